@@ -1,0 +1,58 @@
+"""Nox sessions: what a person at a desk runs, and what the action runs.
+
+Thinking is done in ``parity``; a session only makes an environment and calls it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["verify"]
+nox.options.error_on_external_run = True
+
+HERE = Path(__file__).parent
+PROJECT = nox.project.load_toml("pyproject.toml")
+RUNTIME: list[str] = PROJECT["project"]["dependencies"]
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+
+
+def groups(*names: str) -> list[str]:
+    """Requirements of the dependency groups ``names`` in pyproject.toml."""
+    return list(nox.project.dependency_groups(PROJECT, *names))
+
+
+def torch_python() -> str:
+    """Interpreter of the one environment that holds torch (see ``torch_env``)."""
+    folder = HERE / ".nox" / "torch"
+    return str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
+
+
+@nox.session
+def verify(session: nox.Session) -> None:
+    """Hold a port against its pinned references; arguments go to `parity verify`."""
+    session.install(*RUNTIME, *EXTRAS["onnx"])
+    session.run("python", "-m", "parity", "verify", *session.posargs)
+
+
+@nox.session(name="torch")
+def torch_env(session: nox.Session) -> None:
+    """Make the one environment that holds torch; `tests` and `pin` share it."""
+    session.install(*RUNTIME, *EXTRAS["pin"], *groups("test"))
+
+
+@nox.session(venv_backend="none", requires=["torch"])
+def tests(session: nox.Session) -> None:
+    """Run all tests; arguments go to pytest."""
+    session.run(torch_python(), "-m", "pytest", *session.posargs, external=True)
+
+
+@nox.session(venv_backend="none", requires=["torch"])
+def pin(session: nox.Session) -> None:
+    """Make the embedded bundles again; arguments go to `parity pin`."""
+    session.run(torch_python(), "-m", "parity", "pin", *session.posargs, external=True)
