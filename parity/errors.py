@@ -1,0 +1,113 @@
+"""Errors that a user can act on: one class per outcome, each with its exit code.
+
+Only ``__main__`` turns them into an exit; ``commands/verify.py`` and
+``commands/fetch.py`` turn those of one bundle into a result, so that the
+others go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+Kind = Literal["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
+
+#: Exit code of a run whose gravest trouble is of this kind; gravest first.
+EXIT_CODES: dict[Kind, int] = {
+    "config": 2,
+    "integrity": 4,
+    "fetch": 3,
+    "reference": 7,
+    "dump": 5,
+    "mismatch": 1,
+    "empty": 6,
+}
+
+
+def gravest(kinds: Iterable[Kind]) -> Kind | None:
+    """The kind that decides the exit code, or None where there is no trouble."""
+    found = set(kinds)
+    return next((kind for kind in EXIT_CODES if kind in found), None)
+
+
+@dataclass(frozen=True)
+class Where:
+    """A place in a file: line and column count from 1, None where unknown."""
+
+    path: Path
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        parts = [self.path.as_posix(), self.line, self.column]
+        return ":".join(str(part) for part in parts if part is not None)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        code: Kebab-case word of the vocabulary (``results.VOCABULARY``).
+        message: What, expected, obtained, what to do next.
+        where: The place a person would open.
+        details: Further lines, such as the last lines a program said.
+    """
+
+    code: str
+    message: str
+    where: Where | None = None
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return "\n  ".join([f"{place}[{self.code}] {self.message}", *self.details])
+
+
+class ParityError(Exception):
+    """Base of all outcomes that end a verb; carries one problem or several."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a process that ends with this error."""
+        return EXIT_CODES[self.kind]
+
+
+class ConfigError(ParityError):
+    """The command line, the lockfile or a bundle's entry in it cannot be used (2)."""
+
+    kind = "config"
+
+
+class FetchError(ParityError):
+    """A bundle could not be had: network, authorisation, absence, disk (3)."""
+
+    kind = "fetch"
+
+
+class IntegrityError(ParityError):
+    """Bytes are not the locked ones, or an archive is unsafe (4)."""
+
+    kind = "integrity"
+
+
+class DumpError(ParityError):
+    """The port could not be built or run, or its dump cannot be read (5)."""
+
+    kind = "dump"
+
+
+class ReferenceSuspectError(ParityError):
+    """The bundle itself is incomplete or contradicts itself (7)."""
+
+    kind = "reference"
