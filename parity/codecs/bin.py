@@ -1,0 +1,121 @@
+"""The `.bin` formats of the upstream dump contract, little-endian throughout.
+
+A single tensor is ``[u32 ndim][u32 shape…][f32 data]`` in row-major order; a
+scalar has ndim 0 and one value. A batch file is ``[u32 num_tensors]`` followed
+by that many single tensors. Source: the dataset cards of ferrotorch's
+dataloader-batches-v1 and serialize-parity-v1.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from math import prod
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+import numpy as np
+
+from parity.codecs import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: More dimensions than any tensor of the field has; NumPy itself stops at 64.
+MAX_NDIM = 32
+#: More tensors than any batch of the field has.
+MAX_TENSORS = 1024
+F32 = np.dtype("<f4")
+_WORD = 4
+_MOST_ELEMENTS = (2**63 - 1) // F32.itemsize
+
+T = TypeVar("T")
+
+
+def read_tensor(path: Path) -> NDArray[np.float32]:
+    """The tensor of a single-tensor file, in the header's shape.
+
+    Raises:
+        FormatError: The file is not exactly one tensor.
+    """
+    return _read(path, _tensor)
+
+
+def read_batch(path: Path) -> list[NDArray[np.float32]]:
+    """The tensors of a batch file, in file order.
+
+    Raises:
+        FormatError: The file is not exactly the tensors that it announces.
+    """
+    return _read(path, _batch)
+
+
+def _read(path: Path, parse: Callable[[BinaryIO, int], T]) -> T:
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            parsed = parse(file, size)
+            left = size - file.tell()
+    except OSError as error:
+        code, message = "unreadable", f"cannot be read: {error.strerror}"
+        raise FormatError(code, message) from error
+    if left:
+        code = "trailing-bytes"
+        message = f"{left:,} bytes follow the data that the header announces (file: {size:,} bytes)"
+        raise FormatError(code, message)
+    return parsed
+
+
+def _batch(file: BinaryIO, size: int) -> list[NDArray[np.float32]]:
+    count = _u32(file, "the number of tensors")
+    if count > MAX_TENSORS:
+        code = "bad-header"
+        message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
+        raise FormatError(code, message)
+    return [_tensor(file, size) for _ in range(count)]
+
+
+def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
+    start = file.tell()
+    ndim = _u32(file, "the number of dimensions")
+    if ndim > MAX_NDIM:
+        code = "bad-header"
+        message = f"announces {ndim:,} dimensions at byte {start}; at most {MAX_NDIM} are accepted"
+        raise FormatError(code, message)
+    shape = tuple(_u32(file, f"dimension {axis}") for axis in range(ndim))
+    if prod(filter(None, shape)) > _MOST_ELEMENTS:
+        # NumPy refuses such a shape even where another dimension is 0.
+        code, message = "bad-header", f"shape {list(shape)} overflows 63 bits"
+        raise FormatError(code, message)
+    wanted, left = prod(shape) * F32.itemsize, size - file.tell()
+    if wanted > left:
+        code = "truncated"
+        message = (
+            f"shape {list(shape)} needs {wanted:,} bytes of data at byte {file.tell()}, "
+            f"the file has {left:,} left"
+        )
+        raise FormatError(code, message)
+    return np.fromfile(file, F32, prod(shape)).reshape(shape)
+
+
+def _u32(file: BinaryIO, what: str) -> int:
+    start, raw = file.tell(), file.read(_WORD)
+    if len(raw) < _WORD:
+        code = "truncated"
+        message = f"ends at byte {start + len(raw)}, where {what} should stand"
+        raise FormatError(code, message)
+    return int.from_bytes(raw, "little")
+
+
+def tensor_bytes(array: NDArray[np.float32]) -> bytes:
+    """``array`` as a single-tensor file; any strides, written in row-major order."""
+    header = struct.pack(f"<{1 + array.ndim}I", array.ndim, *array.shape)
+    return header + np.ascontiguousarray(array, F32).tobytes()
+
+
+def batch_bytes(arrays: Iterable[NDArray[np.float32]]) -> bytes:
+    """``arrays`` as a batch file."""
+    tensors = [tensor_bytes(array) for array in arrays]
+    return struct.pack("<I", len(tensors)) + b"".join(tensors)
