@@ -1,8 +1,4 @@
-"""The lockfile: which bundles to verify, where they come from, how the port dumps its side.
-
-The form is documented in ``docs/lockfile.md``; ``fixtures.lock.schema.json`` states
-it for editors. ``load`` reports every error of meaning at once, each with its place.
-"""
+"""The lockfile's records, as the parser hands them out."""
 
 from __future__ import annotations
 

@@ -1,0 +1,243 @@
+"""From YAML nodes to the lockfile's records; every error of meaning at once, with its place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from parity.errors import ConfigError, Problem, Where
+from parity.lockfile.dump import read_dumps
+from parity.lockfile.records import Bundle, Dump, Locked, Lockfile
+from parity.strict import Node, Walker, compose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SCHEMA = 1
+SUITES = ("dataloader", "serialize", "pipeline", "tensors")
+ID = "[a-z0-9][a-z0-9._-]{0,99}"
+ID_FORM = "lower-case letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
+MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
+MAX_SIZE = 8 * 2**30
+MAX_FILES = 100_000
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def load(path: Path) -> Lockfile:
+    """Read and check a lockfile.
+
+    Raises:
+        ConfigError: It is absent, unreadable or wrong; carries all problems at once.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        message = (
+            f"there is no lockfile {path.as_posix()}; `parity init` writes a first one, "
+            "`--lockfile` names another"
+        )
+        raise ConfigError(Problem("lockfile-absent", message, Where(path))) from None
+    except OSError as error:
+        message = f"the lockfile {path.as_posix()} cannot be read: {error.strerror}"
+        raise ConfigError(Problem("lockfile-absent", message, Where(path))) from None
+    return parse(path, data)
+
+
+def parse(path: Path, data: bytes) -> Lockfile:
+    """Check a lockfile's bytes; ``path`` is for messages only.
+
+    Raises:
+        ConfigError: It is wrong; carries all problems at once.
+    """
+    root = compose(path, data)
+    walker = Walker(path)
+    bundles = _root(walker, root)
+    if walker.problems:
+        raise ConfigError(*walker.problems)
+    digest = hashlib.sha256(data).hexdigest()
+    return Lockfile(path=path, sha256=digest, bundles=bundles)
+
+
+def _root(walker: Walker, root: Node) -> tuple[Bundle, ...]:
+    required = ("schema", "bundles")
+    top = walker.mapping(root, "the lockfile", keys=required, required=required, extensions=True)
+    if "schema" in top and not _schema(walker, top["schema"][1]):
+        return ()
+    if "bundles" not in top:
+        return ()
+    entries = walker.mapping(top["bundles"][1], "bundles")
+    if not entries and not walker.problems:
+        walker.wrong(top["bundles"][0], "no bundle is listed; there is nothing to verify")
+    return tuple(_bundle(walker, key, value) for key, value in entries.values())
+
+
+def _schema(walker: Walker, node: Node) -> bool:
+    value = walker.value(node)
+    if isinstance(value, int) and not isinstance(value, bool) and value > SCHEMA:
+        message = f"schema {value} is newer than this version reads ({SCHEMA}); upgrade parity"
+        walker.wrong(node, message, "lockfile-newer")
+        return False
+    if value != SCHEMA or isinstance(value, (bool, float)):
+        walker.wrong(node, f"schema must be {SCHEMA}, not {walker.kind(node)}")
+    return True
+
+
+_BUNDLE_KEYS = (
+    "why",
+    "source",
+    "mirrors",
+    "suite",
+    "dump",
+    "options",
+    "bounds",
+    "known-failures",
+    "locked",
+)
+
+
+def _bundle(walker: Walker, key: Node, node: Node) -> Bundle:
+    identity = walker.string(key, "a bundle's id", ID, ID_FORM)
+    what = f"bundle {identity or key.value!r}"
+    entries = walker.mapping(
+        node, what, keys=_BUNDLE_KEYS, required=("source", "suite", "dump"), extensions=True
+    )
+
+    def read(name: str, reader: Callable[..., Any], default: Any) -> Any:
+        if name not in entries:
+            return default
+        return reader(walker, entries[name][1], f"{name} of {what}")
+
+    dump, case_dumps = read("dump", read_dumps, (Dump(), {}))
+    source = read("source", _source, "")
+    return Bundle(
+        id=identity,
+        why=read("why", Walker.string, ""),
+        source=source,
+        mirrors=read("mirrors", _mirrors, ()),
+        suite=read("suite", _suite, ""),
+        dump=dump,
+        case_dumps=case_dumps,
+        options=read("options", _options, {}),
+        bounds=read("bounds", _bounds, {}),
+        known_failures=read("known-failures", _reasons, {}),
+        locked=read("locked", partial(_locked, hub=source.startswith("hf://")), None),
+        where={"": walker.where(key)} | {n: walker.where(k) for n, (k, _) in entries.items()},
+    )
+
+
+def _suite(walker: Walker, node: Node, what: str) -> str:
+    form = f"one of {', '.join(SUITES)}"
+    return walker.string(node, what, "|".join(SUITES), form)
+
+
+def _source(walker: Walker, node: Node, what: str) -> str:
+    value = walker.string(node, what)
+    if complaint := source_complaint(value):
+        walker.wrong(node, f"{what} is {value!r}: {complaint}")
+    return value
+
+
+def source_complaint(source: str) -> str:
+    """What is wrong with the form of a ``source``; empty where nothing is."""
+    if source.startswith("hf://"):
+        form = r"hf://(datasets/)?[\w.-]+/[\w.-]+@[\w./-]+?/[^?#]+"
+        return "" if re.fullmatch(form, source) else "the form is hf://owner/repo@ref/path"
+    if "://" in source:
+        return _url_complaint(source)
+    if source.startswith(("/", "\\")) or re.match("[A-Za-z]:", source):
+        return "a path must be relative to the lockfile"
+    return "use / between folders" if "\\" in source else ""
+
+
+def _url_complaint(source: str) -> str:
+    try:
+        url = urlsplit(source)
+        host = url.hostname
+    except ValueError as error:
+        return f"not a URL ({error})"
+    if url.username or url.password:
+        return "credentials do not belong into a lockfile"
+    if url.scheme == "https" and host:
+        return ""
+    if url.scheme == "http":
+        return "" if host in _LOOPBACK else "plain http is for loopback only; use https"
+    return "known are hf://, https:// and paths relative to the lockfile"
+
+
+def _mirrors(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
+    def mirror(child: Node, name: str) -> str:
+        value = walker.string(child, name)
+        if value and ("://" not in value or value.startswith("hf://") or _url_complaint(value)):
+            walker.wrong(child, f"{name} is {value!r}; a mirror is an https:// URL")
+        return value
+
+    return walker.list(node, what, mirror)
+
+
+def _options(walker: Walker, node: Node, what: str) -> dict[str, Any]:
+    entries = walker.mapping(node, what)
+    return {key: walker.value(value) for key, (_, value) in entries.items()}
+
+
+def _reasons(walker: Walker, node: Node, what: str) -> dict[str, str]:
+    entries = walker.mapping(node, what)
+    return {key: walker.string(value, f"{what} {key!r}") for key, (_, value) in entries.items()}
+
+
+def _bounds(walker: Walker, node: Node, what: str) -> dict[str, dict[str, float]]:
+    return {
+        case: _case_bounds(walker, value, f"{what} {case!r}")
+        for case, (_, value) in walker.mapping(node, what).items()
+    }
+
+
+def _case_bounds(walker: Walker, node: Node, what: str) -> dict[str, float]:
+    bounds: dict[str, float] = {}
+    for measure, (_, value) in walker.mapping(node, what, keys=MEASURES).items():
+        name = f"{measure} of {what}"
+        if measure == "exact":
+            bounds[measure] = float(walker.boolean(value, name))
+        else:
+            bounds[measure] = walker.number(value, name, 0.0, 1.0 if measure == "cosine" else 1e300)
+    if bounds.get("exact") and len(bounds) > 1:
+        walker.wrong(node, f"{what}: exact excludes the other measures")
+    return bounds
+
+
+_LOCKED_FORMS = {
+    "sha256": ("sha256:", 64),
+    "tree": ("h1:", 64),
+    "rev": ("git:", 40),
+}
+
+
+def _locked(walker: Walker, node: Node, what: str, *, hub: bool) -> Locked:
+    keys = ("rev", "sha256", "size", "files", "unpacked", "tree")
+    entries = walker.mapping(node, what, keys=keys, required=("sha256",))
+    if "rev" in entries and not hub:
+        walker.wrong(entries["rev"][0], f"rev of {what} is for hf:// sources only")
+    values: dict[str, Any] = {}
+    for key, (_, value) in entries.items():
+        name = f"{key} of {what}"
+        if key in _LOCKED_FORMS:
+            values[key] = _digest(walker, value, name, *_LOCKED_FORMS[key])
+        else:
+            values[key] = walker.integer(value, name, MAX_FILES if key == "files" else MAX_SIZE)
+    places = {key: walker.where(value) for key, (_, value) in entries.items()}
+    return Locked(**{"sha256": "", **values}, where=places)
+
+
+def _digest(walker: Walker, node: Node, what: str, prefix: str, digits: int) -> str:
+    value = walker.string(node, what)
+    digest = value.removeprefix(prefix)
+    if value and (digest == value or not re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)):
+        message = (
+            f"{what} is {value!r} ({len(digest)} characters); "
+            f"it must be '{prefix}' and {digits} lower-case hex digits"
+        )
+        walker.wrong(node, message, "lockfile-digest")
+    return digest
