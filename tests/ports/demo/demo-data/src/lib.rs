@@ -1,1 +1,7 @@
-//! Placeholder until the module lands.
+//! The data side of the demo port: what its dump examples are built from.
+
+pub mod batch_file;
+pub mod cli;
+pub mod error;
+pub mod json;
+pub mod number;
