@@ -2,6 +2,9 @@
 
 pub mod batch_file;
 pub mod cli;
+pub mod dataset;
 pub mod error;
 pub mod json;
+pub mod loader;
 pub mod number;
+pub mod rng;
