@@ -7,4 +7,5 @@ pub mod error;
 pub mod json;
 pub mod loader;
 pub mod number;
+pub mod numpy_order;
 pub mod rng;
