@@ -1,0 +1,83 @@
+//! Dumps the batches that a named input pipeline delivers.
+//!
+//! `pipeline_dump --config CASE --seed S --epoch E --start-batch K
+//! --output-dir DIR` writes `DIR/batch_NNNN.bin` from batch K of the epoch on,
+//! each with the tensors id, x, y and mask of shape `[B]`, and `DIR/meta.json`
+//! with what this port says of the run. It prints one JSON line.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use demo_data::batch_file::write_batch;
+use demo_data::cli::{finish, make_folder, Flags};
+use demo_data::error::Error;
+use demo_data::json::Object;
+use demo_data::pipeline::{masked_mean, Batch, Config, Cursor, Pipeline, Records};
+
+fn main() -> ExitCode {
+    finish(run())
+}
+
+/// Does the dump; gives the line that says what was written.
+fn run() -> Result<String, Error> {
+    let known = [
+        "--config",
+        "--seed",
+        "--epoch",
+        "--start-batch",
+        "--output-dir",
+    ];
+    let flags = Flags::parse(std::env::args_os().skip(1), &known)?;
+    let name = flags.text("--config")?;
+    let config = Config::named(name)?;
+    let pipeline = Pipeline::new(Records::lesson()?, config)?;
+    let (seed, epoch) = (flags.number("--seed")?, flags.number("--epoch")?);
+    let start = flags.number("--start-batch")?;
+    let folder = flags.path("--output-dir")?;
+    let cursor = pipeline.cursor(seed, epoch, start)?;
+    let batches = pipeline.batches_from(&cursor)?;
+    let claims = claims(name, config, start, &pipeline, &cursor, &batches)?;
+    write_all(&folder, &batches, &claims)?;
+    Ok(summary(name, &batches).line())
+}
+
+/// What the line and `meta.json` have in common.
+fn summary(name: &str, batches: &[Batch]) -> Object {
+    let sizes: Vec<usize> = batches.iter().map(Batch::len).collect();
+    Object::default()
+        .text("name", name)
+        .count("num_batches", sizes.len())
+        .list("batch_sizes", &sizes)
+}
+
+/// The port's own account of the run, for a verifier to hold against the files.
+fn claims(
+    name: &str,
+    config: Config,
+    start: usize,
+    pipeline: &Pipeline,
+    cursor: &Cursor,
+    batches: &[Batch],
+) -> Result<Object, Error> {
+    let (seed, epoch) = (cursor.seed, cursor.epoch);
+    Ok(summary(name, batches)
+        .integer("seed", seed)
+        .integer("epoch", epoch)
+        .count("start_batch", start)
+        .count("batch_size", cursor.batch_size)
+        .text("policy", config.policy.name())
+        .list("order", &pipeline.ordered_ids(seed, epoch)?)
+        .list("omitted_ids", &pipeline.omitted(seed, epoch)?)
+        .text("fingerprint", &cursor.fingerprint)
+        .number("masked_mean", masked_mean(batches)))
+}
+
+fn write_all(folder: &Path, batches: &[Batch], claims: &Object) -> Result<(), Error> {
+    make_folder(folder)?;
+    for batch in batches {
+        write_batch(folder, batch.number, &batch.tensors()?)?;
+    }
+    let path = folder.join("meta.json");
+    fs::write(&path, claims.line() + "\n").map_err(|source| Error::io(&path, source))
+}
