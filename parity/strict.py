@@ -160,8 +160,7 @@ class Walker:
     ) -> str:
         """A string, fully matching ``pattern`` where given (``form`` says it in words)."""
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            shown = f" {node.value}" if isinstance(node, yaml.ScalarNode) else ""
-            self.wrong(node, f"{what} must be a string, not {self.kind(node)}{shown}; quote it")
+            self.wrong(node, f"{what} must be a string, not {self.kind(node)}; quote it")
             return ""
         if not (node.value or empty) or "\0" in node.value:
             self.wrong(node, f"{what} must not be empty or hold NUL")
@@ -203,7 +202,7 @@ class Walker:
         if not isinstance(node, yaml.SequenceNode):
             self.wrong(node, f"{what} must be a list, not {self.kind(node)}")
             return ()
-        return tuple(item(child, f"{what}[{n}]") for n, child in enumerate(node.value))
+        return tuple(item(child, f"item {n} of {what}") for n, child in enumerate(node.value, 1))
 
     @staticmethod
     def value(node: Node) -> Any:
@@ -221,5 +220,5 @@ class Walker:
             return "a list"
         names = {"str": "the string", "int": "the number", "float": "the number", "null": "nothing"}
         return names.get(node.tag.rsplit(":", 1)[-1], "the value") + (
-            f" {node.value!r}" if node.value else ""
+            f" {node.value}" if node.value else ""
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,7 +16,6 @@ from parity.strict import Node, Walker, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SCHEMA = 1
 SUITES = ("dataloader", "serialize", "pipeline", "tensors")
@@ -57,9 +57,14 @@ def parse(path: Path, data: bytes) -> Lockfile:
     walker = Walker(path)
     bundles = _root(walker, root)
     if walker.problems:
-        raise ConfigError(*walker.problems)
+        raise ConfigError(*sorted(walker.problems, key=_position))
     digest = hashlib.sha256(data).hexdigest()
     return Lockfile(path=path, sha256=digest, bundles=bundles)
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    where = problem.where or Where(Path())
+    return where.line or 0, where.column or 0
 
 
 def _root(walker: Walker, root: Node) -> tuple[Bundle, ...]:
