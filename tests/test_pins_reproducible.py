@@ -1,0 +1,103 @@
+"""Every kind of bundle, pinned twice: the same bytes whatever surrounds the process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parity.pins import PINS
+from parity.pins.toolchain import version_of
+
+pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[1]
+EMBEDDED = ROOT / "tests" / "bundles"
+SCRIPT = """
+import os, sys
+os.umask(int(sys.argv[3], 8))
+from pathlib import Path
+from parity.pins import PINS
+print(PINS[sys.argv[1]](Path(sys.argv[2])))
+"""
+
+
+def pinned(kind: str, folder: Path, umask: str = "022", **env: str) -> Path:
+    """The tar that another process pins in ``folder``, its cwd, under other settings."""
+    folder.mkdir(parents=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, kind, str(folder), umask],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def provenance_of(tar: Path) -> dict[str, Any]:
+    with tarfile.open(tar) as archive:
+        file = archive.extractfile("provenance.json")
+        assert file is not None
+        record: dict[str, Any] = json.load(file)
+    return record
+
+
+@pytest.mark.parametrize("kind", PINS)
+def test_two_surroundings_give_one_digest(kind: str, tmp_path: Path) -> None:
+    one = pinned(
+        kind,
+        tmp_path / "one",
+        TZ="UTC",
+        LC_ALL="C",
+        PYTHONHASHSEED="1",
+        ATEN_CPU_CAPABILITY="default",
+        NPY_DISABLE_CPU_FEATURES="AVX2 FMA3",
+        OMP_NUM_THREADS="1",
+    )
+    two = pinned(
+        kind,
+        tmp_path / "another folder, deeper" / "two",
+        umask="077",
+        TZ="Asia/Kathmandu",
+        LC_ALL="C.UTF-8",
+        PYTHONHASHSEED="2",
+        SOURCE_DATE_EPOCH="1700000000",
+        OMP_NUM_THREADS="2",
+    )
+    assert digest(one) == digest(two)
+
+
+@pytest.mark.parametrize("kind", PINS)
+def test_the_embedded_bundle_is_a_fresh_pin(kind: str, tmp_path: Path) -> None:
+    fresh = PINS[kind](tmp_path)
+    embedded = EMBEDDED / fresh.name
+    recorded = provenance_of(embedded)["versions"]
+    installed = {name: version_of(name) for name in recorded}
+    if installed != recorded:
+        pytest.skip(f"pinned with {recorded}, installed is {installed}")
+    assert fresh.read_bytes() == embedded.read_bytes()
+
+
+@pytest.mark.parametrize("kind", PINS)
+def test_a_bundle_does_not_say_where_it_was_made(kind: str, tmp_path: Path) -> None:
+    content = PINS[kind](tmp_path).read_bytes()
+    traces = [str(tmp_path), str(ROOT), str(Path.home()), os.uname().nodename, "+cu", "+cpu"]
+    assert [trace for trace in traces if trace.encode() in content] == []
+
+
+def test_the_embedded_bundles_stay_small() -> None:
+    assert sum(path.stat().st_size for path in EMBEDDED.glob("*.tar")) < 5_000_000
