@@ -1,0 +1,356 @@
+"""Children are bounded in time and memory, whatever they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import threading
+import time
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity import process
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+process_test = pytest.mark.process
+posix = pytest.mark.skipif(os.name == "nt", reason="signals and sessions are POSIX's")
+
+
+def python(
+    code: str,
+    cwd: Path,
+    *args: str,
+    timeout: float = 30,
+    env: dict[str, str] | None = None,
+    **options: int | object,
+) -> process.Completed:
+    words = (sys.executable, "-c", textwrap.dedent(code), *args)
+    env = process.environment() if env is None else env
+    return process.run(words, cwd=cwd, env=env, timeout=timeout, **options)
+
+
+def alive(pid: int) -> bool:
+    """Whether ``pid`` still runs; one that waits to be reaped by init does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = f"/proc/{pid}/stat"
+    if not os.path.exists(stat):  # noqa: PTH110 - a name under /proc
+        return sys.platform != "linux"
+    with open(stat, encoding="utf-8") as file:  # noqa: PTH123
+        return file.read().rpartition(")")[2].split()[0] != "Z"
+
+
+def gone(pid: int, seconds: float = 5) -> bool:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if not alive(pid):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@process_test
+def test_both_streams_the_exit_code_and_the_folder(tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        print(os.path.basename(os.getcwd()), sys.argv[1:])
+        print("said aside", file=sys.stderr)
+        sys.exit(3)
+    """
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+
+    ended = python(code, folder, "x y", "$HOME", "; true")
+
+    assert ended.stdout == "a folder ['x y', '$HOME', '; true']\n"
+    assert ended.stderr == "said aside\n"
+    assert (ended.exit_code, ended.signal, ended.timed_out) == (3, None, False)
+    assert 0 < ended.seconds < 30
+
+
+@process_test
+@posix
+def test_a_signal_has_its_name(tmp_path: Path) -> None:
+    ended = python("import os; os.abort()", tmp_path)
+
+    assert (ended.exit_code, ended.signal) == (None, "SIGABRT")
+
+
+@process_test
+def test_stdin_is_empty(tmp_path: Path) -> None:
+    assert python("print(repr(input))\ninput()", tmp_path).stderr.endswith(
+        "EOFError: EOF when reading a line\n"
+    )
+
+
+@process_test
+@posix
+def test_timeout_kills_the_grandchild_that_holds_the_pipe(tmp_path: Path) -> None:
+    code = """
+        import subprocess, sys, time
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        print(child.pid, flush=True)
+        time.sleep(60)
+    """
+    began = time.monotonic()
+
+    ended = python(code, tmp_path, timeout=1)
+
+    assert (ended.exit_code, ended.signal, ended.timed_out) == (None, None, True)
+    assert time.monotonic() - began < 10
+    assert gone(int(ended.stdout))
+
+
+@process_test
+@posix
+def test_a_grandchild_that_outlives_its_parent_does_not_hold_us(tmp_path: Path) -> None:
+    code = """
+        import subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        print(child.pid, flush=True)
+    """
+    began = time.monotonic()
+
+    ended = python(code, tmp_path, timeout=30)
+
+    assert (ended.exit_code, ended.timed_out) == (0, False)
+    assert time.monotonic() - began < 10
+    assert gone(int(ended.stdout))
+
+
+@process_test
+@posix
+def test_a_grandchild_in_a_session_of_its_own_does_not_hold_us(tmp_path: Path) -> None:
+    """It cannot be killed with the group; waiting for its pipe is bounded all the same."""
+    code = """
+        import subprocess, sys
+        words = [sys.executable, "-c", "import time; time.sleep(20)"]
+        print(subprocess.Popen(words, start_new_session=True).pid, flush=True)
+    """
+    began = time.monotonic()
+
+    ended = python(code, tmp_path, timeout=30)
+
+    assert time.monotonic() - began < 15
+    os.kill(int(ended.stdout), signal.SIGKILL)
+    assert gone(int(ended.stdout))
+
+
+@process_test
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["", "\\n"], ids=["one line", "lines"])
+def test_a_hundred_megabytes_cost_no_memory(tmp_path: Path, end: str) -> None:
+    code = f"""
+        import sys
+        block = ("x" * 1023 + "{end or "x"}") * 1024
+        for _ in range(100):
+            sys.stdout.write(block)
+            sys.stderr.write(block)
+        sys.stdout.write("the end")
+    """
+    told: list[int] = []
+    tracemalloc.start()
+
+    ended = python(code, tmp_path, timeout=60, on_line=lambda line: told.append(len(line)))
+
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(ended.stdout) == process.TAIL
+    assert len(ended.stderr) == process.TAIL
+    assert ended.stdout.endswith("the end")
+    assert peak < 16 * 1024 * 1024
+    assert max(told) <= 1024 * 1024
+    assert len(told) == (100 * 1024 + 1 if end else 1)
+
+
+@process_test
+def test_limits_hold_for_each_stream(tmp_path: Path) -> None:
+    code = "import sys; print('o' * 500); print('e' * 500, file=sys.stderr)"
+
+    ended = python(code, tmp_path, stdout_limit=100, stderr_limit=10)
+
+    assert ended.stdout == "o" * 99 + "\n"
+    assert ended.stderr == "e" * 9 + "\n"
+
+
+@process_test
+def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    ended = python(r"import sys; sys.stdout.buffer.write(b'a\xff\r\nb\xc3\xa9')", tmp_path)
+
+    assert ended.stdout == "a\ufffd\nbé"
+
+
+@process_test
+def test_lines_are_told_as_they_come(tmp_path: Path) -> None:
+    out: list[str] = []
+    err: list[str] = []
+    code = r"import sys; print('one\n\ntwo'); sys.stderr.write('aside\r\nlast')"
+
+    python(code, tmp_path, on_line=out.append, on_error_line=err.append)
+
+    assert out == ["one", "two"]
+    assert err == ["aside", "last"]
+
+
+@process_test
+def test_an_error_of_the_callback_is_ours_not_the_childs(tmp_path: Path) -> None:
+    def refuse(line: str) -> None:
+        raise RuntimeError(line)
+
+    with pytest.raises(RuntimeError, match="xxxxx"):
+        python("print('x' * 10)\nprint('y' * 1_000_000)", tmp_path, on_line=refuse)
+
+
+@process_test
+@posix
+def test_ctrl_c_kills_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = tmp_path / "pid"
+    code = f"""
+        import os, pathlib, time
+        pathlib.Path({str(note)!r}).write_text(str(os.getpid()))
+        time.sleep(60)
+    """
+
+    def interrupted(*_: object) -> bool:
+        while not (note.exists() and note.read_text()):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process.subprocess.Popen, "wait", once(interrupted))
+
+    with pytest.raises(KeyboardInterrupt):
+        python(code, tmp_path)
+    assert gone(int(note.read_text()))
+
+
+def once(first: object) -> object:
+    """A method that does ``first`` when it is first called, and then what it did before."""
+    calls = iter([first])
+    wait = process.subprocess.Popen.wait
+    return lambda self, timeout=None: next(calls, wait)(self, timeout)  # type: ignore[operator]
+
+
+@process_test
+def test_stop_all_ends_what_other_threads_wait_for(tmp_path: Path) -> None:
+    ended: list[process.Completed] = []
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    up = threading.Event()
+
+    def work() -> None:
+        ended.append(python(code, tmp_path, on_line=lambda _: up.set()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert up.wait(20)
+    process.stop_all()
+    thread.join(20)
+
+    assert [one.exit_code for one in ended] != [0]
+    assert len(ended) == 1
+
+
+@process_test
+@pytest.mark.parametrize("program", ["no-such-program", "./no-such-program"])
+def test_a_program_that_is_absent(tmp_path: Path, program: str) -> None:
+    with pytest.raises(process.NotStartedError) as caught:
+        process.run([program], cwd=tmp_path, env={"PATH": str(tmp_path)}, timeout=1)
+    assert str(caught.value) == f"{program}: not found, or not executable"
+
+
+@process_test
+@posix
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [("#!/no/such/interpreter\n", "No such file or directory"), ("\x00", "Exec format error")],
+)
+def test_a_file_that_cannot_be_executed(tmp_path: Path, first: str, reason: str) -> None:
+    file = tmp_path / "program"
+    file.write_text(first)
+    file.chmod(0o755)
+
+    with pytest.raises(process.NotStartedError, match=reason):
+        process.run([str(file)], cwd=tmp_path, env={}, timeout=1)
+
+
+@process_test
+def test_a_folder_that_is_absent(tmp_path: Path) -> None:
+    with pytest.raises(process.NotStartedError) as caught:
+        process.run([sys.executable], cwd=tmp_path / "gone", env={}, timeout=1)
+    assert caught.value.reason == f"the folder {(tmp_path / 'gone').as_posix()!r} does not exist"
+
+
+def executables(*folders: Path) -> Sequence[str]:
+    files = []
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / ("tool.exe" if os.name == "nt" else "tool")
+        file.write_text("")
+        file.chmod(0o755)
+        files.append(str(file))
+    return files
+
+
+def test_a_bare_name_is_looked_up_on_path_in_order(tmp_path: Path) -> None:
+    first, second = executables(tmp_path / "a b", tmp_path / "c")
+    path = os.pathsep.join(["", ".", str(tmp_path / "a b"), str(tmp_path / "c")])
+
+    assert process.which("tool", path) == first
+    assert process.which("tool", str(tmp_path / "c")) == second
+    assert process.which("tool", "") is None
+
+
+def test_the_current_folder_offers_no_bare_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    assert process.which("tool", os.pathsep.join(["", "."])) is None
+    assert process.which("./tool", "", tmp_path) is not None
+
+
+@posix
+def test_a_file_without_the_right_to_execute_is_passed_over(tmp_path: Path) -> None:
+    first, second = executables(tmp_path / "a", tmp_path / "b")
+    os.chmod(first, 0o644)  # noqa: PTH101 - a str
+
+    assert process.which("tool", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}") == second
+
+
+def test_children_do_not_see_our_own_venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    other = tmp_path / "other"
+    own.mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(own), str(other), str(own)]))
+
+    env = process.environment({"EXTRA": "1"})
+
+    assert env["PATH"] == str(other)
+    assert "VIRTUAL_ENV" not in env
+    assert env["EXTRA"] == "1"
+
+
+def test_an_interpreter_without_venv_keeps_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else /usr/bin would vanish, and cargo with it."""
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.setenv("PATH", "/usr/bin")
+
+    assert process.environment()["PATH"] == "/usr/bin"
+
+
+def test_a_timeout_is_cut_to_the_deadline() -> None:
+    assert process.left(10, None) == 10
+    assert process.left(10, time.monotonic() + 100) == 10
+    assert 4 < process.left(10, time.monotonic() + 5) <= 5
+    assert process.left(10, time.monotonic() - 1) < 0
