@@ -1,0 +1,269 @@
+"""The port's side of a case: its program is run into a fresh folder, and what came of it is told.
+
+A program's end becomes findings, never an exception: the cases after it go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity import process
+from parity.cargo_call import Program
+from parity.dump_ends import empty, findings_of, missing, not_started, too_late
+from parity.errors import ConfigError, DumpError, Problem, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+
+    from parity.lockfile import Dump
+    from parity.results import Finding
+
+#: Bytes kept of a program's stdout, whose last JSON line some suites read.
+STDOUT_LIMIT = 1024 * 1024
+
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+# A start that races with the end of the run is caught by a later round of killing.
+_STOP_ROUNDS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One case to run.
+
+    Attributes:
+        args: Words after the program's own, placeholders expanded.
+        output_dir: The case's own folder; made here, refused unless it is empty.
+        timeout: Seconds.
+        repo: Root of the repo under test, in which a panic's source file is looked for.
+        where: The line of the lockfile that says how the case is dumped.
+    """
+
+    name: str
+    program: Program
+    args: tuple[str, ...]
+    output_dir: Path
+    timeout: float
+    repo: Path
+    where: Where | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dumped:
+    """What became of one case's run.
+
+    Attributes:
+        folder: Where the files lie.
+        stdout, stderr: The last bytes of each.
+        seconds: Of the program's run alone.
+        findings: Why there is nothing to compare; empty where there is something.
+        ended: How the program ended; None where none was started.
+    """
+
+    folder: Path
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    ended: process.Completed | None = None
+
+
+def run_case(
+    program: Program,
+    args: Sequence[str],
+    *,
+    output_dir: Path,
+    timeout: float,
+    repo: Path,
+    deadline: float | None = None,
+    where: Where | None = None,
+) -> Dumped:
+    """Run one case; the arguments are those of ``Job`` and ``run_job``."""
+    job = Job(
+        name=output_dir.name,
+        program=program,
+        args=tuple(args),
+        output_dir=output_dir,
+        timeout=timeout,
+        repo=repo,
+        where=where,
+    )
+    return run_job(job, deadline=deadline)
+
+
+def run_job(job: Job, *, deadline: float | None = None) -> Dumped:
+    """Run one case into its folder; whatever becomes of it is in the findings.
+
+    Args:
+        job: The case.
+        deadline: End of the whole run by ``time.monotonic``; cuts the job's timeout.
+
+    Raises:
+        DumpError: ``output-not-empty``, where files of an earlier run would be compared.
+    """
+    _make_empty(job)
+    seconds = process.left(job.timeout, deadline)
+    if seconds <= 0:
+        return Dumped(folder=job.output_dir, findings=(too_late(job.where),))
+    try:
+        ended = _run(job, seconds)
+    except process.NotStartedError as error:
+        finding = not_started(error.program, error.reason, job.where)
+        return Dumped(folder=job.output_dir, findings=(finding,))
+    return _dumped(job, ended, seconds)
+
+
+def run_all(
+    jobs: Sequence[Job],
+    *,
+    workers: int | None = None,
+    deadline: float | None = None,
+    on_done: Callable[[Job, Dumped], None] | None = None,
+) -> list[Dumped]:
+    """Run cases next to each other; the results are in the order of ``jobs``.
+
+    Args:
+        jobs: The cases; no two share a folder.
+        workers: Cases at a time, by default as many as there are processors.
+        deadline: End of the whole run by ``time.monotonic``; what is not begun by then, is not.
+        on_done: Told of each case as it ends, from the calling thread.
+
+    Raises:
+        DumpError: As ``run_job``; all programs have ended then, after Ctrl-C too.
+    """
+    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
+        futures = {pool.submit(run_job, job, deadline=deadline): job for job in jobs}
+        try:
+            for future in as_completed(futures):
+                if on_done:
+                    on_done(futures[future], future.result())
+            return [future.result() for future in futures]
+        except BaseException:
+            _stop(futures)
+            raise
+
+
+def command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
+    """The program of ``dump.command`` and its words, placeholders not yet expanded.
+
+    Raises:
+        DumpError: ``dump-not-started``, where the caller's PATH has no such program.
+    """
+    first, *words = dump.command or ("",)
+    env = process.environment(dump.env)
+    cwd = (repo / dump.cwd).resolve()
+    program = process.which(first, env.get("PATH", ""), cwd)
+    where = dump.where.get("command")
+    if program is None:
+        message = f"The dump could not be started: {first!r} was not found, or is not executable."
+        raise DumpError(Problem("dump-not-started", message, where))
+    port = {"command": shlex.join((first, *words))}
+    return Program((program,), cwd, env, None, port), tuple(words)
+
+
+def expand(
+    words: Sequence[str], values: Mapping[str, str], where: Where | None = None
+) -> tuple[str, ...]:
+    """Each word with its placeholders replaced; ``{{`` and ``}}`` stand for braces.
+
+    Raises:
+        ConfigError: ``placeholder``, for a name that ``values`` lacks or a lone brace.
+    """
+    return tuple(_BRACES.sub(lambda found: _value(found, values, where), word) for word in words)
+
+
+def ready(dumps_dir: Path, bundle: str, case: str, where: Where | None = None) -> Dumped:
+    """The dump that lies ready under ``dumps_dir/bundle/case``; nothing is run."""
+    folder = dumps_dir / bundle / case
+    if not folder.is_dir():
+        return Dumped(folder=folder, findings=(missing(folder, where),))
+    return Dumped(folder=folder, findings=() if _has_file(folder) else (empty(folder, where),))
+
+
+def case_line(stdout: str) -> dict[str, Any] | None:
+    """The last line of ``stdout`` that is a JSON object, or None."""
+    for line in reversed(stdout[-STDOUT_LIMIT:].splitlines()):
+        if line.lstrip().startswith("{") and (found := _json_object(line)) is not None:
+            return found
+    return None
+
+
+def _make_empty(job: Job) -> None:
+    job.output_dir.mkdir(parents=True, exist_ok=True)
+    if any(job.output_dir.iterdir()):
+        message = f"The output folder {job.output_dir.as_posix()!r} is not empty."
+        raise DumpError(Problem("output-not-empty", message, job.where))
+
+
+def _run(job: Job, seconds: float) -> process.Completed:
+    return process.run(
+        (*job.program.argv, *job.args),
+        cwd=job.program.cwd,
+        env=job.program.env,
+        timeout=seconds,
+        stdout_limit=STDOUT_LIMIT,
+    )
+
+
+def _dumped(job: Job, ended: process.Completed, seconds: float) -> Dumped:
+    findings = findings_of(
+        ended,
+        wrote=_has_file(job.output_dir),
+        seconds=seconds,
+        repo=job.repo,
+        cwd=_source_folder(job.program),
+        where=job.where,
+    )
+    return Dumped(
+        folder=job.output_dir,
+        stdout=ended.stdout,
+        stderr=ended.stderr,
+        seconds=ended.seconds,
+        findings=findings,
+        ended=ended,
+    )
+
+
+def _source_folder(program: Program) -> Path:
+    """Where a panic's path begins, or a folder below it."""
+    return Path(program.env.get("CARGO_MANIFEST_DIR") or program.cwd)
+
+
+def _has_file(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
+
+
+def _stop(futures: Mapping[Future[Dumped], Job]) -> None:
+    """Start nothing more, and kill what runs."""
+    for future in futures:
+        future.cancel()
+    for _ in range(_STOP_ROUNDS):
+        process.stop_all()
+        if not wait(futures, timeout=0.1).not_done:
+            return
+
+
+def _value(found: re.Match[str], values: Mapping[str, str], where: Where | None) -> str:
+    text = found[0]
+    if text in ("{{", "}}"):
+        return text[0]
+    if found[1] in values:
+        return values[found[1]]
+    allowed = ", ".join(f"{{{name}}}" for name in sorted(values))
+    message = f"{text!r} in {found.string!r} is no placeholder of this case; allowed: {allowed}."
+    raise ConfigError(Problem("placeholder", message, where))
+
+
+def _json_object(line: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
