@@ -165,8 +165,8 @@ def _direction(table: Floats) -> tuple[Ints, NDArray[np.float64]]:
             spread = np.nan_to_num(table[::step].astype(np.float64).std(axis=0))
         columns = np.sort(np.argsort(-spread, kind="stable")[:_COLUMNS])
     # Multiples of the golden ratio: distinct, and no small integer relation among them.
-    weights: NDArray[np.float64] = 1.0 + (np.arange(1, len(columns) + 1) * _GOLDEN) % 1.0
-    return columns, weights
+    steps = np.arange(1, len(columns) + 1, dtype=np.float64)
+    return columns, 1.0 + (steps * _GOLDEN) % 1.0
 
 
 def _project(rows: Floats, columns: Ints, weights: Floats) -> NDArray[np.float64]:

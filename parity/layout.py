@@ -1,0 +1,129 @@
+"""What lies where in each bundle kind, read into typed records.
+
+Layout facts: the dataset cards of ferrotorch's dataloader-batches-v1 and
+serialize-parity-v1, and ``docs/pipeline.md`` for input-pipeline-v1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from parity.errors import Problem, ReferenceSuspectError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Mode = Literal["ORDER", "SET", "SUBSET"]
+MODES: tuple[Mode, ...] = ("ORDER", "SET", "SUBSET")
+#: A `meta.json` carries the items of its case as text.
+MAX_JSON = 256 * 2**20
+_BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
+
+
+def suspect(path: Path, message: str) -> ReferenceSuspectError:
+    """The error of a bundle whose own files do not hold together."""
+    place = f"{path.parent.name}/{path.name}"
+    return ReferenceSuspectError(Problem("reference-malformed", f"{place}: {message}"))
+
+
+def case_folders(tree: Path) -> list[Path]:
+    """Folders of a bundle that hold a `meta.json`, by name.
+
+    Raises:
+        ReferenceSuspectError: There is none.
+    """
+    folders = sorted(path.parent for path in tree.glob("*/meta.json"))
+    if not folders:
+        message = "the bundle holds no case: no folder in it has a meta.json"
+        raise ReferenceSuspectError(Problem("no-cases", message))
+    return folders
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a bundle's file.
+
+    Raises:
+        ReferenceSuspectError: Not readable, too large, not JSON, or no object.
+    """
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise suspect(path, f"larger than {MAX_JSON:,} bytes")
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        raise suspect(path, f"cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise suspect(path, f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise suspect(path, f"holds {type(value).__name__}, not an object")
+    return value
+
+
+def batch_files(folder: Path) -> dict[int, Path]:
+    """The `batch_NNNN.bin` files of ``folder`` by number, ascending."""
+    found = {}
+    for path in folder.iterdir():
+        if (match := _BATCH.fullmatch(path.name)) and path.is_file():
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderCase:
+    """One case of a dataloader bundle, from its `meta.json`.
+
+    Attributes:
+        mode: ORDER, SET or SUBSET: what is owed of the items' order.
+        batch_sizes: Items of each batch of the reference.
+        features, labels: The whole data set where `meta.json` carries it, nested lists
+            ``[n][d]`` and ``[n]``, else None.
+    """
+
+    name: str
+    folder: Path
+    mode: Mode
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: int | None
+    batch_sizes: tuple[int, ...]
+    features: list[Any] | None
+    labels: list[Any] | None
+
+
+def loader_case(folder: Path) -> LoaderCase:
+    """The case in ``folder`` of a dataloader bundle.
+
+    Raises:
+        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+    """
+    path = folder / "meta.json"
+    meta = read_json(path)
+    sizes = tuple(_need(path, meta, "batch_sizes", list))
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise suspect(path, "batch_sizes are not all positive whole numbers")
+    mode = _need(path, meta, "equality_mode", str)
+    if mode not in MODES:
+        raise suspect(path, f"equality_mode is {mode!r}; known: {', '.join(MODES)}")
+    seed = meta.get("seed")
+    return LoaderCase(
+        name=folder.name,
+        folder=folder,
+        mode=mode,
+        batch_size=_need(path, meta, "batch_size", int),
+        shuffle=_need(path, meta, "shuffle", bool),
+        drop_last=_need(path, meta, "drop_last", bool),
+        seed=None if seed is None else _need(path, meta, "seed", int),
+        batch_sizes=sizes,
+        features=meta.get("full_dataset_features"),
+        labels=meta.get("full_dataset_labels"),
+    )
+
+
+def _need(path: Path, meta: dict[str, Any], key: str, kind: type) -> Any:
+    value = meta.get(key)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise suspect(path, f"{key} must be {kind.__name__}, not {value!r:.60}")
+    return value

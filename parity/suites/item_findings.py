@@ -1,0 +1,258 @@
+"""What the audit of a loader's items found, said in the same words by every loader suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity import items
+from parity.matching import UNKNOWN
+from parity.suites.words import EXAMPLES, counted, listed, number, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from parity.items import Batches, Floats, Ints, Membership
+    from parity.results import Finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """A delivered run with what each of its rows is.
+
+    Attributes:
+        table: ``(m, d)``, the data set's features by item number.
+        due: ``(k,)`` items that the reference delivers, in its order; ``due_sizes`` its batches.
+        batches: What was delivered, ``n`` rows.
+        came: ``(n,)`` item of each delivered row, or UNKNOWN.
+        bound: Largest difference of a feature.
+        ordered: The order is owed too.
+    """
+
+    table: Floats
+    due: Ints
+    due_sizes: tuple[int, ...]
+    batches: Batches
+    came: Ints
+    bound: float
+    ordered: bool
+
+    def at(self, position: int) -> str:
+        """Place of a delivered row, in words."""
+        return str(self.batches.place(int(position)))
+
+
+def findings(audit: Audit, members: Membership) -> list[Finding]:
+    """All findings about who came and in which order (labels are ``label_findings``)."""
+    found = [*_unknown(audit, members), *_repeated(audit, members), *_strangers(audit, members)]
+    found += _missing(audit, members)
+    if audit.ordered and not members and len(audit.due) == len(audit.came):
+        found += _order(audit)
+    return found
+
+
+def _unknown(audit: Audit, members: Membership) -> list[Finding]:
+    rows = audit.batches.features[members.unknown]
+    broken = ~np.isfinite(rows).all(axis=1)
+    found = []
+    if broken.any():
+        found.append(_not_finite(audit, members.unknown[broken]))
+    if (~broken).any():
+        found.append(_no_item(audit, members.unknown[~broken]))
+    return found
+
+
+def _not_finite(audit: Audit, positions: Ints) -> Finding:
+    rows = audit.batches.features[positions]
+    count = int((~np.isfinite(rows)).sum())
+    column = int(np.flatnonzero(~np.isfinite(rows[0]))[0])
+    value = number(rows[0][column])
+    message = (
+        f"{counted(count, 'feature value')} of {audit.batches.features.size:,} "
+        f"{'is' if count == 1 else 'are'} NaN or infinite where the reference is not, "
+        f"in {counted(len(positions), 'row')}; first: {audit.at(positions[0])} feature {column} "
+        f"is {value}"
+    )
+    return wrong(
+        "nan",
+        message,
+        tensor="features",
+        index=(int(positions[0]), column),
+        obtained=value,
+        measures={"not_finite": count, "rows": len(positions)},
+    )
+
+
+def _no_item(audit: Audit, positions: Ints) -> Finding:
+    lines = [_closest(audit, int(position)) for position in positions[:EXAMPLES]]
+    text, near = lines[0]
+    code = "values" if audit.ordered else "item-unknown"
+    message = f"{text}; bound {audit.bound:g}"
+    if len(positions) > 1:
+        message = f"{len(positions):,} rows are no item of the data set; first: {message}"
+    return wrong(
+        code,
+        message,
+        tensor="features",
+        index=(int(positions[0]), near.column),
+        expected=number(np.float32(near.expected)),
+        obtained=number(np.float32(near.obtained)),
+        measures={"rows": len(positions), "max_abs": near.distance},
+        details=tuple(line for line, _ in lines[1:]),
+    )
+
+
+def _closest(audit: Audit, position: int) -> tuple[str, items.Nearest]:
+    """What an unknown row is next to: the item due there, where an order is owed."""
+    row, table = audit.batches.features[position], audit.table
+    if audit.ordered and position < len(audit.due):
+        item = int(audit.due[position])
+        near = items.nearest(table[item : item + 1], row)
+        what = f"{audit.at(position)} is not item {item}, which is due there"
+    else:
+        near = items.nearest(table, row)
+        item, what = near.item, f"{audit.at(position)} is no item; closest is item {near.item}"
+    text = (
+        f"{what}: feature {near.column} is {number(np.float32(near.obtained))}, "
+        f"expected {number(np.float32(near.expected))} (off by {near.distance:.3g})"
+    )
+    return text, items.Nearest(item, near.column, near.expected, near.obtained)
+
+
+def _repeated(audit: Audit, members: Membership) -> list[Finding]:
+    return _each(
+        "item-twice",
+        members.repeated,
+        lambda k: (
+            f"item {audit.came[members.repeated[k]]} came again in "
+            f"{audit.at(members.repeated[k])}, after {audit.at(members.earlier[k])}"
+        ),
+        "items came twice",
+    )
+
+
+def _strangers(audit: Audit, members: Membership) -> list[Finding]:
+    return _each(
+        "item-not-due",
+        members.strangers,
+        lambda k: (
+            f"item {audit.came[members.strangers[k]]} came in {audit.at(members.strangers[k])}, "
+            "but the reference does not deliver it"
+        ),
+        "items came that are not due",
+    )
+
+
+def _missing(audit: Audit, members: Membership) -> list[Finding]:
+    if not len(members.missing):
+        return []
+    due_at = {int(item): position for position, item in reversed([*enumerate(audit.due)])}
+    excused = _stand_ins(audit, members)
+    absent = np.array([m for m in members.missing if int(m) not in excused], np.int64)
+
+    def told(k: int) -> str:
+        item = int(absent[k])
+        place = items.place_of(audit.due_sizes, due_at[item])
+        return f"item {item} never came" + (f" (due in {place})" if audit.ordered else "")
+
+    return _each("item-missing", absent, told, "items never came")
+
+
+def _stand_ins(audit: Audit, members: Membership) -> set[int]:
+    """Missing items in whose place an unknown row came, which is told already."""
+    positions = members.unknown
+    if audit.ordered:
+        return set(audit.due[positions[positions < len(audit.due)]].tolist())
+    # Where no place is owed, as many are excused as there are rows that are no item.
+    return set(members.missing[: len(positions)].tolist())
+
+
+def _each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -> list[Finding]:
+    if not len(positions):
+        return []
+    lines = [told(k) for k in range(min(len(positions), EXAMPLES))]
+    message = lines[0]
+    if len(positions) > 1:
+        message = f"{len(positions):,} {heading}; first: {message}"
+    details = tuple(lines[1:])
+    if len(positions) > EXAMPLES:
+        details += (f"and {len(positions) - EXAMPLES:,} more",)
+    return [wrong(code, message, measures={"items": len(positions)}, details=details)]
+
+
+def _order(audit: Audit) -> list[Finding]:
+    order = items.order(audit.due, audit.came, audit.batches.sizes)
+    if not len(order.displaced):
+        return []
+    first = int(order.displaced[0])
+    message = (
+        f"{len(order.displaced):,} of {len(audit.due):,} items stand elsewhere than in the "
+        f"reference; first: {audit.at(first)} holds item {audit.came[first]}, "
+        f"item {audit.due[first]} is due"
+    )
+    cause = None
+    if order.batches is not None:
+        shown = ", ".join(map(str, order.batches[:20]))
+        cause = f"the batches themselves are right, they came in the order {shown}"
+    return [
+        wrong(
+            "order",
+            message,
+            cause=cause,
+            expected=listed(audit.due.tolist()),
+            obtained=listed(audit.came.tolist()),
+            measures={"displaced": len(order.displaced)},
+        )
+    ]
+
+
+def label_findings(audit: Audit, due_labels: NDArray[np.floating]) -> list[Finding]:
+    """Findings about the labels that known items came with.
+
+    Args:
+        audit: The run.
+        due_labels: ``(m,)`` labels by item number.
+    """
+    known = np.flatnonzero(audit.came != UNKNOWN)
+    due, came = due_labels[audit.came[known]], audit.batches.labels[known]
+    result = items.labels(due, came)
+    if not len(result.wrong):
+        return []
+
+    def told(k: int) -> str:
+        position = known[k]
+        item = audit.came[position]
+        note = ", not a whole number" if k in fractions else ""
+        return (
+            f"{audit.at(position)} (item {item}) has label {number(came[k])}{note}, "
+            f"expected {number(due[k])}"
+        )
+
+    fractions = set(result.fractions.tolist())
+    cause = None
+    if result.rolled:
+        way = "later" if result.rolled > 0 else "earlier"
+        cause = (
+            f"every label is the one of the item {counted(abs(result.rolled), 'row')} {way}: "
+            "labels are rolled against features"
+        )
+    lines = [told(int(k)) for k in result.wrong[:EXAMPLES]]
+    count = len(result.wrong)
+    head = "" if count == 1 else f"{count:,} of {len(known):,} labels are wrong; first: "
+    return [
+        wrong(
+            "labels-rolled" if result.rolled else "label",
+            head + lines[0],
+            tensor="labels",
+            index=(int(known[result.wrong[0]]),),
+            expected=number(due[result.wrong[0]]),
+            obtained=number(came[result.wrong[0]]),
+            cause=cause,
+            measures={"labels_wrong": count, "fractions": len(result.fractions)},
+            details=tuple(lines[1:]),
+        )
+    ]
