@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.pins import dataloader
+from parity.pins import dataloader, pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,4 +14,5 @@ if TYPE_CHECKING:
 #: options, writes ``<bundle id>.tar`` there and returns its path.
 PINS: dict[str, Callable[..., Path]] = {
     "dataloader": dataloader.pin,
+    "pipeline": pipeline.pin,
 }

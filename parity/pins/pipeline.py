@@ -1,0 +1,177 @@
+"""Pin of the pipeline bundle: runs of the reference pipeline, each a case of its own.
+
+A folder per case holds ``batch_NNNN.bin`` (tensors id, x, y and mask, each ``[B]``,
+f32, numbered as in the whole epoch) and ``meta.json``. Where a case stands in a
+relation to another, its ``meta.json`` says so, and a verifier need not read names:
+
+* ``same_as``: the same run once more, everything is equal;
+* ``resume_of``: what that run delivers from ``start_batch`` on;
+* ``other_epoch_of``, ``other_seed_of``: the same records in another order;
+* ``disjoint_with``: cases whose records must not occur here (none in this bundle).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.bin import batch_bytes
+from parity.errors import ConfigError, Problem
+from parity.pins import packing
+from parity.reference_pipeline import (
+    Batch,
+    Dataset,
+    Pipeline,
+    Policy,
+    fingerprint,
+    lesson_dataset,
+    masked_mean,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+BUNDLE = "input-pipeline-v1"
+SEED, EPOCH, BATCH_SIZE = 17, 0, 4
+TENSORS = ("id", "x", "y", "mask")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One run: how the pipeline is set up, and from which batch of which epoch it goes on.
+
+    Attributes:
+        relations: Keys of ``meta.json`` that name another case, as the module says.
+    """
+
+    name: str
+    policy: Policy = "keep"
+    shuffle: bool = True
+    batch_size: int = BATCH_SIZE
+    seed: int = SEED
+    epoch: int = EPOCH
+    start_batch: int = 0
+    relations: Mapping[str, str] = field(default_factory=dict)
+
+
+def _sized(policy: Policy, *sizes: int) -> list[Case]:
+    return [Case(name=f"{policy}-batch-{b}", policy=policy, batch_size=b) for b in sizes]
+
+
+def _resumed(policy: Policy) -> list[Case]:
+    """A case for every cut of the epoch into what came and what is to come; 3 is its end."""
+    return [
+        Case(
+            name=f"{policy}-resume-{cut}",
+            policy=policy,
+            start_batch=cut,
+            relations={"resume_of": policy},
+        )
+        for cut in range(4)
+    ]
+
+
+#: Eleven records leave 1 over in fives, 2 (one short) in threes, 0 in elevens and
+#: ones, and do not fill one batch of sixteen.
+CASES = (
+    Case(name="sequential", shuffle=False),
+    Case(name="keep"),
+    Case(name="drop", policy="drop"),
+    Case(name="pad", policy="pad"),
+    Case(name="keep-again", relations={"same_as": "keep"}),
+    Case(name="keep-epoch-1", epoch=1, relations={"other_epoch_of": "keep"}),
+    Case(name="keep-seed-18", seed=18, relations={"other_seed_of": "keep"}),
+    *_sized("keep", 1, 3, 5, 11, 16),
+    *_sized("drop", 3, 5, 11, 16),
+    *_sized("pad", 3, 5, 11, 16),
+    *_resumed("keep"),
+    *_resumed("pad"),
+)
+
+
+def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
+    """Write ``input-pipeline-v1.tar`` into ``target_dir``.
+
+    Args:
+        target_dir: Folder of the tar, made where it is missing.
+        dataset: Records to run over; by default the lesson's eleven.
+
+    Returns:
+        Path of the tar.
+
+    Raises:
+        ConfigError: An id is not exact in f32, the only type that a batch file has.
+    """
+    dataset = dataset or lesson_dataset()
+    _check_ids(dataset)
+    seeds = {case.name: case.seed for case in CASES if case.shuffle}
+    files = {"provenance.json": packing.provenance(BUNDLE, libraries=["numpy"], seeds=seeds)}
+    for case in CASES:
+        files |= _case_files(case, dataset)
+    return packing.pack(files, target_dir / f"{BUNDLE}.tar")
+
+
+def _check_ids(dataset: Dataset) -> None:
+    rounded = dataset.ids.astype(np.float32).astype(np.int64)
+    if lost := dataset.ids[rounded != dataset.ids].tolist():
+        message = f"a .bin file holds f32 alone, which cannot hold these ids exactly: {lost}"
+        raise ConfigError(Problem("id-not-exact", message))
+
+
+def _case_files(case: Case, dataset: Dataset) -> dict[str, bytes]:
+    pipeline = Pipeline(
+        dataset=dataset,
+        batch_size=case.batch_size,
+        policy=case.policy,
+        shuffle=case.shuffle,
+    )
+    cursor = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
+    batches = [batch for batch, _ in pipeline.run(cursor)]
+    files = {f"{case.name}/meta.json": packing.json_bytes(_meta(case, pipeline, batches))}
+    for number, batch in enumerate(batches, case.start_batch):
+        files[f"{case.name}/batch_{number:04d}.bin"] = batch_bytes(_tensors(batch))
+    return files
+
+
+def _tensors(batch: Batch) -> list[NDArray[np.float32]]:
+    """The four columns as f32, ``[B]`` each, in the order of ``TENSORS``."""
+    return [column.astype(np.float32) for column in batch]
+
+
+def _meta(case: Case, pipeline: Pipeline, batches: list[Batch]) -> dict[str, Any]:
+    data = pipeline.dataset
+    order = pipeline.order(case.seed, case.epoch)
+    return {
+        "name": case.name,
+        "seed": case.seed,
+        "epoch": case.epoch,
+        "start_batch": case.start_batch,
+        "batch_size": case.batch_size,
+        "policy": case.policy,
+        "shuffle": case.shuffle,
+        "num_items": len(data),
+        "num_batches": len(batches),
+        "batch_sizes": [len(batch.ids) for batch in batches],
+        "order": data.ids[order].tolist(),
+        "omitted_ids": pipeline.omitted_ids(case.seed, case.epoch),
+        "fingerprint": fingerprint(data),
+        "masked_mean": _mean_label(batches),
+        "dataset": {"ids": data.ids.tolist(), "x": data.x.tolist(), "y": data.y.tolist()},
+        # The name that the lesson gives the fingerprint.
+        "digest": fingerprint(data),
+        "tensors": list(TENSORS),
+        **case.relations,
+        "disjoint_with": [],
+    }
+
+
+def _mean_label(batches: list[Batch]) -> float | None:
+    if not batches:
+        return None
+    labels = np.concatenate([batch.y for batch in batches])
+    return masked_mean(labels, np.concatenate([batch.mask for batch in batches]))
