@@ -85,7 +85,8 @@ class Call:
     def flags(self) -> tuple[str, ...]:
         """What decides which executable comes out, the same for build and run."""
         dump = self.dump
-        profile = ("--release",) if dump.profile == "release" else ("--profile", dump.profile)
+        # "--profile release" is "--release", and unlike it is known to all three verbs.
+        profile = ("--profile", dump.profile)
         features = ("--features", ",".join(dump.features)) if dump.features else ()
         offline = ("--offline",) if self.offline else ()
         return ("--example", self.example, *profile, *features, *offline, *self.cargo_args)

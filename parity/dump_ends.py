@@ -17,21 +17,21 @@ _PANIC_EXIT = 101  # what Rust's runtime ends with after a panic of the main thr
 
 
 def findings_of(
-    ended: Completed, *, wrote: bool, seconds: float, repo: Path, cwd: Path, where: Where | None
+    ended: Completed, *, wrote: bool, over: str, repo: Path, cwd: Path, where: Where | None
 ) -> tuple[Finding, ...]:
     """Why the run left nothing to compare; empty where it ended well.
 
     Args:
         ended: The program's end.
         wrote: There is a file in its folder.
-        seconds: The time it was given.
+        over: Why its time was over, if it was.
         repo: A panic's source file is told if it lies under it,
         cwd: and is looked for from here upwards.
         where: The place to name where the program names none.
     """
     told = said.last(ended.stderr) or said.last(ended.stdout)
     if ended.timed_out:
-        return (_error("dump-timeout", _stopped(seconds), where, told, timeout=seconds),)
+        return (_error("dump-timeout", f"{_STOPPED}: {over}.", where, told),)
     if ended.exit_code == 0:
         return () if wrote else (_error("dump-empty", _EMPTY, where, told),)
     found = said.panic(ended.stderr)
@@ -64,10 +64,7 @@ def empty(folder: Path, where: Where | None) -> Finding:
 
 
 _EMPTY = "The dump ended with exit code 0 but wrote no file into its output folder."
-
-
-def _stopped(seconds: float) -> str:
-    return f"The dump was stopped with all its children: its {seconds:g} seconds were over."
+_STOPPED = "The dump was stopped with all its children"
 
 
 def _panic(

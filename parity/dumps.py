@@ -216,7 +216,7 @@ def _dumped(job: Job, ended: process.Completed, seconds: float) -> Dumped:
     findings = findings_of(
         ended,
         wrote=_has_file(job.output_dir),
-        seconds=seconds,
+        over=_over(job, seconds),
         repo=job.repo,
         cwd=_source_folder(job.program),
         where=job.where,
@@ -229,6 +229,12 @@ def _dumped(job: Job, ended: process.Completed, seconds: float) -> Dumped:
         findings=findings,
         ended=ended,
     )
+
+
+def _over(job: Job, seconds: float) -> str:
+    if seconds < job.timeout:
+        return f"the run's deadline came after {seconds:.1f} seconds"
+    return f"its {job.timeout:g} seconds (timeout) were over"
 
 
 def _source_folder(program: Program) -> Path:
