@@ -31,6 +31,11 @@ def safe(text: str | bytes, limit: int = 200) -> str:
     return shown + "…" if len(text) > limit else shown
 
 
+def counted(count: int, unit: str) -> str:
+    """``count`` with thousands separators, and ``unit``, given in the plural."""
+    return f"{count:,} {unit.removesuffix('s') if count == 1 else unit}"
+
+
 def _escaped(char: str) -> str:
     if unicodedata.category(char) not in UNPRINTABLE:
         return char

@@ -1,0 +1,779 @@
+"""Every row of the policy for archives, with archives that must be refused."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import io
+import os
+import stat
+import tarfile
+import tracemalloc
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parity.errors import IntegrityError, Problem, Where
+from parity.fixtures import names, scanner
+from parity.fixtures.archive import Limits, Member, scan, unpack
+from parity.fixtures.refusal import Refusal
+from parity.fixtures.trees import Entry, tree_digest
+from parity.lockfile import Locked
+from parity.safetext import UNPRINTABLE, safe
+from tests.support.tar import (
+    BLOCK,
+    END,
+    folder,
+    header,
+    member,
+    padded,
+    pax,
+    record,
+    tar,
+    with_checksum,
+)
+
+Put = Callable[[bytes], Path]
+
+REPACK = "re-pack with:  tar --format=ustar --sort=name --dereference -cf BUNDLE.tar -C FOLDER ."
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    def put(data: bytes) -> Path:
+        path = tmp_path / "x.tar"
+        path.write_bytes(data)
+        return path
+
+    return put
+
+
+def refused(path: Path, limits: Limits | None = None) -> Problem:
+    with pytest.raises(IntegrityError) as caught:
+        scan(path, limits or Limits())
+    (problem,) = caught.value.problems
+    return problem
+
+
+def scanned_or_refused(path: Path) -> list[Member]:
+    """Any other exception is a bug of the reader."""
+    with contextlib.suppress(IntegrityError):
+        return scan(path, Limits())
+    return []
+
+
+# What passes
+
+
+def test_members_are_found_at_their_offsets(put: Put) -> None:
+    path = put(tar(folder("./"), folder("./d/"), member("./d/a", b"x" * 700), member("b")))
+
+    assert scan(path, Limits()) == [Member("d/a", 3 * BLOCK, 700), Member("b", 6 * BLOCK, 0)]
+
+
+def files_of(made: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(made).as_posix(): path.read_bytes()
+        for path in made.rglob("*")
+        if path.is_file()
+    }
+
+
+CONTENT = {"d/e/long" + "n" * 150: b"1" * 5000, "d/ü.bin": b"\0\xff", "top": b"", "z/z": b"z"}
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT], ids=["ustar", "pax"])
+def test_what_python_packs_is_unpacked_byte_for_byte(tmp_path: Path, form: int) -> None:
+    content = {k: v for k, v in CONTENT.items() if form == tarfile.PAX_FORMAT or len(k) < 100}
+    with tarfile.open(tmp_path / "x.tar", "w", format=form) as packed:
+        for name, data in content.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 2**60 if form == tarfile.PAX_FORMAT else 0
+            packed.addfile(info, io.BytesIO(data))
+    (tmp_path / "out").mkdir()
+
+    entries = unpack(tmp_path / "x.tar", tmp_path / "out", Limits())
+
+    assert files_of(tmp_path / "out") == content
+    assert [(e.path, e.size, e.sha256) for e in entries] == [
+        (name, len(data), hashlib.sha256(data).hexdigest()) for name, data in content.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "data"),
+    [
+        ("no padding after the two blocks", tar(member("a", b"1"))),
+        ("zeros up to a record of 20 blocks", tar(member("a", b"1")) + bytes(20 * BLOCK)),
+        ("typeflag NUL", tar(member("a", b"1", flag=b"\0"))),
+        ("GNU magic without GNU fields", tar(member("a", b"1", magic=b"ustar  \0"))),
+        ("ignored pax keys", tar(pax(record("uid", "9" * 30)), member("a", b"1"))),
+        (
+            "pax size that the header leaves at 0",
+            tar(pax(record("size", "1")), header("a"), padded(b"1")),
+        ),
+        ("pax path in place of the name", tar(pax(record("path", "a")), member("../b", b"1"))),
+        ("a folder stated after its file", tar(member("d/a"), folder("d"), member("a", b"1"))),
+        ("the root folder as .", tar(folder("."), member("a", b"1"))),
+        ("names that differ in compatibility forms only", tar(member("\uff21"), member("a", b"1"))),
+    ],
+)
+def test_passes(put: Put, why: str, data: bytes) -> None:
+    assert scan(put(data), Limits())[-1].size == 1, why
+
+
+@pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
+def test_three_ways_to_write_the_checksum(put: Put, form: bytes) -> None:
+    total = int(header("a")[148:154], 8)
+
+    assert scan(put(tar(header("a", checksum=form % total))), Limits())
+
+
+def test_prefix_and_name_are_joined(put: Put) -> None:
+    assert scan(put(tar(member("b", prefix=b"d/e"))), Limits())[0].path == "d/e/b"
+
+
+def test_an_archive_without_members_is_no_error_of_form(put: Put) -> None:
+    assert scan(put(END), Limits()) == []
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("flag", range(256))
+def test_typeflags(put: Put, flag: int) -> None:
+    path = put(tar(header("a", flag=bytes([flag]))))
+
+    if flag in b"0\x005":
+        scan(path, Limits())
+    elif flag in b"x":
+        assert refused(path).code == "archive-pax"  # one that no member follows
+    else:
+        problem = refused(path)
+        assert problem.code == "archive-type"
+        assert problem.details[1] == f"got     typeflag '{safe(bytes([flag]))}'"
+
+
+BAD_NAMES = {
+    "": "a part of the name is empty, '.' or '..'",
+    ".": "a part of the name is empty, '.' or '..'",
+    "..": "a part of the name is empty, '.' or '..'",
+    "./": "a part of the name is empty, '.' or '..'",
+    "././a": "a part of the name is empty, '.' or '..'",
+    ".//a": "a part of the name is empty, '.' or '..'",
+    "../a": "a part of the name is empty, '.' or '..'",
+    "a/../b": "a part of the name is empty, '.' or '..'",
+    "a/./b": "a part of the name is empty, '.' or '..'",
+    "a//b": "a part of the name is empty, '.' or '..'",
+    "/a": "a part of the name is empty, '.' or '..'",
+    "a/": "a part of the name is empty, '.' or '..'",
+    "a\\b": "the name holds a character that is not allowed",
+    "C:/a": "the name holds a character that is not allowed",
+    "a:stream": "the name holds a character that is not allowed",
+    "a\nb": "the name holds a character that is not allowed",
+    "a\x1b[31m": "the name holds a character that is not allowed",
+    "a\u202eb": "the name holds a character that is not allowed",
+    "a\u200bb": "the name holds a character that is not allowed",
+    "a\ue000": "the name holds a character that is not allowed",
+    "a\u0378": "the name holds a character that is not allowed",
+    "a\u2028b": "the name holds a character that is not allowed",
+    "a\u2029b": "the name holds a character that is not allowed",
+    "CON": "Windows reserves the name for a device",
+    "d/nul.txt": "Windows reserves the name for a device",
+    "prn": "Windows reserves the name for a device",
+    "AUX .tar.gz": "Windows reserves the name for a device",
+    "com1": "Windows reserves the name for a device",
+    "LPT9.x": "Windows reserves the name for a device",
+    "COM\u00b9": "Windows reserves the name for a device",
+    "a.": "a part of the name ends with a dot or space",
+    "d /a": "a part of the name ends with a dot or space",
+    "...": "a part of the name ends with a dot or space",
+    ".git/hooks/post-checkout": "the name belongs to git",
+    "d/.GitHub/workflows/a.yml": "the name belongs to git",
+    "p" * 256: "a part of the name is too long",
+    "ü" * 128: "a part of the name is too long",
+    "/".join("d" * 33): "the name is too deep",
+    "/".join(["d" * 200] * 6): "the name is too long",
+}
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_names(put: Put, name: str) -> None:
+    problem = refused(put(tar(pax(record("path", name)), member("a"))))
+
+    assert (problem.code, problem.message.rpartition(": ")[2]) == ("archive-name", BAD_NAMES[name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "com0",
+        "COM10",
+        "CONSOLE",
+        "nul_",
+        ".gitignore",
+        "a b",
+        "...a",
+        "~a",
+        "é",
+        "日本",
+        "-rf",
+        "p" * 255,
+        "/".join("d" * 32),
+        "/".join(["d" * 203] * 5 + ["e" * 4]),
+    ],
+)
+def test_names_that_pass(put: Put, name: str) -> None:
+    assert scan(put(tar(pax(record("path", name)), member("a"))), Limits())[0].path == name
+
+
+@pytest.mark.parametrize("name", [b"\xff", b"a/\xc3", b"\xed\xa0\x80"])
+def test_names_that_are_not_utf8(put: Put, name: bytes) -> None:
+    problem = refused(put(tar(member(name))))
+
+    assert problem.code == "archive-name"
+    assert "UTF-8" in problem.message
+
+
+def test_bytes_after_the_end_of_a_name(put: Put) -> None:
+    assert refused(put(tar(member(b"a\0../b")))).code == "archive-name"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a", "a"),
+        ("A", "a"),
+        ("d/ß", "d/ss"),
+        ("d/ß", "d/SS"),
+        ("\ufb01", "fi"),
+        ("\u00e9", "e\u0301"),
+        ("\u00c9", "e\u0301"),
+        ("d/a", "D/b"),
+        ("d", "d/a"),
+        ("d/a", "d"),
+        ("d/a", "d/a/b"),
+        ("./a", "a"),
+    ],
+)
+def test_collisions(put: Put, first: str, second: str) -> None:
+    packed = tar(*(pax(record("path", name)) + member("x") for name in (first, second)))
+
+    assert refused(put(packed)).code == "archive-collision"
+
+
+@pytest.mark.parametrize(
+    "members",
+    [(folder("d"), folder("d/")), (folder("./"), folder("./")), (member("d"), folder("d")),
+     (folder("d"), member("d")), (folder("d"), folder("D")), (member("D/a"), folder("d"))],
+)  # fmt: skip
+def test_collisions_of_folders(put: Put, members: tuple[bytes, ...]) -> None:
+    assert refused(put(tar(*members))).code == "archive-collision"
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, 0o7000])
+def test_special_modes(put: Put, mode: int) -> None:
+    assert refused(put(tar(header("a", mode=mode)))).code == "archive-mode"
+
+
+@pytest.mark.parametrize("mode", [b"", b"\x80\0\0\0\0\0\0\x01", b"-000644\0", b"0000648\0"])
+def test_modes_that_are_no_number(put: Put, mode: bytes) -> None:
+    assert refused(put(tar(header("a", mode=mode)))).code == "archive-mode"
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        b"\xff" * 12,
+        b"\x80" + b"\0" * 10 + b"\1",
+        b"",
+        b"-0000000001\0",
+        b"0x1\0",
+        b"1 1\0",
+        b"\0" * 12,
+    ],
+)
+def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
+    assert refused(put(tar(header("a", size=size)))).code == "archive-size"
+
+
+@pytest.mark.parametrize(
+    ("code", "records"),
+    [
+        (
+            "archive-pax",
+            [record("GNU.sparse.realsize", str(1 << 40)), record("GNU.sparse.major", "1")],
+        ),
+        ("archive-pax", [record("GNU.sparse.name", "../x")]),
+        ("archive-pax", [record("linkpath", "/etc/passwd")]),
+        ("archive-pax", [record("SCHILY.xattr.user.x", "1")]),
+        ("archive-pax", [record("hdrcharset", "BINARY")]),
+        ("archive-pax", [record("path", "a"), record("path", "b")]),
+        ("archive-pax", [record("size", "-1")]),
+        ("archive-pax", [record("size", "1e3")]),
+        ("archive-pax", [record("size", "٣")]),
+        ("archive-pax", [record("size", "9" * 5000)]),
+        ("archive-pax", [record("size", "")]),
+        ("archive-pax", [b"5 a=b\n"]),
+        ("archive-pax", [b"06 a=b\n"]),
+        ("archive-pax", [b"999999 path=a\n"]),
+        ("archive-pax", [b"8 path=a\n"]),
+        ("archive-pax", [b"2 "]),
+        ("archive-pax", [b"3 \n"]),
+        ("archive-pax", [b"7 path\n\n"]),
+        ("archive-pax", [b"path=a\n"]),
+        ("archive-pax", [b"9" * 5000 + b" a=b\n"]),
+        ("archive-name", [record("path", b"a\0b")]),
+        ("archive-name", [record("path", "")]),
+        ("archive-cut-short", [record("size", str(1 << 30))]),
+        ("archive-cut-short", [record("size", "9" * 19)]),
+    ],
+)
+def test_pax_records(put: Put, code: str, records: list[bytes]) -> None:
+    assert refused(put(tar(pax(*records), member("a")))).code == code
+
+
+def test_two_sizes(put: Put) -> None:
+    packed = tar(pax(record("size", "512")), member("a", b"x" * 1024))
+
+    assert refused(put(packed)).code == "archive-size"
+
+
+@pytest.mark.parametrize("size", [scanner.MAX_PAX + 1, 1 << 30, 8**11 - 1])
+def test_large_pax_headers_are_not_read(put: Put, size: int) -> None:
+    tracemalloc.start()
+    try:
+        problem = refused(put(header("x", flag=b"x", size=size) + bytes(1 << 20)))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert problem.code == "archive-pax"
+    assert peak < 3 << 20  # the file's own MiB stands in this test
+
+
+def test_pax_headers_in_a_row(put: Put) -> None:
+    assert refused(put(tar(pax(), pax(), member("a")))).code == "archive-pax"
+
+
+@pytest.mark.parametrize("size", [1, 512, 1 << 40 >> 8])
+def test_folders_hold_no_data(put: Put, size: int) -> None:
+    packed = header("d/", flag=b"5", size=size) + bytes(BLOCK) + END
+
+    assert refused(put(packed)).code == "archive-size"
+    assert refused(put(tar(pax(record("size", "1")), folder("d")))).code == "archive-size"
+
+
+PACKED = {
+    "gzip": (gzip.compress(b"x"), "archive-compressed"),
+    "zip": (b"PK\x03\x04" + bytes(600), "archive-compressed"),
+    "zstd": (b"\x28\xb5\x2f\xfd" + bytes(600), "archive-compressed"),
+    "v7": (tar(header("a", magic=bytes(8))), "archive-format"),
+    "GNU with a prefix": (
+        tar(header("a", magic=b"ustar  \0", prefix=b"12345")),
+        "archive-format",
+    ),
+    "text": (b"hello " * 200, "archive-checksum"),
+    "empty": (b"", "archive-cut-short"),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_other_formats(put: Put, name: str) -> None:
+    data, code = PACKED[name]
+
+    assert refused(put(data)).code == code
+
+
+def test_plain_gnu_long_names_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as packed:
+        packed.addfile(tarfile.TarInfo("n" * 150))
+
+    problem = refused(path)
+
+    assert problem == Problem(
+        "archive-type",
+        "the archive is refused at member 1 (byte 0): the member is a GNU long name",
+        None,
+        (
+            "wanted  files and folders (typeflag 0, NUL or 5), and pax headers (x)",
+            "got     typeflag 'L'",
+            REPACK,
+        ),
+    )
+
+
+GOOD = tar(
+    folder("d/"),
+    pax(record("path", "d/ü"), record("mtime", "1.5")),
+    member("x", b"1" * 600),
+    member("z"),
+)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(block=st.sampled_from([0, 1, 3, 6]), at=st.integers(0, BLOCK - 1), to=st.integers(0, 255))
+def test_a_changed_byte_in_a_header_is_seen(put: Put, block: int, at: int, to: int) -> None:
+    at += block * BLOCK
+    damaged = GOOD[:at] + bytes([to]) + GOOD[at + 1 :]
+    path = put(damaged)
+
+    if damaged == GOOD:
+        scan(path, Limits())
+    else:
+        assert refused(path).code == "archive-checksum"
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_header_whatever_crashes_the_reader(put: Put, data: st.DataObject) -> None:
+    block = bytearray(header("a", size=3))
+    for _ in range(data.draw(st.integers(1, 6))):
+        block[data.draw(st.integers(0, BLOCK - 1))] = data.draw(st.integers(0, 255))
+    path = put(with_checksum(bytes(block)) + padded(b"abc") + END)
+
+    assert all(m.offset + m.size <= path.stat().st_size for m in scanned_or_refused(path))
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=st.binary(max_size=60) | st.text("0123456789 =\npath", max_size=60).map(str.encode))
+def test_no_pax_body_whatever_crashes_the_reader(put: Put, body: bytes) -> None:
+    scanned_or_refused(put(tar(pax(body), member("a"))))
+
+
+@pytest.mark.parametrize("length", range(0, len(GOOD), BLOCK))
+def test_cut_at_every_block(put: Put, length: int) -> None:
+    assert refused(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
+
+
+@pytest.mark.parametrize("length", range(1, len(GOOD), 331))
+def test_cut_anywhere(put: Put, length: int) -> None:
+    assert refused(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\1",
+        bytes(BLOCK) + b"\1",
+        bytes(9 * BLOCK + 7) + b"x",
+        member("hidden"),
+        bytes(3 << 20) + b"x",
+    ],
+)
+def test_data_after_the_end(put: Put, tail: bytes) -> None:
+    assert refused(put(GOOD + tail)).code == "archive-trailing"
+
+
+def test_one_block_of_zeros_is_no_end(put: Put) -> None:
+    assert refused(put(member("a") + bytes(BLOCK) + member("b") + END)).code == "archive-trailing"
+
+
+# Limits
+
+TWO = tar(member("a", b"1" * 10), member("b", b"2" * 20))
+PLACES = {
+    key: Where(Path("f.yaml"), line, 7)
+    for line, key in enumerate(["", "files", "unpacked", "size"])
+}
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "line"),
+    [
+        ({"files": 1}, "archive-files", 1),
+        ({"files": 3}, "archive-files", 1),
+        ({"files": 0}, "archive-files", 1),
+        ({"unpacked": 29}, "archive-unpacked", 2),
+        ({"unpacked": 31}, "archive-unpacked", 2),
+        ({"size": len(TWO) - 1}, "archive-size", 3),
+        ({"size": len(TWO) + 1}, "archive-size", 3),
+    ],
+)
+def test_what_the_lock_states_must_hold_exactly(
+    put: Put, limits: dict[str, int], code: str, line: int
+) -> None:
+    problem = refused(put(TWO), Limits(**limits, where=PLACES))
+
+    assert (problem.code, problem.where) == (code, Where(Path("f.yaml"), line, 7))
+
+
+def test_what_the_lock_states_holds(put: Put) -> None:
+    assert len(scan(put(TWO), Limits(files=2, unpacked=30, size=len(TWO)))) == 2
+
+
+def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
+    """What lies behind the excess is never looked at, or this would say another code."""
+    packed = member("a", b"1" * 10) + member("b", b"2" * 20) + header("c", checksum=b"12345678")
+
+    assert refused(put(packed), Limits(files=1)).code == "archive-files"
+    assert refused(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
+
+
+def test_caps_hold_where_the_lock_is_silent(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanner, "MAX_FILES", 1)
+    assert refused(put(TWO)).code == "archive-files"
+    monkeypatch.setattr(scanner, "MAX_FILES", 2)
+    monkeypatch.setattr(scanner, "MAX_BYTES", 29)
+    assert refused(put(TWO)).code == "archive-size"  # no archive is smaller than its content
+    monkeypatch.setattr(scanner, "MAX_BYTES", len(TWO))
+    assert len(scan(put(TWO), Limits())) == 2
+
+
+def test_stated_folders_are_bounded_too(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MAX_FOLDERS", 3)
+
+    assert scan(put(tar(member("a/b/c/x"))), Limits())
+    assert refused(put(tar(member("a/b/c/d/x")))).code == "archive-files"
+
+
+def test_limits_of_a_lock() -> None:
+    where = {"sha256": PLACES[""], "size": PLACES["size"]}
+    locked = Locked(sha256="0" * 64, size=1, files=2, unpacked=3, where=where)
+
+    assert Limits.of(locked) == Limits(size=1, files=2, unpacked=3, where={**where, "": PLACES[""]})
+    assert Limits.of(locked, PLACES["files"]).where[""] == PLACES["files"]
+
+
+# Writing
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    made = tmp_path / "out"
+    made.mkdir()
+    return made
+
+
+def test_a_refused_archive_writes_nothing(put: Put, out: Path) -> None:
+    with pytest.raises(IntegrityError):
+        unpack(put(member("a", b"1") + header("b", flag=b"2", link=b"/etc") + END), out, Limits())
+
+    assert list(out.iterdir()) == []
+
+
+def test_no_file_is_written_over(put: Put, out: Path) -> None:
+    (out / "a").write_bytes(b"mine")
+
+    with pytest.raises(FileExistsError):
+        unpack(put(tar(member("a", b"1"))), out, Limits())
+    assert (out / "a").read_bytes() == b"mine"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+@pytest.mark.parametrize("name", ["d/a", "d/e/a", "l"])
+def test_no_link_is_followed(put: Put, out: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (out / "d").symlink_to(outside)
+    (out / "l").symlink_to(outside / "l")
+
+    with pytest.raises(OSError, match=r".+"):
+        unpack(put(tar(member(name, b"1"))), out, Limits())
+    assert list(outside.iterdir()) == []
+
+
+def test_modes_and_times_are_ignored(put: Put, out: Path) -> None:
+    unpack(put(tar(member("a", b"1", mode=0o777))), out, Limits())
+
+    assert not stat.S_IMODE((out / "a").stat().st_mode) & 0o111
+
+
+def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
+    unpack(put(tar(folder("empty/"), member("d/a"))), out, Limits())
+
+    assert [path.name for path in out.iterdir()] == ["d"]
+
+
+def test_without_names_relative_to_folders(
+    put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.fixtures.writing.HAS_DIR_FD", False)
+
+    unpack(put(tar(member("d/e/a", b"1"), member("d/b", b"2"))), out, Limits())
+
+    assert files_of(out) == {"d/e/a": b"1", "d/b": b"2"}
+
+
+def test_a_file_that_shrinks_while_it_is_read(
+    put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tar(member("a", b"1" * 2000)))
+    real = scanner.Scanner.run
+
+    def run(self: scanner.Scanner) -> list[Member]:
+        members = real(self)
+        os.truncate(path, 1000)
+        return members
+
+    monkeypatch.setattr(scanner.Scanner, "run", run)
+    with pytest.raises(IntegrityError) as caught:
+        unpack(path, out, Limits())
+    assert caught.value.problems[0].code == "archive-cut-short"
+
+
+def test_no_descriptor_is_left_open(put: Put, out: Path) -> None:
+    fds = Path("/proc/self/fd")
+    if not fds.is_dir():
+        pytest.skip("the system does not list open files")
+    before = len(list(fds.iterdir()))
+
+    unpack(put(tar(member("a/b/c/d", b"1"))), out, Limits())
+
+    assert len(list(fds.iterdir())) == before
+
+
+# Digest
+
+
+def test_the_tree_digest_by_hand() -> None:
+    one, two = (hashlib.sha256(data).hexdigest() for data in (b"1", b"22"))
+    lines = f"{two}  2  Z\n{one}  1  a\n{one}  1  é\n"
+
+    entries = [Entry("é", 1, one), Entry("a", 1, one), Entry("Z", 2, two)]
+
+    assert tree_digest(entries) == hashlib.sha256(lines.encode()).hexdigest()
+
+
+def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
+    # U+FF5E sorts after U+1F600 in UTF-16, before it in UTF-8.
+    entries = [Entry("\uff5e", 1, "0" * 64), Entry("\U0001f600", 1, "1" * 64)]
+
+    wanted = f"{'0' * 64}  1  \uff5e\n{'1' * 64}  1  \U0001f600\n"
+    assert tree_digest(entries) == hashlib.sha256(wanted.encode()).hexdigest()
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("data", "limits", "wanted"),
+    [
+        (
+            tar(member("ok"), header("a/b", flag=b"2", link=b"../x")),
+            Limits(where=PLACES),
+            (
+                "f.yaml:0:7: [archive-type] the archive is refused at member 2 (byte 512): "
+                "the member is a symbolic link\n"
+                "  wanted  files and folders (typeflag 0, NUL or 5), and pax headers (x)\n"
+                "  got     typeflag '2'\n"
+                f"  {REPACK}"
+            ),
+        ),
+        (
+            tar(member(b"\n::error::\x1b[31m##[x]")),
+            Limits(),
+            (
+                r"[archive-name] the archive is refused at member 1 "
+                r"'\x0a\x3a\x3aerror\x3a\x3a\x1b[31m\x23\x23[x]' (byte 0): "
+                "the name holds a character that is not allowed\n"
+                "  wanted  printable text\n"
+                "  got     U+000A\n"
+                "  rename the file, then pack it again"
+            ),
+        ),
+        (
+            TWO,
+            Limits(files=1, where=PLACES),
+            (
+                "f.yaml:1:7: [archive-files] the archive is refused at member 2 'b' (byte 1,024): "
+                "there are more files than allowed\n"
+                "  wanted  1 file\n"
+                "  got     2 files or more\n"
+                "  lock the archive anew with parity bump"
+            ),
+        ),
+        (
+            gzip.compress(TWO),
+            Limits(),
+            (
+                "[archive-compressed] the archive is refused: it is compressed\n"
+                "  wanted  plain tar\n"
+                "  got     gzip data\n"
+                f"  {REPACK}"
+            ),
+        ),
+        (
+            tar(member("d/ß"), member("d/SS")),
+            Limits(),
+            (
+                "[archive-collision] the archive is refused at member 2 'd/SS' (byte 512): "
+                "two names are one on macOS or Windows\n"
+                "  wanted  one of the two\n"
+                "  got     ß and SS\n"
+                "  rename or drop one, then pack again"
+            ),
+        ),
+        (
+            TWO[:1300],
+            Limits(),
+            (
+                "[archive-cut-short] the archive is refused after member 1: it is cut short\n"
+                "  wanted  two blocks of zeros at the end\n"
+                "  got     the end at byte 1,300\n"
+                f"  {REPACK}"
+            ),
+        ),
+        (
+            tar(header("a", size=5000)),
+            Limits(),
+            (
+                "[archive-cut-short] the archive is refused at member 1 'a' (byte 0): "
+                "a member reaches past the end of the archive\n"
+                "  wanted  at most the 1,024 bytes that follow\n"
+                "  got     5,000 bytes\n"
+                f"  {REPACK}"
+            ),
+        ),
+    ],
+)
+def test_words(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
+    assert str(refused(put(data), limits)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("plain ü 日本", "plain ü 日本"),
+        ("a\tb\r\n\0\x7f\x85", r"a\x09b\x0d\x0a\x00\x7f\x85"),
+        ("\u202e\u2028\ufeff\U000e0001", r"\u202e\u2028\ufeff\U000e0001"),
+        ("::set-env::x ##[error]", r"\x3a\x3aset-env\x3a\x3ax \x23\x23[error]"),
+        (":::", r"\x3a\x3a:"),
+        (b"ok\xff", r"ok\xff"),
+        ("\udc80\ud800", r"\x80\ud800"),
+        ("a" * 201, "a" * 200 + "…"),
+        (b"a" * 10_000, "a" * 200 + "…"),
+    ],
+)
+def test_safe(text: str | bytes, wanted: str) -> None:
+    assert safe(text) == wanted
+
+
+@given(st.text() | st.binary())
+def test_safe_is_always_one_harmless_line(text: str | bytes) -> None:
+    shown = safe(text)
+
+    assert not {unicodedata.category(char) for char in shown} & UNPRINTABLE
+    assert "::" not in shown
+    assert "##[" not in shown
+
+
+def test_memory_for_deep_names_is_bounded_by_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "MAX_FOLDERS", 61)
+    places = names.Places()
+    places.take(("1", *("d" * 30), "f"), folder=False)
+
+    with pytest.raises(Refusal, match="too many folders"):
+        places.take(("2", *("d" * 30), "f"), folder=False)
+
+
+def test_scanning_writes_nothing(tmp_path: Path, put: Put) -> None:
+    scan(put(TWO), Limits())
+
+    assert [item.name for item in tmp_path.iterdir()] == ["x.tar"]
