@@ -168,7 +168,7 @@ fn f8_fnuz_to_f32(byte: u8, fraction_bits: u32, bias: u32) -> f32 {
 }
 
 /// Sign, exponent and fraction of a byte as a number; exact, since f32 is wider in both.
-fn small_float(byte: u8, fraction_bits: u32, bias: u32) -> f32 {
+pub(crate) fn small_float(byte: u8, fraction_bits: u32, bias: u32) -> f32 {
     let exponent = u32::from(byte & 0x7f) >> fraction_bits;
     let fraction = byte & ((1 << fraction_bits) - 1);
     let implied = u8::from(exponent > 0) << fraction_bits;

@@ -100,7 +100,7 @@ static KINDS: [Kind; 34] = [
     block(34, "TQ1_0", 256, 54, small_blocks::tq1_0),
     block(35, "TQ2_0", 256, 66, small_blocks::tq2_0),
     block(39, "MXFP4", 32, 17, small_blocks::mxfp4),
-    unread(40, "NVFP4", 64, 36),
+    block(40, "NVFP4", 64, 36, small_blocks::nvfp4),
     unread(41, "Q1_0", 128, 18),
 ];
 
@@ -144,25 +144,4 @@ impl Kind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_distinct_and_sizes_whole() {
-        for (index, kind) in KINDS.iter().enumerate() {
-            assert!(KINDS[..index].iter().all(|other| other.code != kind.code));
-            assert!(kind.bytes > 0 && kind.elements > 0);
-        }
-    }
-
-    #[test]
-    fn lengths_that_overflow_are_refused() {
-        let q4_0 = find(2).unwrap();
-        assert_eq!(q4_0.byte_length(&[64, 3]), Ok(108));
-        assert_eq!(q4_0.byte_length(&[0, 3]), Ok(0));
-        assert!(q4_0.byte_length(&[33]).is_err());
-        assert!(q4_0.byte_length(&[32, usize::MAX]).is_err());
-        assert!(find(0).unwrap().byte_length(&[usize::MAX]).is_err());
-        assert!(find(4).is_err());
-    }
-}
+mod tests;

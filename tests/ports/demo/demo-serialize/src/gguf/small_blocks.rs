@@ -1,6 +1,7 @@
 //! The block types that came after the K-quants and need no large table.
 
 use super::blocks::{half, nibble};
+use crate::scalar::small_float;
 
 /// What the sixteen codes of the IQ4 types stand for.
 const IQ4: [i8; 16] = [
@@ -65,5 +66,21 @@ pub(super) fn mxfp4(block: &[u8], out: &mut [f32]) {
     };
     for (index, value) in out.iter_mut().enumerate() {
         *value = f32::from_bits(bits) * f32::from(E2M1[usize::from(nibble(&block[1..], index))]);
+    }
+}
+
+/// `scales[4], codes[32]`: an E4M3 scale without a sign for each 16 elements, whose codes lie
+/// in eight bytes; the scale with all its bits set stands for zero.
+pub(super) fn nvfp4(block: &[u8], out: &mut [f32]) {
+    for (group, values) in out.chunks_exact_mut(16).enumerate() {
+        let scale = match block[group] {
+            0x7f => 0.0,
+            byte => 0.5 * small_float(byte & 0x7f, 3, 7),
+        };
+        let codes = &block[4 + 8 * group..];
+        for (index, value) in values.iter_mut().enumerate() {
+            let code = codes[index % 8] >> (4 * (index / 8)) & 0x0f;
+            *value = scale * f32::from(E2M1[usize::from(code)]);
+        }
     }
 }

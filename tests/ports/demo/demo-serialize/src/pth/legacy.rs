@@ -80,3 +80,6 @@ fn one<'a>(cursor: &mut Cursor<'a>, declared: Option<&StorageRef>, key: &str) ->
     let count = cursor.count(size, "a storage")?;
     cursor.take(count * size, "a storage")
 }
+
+#[cfg(test)]
+mod tests;

@@ -230,3 +230,6 @@ fn zip64_extra(extra: &[u8]) -> Result<&[u8]> {
     }
     refuse("a zip64 extra field is missing")
 }
+
+#[cfg(test)]
+mod tests;
