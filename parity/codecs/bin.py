@@ -43,19 +43,26 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
     return _read(path, _tensor)
 
 
-def read_batch(path: Path) -> list[NDArray[np.float32]]:
+def read_batch(path: Path, most: int | None = None) -> list[NDArray[np.float32]]:
     """The tensors of a batch file, in file order.
+
+    Args:
+        path: The file.
+        most: Bytes that it may have; a sparse file of a terabyte is not read.
 
     Raises:
         FormatError: The file is not exactly the tensors that it announces.
     """
-    return _read(path, _batch)
+    return _read(path, _batch, most)
 
 
-def _read(path: Path, parse: Callable[[BinaryIO, int], T]) -> T:
+def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = None) -> T:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
+            if most is not None and size > most:
+                code, message = "too-large", f"has {size:,} bytes; at most {most:,} are read"
+                raise FormatError(code, message)
             parsed = parse(file, size)
             left = size - file.tell()
     except OSError as error:

@@ -72,7 +72,10 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     """
     meta: LoaderCase = case.detail
     reference = _reference(meta)
-    delivered, found = _delivered(dump.folder, reference.batches.features.shape[1])
+    width = reference.batches.features.shape[1]
+    # Room for a port that delivers everything in one batch, and for wrong sizes to be told.
+    most = 4 * (reference.table.nbytes + reference.labels.nbytes) + 2**20
+    delivered, found = _delivered(dump.folder, width, most)
     if delivered is None:
         return Outcome(findings=tuple(found))
     found += _sizes(reference.batches.sizes, delivered.sizes)
@@ -96,7 +99,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
 
 
 def _reference(meta: LoaderCase) -> _Reference:
-    batches, found = _delivered(meta.folder, None)
+    batches, found = _delivered(meta.folder, None, None)
     if batches is None:
         raise suspect(meta.folder / "meta.json", f"the reference's own {found[0].message}")
     if batches.sizes != meta.batch_sizes:
@@ -132,14 +135,16 @@ def _full(meta: LoaderCase, width: int) -> tuple[NDArray[np.float32], NDArray[np
     return table.reshape(len(table), width), labels
 
 
-def _delivered(folder: Path, width: int | None) -> tuple[Batches | None, list[Finding]]:
+def _delivered(
+    folder: Path, width: int | None, most: int | None
+) -> tuple[Batches | None, list[Finding]]:
     """The batches in ``folder``, or why they cannot be read; ``width`` is that of a row."""
     files = batch_files(folder)
     found = _gaps(list(files))
     features, labels = [], []
     for path in files.values():
         try:
-            pair = read_batch(path)
+            pair = read_batch(path, most)
         except FormatError as error:
             found.append(unreadable(path.name, error))
             continue

@@ -1,0 +1,46 @@
+"""The only place that exits: errors become a line each and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from parity.cli import run
+from parity.errors import ParityError
+
+#: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
+FAULT = 70
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        # A log of another encoding must not cost the verdict.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
+    sys.exit(code_of(sys.argv[1:]))
+
+
+def code_of(words: list[str]) -> int:
+    """Exit code of one command line; nothing but argparse's own exits is raised."""
+    try:
+        return run(words)
+    except ParityError as error:
+        from parity.reports.console import tell_error  # noqa: PLC0415 - only on errors
+
+        tell_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
+        return _INTERRUPTED
+    except Exception:  # noqa: BLE001 - the boundary
+        traceback.print_exc()
+        print(
+            "this is a fault of parity-action, please report it with the lines above",  # noqa: T201
+            file=sys.stderr,
+        )
+        return FAULT
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Words typed become one call."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DESCRIPTION = "Proves that a port computes what the original computes."
+EXITS = """\
+exit codes:
+  0  all verified
+  1  a dump differs from its reference, or a known failure passes
+  2  usage or lockfile
+  3  a bundle could not be fetched
+  4  integrity: a hash, a length, an unsafe archive
+  5  build or dump failed, or a dump cannot be read
+  6  fewer cases verified than --min-cases
+  7  the reference is suspect or incomplete
+  70 a fault of this program
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line; each verb carries the function that runs it."""
+    top = argparse.ArgumentParser(
+        prog="parity",
+        description=DESCRIPTION,
+        epilog=EXITS,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"parity-action {__version__}")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+    _verify(_verb(verbs, "verify", "hold a port against its pinned references", _run_verify))
+    _fetch(_verb(verbs, "fetch", "fetch, check and unpack bundles", _run_fetch))
+    _pin(_verb(verbs, "pin", "make a bundle, byte for byte reproducible", _run_pin))
+    return top
+
+
+def run(words: Sequence[str]) -> int:
+    """Carry out one command line; returns the exit code.
+
+    Raises:
+        ParityError: What ends the verb.
+        SystemExit: From argparse, for usage errors (2) and help (0).
+    """
+    arguments = parser().parse_args(words)
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _verb(
+    verbs: Any, name: str, text: str, run_verb: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    verb: argparse.ArgumentParser = verbs.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=EXITS,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(run=run_verb)
+    return verb
+
+
+def _common(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--repo", type=Path, default=Path(), help="the repo under test (.)")
+    verb.add_argument("--lockfile", type=Path, help="default: REPO/fixtures.lock.yaml")
+    verb.add_argument("--offline", action="store_true", help="ask no server, nor let cargo do so")
+    verb.add_argument("--verify", action="store_true", help="hash the store's trees again")
+
+
+def _verify(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    add = verb.add_argument
+    add("--bundle", action="append", default=[], metavar="ID", help="only this bundle (repeat)")
+    add(
+        "--case",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only cases bundle/case that match; '!' excludes (repeat)",
+    )
+    add(
+        "--dumps",
+        type=Path,
+        metavar="DIR",
+        help="take dumps that lie ready under DIR/<bundle>/<case>/; build and run nothing",
+    )
+    add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
+    add("--report-formats", default="json", metavar="F", help="json (the only one yet)")
+    add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
+    add("--toolchain", default="", metavar="T", help="called as cargo +T")
+    add("--cargo-args", action="append", default=[], metavar="A", help="one for cargo (repeat)")
+    add("--jobs", type=_positive, metavar="N", help="cases at a time (number of processors)")
+    add(
+        "--repeat",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="run each case N times; the runs must agree",
+    )
+    add(
+        "--min-cases",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="fewer verified cases than this is a failure (1)",
+    )
+    add("--deadline", type=_seconds, metavar="S", help="seconds for the whole run (none)")
+
+
+def _fetch(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+
+
+def _pin(verb: argparse.ArgumentParser) -> None:
+    add = verb.add_argument
+    add("kind", nargs="?", metavar="KIND", help="a kind of bundle; all embedded ones if left out")
+    add(
+        "--out", type=Path, default=Path("tests/bundles"), metavar="DIR", help="where (%(default)s)"
+    )
+    add("--size", choices=("small", "full"), help="serialize only")
+    add("--upstream-only", action="store_true", help="serialize only: what upstream's bundle holds")
+    add("--pth", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
+    add("--gguf", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
+
+
+def _positive(text: str) -> int:
+    value = _count(text)
+    if value == 0:
+        message = "must be at least 1"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004
+        message = f"{text!r} is not a whole number"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:  # noqa: PLR2004 - NaN fails this too
+        message = f"{text!r} is not a positive number of seconds"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _places(arguments: argparse.Namespace) -> dict[str, Any]:
+    default = arguments.repo / "fixtures.lock.yaml"
+    return {
+        "repo": arguments.repo,
+        "lockfile": default if arguments.lockfile is None else arguments.lockfile,
+        "offline": arguments.offline,
+        "rehash": arguments.verify,
+    }
+
+
+def _run_verify(arguments: argparse.Namespace) -> int:
+    from parity.commands.options import VerifyOptions  # noqa: PLC0415 - --help stays cheap
+    from parity.commands.verify import verify  # noqa: PLC0415
+    from parity.reports.console import teller  # noqa: PLC0415
+
+    options = VerifyOptions(
+        **_places(arguments),
+        bundles=arguments.bundle,
+        cases=arguments.case,
+        dumps=arguments.dumps,
+        report_dir=arguments.report_dir,
+        report_formats=tuple(arguments.report_formats.split()),
+        fail_on=arguments.fail_on,
+        toolchain=arguments.toolchain,
+        cargo_args=arguments.cargo_args,
+        jobs=arguments.jobs,
+        repeat=arguments.repeat,
+        min_cases=arguments.min_cases,
+        deadline=arguments.deadline,
+    )
+    speaker = teller()
+    try:
+        return verify(options, speaker)
+    finally:
+        speaker.close()
+
+
+def _run_fetch(arguments: argparse.Namespace) -> int:
+    from parity.commands.fetch import fetch  # noqa: PLC0415
+    from parity.commands.options import Options  # noqa: PLC0415
+    from parity.reports.console import teller  # noqa: PLC0415
+
+    speaker = teller()
+    try:
+        return fetch(Options(**_places(arguments)), arguments.ids, speaker)
+    finally:
+        speaker.close()
+
+
+def _run_pin(arguments: argparse.Namespace) -> int:
+    from parity.commands.pin import PinOptions, pin  # noqa: PLC0415
+    from parity.reports.console import teller  # noqa: PLC0415
+
+    extra = {name: getattr(arguments, name) for name in ("size", "upstream_only", "pth", "gguf")}
+    typed = {name: value for name, value in extra.items() if value}
+    return pin(PinOptions(kind=arguments.kind or "", out=arguments.out, extra=typed), teller())

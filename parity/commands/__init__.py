@@ -1,0 +1,1 @@
+"""The verbs, one a file: a short straight story on typed values that returns an exit code."""

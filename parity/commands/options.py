@@ -1,0 +1,50 @@
+"""Command lines as typed values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+REPORT_FORMATS = ("json",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every verb is told.
+
+    Attributes:
+        repo: The repo under test.
+        rehash: Hash trees of the store again before they are used.
+    """
+
+    repo: Path
+    lockfile: Path
+    offline: bool = False
+    rehash: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(Options):
+    """The command line of ``verify``; see its help for each.
+
+    Attributes:
+        deadline: Seconds for the whole run, None for no end.
+        dumps: Folder of dumps that lie ready; nothing is built or run then.
+    """
+
+    bundles: Sequence[str] = ()
+    cases: Sequence[str] = ()
+    dumps: Path | None = None
+    report_dir: Path | None = None
+    report_formats: Sequence[str] = REPORT_FORMATS
+    fail_on: str = "mismatch"
+    toolchain: str = ""
+    cargo_args: Sequence[str] = ()
+    jobs: int | None = None
+    repeat: int = 1
+    min_cases: int = 1
+    deadline: float | None = None

@@ -1,0 +1,137 @@
+"""``verify``: hold a port against its pinned references."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.commands import selection
+from parity.commands.environment import facts
+from parity.commands.plan import Failed, Planned, plan
+from parity.commands.work import Work, run_cases
+from parity.errors import ConfigError, ParityError, Problem
+from parity.lockfile import load
+from parity.reports import json as json_report
+from parity.reports.wording import exit_code
+from parity.results import BundleResult, Finding, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from parity.commands.options import VerifyOptions
+    from parity.lockfile import Lockfile
+    from parity.reports.console import Teller
+
+
+def verify(options: VerifyOptions, teller: Teller) -> int:
+    """Run the whole job and say what was found; returns the exit code.
+
+    Raises:
+        ConfigError: The lockfile or the command line cannot be used.
+    """
+    started = time.monotonic()
+    lock = load(options.lockfile)
+    chosen = selection.bundles(lock, options.bundles, options.cases)
+    selection.locked(chosen)
+    _hold_report_dir(options.report_dir)
+    deadline = None if options.deadline is None else started + options.deadline
+    planned = [plan(bundle, options, teller, deadline) for bundle in chosen]
+    _hold_globs(options, planned)
+    with _outputs(options) as outputs:
+        work = Work(options=options, teller=teller, outputs=outputs, deadline=deadline)
+        results = [_bundle(entry, work) for entry in planned]
+    report = _report(lock, results, options, time.monotonic() - started)
+    code = exit_code(report, fail_on=options.fail_on)
+    teller.end(report, code)
+    _write(report, code, options)
+    return code
+
+
+def _hold_globs(options: VerifyOptions, planned: list[Planned | Failed]) -> None:
+    ready = [entry for entry in planned if isinstance(entry, Planned)]
+    names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
+    selection.hold_all_match(options.cases, names, sure=len(ready) == len(planned))
+
+
+def _bundle(entry: Planned | Failed, work: Work) -> BundleResult:
+    """One bundle's trouble becomes its result, so that the others go on."""
+    bundle = entry.bundle
+    digest = bundle.locked.sha256 if bundle.locked else None
+    base = BundleResult(bundle=bundle.id, suite=bundle.suite, sha256=digest)
+    if isinstance(entry, Failed):
+        return _with_error(base, entry.error)
+    seconds = {"fetch": entry.seconds}
+    base = replace(base, tree=entry.tree_digest, seconds=seconds, findings=entry.findings)
+    try:
+        return run_cases(entry, base, work)
+    except ParityError as error:
+        return _with_error(base, error)
+
+
+def _with_error(base: BundleResult, error: ParityError) -> BundleResult:
+    found = tuple(Finding.of(problem, error.kind) for problem in error.problems)
+    return replace(base, findings=(*base.findings, *found))
+
+
+def _report(
+    lock: Lockfile, results: list[BundleResult], options: VerifyOptions, seconds: float
+) -> Report:
+    report = Report(
+        lockfile=options.lockfile,
+        lock_sha256=lock.sha256,
+        bundles=tuple(results),
+        environment=facts(),
+        seconds=seconds,
+    )
+    verified = sum(case.verdict in ("pass", "fail", "known-failure") for case in report.cases)
+    if verified >= options.min_cases:
+        return report
+    message = (
+        f"{verified} cases were verified, fewer than {options.min_cases} (--min-cases); "
+        "a run in which nothing is compared proves nothing"
+    )
+    return replace(report, findings=(Finding.of(Problem("nothing-verified", message), "empty"),))
+
+
+@contextmanager
+def _outputs(options: VerifyOptions) -> Iterator[Path]:
+    """A fresh folder for dumps; those that were not green are kept beside the report."""
+    with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder).resolve()
+        if options.report_dir is not None and options.dumps is None:
+            kept = options.report_dir / "dumps"
+            shutil.rmtree(kept, ignore_errors=True)
+            if any(Path(folder).iterdir()):
+                shutil.copytree(folder, kept)
+
+
+def _hold_report_dir(folder: Path | None) -> None:
+    """Refuse to clear a folder that no earlier run of ours has written."""
+    if folder is None:
+        return
+    if (folder / "dumps").exists() and not (folder / "report.json").is_file():
+        message = (
+            f"--report-dir {folder.as_posix()} has a folder 'dumps' but no report.json, so it is "
+            "not an earlier report; name another folder"
+        )
+        raise ConfigError(Problem("report-dir", message))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
+        raise ConfigError(Problem("report-dir", message)) from None
+
+
+def _write(report: Report, code: int, options: VerifyOptions) -> None:
+    if options.report_dir is None or "json" not in options.report_formats:
+        return
+    try:
+        json_report.write(report, code, options.report_dir)
+    except OSError as error:
+        message = f"report.json cannot be written: {error.strerror}"
+        raise ConfigError(Problem("report-dir", message)) from None

@@ -1,0 +1,181 @@
+"""The part of ``verify`` that runs: build, dump, compare, judge the cases of one bundle."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from parity import cargo, dumps
+from parity.commands.judge import Judge
+from parity.errors import DumpError
+from parity.results import Finding
+from parity.runner import door
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from pathlib import Path
+
+    from parity.cargo import Program
+    from parity.commands.options import VerifyOptions
+    from parity.commands.plan import Planned
+    from parity.dumps import Dumped, Job
+    from parity.lockfile import Dump
+    from parity.reports.console import Teller
+    from parity.results import BundleResult
+    from parity.suites.base import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What running cases needs beside the bundle.
+
+    Attributes:
+        outputs: Folder for the dumps, ``<bundle>/<case>`` below it.
+        deadline: End of the run by ``time.monotonic``.
+    """
+
+    options: VerifyOptions
+    teller: Teller
+    outputs: Path
+    deadline: float | None
+
+
+def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
+    """Dump and judge the chosen cases of one bundle."""
+    judge = Judge(entry, lambda case: _command(entry, case, work.options))
+    if work.options.dumps is not None:
+        port = {"dumps": work.options.dumps.as_posix()}
+        for case in entry.cases:
+            folder = work.options.dumps
+            judge.add(case, dumps.ready(folder, entry.bundle.id, case.id))
+    else:
+        port = _dump_all(entry, judge, work)
+    work.teller.running(len(entry.cases))
+    cases = judge.results(work.teller.case)
+    return replace(
+        base, port=port, cases=cases, findings=(*base.findings, *judge.bundle_findings())
+    )
+
+
+@dataclass(frozen=True)
+class _Built:
+    program: Program | None
+    words: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ready(self) -> Program:
+        """The program, where there is one."""
+        if self.program is None:
+            raise DumpError
+        return self.program
+
+
+def _dump_all(entry: Planned, judge: Judge, work: Work) -> dict[str, str]:
+    built: dict[Hashable, _Built] = {}
+    jobs: list[tuple[Case, Job]] = []
+    for case in entry.cases:
+        dump = entry.bundle.dump_of(case.id)
+        program = _program(entry, case, dump, built, work)
+        if program.program is None:
+            judge.add(case, _not_run(work, entry, case, program.findings))
+            continue
+        runs = range(1, work.options.repeat + 1)
+        jobs += [(case, _job(entry, case, program, work, run=run)) for run in runs]
+    by_name = {job.name: case for case, job in jobs}
+    dumps.run_all(
+        [job for _, job in jobs],
+        workers=work.options.jobs,
+        deadline=work.deadline,
+        on_done=lambda job, done: judge.add(by_name[job.name], done),
+    )
+    return next((dict(b.program.port) for b in built.values() if b.program), {})
+
+
+def _not_run(work: Work, entry: Planned, case: Case, findings: tuple[Finding, ...]) -> Dumped:
+    return dumps.Dumped(folder=work.outputs / entry.bundle.id / case.id, findings=findings)
+
+
+def _program(
+    entry: Planned, case: Case, dump: Dump, built: dict[Hashable, _Built], work: Work
+) -> _Built:
+    """The program of a case, built at most once; a failure stands for all its cases."""
+    example = ""
+    key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
+    if dump.command is None:
+        (example,) = dumps.expand([dump.example or ""], _values(entry, case), _where(dump))
+        key = cargo.build_key(dump, example)
+    if key not in built:
+        try:
+            built[key] = _build(dump, example, work)
+        except DumpError as error:
+            found = tuple(Finding.of(problem, "dump") for problem in error.problems)
+            built[key] = _Built(None, findings=found)
+    return built[key]
+
+
+def _build(dump: Dump, example: str, work: Work) -> _Built:
+    options = work.options
+    if dump.command is not None:
+        return _Built(*dumps.command(dump, options.repo))
+    from parity.fixtures.store import Store  # noqa: PLC0415 - only where something is built
+
+    say = work.teller.building(f"{dump.package or dump.crate} example {example}")
+    program = cargo.build(
+        dump,
+        example,
+        repo=options.repo,
+        toolchain=options.toolchain,
+        cargo_args=tuple(options.cargo_args),
+        offline=options.offline,
+        crates=Store.default().root / "crates",
+        deadline=work.deadline,
+        say=say,
+    )
+    return _Built(program)
+
+
+def _job(entry: Planned, case: Case, built: _Built, work: Work, *, run: int) -> Job:
+    dump = entry.bundle.dump_of(case.id)
+    name = case.id if run == 1 else f"{case.id}@{run}"
+    folder = work.outputs / entry.bundle.id / name
+    words = built.words if dump.command else dump.args
+    values = {**_values(entry, case), "output_dir": str(folder)}
+    return dumps.Job(
+        name=name,
+        program=built.ready,
+        args=dumps.expand(entry.suite.args if words is None else words, values, _where(dump)),
+        output_dir=folder,
+        timeout=dump.timeout,
+        repo=work.options.repo,
+        where=_where(dump),
+    )
+
+
+def _values(entry: Planned, case: Case) -> dict[str, str]:
+    return {
+        **case.words,
+        "case": case.id,
+        "fixture_dir": str(case.folder),
+        "bundle_dir": str(entry.tree),
+    }
+
+
+def _where(dump: Dump) -> Any:
+    return next((dump.where[k] for k in ("example", "crate", "command") if k in dump.where), None)
+
+
+def _command(entry: Planned, case: Case, options: VerifyOptions) -> str:
+    """The line that repeats one case."""
+    words = door().split()
+    if options.repo.as_posix() != ".":
+        words += ["--repo", options.repo.as_posix()]
+    if options.lockfile != options.repo / "fixtures.lock.yaml":
+        words += ["--lockfile", options.lockfile.as_posix()]
+    if options.dumps is not None:
+        words += ["--dumps", options.dumps.as_posix()]
+    if options.toolchain:
+        words += ["--toolchain", options.toolchain]
+    words += [f"--cargo-args={argument}" for argument in options.cargo_args]
+    return shlex.join([*words, "--case", f"{entry.bundle.id}/{case.id}"])

@@ -1,0 +1,1 @@
+"""Results in, words out: one module for each reader."""

@@ -1,0 +1,84 @@
+"""``report.json``: everything a run found, for machines; schema in ``parity/schemas``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from parity import __version__
+from parity.results import REPORT_SCHEMA, plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.results import BundleResult, CaseResult, Finding, Report
+
+
+def as_json(report: Report, code: int) -> dict[str, Any]:
+    """The report as strict JSON values; non-finite numbers are strings."""
+    return {
+        "schema": REPORT_SCHEMA,
+        "tool": {"name": "parity-action", "version": __version__},
+        "exit_code": code,
+        "failure_kind": report.failure_kind,
+        "lockfile": {"path": report.lockfile.as_posix(), "sha256": report.lock_sha256},
+        "environment": plain(dict(report.environment)),
+        "seconds": round(report.seconds, 3),
+        "findings": [_finding(finding) for finding in report.findings],
+        "bundles": [_bundle(bundle) for bundle in report.bundles],
+    }
+
+
+def _bundle(bundle: BundleResult) -> dict[str, Any]:
+    return {
+        "id": bundle.bundle,
+        "suite": bundle.suite,
+        "sha256": bundle.sha256,
+        "tree": bundle.tree,
+        "port": dict(bundle.port),
+        "seconds": _seconds(bundle.seconds),
+        "findings": [_finding(finding) for finding in bundle.findings],
+        "cases": [_case(case) for case in bundle.cases],
+    }
+
+
+def _case(case: CaseResult) -> dict[str, Any]:
+    return {
+        "id": case.case,
+        "verdict": case.verdict,
+        "reason": case.reason,
+        "compared": case.compared,
+        "margin": plain(case.margin),
+        "measures": plain(dict(case.measures)),
+        "seconds": _seconds(case.seconds),
+        "command": case.command,
+        "findings": [_finding(finding) for finding in case.findings],
+    }
+
+
+def _seconds(seconds: Any) -> dict[str, float]:
+    return {name: round(value, 6) for name, value in seconds.items()}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    values = {field.name: getattr(finding, field.name) for field in fields(finding)}
+    where = finding.where
+    values["where"] = where and {
+        "path": where.path.as_posix(),
+        "line": where.line,
+        "column": where.column,
+    }
+    values["measures"] = dict(finding.measures)
+    return {name: plain(value) for name, value in values.items()}
+
+
+def write(report: Report, code: int, folder: Path) -> Path:
+    """Write ``report.json`` into ``folder``; a reader never sees half of it."""
+    target = folder / "report.json"
+    text = json.dumps(as_json(report, code), indent=1, ensure_ascii=False, allow_nan=False)
+    draft = folder / "report.json.part"
+    # Lone surrogates in foreign text must not cost the report.
+    draft.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
+    draft.replace(target)
+    return target

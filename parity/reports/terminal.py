@@ -1,0 +1,130 @@
+"""The console for a person at a terminal: progress while it runs, a table at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from parity.reports import wording
+from parity.reports.console import Teller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.status import Status
+
+    from parity.results import CaseResult, Finding, Report
+
+_STYLES = {
+    "pass": "green",
+    "fail": "bold red",
+    "error": "bold red",
+    "known-failure": "yellow",
+    "skipped": "dim",
+    "warning": "yellow",
+    "notice": "cyan",
+}
+
+
+class TerminalTeller(Teller):
+    """Shows progress bars and colours; says the same as its base at the end."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        self._progress: Progress | None = None
+        self._status: Status | None = None
+
+    def line(self, text: str = "") -> None:
+        """One line of output, above whatever moves."""
+        self._console.print(Text(text))
+
+    def download(self, name: str) -> Callable[[int, int | None], None]:
+        """A progress bar in bytes."""
+        self.close()
+        bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._progress = bar
+        task = bar.add_task(f"fetching {wording.shown(name)}", total=None)
+
+        def progress(done: int, total: int | None) -> None:
+            bar.start()
+            bar.update(task, completed=done, total=total)
+
+        return progress
+
+    def building(self, what: str) -> Callable[[str], None]:
+        """A line that moves, with what cargo said last."""
+        self.close()
+        name = wording.shown(what)
+        status = self._console.status(Text(f"building {name}"))
+        status.start()
+        self._status = status
+        return lambda text: status.update(Text(f"building {name}: {wording.shown(text)[:80]}"))
+
+    def running(self, count: int) -> None:
+        """A bar that counts cases."""
+        self.close()
+        self._progress = Progress(
+            TextColumn("verifying"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            console=self._console,
+            transient=True,
+        )
+        self._progress.start()
+        self._progress.add_task("cases", total=count)
+
+    def case(self, result: CaseResult) -> None:
+        """The bar moves; only what is not green gets a line at once."""
+        if self._progress is not None:
+            self._progress.advance(self._progress.task_ids[0])
+        if result.verdict != "pass":
+            self._console.print(_marked(result))
+
+    def end(self, report: Report, code: int) -> None:
+        """The table, then what the base says."""
+        self.close()
+        if report.cases:
+            self._console.print(_table(report))
+        super().end(report, code)
+
+    def _finding(self, finding: Finding) -> None:
+        first, *rest = wording.finding_lines(finding)
+        text = Text(f"  {first}")
+        text.stylize(_STYLES.get(finding.level, ""), 2, 2 + first.index("]") + 1)
+        self._console.print(text)
+        for more in rest:
+            self._console.print(Text(f"  {more}", style="dim" if "| " in more[:4] else ""))
+
+    def close(self) -> None:
+        """Take down whatever moves."""
+        if self._progress is not None:
+            self._progress.stop()
+        if self._status is not None:
+            self._status.stop()
+        self._progress = self._status = None
+
+
+def _marked(result: CaseResult) -> Text:
+    return Text.assemble((f"{result.verdict} ", _STYLES[result.verdict]), result.name)
+
+
+def _table(report: Report) -> Table:
+    table = Table("case", "verdict", "compared", "time", title_justify="left")
+    for case in report.cases:
+        table.add_row(
+            Text(case.name),
+            Text(case.verdict, style=_STYLES[case.verdict]),
+            Text(wording.case_summary(case)),
+            Text(f"{sum(case.seconds.values()) * 1000:,.0f} ms"),
+        )
+    return table

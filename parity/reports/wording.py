@@ -1,0 +1,83 @@
+"""Phrases that every report shares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity.errors import EXIT_CODES
+from parity.safetext import safe
+
+if TYPE_CHECKING:
+    from parity.results import CaseResult, Finding, Report
+
+_LONGEST = 2000
+
+#: What a run's gravest trouble means, in half a sentence.
+KIND_TEXT = {
+    "config": "the command line or the lockfile cannot be used",
+    "integrity": "a bundle is not the locked one",
+    "fetch": "a bundle could not be had",
+    "reference": "a bundle's reference is suspect or incomplete",
+    "dump": "the port could not be built or run, or its dump cannot be read",
+    "mismatch": "the port differs from its reference",
+    "empty": "too few cases were verified",
+}
+
+
+def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
+    """Exit code of a run; ``fail_on`` ``warning`` makes warnings red too."""
+    if report.failure_kind is not None:
+        return EXIT_CODES[report.failure_kind]
+    warned = any(finding.level == "warning" for _, finding in report.all_findings())
+    return EXIT_CODES["mismatch"] if warned and fail_on == "warning" else 0
+
+
+def finding_lines(finding: Finding) -> list[str]:
+    """A finding as lines: what, where, further lines, cause; foreign text made harmless."""
+    lines = [f"{finding.level}[{finding.code}] {shown(finding.message)}"]
+    if finding.where is not None:
+        lines.append(f"  at {shown(str(finding.where))}")
+    lines += [f"  | {shown(detail)}" for detail in finding.details]
+    if finding.cause:
+        lines.append(f"  cause: {shown(finding.cause)}")
+    return lines
+
+
+def shown(text: str) -> str:
+    """``text`` on one line, foreign control characters and runner commands defused."""
+    return safe(text, _LONGEST)
+
+
+def case_summary(case: CaseResult) -> str:
+    """What was compared and how much of the bound it took, in half a line."""
+    parts = []
+    if case.compared:
+        parts.append(f"{case.compared:,} values")
+    if (gap := case.measures.get("max_abs")) is not None:
+        parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
+    if case.margin:
+        parts.append(f"{max(case.margin, 0.01):.0%} of the bound")
+    if case.reason:
+        parts.append(shown(case.reason))
+    return ", ".join(parts)
+
+
+def verdict_counts(report: Report) -> dict[str, int]:
+    """Cases by verdict, in the order in which they are told."""
+    order = ("pass", "fail", "error", "known-failure", "skipped")
+    counts = dict.fromkeys(order, 0)
+    for case in report.cases:
+        counts[case.verdict] += 1
+    return counts
+
+
+def conclusion(report: Report, code: int) -> str:
+    """The last line: what was verified and what that means."""
+    told = [f"{count} {verdict}" for verdict, count in verdict_counts(report).items() if count]
+    text = f"{len(report.cases)} cases: {', '.join(told)}" if told else "no case was run"
+    kind = report.failure_kind
+    if kind is not None:
+        text += f"; {KIND_TEXT[kind]}"
+    elif code:
+        text += "; warnings fail this run (--fail-on warning)"
+    return f"{text} (exit {code})"

@@ -1,0 +1,66 @@
+"""Guards: a test without the marker reaches no process, no network and no home folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class MissingMarkerError(BaseException):
+    """Not an ``Exception``, so that no code under test can swallow it."""
+
+
+def _forbidden(what: str, marker: str) -> Any:
+    def forbidden(*_args: object, **_kwargs: object) -> NoReturn:
+        message = f"this test reached {what}; if it must, mark it: @pytest.mark.{marker}"
+        raise MissingMarkerError(message)
+
+    return forbidden
+
+
+@pytest.fixture(autouse=True)
+def _guards(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
+    marked = {mark.name for mark in request.node.iter_markers()}
+    if not marked & {"process", "cargo"}:
+        monkeypatch.setattr(subprocess, "Popen", _forbidden("a process", "process"))
+        monkeypatch.setattr(os, "system", _forbidden("a process", "process"))
+    if "network" in marked:
+        _loopback_only(monkeypatch)
+    elif not marked & {"process", "cargo"}:
+        monkeypatch.setattr(socket, "socket", _forbidden("the network", "network"))
+    # A home of its own, and a store that is thrown away: never the user's. Cargo and
+    # rustup keep theirs, they hold the toolchain.
+    home = os.path.expanduser("~")  # noqa: PTH111 - before it is changed
+    monkeypatch.setenv("CARGO_HOME", os.environ.get("CARGO_HOME", f"{home}/.cargo"))
+    monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", f"{home}/.rustup"))
+    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    monkeypatch.setenv("PARITY_CACHE_DIR", str(tmp_path / "store"))
+    for name in [name for name in os.environ if name.startswith("GITHUB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("NOX_CURRENT_SESSION", raising=False)
+    yield
+
+
+def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[0] not in _LOOPBACK:
+            _forbidden(f"the address {address[0]}", "nothing: loopback only")()
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
