@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.pins import dataloader, pipeline
+from parity.pins import dataloader, pipeline, serialize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,5 +14,6 @@ if TYPE_CHECKING:
 #: options, writes ``<bundle id>.tar`` there and returns its path.
 PINS: dict[str, Callable[..., Path]] = {
     "dataloader": dataloader.pin,
+    "serialize": serialize.pin,
     "pipeline": pipeline.pin,
 }

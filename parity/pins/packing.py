@@ -72,7 +72,7 @@ def files_under(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def json_bytes(value: Mapping[str, Any]) -> bytes:
+def json_bytes(value: Any) -> bytes:
     """``value`` as a JSON file for people, too: UTF-8, keys in the order given.
 
     The members of the outer mapping stand on lines of their own, and so do the

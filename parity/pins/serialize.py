@@ -1,0 +1,139 @@
+"""Pin of the serialize bundle: four cases, in the layout of ferrotorch's serialize-parity-v1.
+
+``resnet18-pth/``, ``safetensors-rt/``, ``gguf/`` and ``onnx-mlp/`` each hold what a port
+is given, the references, and ``meta.json``. References come from torch,
+safetensors and gguf-py alone. Source of the layout: that bundle's dataset card.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from parity.errors import ConfigError, Problem
+from parity.pins import (
+    packing,
+    real_shapes,
+    serialize_gguf,
+    serialize_onnx,
+    serialize_pth,
+    serialize_safetensors,
+    synthetic_state,
+)
+
+if TYPE_CHECKING:
+    from parity.pins.serialize_gguf import Spec
+    from parity.pins.serialize_pth import State
+
+BUNDLE = "serialize-parity-v1"
+SEED = 20_260_918
+_LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
+#: Licences of the upstream files that this bundle is known to carry.
+_LICENCES = {
+    "resnet18-f37072fd.pth": "BSD-3-Clause",
+    "SmolLM2-135M-Instruct-Q8_0.gguf": "Apache-2.0",
+}
+
+
+class Names(NamedTuple):
+    """File names of the three checkpoints in a bundle."""
+
+    pth: str
+    safetensors: str
+    gguf: str
+
+
+#: What upstream's dump example opens, whatever is in it.
+UPSTREAM = Names("resnet18-f37072fd.pth", "resnet18.safetensors", "SmolLM2-135M-Instruct-Q8_0.gguf")
+SYNTHETIC = Names("synthetic.pth", "synthetic.safetensors", "synthetic.gguf")
+
+
+def pin(
+    target_dir: Path,
+    *,
+    pth: Path | None = None,
+    gguf: Path | None = None,
+    size: Literal["small", "full"] = "small",
+    upstream_only: bool = False,
+) -> Path:
+    """Write ``serialize-parity-v1.tar`` into ``target_dir``.
+
+    Args:
+        target_dir: Folder of the tar, made where it is missing. A full bundle is
+            put together in a folder beside it, and needs its own size twice.
+        pth: A checkpoint to take in place of a synthetic one; the safetensors case
+            is made from it, too.
+        gguf: A GGUF file to take in place of a synthetic one.
+        size: ``small`` has every dtype, layout and block type in few kilobytes;
+            ``full`` has the names and shapes of resnet18 and SmolLM2-135M.
+        upstream_only: Nothing that upstream's own bundle does not hold (contiguous
+            f32 and int64 in the .pth, Q8_0 and F32 in the .gguf), under the file
+            names that its dump example opens.
+
+    Returns:
+        Path of the tar.
+
+    Raises:
+        ConfigError: A library is missing, or a given file cannot be used.
+        ReferenceSuspectError: A library does not read back what it wrote.
+    """
+    _check_sources(pth, gguf)
+    target_dir.mkdir(parents=True, exist_ok=True)
+    names = _names(pth, gguf, upstream_only=upstream_only)
+    plain = upstream_only or size == "full"
+    with TemporaryDirectory(dir=target_dir, prefix=f".{BUNDLE}-") as scratch:
+        root = Path(scratch)
+        state = {} if pth else _state(size, plain=plain)
+        loaded = serialize_pth.write(root / "resnet18-pth", names.pth, state=state, source=pth)
+        serialize_safetensors.write(root / "safetensors-rt", names.safetensors, state=loaded)
+        specs = _specs(size, plain=plain)
+        serialize_gguf.write(root / "gguf", names.gguf, specs=specs, seed=SEED, source=gguf)
+        serialize_onnx.write(root / "onnx-mlp", seed=SEED)
+        (root / "provenance.json").write_bytes(_provenance(pth, gguf))
+        return packing.pack(packing.files_under(root), target_dir / f"{BUNDLE}.tar")
+
+
+def _check_sources(*sources: Path | None) -> None:
+    missing = [source for source in sources if source and not source.is_file()]
+    problems = [Problem("not-found", f"{source} is no file") for source in missing]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _names(pth: Path | None, gguf: Path | None, *, upstream_only: bool) -> Names:
+    if upstream_only:
+        return UPSTREAM
+    names = SYNTHETIC
+    if pth:
+        names = names._replace(pth=pth.name)
+    return names._replace(gguf=gguf.name) if gguf else names
+
+
+def _state(size: str, *, plain: bool) -> State:
+    if size == "full":
+        return real_shapes.resnet18_state(SEED)
+    make = synthetic_state.plain_state if plain else synthetic_state.rich_state
+    return make(SEED)
+
+
+def _specs(size: str, *, plain: bool) -> list[Spec]:
+    if size == "full":
+        return real_shapes.smollm2_specs()
+    upstream = {"F32", "Q8_0"}
+    return [spec for spec in serialize_gguf.SMALL if not plain or spec.kind in upstream]
+
+
+def _provenance(*sources: Path | None) -> bytes:
+    upstream = [_upstream(source) for source in sources if source]
+    return packing.provenance(
+        BUNDLE, libraries=_LIBRARIES, seeds={"tensors": SEED}, upstream=upstream
+    )
+
+
+def _upstream(source: Path) -> dict[str, str]:
+    with source.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    licence = _LICENCES.get(source.name, "NOASSERTION")
+    return {"name": source.name, "sha256": sha256, "licence": licence}

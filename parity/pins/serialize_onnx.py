@@ -1,0 +1,105 @@
+"""The onnx case: an MLP's weights and inputs, and what torch makes of them.
+
+``Linear(4, 8)``, ReLU, ``Linear(8, 2)``. A port builds it from the weights, exports it as
+ONNX and is held to torch's outputs. All numbers are multiples of 1/64, so that every
+product and every sum of the forward pass is exact in f32: no number of threads, no
+instruction set and no order of summation can show in the references.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parity.codecs.bin import tensor_bytes
+from parity.errors import Problem, ReferenceSuspectError
+from parity.pins.draws import DENOMINATOR, Draws
+from parity.pins.packing import json_bytes
+from parity.pins.references import write_reference
+from parity.pins.toolchain import library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+
+INPUT, HIDDEN, OUTPUT = 4, 8, 2
+BOUNDS = {"max_abs": 1e-5, "cosine": 0.9999}
+_FORMAT = "mlp_weights.bin: four tensors one after the other, each with its header, no count"
+
+
+class Weights(NamedTuple):
+    """f32: fc1.weight ``[8, 4]``, fc1.bias ``[8]``, fc2.weight ``[2, 8]``, fc2.bias ``[2]``."""
+
+    weight1: Array
+    bias1: Array
+    weight2: Array
+    bias2: Array
+
+
+def write(folder: Path, *, seed: int) -> None:
+    """Fill ``folder`` with weights, inputs ``[1, 4]`` and outputs ``[1, 2]``.
+
+    Raises:
+        ReferenceSuspectError: torch's output is not the exact one.
+    """
+    folder.mkdir(parents=True)
+    weights = weights_of(seed)
+    content = b"".join(tensor_bytes(weight) for weight in weights)
+    (folder / "mlp_weights.bin").write_bytes(content)
+    inputs = inputs_of(seed)
+    for name, x in inputs.items():
+        write_reference(folder, f"input_{name}", x)
+        write_reference(folder, f"torch_forward_{name}", _forward(weights, x))
+    meta = {
+        "name": "onnx",
+        "bounds": BOUNDS,
+        "in_features": INPUT,
+        "hidden_features": HIDDEN,
+        "out_features": OUTPUT,
+        "inputs": list(inputs),
+        "weights": ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"],
+        "format": _FORMAT,
+    }
+    (folder / "meta.json").write_bytes(json_bytes(meta))
+
+
+def weights_of(seed: int) -> Weights:
+    """Weights drawn from ``seed``."""
+    shapes = Weights((HIDDEN, INPUT), (HIDDEN,), (OUTPUT, HIDDEN), (OUTPUT,))  # type: ignore[arg-type]
+    draws = (Draws(seed, name) for name in Weights._fields)
+    return Weights(*(d.dyadic(*shape, most=64) for d, shape in zip(draws, shapes, strict=True)))
+
+
+def inputs_of(seed: int) -> dict[str, Array]:
+    """Inputs ``[1, 4]``, f32, by name."""
+    return {
+        "zeros": np.zeros((1, INPUT), np.float32),
+        "ones": np.ones((1, INPUT), np.float32),
+        "random": Draws(seed, "input").dyadic(1, INPUT, most=64),
+    }
+
+
+def _forward(weights: Weights, x: Array) -> Array:
+    torch = library("torch")
+    weight1, bias1, weight2, bias2 = (torch.from_numpy(weight) for weight in weights)
+    linear = torch.nn.functional.linear
+    with torch.no_grad():
+        hidden = torch.relu(linear(torch.from_numpy(x), weight1, bias1))
+        y: Array = linear(hidden, weight2, bias2).numpy()
+    if y.tolist() != exact_forward(weights, x):
+        message = f"torch computes {y.tolist()}, exact is {exact_forward(weights, x)}"
+        raise ReferenceSuspectError(Problem("values", message))
+    return y
+
+
+def exact_forward(weights: Weights, x: Array) -> list[list[float]]:
+    """The forward pass in integers: x and weights count 1/64, so y counts 1/64 cubed."""
+    scaled = [(array * DENOMINATOR).astype(np.int64) for array in (*weights, x)]
+    weight1, bias1, weight2, bias2, x64 = scaled
+    hidden = np.maximum(x64 @ weight1.T + bias1 * DENOMINATOR, 0)
+    y: list[list[float]] = ((hidden @ weight2.T + bias2 * DENOMINATOR**2) / DENOMINATOR**3).tolist()
+    return y
