@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import numpy as np
 
 from parity.codecs import FormatError
+from parity.codecs.dtypes import DTYPES
+from parity.codecs.stored import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,6 +43,22 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
         FormatError: The file is not exactly one tensor.
     """
     return _read(path, _tensor)
+
+
+def stored(path: Path) -> Stored:
+    """Where the tensor of a single-tensor file lies; only the header is read.
+
+    Raises:
+        FormatError: The file is not exactly one tensor.
+    """
+
+    def parse(file: BinaryIO, size: int) -> Stored:
+        shape = _shape(file, size)
+        tensor = Stored(path, file.tell(), DTYPES["F32"], shape, path.suffix)
+        file.seek(tensor.nbytes, os.SEEK_CUR)
+        return tensor
+
+    return _read(path, parse)
 
 
 def read_batch(path: Path, most: int | None = None) -> list[NDArray[np.float32]]:
@@ -85,6 +103,12 @@ def _batch(file: BinaryIO, size: int) -> list[NDArray[np.float32]]:
 
 
 def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
+    shape = _shape(file, size)
+    return np.fromfile(file, F32, prod(shape)).reshape(shape)
+
+
+def _shape(file: BinaryIO, size: int) -> tuple[int, ...]:
+    """The header at the file's position, held against the bytes that are left."""
     start = file.tell()
     ndim = _u32(file, "the number of dimensions")
     if ndim > MAX_NDIM:
@@ -104,7 +128,7 @@ def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
             f"the file has {left:,} left"
         )
         raise FormatError(code, message)
-    return np.fromfile(file, F32, prod(shape)).reshape(shape)
+    return shape
 
 
 def _u32(file: BinaryIO, what: str) -> int:

@@ -1,0 +1,113 @@
+"""The element types that tensors come in, named as safetensors names them.
+
+``bfloat16`` and the 8-bit floats have no NumPy type: they are held as unsigned
+integers, and a table or a shift widens them. Sources: the safetensors format
+description; OCP 8-bit floating point for E4M3 (no infinity, NaN at 0x7f and
+0xff) and E5M2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal["float", "int", "bool", "opaque"]
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type.
+
+    Attributes:
+        name: safetensors' name, such as ``BF16``.
+        storage: NumPy type of one element as it lies in a file, little-endian; an unsigned
+            integer where NumPy has no type of that kind.
+        kind: ``opaque`` types can be compared by their bytes only.
+    """
+
+    name: str
+    storage: np.dtype[Any]
+    kind: Kind
+
+    def values(self, chunk: NDArray[Any]) -> NDArray[Any]:
+        """Elements as numbers: float64 for floats, the storage itself for integers."""
+        if self.kind != "float":
+            return chunk
+        with np.errstate(invalid="ignore"):  # a signalling NaN stays a NaN
+            return self.widened(chunk).astype(np.float64)
+
+    def widened(self, chunk: NDArray[Any]) -> NDArray[Any]:
+        """Elements of a float type in the narrowest float type of NumPy that holds them."""
+        if self.name == "BF16":
+            return (chunk.astype("<u4") << 16).view("<f4")
+        if self.name.startswith("F8_"):
+            return _float8(self.name)[chunk]
+        return chunk
+
+    def as_f32(self, chunk: NDArray[Any]) -> NDArray[np.float32]:
+        """Elements rounded once to float32, as a `.bin` dump carries them."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return (
+                self.widened(chunk).astype("<f4") if self.kind == "float" else chunk.astype("<f4")
+            )
+
+    @property
+    def widens_exactly(self) -> bool:
+        """Whether float32 holds every value of the type."""
+        return self.storage.itemsize < 4 or self.name == "F32"  # noqa: PLR2004 - bytes of float32
+
+
+def bits(chunk: NDArray[Any]) -> NDArray[Any]:
+    """The elements' bits as unsigned integers, without a copy."""
+    return chunk.view(f"<u{chunk.dtype.itemsize}")
+
+
+@cache
+def _float8(name: str) -> NDArray[np.float32]:
+    """Value of each of the 256 codes."""
+    mantissa, bias = (3, 7) if name == "F8_E4M3" else (2, 15)
+    codes = np.arange(256)
+    sign = np.where(codes & 0x80, -1.0, 1.0)
+    exponent = (codes & 0x7F) >> mantissa
+    fraction = (codes & ((1 << mantissa) - 1)) / (1 << mantissa)
+    normal = (1 + fraction) * 2.0 ** (exponent - bias)
+    values = sign * np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
+    if name == "F8_E4M3":
+        values[(codes & 0x7F) == 0x7F] = np.nan
+    else:
+        values[(codes & 0x7F) > 0x7C] = np.nan
+        values[0x7C], values[0xFC] = np.inf, -np.inf
+    return values.astype(np.float32)
+
+
+def _table() -> dict[str, DType]:
+    plain: dict[str, tuple[str, Kind]] = {
+        "F64": ("<f8", "float"),
+        "F32": ("<f4", "float"),
+        "F16": ("<f2", "float"),
+        "BF16": ("<u2", "float"),
+        "F8_E4M3": ("u1", "float"),
+        "F8_E5M2": ("u1", "float"),
+        "F8_E8M0": ("u1", "opaque"),
+        "I64": ("<i8", "int"),
+        "I32": ("<i4", "int"),
+        "I16": ("<i2", "int"),
+        "I8": ("i1", "int"),
+        "U64": ("<u8", "int"),
+        "U32": ("<u4", "int"),
+        "U16": ("<u2", "int"),
+        "U8": ("u1", "int"),
+        "BOOL": ("u1", "bool"),
+        "C64": ("<u8", "opaque"),
+    }
+    return {name: DType(name, np.dtype(code), kind) for name, (code, kind) in plain.items()}
+
+
+DTYPES: dict[str, DType] = _table()
+F32 = DTYPES["F32"]

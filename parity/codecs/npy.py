@@ -1,0 +1,73 @@
+"""`.npy` files: NumPy's own header parser, bounded, no pickles; the data where it lies."""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs import FormatError
+from parity.codecs.dtypes import DTYPES, DType
+from parity.codecs.stored import Stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_HEADER = 10_000
+_NAMES = {"f8": "F64", "f4": "F32", "f2": "F16", "b1": "BOOL", "c8": "C64"} | {
+    f"{sign}{size}": f"{sign.upper()}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)
+}
+
+
+def stored(path: Path) -> Stored:
+    """The tensor of a file.
+
+    Raises:
+        FormatError: Not a `.npy` file, of a dtype that is not compared, in column-major or
+            big-endian order, or of another length than its header says.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            shape, fortran, code = _header(file)
+            offset = file.tell()
+    except OSError as error:
+        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
+    dtype = _dtype(code)
+    if fortran and sum(length != 1 for length in shape) > 1:
+        message = "is in column-major (Fortran) order; write it in row-major order"
+        raise FormatError("bad-header", message)
+    wanted, left = prod(shape) * dtype.storage.itemsize, size - offset
+    if wanted != left:
+        code_word = "truncated" if wanted > left else "trailing-bytes"
+        message = f"{dtype.name} {list(shape)} needs {wanted:,} bytes of data, has {left:,}"
+        raise FormatError(code_word, message)
+    return Stored(path, offset, dtype, shape, path.suffix)
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    try:
+        version = np.lib.format.read_magic(file)
+        if version not in readers:
+            message = f"has the format version {version[0]}.{version[1]}; 1.0 and 2.0 are read"
+            raise FormatError("bad-header", message)
+        shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise FormatError("bad-header", f"is no .npy file: {error}") from error
+    if not all(0 <= length < 2**63 for length in shape):
+        raise FormatError("bad-header", f"has the impossible shape {list(shape)}")
+    return shape, fortran, dtype
+
+
+def _dtype(dtype: np.dtype[Any]) -> DType:
+    name = _NAMES.get(dtype.str[1:])
+    if name is None or dtype.byteorder == ">":
+        message = f"has the dtype {dtype.str!r}; known are little-endian {', '.join(_NAMES)}"
+        raise FormatError("dtype-unsupported", message)
+    return DTYPES[name]
