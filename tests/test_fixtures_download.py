@@ -1,0 +1,855 @@
+"""Sources, verdicts and retries by tables; transport against a server that misbehaves."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import parity
+from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
+from parity.fixtures import retries, sources, statuses, transport
+from parity.fixtures.download import download
+from parity.fixtures.retries import Passing, Patience, persist, retry_after
+from parity.fixtures.sources import Url, resolve, shown
+from parity.fixtures.verdicts import Received, diagnosis, judge
+from parity.lockfile import Bundle, Dump, Locked
+from tests.support import server as s
+from tests.support.tar import member, tar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DATA = tar(member("a", b"1" * 3000))
+SHA = hashlib.sha256(DATA).hexdigest()
+SOURCE, SHA_AT, SIZE_AT = (Where(Path("fixtures.lock.yaml"), line, 15) for line in (5, 13, 14))
+REV = "c0ffee" * 6 + "c0ff"
+
+
+def bundle(source: str, **locked: Any) -> Bundle:
+    known = {"sha256": SHA, "size": len(DATA), "where": {"sha256": SHA_AT, "size": SIZE_AT}}
+    return Bundle(
+        id="attn-small",
+        source=source,
+        suite="tensors",
+        dump=Dump(),
+        locked=Locked(**{**known, **locked}),
+        where={"": SOURCE, "source": SOURCE},
+    )
+
+
+# Sources
+
+
+@pytest.mark.parametrize(
+    ("source", "rev", "environ", "address"),
+    [
+        (
+            "hf://ferrotorch/serialize-parity-v1@main/bundle.tar",
+            None,
+            {},
+            "https://huggingface.co/ferrotorch/serialize-parity-v1/resolve/main/bundle.tar",
+        ),
+        (
+            "hf://ferrotorch/serialize-parity-v1@main/a/b.tar",
+            REV,
+            {},
+            f"https://huggingface.co/ferrotorch/serialize-parity-v1/resolve/{REV}/a/b.tar",
+        ),
+        (
+            "hf://datasets/o/r@v1.0/b.tar",
+            None,
+            {},
+            "https://huggingface.co/datasets/o/r/resolve/v1.0/b.tar",
+        ),
+        (
+            "hf://datasets/r@main/b.tar",  # an owner may be called so
+            None,
+            {},
+            "https://huggingface.co/datasets/r/resolve/main/b.tar",
+        ),
+        (
+            "hf://o/r@refs%2Fpr%2F1/b c#1?.tar",
+            None,
+            {"HF_ENDPOINT": ""},
+            "https://huggingface.co/o/r/resolve/refs%2Fpr%2F1/b%20c%231%3F.tar",
+        ),
+        (
+            "hf://o/r@main/b%20c.tar",
+            None,
+            {"HF_ENDPOINT": "https://hub.example.org/mirror/"},
+            "https://hub.example.org/mirror/o/r/resolve/main/b%20c.tar",
+        ),
+        (
+            "hf://o/r@main/b.tar",
+            None,
+            {"HF_ENDPOINT": "http://localhost:8080"},
+            "http://localhost:8080/o/r/resolve/main/b.tar",
+        ),
+        ("https://x.org/b.tar?sig=1#part", REV, {}, "https://x.org/b.tar?sig=1"),
+        ("http://127.0.0.1:8000/b.tar", None, {}, "http://127.0.0.1:8000/b.tar"),
+        ("http://[::1]:8000/b.tar", None, {}, "http://[::1]:8000/b.tar"),
+        ("http://127.9.9.9/b.tar", None, {}, "http://127.9.9.9/b.tar"),
+    ],
+)
+def test_addresses(source: str, rev: str | None, environ: dict[str, str], address: str) -> None:
+    assert resolve(source, rev, environ).address == address
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("hf://o/r/b.tar", "not of the form hf://[datasets/]owner/repo@ref/path"),
+        ("hf://o@main/b.tar", "not of the form hf://[datasets/]owner/repo@ref/path"),
+        ("hf://o/r@main", "not of the form hf://[datasets/]owner/repo@ref/path"),
+        ("hf://o/r@main/", "not of the form hf://[datasets/]owner/repo@ref/path"),
+        ("hf://models/o/r@main/b", "not of the form hf://[datasets/]owner/repo@ref/path"),
+        ("ftp://x.org/b.tar", "only hf://, https:// and paths are allowed"),
+        ("file:///etc/passwd", "only hf://, https:// and paths are allowed"),
+        ("https:///b.tar", "it names no host"),
+        ("https://u:p@x.org/b.tar", "it holds a user name or password"),
+        ("https://x.org:99999/b.tar", "not a URL"),
+        ("https://[x/b.tar", "not a URL"),
+        ("http://x.org/b.tar", "plain http is allowed to this machine only; use https"),
+        ("http://127.0.0.1.x.org/b", "plain http is allowed to this machine only; use https"),
+        ("http://localhost.x.org/b", "plain http is allowed to this machine only; use https"),
+        ("http://10.0.0.1/b.tar", "plain http is allowed to this machine only; use https"),
+        ("http://0.0.0.0/b.tar", "plain http is allowed to this machine only; use https"),
+        (
+            "https://x.org/a b",
+            "characters outside of ASCII, and spaces, must be percent-encoded",
+        ),
+        ("https://x.org/ü", "characters outside of ASCII, and spaces, must be percent-encoded"),
+    ],
+)
+def test_addresses_that_are_not_allowed(source: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(source, None, {})
+
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message) == (
+        "source-invalid",
+        f"the source cannot be used: {reason}",
+    )
+
+
+def test_an_endpoint_that_is_not_allowed() -> None:
+    with pytest.raises(ConfigError, match="plain http"):
+        resolve("hf://o/r@main/b", None, {"HF_ENDPOINT": "http://hub.example.org"})
+
+
+def test_the_token_is_for_the_hub_alone() -> None:
+    environ = {"HF_TOKEN": " hf_canary\n"}
+
+    assert resolve("hf://o/r@main/b", None, environ).token == "hf_canary"  # noqa: S105
+    assert resolve("https://huggingface.co/b", None, environ).token is None
+    assert "canary" not in repr(resolve("hf://o/r@main/b", None, environ))
+
+
+@pytest.mark.parametrize("token", ["a\r\nX-Evil: 1", "tök"])
+def test_a_token_that_is_none(token: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve("hf://o/r@main/b", None, {"HF_TOKEN": token})
+    assert token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("https://u:secret@x.org:8/a/b?sig=secret#secret", "https://x.org:8/a/b"),
+        ("https://[bad/a?sig=secret", "https://[bad/a"),
+        ("https://x.org/a\x1b[31m::error::", r"https://x.org/a\x1b[31m\x3a\x3aerror\x3a\x3a"),
+        ("hf://o/r@main/a", "hf://o/r@main/a"),
+        ("hf://datasets/o/r@main/a?x", "hf://datasets/o/r@main/a"),
+        ("../a\nb.tar", r"../a\x0ab.tar"),
+    ],
+)
+def test_what_is_shown_of_a_source(source: str, wanted: str) -> None:
+    assert shown(source) == wanted
+
+
+# Verdicts
+
+
+def received(data: bytes, **changed: Any) -> Received:
+    known: dict[str, Any] = {
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "head": data[:512],
+        "origin": "https://x.org/b.tar (1 redirect)",
+    }
+    return Received(**{**known, **changed})
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "wanted"),
+    [
+        (b"", "it is empty"),
+        (POINTER, "it is a Git LFS pointer"),
+        (b"# xet version 0\n", "it is a Xet pointer"),
+        (b"\n <!DOCTYPE html><title>Sign in", "it is an HTML page"),
+        (b"\xef\xbb\xbf<html>", "it is an HTML page"),
+        (b"<?xml version='1.0'?><Error><Code>NoSuchKey", "it is an XML answer"),
+        (b'{"error":"Repository not found"}', "it is a JSON answer"),
+        (b"\x1f\x8b\x08", "it is gzip data"),
+        (b"PK\x03\x04", "it is a zip file"),
+        (DATA[:512], "it begins like a tar archive: most likely cut short"),
+        (b"{\0\0\0", ""),
+        (b"something else", ""),
+    ],
+)
+def test_diagnosis(head: bytes, wanted: str) -> None:
+    said = diagnosis(head, len(head), len(DATA))
+
+    assert said.startswith(wanted)
+    assert bool(said) == bool(wanted)
+
+
+def test_a_whole_tar_is_not_called_cut_short() -> None:
+    assert diagnosis(DATA[:512], len(DATA), len(DATA)) == ""
+
+
+@pytest.mark.parametrize(
+    ("locked", "got", "wanted"),
+    [
+        (
+            {"size": 48_240_640},
+            received(POINTER),
+            (
+                "fixtures.lock.yaml:14:15: [integrity-size] attn-small: "
+                "the size is not the one in the lockfile\n"
+                f"  wanted  sha256:{SHA}  48,240,640 bytes\n"
+                f"  got     sha256:{hashlib.sha256(POINTER).hexdigest()}  63 bytes\n"
+                "  from    https://x.org/b.tar (1 redirect)\n"
+                "  it is a Git LFS pointer: the repo was cloned without LFS (git lfs pull), "
+                "or the URL must say /resolve/ in place of /raw/\n"
+                "  nothing was unpacked\n"
+                "  if the new bundle is intended:  parity bump attn-small"
+            ),
+        ),
+        (
+            {"size": 1000, "where": {"sha256": SHA_AT}},
+            received(b"x" * 1001, more=True),
+            (
+                "fixtures.lock.yaml:13:15: [integrity-size] attn-small: "
+                "the size is not the one in the lockfile\n"
+                f"  wanted  sha256:{SHA}  1,000 bytes\n"
+                "  got     more than 1,000 bytes; the rest was not read\n"
+                "  from    https://x.org/b.tar (1 redirect)\n"
+                "  nothing was unpacked\n"
+                "  if the new bundle is intended:  parity bump attn-small"
+            ),
+        ),
+        (
+            {"size": None},
+            received(b"x"),
+            (
+                "fixtures.lock.yaml:13:15: [integrity-hash] attn-small: "
+                "the bundle is not the one in the lockfile\n"
+                f"  wanted  sha256:{SHA}  at most 8,589,934,592 bytes\n"
+                f"  got     sha256:{hashlib.sha256(b'x').hexdigest()}  1 byte\n"
+                "  from    https://x.org/b.tar (1 redirect)\n"
+                "  nothing was unpacked\n"
+                "  if the new bundle is intended:  parity bump attn-small"
+            ),
+        ),
+        (
+            {"size": None},
+            received(b"", size=8_589_934_593, more=True),
+            (
+                "fixtures.lock.yaml:13:15: [integrity-size] attn-small: the bundle is too large\n"
+                f"  wanted  sha256:{SHA}  at most 8,589,934,592 bytes\n"
+                "  got     more than 8,589,934,592 bytes; the rest was not read\n"
+                "  from    https://x.org/b.tar (1 redirect)\n"
+                "  nothing was unpacked\n"
+                "  if the new bundle is intended:  parity bump attn-small"
+            ),
+        ),
+    ],
+)
+def test_words_of_a_verdict(locked: dict[str, Any], got: Received, wanted: str) -> None:
+    entry = bundle("https://x.org/b.tar", **{"where": {"sha256": SHA_AT, "size": SIZE_AT}} | locked)
+    if entry.locked and entry.locked.size is None:
+        entry = replace(entry, locked=replace(entry.locked, where={"sha256": SHA_AT}))
+
+    with pytest.raises(IntegrityError) as caught:
+        judge(got, entry.locked, entry)
+    assert str(caught.value) == wanted
+
+
+def test_right_bytes_pass() -> None:
+    entry = bundle("x")
+
+    judge(received(DATA), entry.locked, entry)
+    judge(received(b"anything"), None, entry)
+
+
+# Retries
+
+
+@dataclass
+class Time:
+    """A clock that only sleeping moves."""
+
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def patience(self, **changed: Any) -> Patience:
+        known = {"sleep": self.sleep, "chance": lambda: 1.0, "clock": lambda: self.now}
+        return Patience(**{**known, "now": lambda: 1_000_000.0 + self.now, **changed})
+
+
+def failing(times: int, wait: float | None = None) -> Any:
+    left = [times]
+
+    def attempt() -> str:
+        if not left[0]:
+            return "done"
+        left[0] -= 1
+        raise Passing(Problem("fetch-network", "failed", None, ("got  x", "try again")), wait)
+
+    return attempt
+
+
+def test_waits_grow_with_full_jitter() -> None:
+    time = Time()
+
+    assert persist(failing(4), time.patience(), None) == "done"
+    assert time.slept == [1.0, 2.0, 4.0, 8.0]
+    assert [Patience(chance=lambda: 0.25).pause(n, None) for n in (1, 2, 9)] == [0.25, 0.5, 7.5]
+
+
+def test_tries_are_bounded_and_counted() -> None:
+    with pytest.raises(FetchError) as caught:
+        persist(failing(5), Time().patience(), None)
+
+    assert caught.value.problems == (
+        Problem("fetch-network", "failed", None, ("got  x", "after 5 tries", "try again")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wait", "deadline", "slept"),
+    [
+        (7.0, None, [7.0, 7.0]),
+        (60.0, None, [60.0, 60.0]),
+        (60.5, None, []),
+        (5.0, 4.0, []),
+        (0.0, 2.0, [1.0]),
+    ],
+)
+def test_what_a_server_asks_for(wait: float, deadline: float | None, slept: list[float]) -> None:
+    time = Time()
+    if len(slept) == 2:
+        assert persist(failing(2, wait), time.patience(), deadline) == "done"
+    else:
+        with pytest.raises(FetchError):
+            persist(failing(2, wait), time.patience(), deadline)
+    assert time.slept == slept
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("120", 120.0),
+        (" 7 ", 7.0),
+        ("1000000000", 1e9),
+        ("9" * 5000, 999_999_999_999.0),
+        ("-1", None),
+        ("1.5", None),
+        ("٣", None),
+        ("soon", None),
+        ("Mon, 12 Jan 1970 13:46:50 GMT", 10.0),
+        ("Mon, 12 Jan 1970 13:46:30 GMT", 0.0),
+        ("Mon, 12 Jan 1970 00:00:00 GMT", 0.0),
+    ],
+)
+def test_both_forms_of_retry_after(value: str | None, seconds: float | None) -> None:
+    assert retry_after(value, 1_000_000.0) == seconds
+
+
+# Local sources
+
+
+def get(source: str, folder: Path, **changed: Any) -> tuple[Received, bytes]:
+    target = folder / "target"
+    entry = changed.pop("entry", None) or bundle(source)
+    return download(entry, folder, target, **changed), target.read_bytes()
+
+
+def problem_of(source: str, folder: Path, kind: type[ParityError], **changed: Any) -> Problem:
+    with pytest.raises(kind) as caught:
+        get(source, folder, **changed)
+    (problem,) = caught.value.problems
+    return problem
+
+
+def test_a_path_beside_or_above_the_lockfile(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "b.tar").write_bytes(DATA)
+    told: list[tuple[int, int | None]] = []
+
+    got, data = get("../b.tar", tmp_path / "sub", progress=lambda *now: told.append(now))
+
+    assert (got.size, got.sha256, data) == (len(DATA), SHA, DATA)
+    assert got.origin == "../b.tar"
+    assert told == [(len(DATA), len(DATA))]
+
+
+def test_a_large_file_is_read_no_further_than_expected(tmp_path: Path) -> None:
+    with (tmp_path / "b.tar").open("wb") as file:
+        file.truncate(1 << 34)  # sparse
+
+    problem = problem_of("b.tar", tmp_path, IntegrityError)
+
+    assert problem.code == "integrity-size"
+    assert (tmp_path / "target").stat().st_size == len(DATA) + 1
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [("gone.tar", "source-missing"), (".", "source-not-a-file"), ("a\0b", "source-unreadable")],
+)
+def test_local_sources_that_are_no_file(tmp_path: Path, source: str, code: str) -> None:
+    problem = problem_of(source, tmp_path, FetchError)
+
+    assert (problem.code, problem.where) == (code, SOURCE)
+    assert problem.message.startswith("attn-small: the source")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.tar")
+
+    assert problem_of("b.tar", tmp_path, FetchError).code == "source-not-a-file"
+
+
+def test_a_bad_source_points_at_its_line(tmp_path: Path) -> None:
+    problem = problem_of("ftp://x.org/b", tmp_path, ConfigError)
+
+    assert (problem.code, problem.where) == ("source-invalid", SOURCE)
+    assert problem.message.startswith("attn-small: ")
+
+
+# Transport
+
+network = pytest.mark.network
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[s.Server]:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    with s.Server({}) as running:
+        yield running
+
+
+@pytest.fixture
+def time_() -> Time:
+    return Time()
+
+
+@network
+@pytest.mark.parametrize(
+    "answer",
+    [
+        s.ok(DATA),
+        s.unsized(DATA),
+        s.chunked(DATA[:100], DATA[100:]),
+        s.ok(DATA, "Content-Encoding: gzip"),
+    ],
+    ids=["sized", "unsized", "chunked", "labelled gzip"],
+)
+def test_exact_bytes(server: s.Server, tmp_path: Path, answer: bytes) -> None:
+    server.add("/b.tar", answer)
+
+    got, data = get(f"{server.url}/b.tar?sig=secret", tmp_path)
+
+    assert (data, got.sha256) == (DATA, SHA)
+    assert got.origin == f"{server.url}/b.tar"
+    head = server.requests[0].lower()
+    assert head.startswith("get /b.tar?sig=secret http/1.1\r\n")
+    assert "accept-encoding: identity\r\n" in head
+    assert f"user-agent: parity-action/{parity.__version__}\r\n" in head
+    assert "authorization" not in head
+
+
+@network
+def test_gzip_bytes_stay_gzip_bytes(server: s.Server, tmp_path: Path) -> None:
+    packed = gzip.compress(DATA)
+    server.add("/b", s.ok(packed, "Content-Encoding: gzip"))
+
+    problem = problem_of(f"{server.url}/b", tmp_path, IntegrityError)
+
+    assert problem.code == "integrity-size"
+    assert "it is gzip data: packed, or compressed on the way by server or proxy" in problem.details
+
+
+@network
+def test_progress_is_told(server: s.Server, tmp_path: Path) -> None:
+    server.add("/b", s.chunked(DATA[:100], DATA[100:]))
+    told: list[tuple[int, int | None]] = []
+
+    get(f"{server.url}/b", tmp_path, progress=lambda *now: told.append(now))
+
+    assert told[-1] == (len(DATA), len(DATA))
+    assert told == sorted(told)
+
+
+@network
+@pytest.mark.parametrize(
+    "bad",
+    [
+        s.say(b""),
+        s.say(b"SSH-2.0-OpenSSH\r\n"),
+        s.say(s.ok(DATA[:1000], length=len(DATA))),
+        s.reset(s.ok(DATA[:1000], length=len(DATA))),
+        s.say(s.chunked(DATA[:1000], end=False)),
+        s.say(s.chunked() .replace(b"0\r\n\r\n", b"zz\r\n")),
+        s.say(s.status(408)),
+        s.say(s.status(425)),
+        s.say(s.status(429)),
+        s.say(s.status(500)),
+        s.say(s.status(503)),
+        s.say(s.status(504)),
+    ],
+)  # fmt: skip
+def test_what_may_pass_is_tried_again(
+    server: s.Server, tmp_path: Path, time_: Time, bad: s.Answer
+) -> None:
+    server.add("/b", bad, bad, s.ok(DATA))
+
+    _, data = get(f"{server.url}/b", tmp_path, patience=time_.patience())
+
+    assert data == DATA
+    assert time_.slept == [1.0, 2.0]
+
+
+@network
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 416, 501, 505, 204, 206, 304])
+def test_what_does_not_pass_is_not_tried_again(
+    server: s.Server, tmp_path: Path, time_: Time, code: int
+) -> None:
+    server.add("/b", s.status(code))
+
+    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
+
+    assert problem.details[:2] == (f"got     HTTP status {code}", f"from    {server.url}/b")
+    assert (time_.slept, len(server.requests)) == ([], 1)
+
+
+@network
+def test_a_server_that_asks_for_too_long(server: s.Server, tmp_path: Path, time_: Time) -> None:
+    server.add("/b", s.status(429, "Retry-After: 61"))
+
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, patience=time_.patience())
+
+    assert problem == Problem(
+        "http-rate-limited",
+        "attn-small: the server is asked too often from this address",
+        SOURCE,
+        (
+            "got     HTTP status 429",
+            f"from    {server.url}/b",
+            "after 1 try",
+            "try again later, or set a token: CI machines share their addresses",
+        ),
+    )
+    assert time_.slept == []
+
+
+@network
+def test_retry_after_is_waited_for(server: s.Server, tmp_path: Path, time_: Time) -> None:
+    server.add("/b", s.status(429, "Retry-After: 20"), s.ok(DATA))
+
+    get(f"{server.url}/b", tmp_path, patience=time_.patience())
+
+    assert time_.slept == [20.0]
+
+
+@network
+def test_an_answer_that_is_always_cut(server: s.Server, tmp_path: Path, time_: Time) -> None:
+    server.add("/b", s.ok(DATA[:1000], length=len(DATA)))
+
+    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
+
+    assert problem == Problem(
+        "fetch-network",
+        "attn-small: the connection failed",
+        SOURCE,
+        (
+            "got     cut short: 1,000 bytes, 3,608 more expected",
+            "after 5 tries",
+            "check the network, then try again",
+        ),
+    )
+
+
+@network
+@pytest.mark.parametrize(
+    "answer",
+    [s.say(s.ok(DATA + b"1")), s.endless(s.unsized(DATA)), s.say(s.chunked(DATA, b"1"))],
+)
+def test_one_byte_too_many_ends_it(server: s.Server, tmp_path: Path, answer: s.Answer) -> None:
+    server.add("/b", answer)
+
+    problem = problem_of(f"{server.url}/b", tmp_path, IntegrityError)
+
+    assert problem.code == "integrity-size"
+    assert f"got     more than {len(DATA):,} bytes; the rest was not read" in problem.details
+    assert (tmp_path / "target").stat().st_size == len(DATA) + 1
+
+
+@network
+def test_length_before_hash(server: s.Server, tmp_path: Path) -> None:
+    server.add("/short", s.unsized(DATA[:-1]))
+    server.add("/other", s.ok(DATA[:-1] + b"x"))
+
+    short = problem_of(f"{server.url}/short", tmp_path, IntegrityError)
+    other = problem_of(f"{server.url}/other", tmp_path, IntegrityError)
+
+    assert (short.code, short.where) == ("integrity-size", SIZE_AT)
+    assert (
+        "it begins like a tar archive: most likely cut short on the way; try again" in short.details
+    )
+    assert (other.code, other.where) == ("integrity-hash", SHA_AT)
+
+
+@network
+def test_a_drip_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
+    server.add("/b", s.drip(s.ok(DATA), 0.02))
+    start = time.monotonic()
+
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, deadline=start + 1.5)
+
+    assert problem.code == "fetch-deadline"
+    assert time.monotonic() - start < 4
+
+
+@network
+def test_silence_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
+    server.add("/b", lambda _: time.sleep(3))
+    start = time.monotonic()
+
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, deadline=start + 0.5)
+
+    assert problem.code in ("fetch-deadline", "fetch-network")
+    assert time.monotonic() - start < 2
+
+
+@network
+def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
+    with s.Server({}) as running:
+        url = running.url
+
+    problem = problem_of(f"{url}/b", tmp_path, FetchError, patience=time_.patience())
+
+    assert problem.code == "fetch-network"
+    assert problem.details[0].startswith("got     NewConnectionError")
+    assert len(time_.slept) == 4
+
+
+# Redirects
+
+
+@network
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(server: s.Server, tmp_path: Path, code: int) -> None:
+    server.add("/b", s.moved("/c/d?sig=secret", code))
+    server.add("/c/d", s.moved("e", code))
+    server.add("/c/e", s.ok(DATA))
+
+    got, _ = get(f"{server.url}/b", tmp_path)
+
+    assert got.origin == f"{server.url}/b (2 redirects)"
+
+
+@network
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("file:///etc/passwd", "it leads on to file:///etc/passwd: only hf://, https:// and paths"),
+        ("http://example.invalid/b?x=1", "it leads on to http://example.invalid/b: plain http"),
+        ("ftp://127.0.0.1/b", "it leads on to ftp://127.0.0.1/b: only hf://"),
+        ("https://u:p@127.0.0.1/b", "it leads on to https://127.0.0.1/b: it holds a user"),
+        ("http://[", "it leads on to nowhere: only hf://"),
+    ],
+)
+def test_redirects_that_are_refused(
+    server: s.Server, tmp_path: Path, target: str, reason: str
+) -> None:
+    server.add("/b", s.moved(target))
+
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
+
+    assert problem.code == "fetch-redirect"
+    assert problem.message.startswith(f"attn-small: a redirect is refused: {reason}")
+    assert len(server.requests) == 1
+
+
+@network
+def test_a_loop_ends_after_ten(server: s.Server, tmp_path: Path) -> None:
+    server.add("/b", s.moved("/b"))
+
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
+
+    assert "it leads on more than 10 times" in problem.message
+    assert len(server.requests) == 11
+
+
+@network
+def test_ten_redirects_are_allowed(server: s.Server, tmp_path: Path) -> None:
+    server.add("/b", *[s.moved("/b")] * 10, s.ok(DATA))
+
+    assert get(f"{server.url}/b", tmp_path)[0].origin.endswith("(10 redirects)")
+
+
+def test_from_https_down_to_http() -> None:
+    class Response:
+        status = 302
+        headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}  # noqa: RUF012
+
+    with pytest.raises(FetchError, match=r"it leads from https down to http://127\.0\.0\.1/b"):
+        transport._target(Response(), "https://x.org/b")  # type: ignore[arg-type]
+
+
+@network
+def test_each_try_starts_at_the_first_address(
+    server: s.Server, tmp_path: Path, time_: Time
+) -> None:
+    """A presigned address may have expired by then."""
+    server.add("/b", s.moved("/once"), s.moved("/again"))
+    server.add("/once", s.status(503))
+    server.add("/again", s.ok(DATA))
+
+    get(f"{server.url}/b", tmp_path, patience=time_.patience())
+
+    assert [head.split(" ")[1] for head in server.requests] == ["/b", "/once", "/b", "/again"]
+
+
+# Credentials
+
+
+@network
+def test_the_token_goes_to_its_origin_only(
+    server: s.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_canary")
+    path = f"/o/r/resolve/{REV}/b.tar"
+    with s.Server({"/cdn": [s.ok(DATA)]}) as other:
+        server.add(path, s.moved("/same"))
+        server.add("/same", s.moved(f"{other.url}/cdn"))
+
+        get("", tmp_path, entry=bundle("hf://o/r@main/b.tar", rev=REV))
+
+        sent = ["authorization: bearer hf_canary" in head.lower() for head in server.requests]
+        assert sent == [True, True]
+        assert "canary" not in "".join(other.requests)
+
+
+@network
+@pytest.mark.parametrize("code", [401, 403, 404])
+def test_the_hub_hints_at_the_token(
+    server: s.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", server.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_canary")
+    server.add("/o/r/resolve/main/b", s.status(code))
+
+    problem = problem_of("hf://o/r@main/b", tmp_path, FetchError)
+
+    assert "HF_TOKEN" in problem.details[-1]
+    assert "canary" not in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        (401, "http-unauthorized"),
+        (403, "http-forbidden"),
+        (404, "http-not-found"),
+        (410, "http-gone"),
+        (429, "http-rate-limited"),
+        (500, "http-server-error"),
+        (503, "http-server-error"),
+        (418, "http-status"),
+        (206, "http-status"),
+    ],
+)
+def test_words_for_statuses(code: int, word: str) -> None:
+    problem = statuses.problem(code, "https://x.org/b")
+
+    assert problem.code == word
+    assert problem.details[:2] == (f"got     HTTP status {code}", "from    https://x.org/b")
+    assert len(problem.details) == 3
+
+
+# Proxies
+
+
+@pytest.mark.parametrize(
+    ("proxy", "no_proxy", "address", "used"),
+    [
+        ("http://p.example:3128", "", "https://x.org/b", "p.example"),
+        ("http://u:p@p.example:3128", "", "https://x.org/b", "p.example"),
+        ("http://p.example:3128", "x.org", "https://x.org/b", None),
+        ("http://p.example:3128", "", "http://127.0.0.1/b", None),
+        ("", "", "https://x.org/b", None),
+    ],
+)
+def test_proxies(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, no_proxy: str, address: str, used: str | None
+) -> None:
+    monkeypatch.setattr(
+        "urllib.request.getproxies", lambda: {"https": proxy, "http": proxy} if proxy else {}
+    )
+    monkeypatch.setattr("urllib.request.proxy_bypass", lambda host: host == no_proxy)
+
+    pool = transport._pool(address)
+
+    assert (pool.proxy.host if pool.proxy else None) == used
+
+
+def test_a_proxy_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "socks5://u:secret@p:1"})
+    monkeypatch.setattr("urllib.request.proxy_bypass", lambda _: False)
+
+    with pytest.raises(FetchError) as caught:
+        transport._pool("https://x.org/b")
+    assert caught.value.problems[0].code == "fetch-proxy"
+    assert "secret" not in str(caught.value)
+
+
+def test_origins() -> None:
+    same = sources.origin("https://x.org/a")
+
+    assert same == sources.origin("https://X.org:443/b?c")
+    others = ["http://x.org/a", "https://x.org:444/a", "https://y.org/a", "https://x.org.y/a"]
+    assert same not in [sources.origin(address) for address in others]
+
+
+def test_defaults_of_patience() -> None:
+    """The numbers that the documentation states."""
+    assert (Patience().tries, Patience().longest, Patience().cap) == (5, 60.0, 30.0)
+    assert (transport.CONNECT, transport.READ, transport.MAX_REDIRECTS) == (10.0, 30.0, 10)
+    assert not retries.PASSING & {501, 505, 404}
+
+
+def test_the_url_keeps_its_token_to_itself() -> None:
+    assert "canary" not in f"{Url('https://x.org', 'canary')!r}"
