@@ -76,11 +76,9 @@ def load(path: Path) -> State:
     except Exception as error:
         message = f"torch cannot load {path.name} with weights_only: {type(error).__name__}"
         raise ConfigError(Problem("unreadable", message)) from error
-    tensors = isinstance(loaded, dict) and all(
-        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in loaded.items()
-    )
-    if not loaded or not tensors:
-        message = f"{path.name} is not a state dict, a mapping of names to tensors"
+    entries = loaded.items() if isinstance(loaded, dict) else ()
+    if not entries or not all(isinstance(name, str) and _plain(t) for name, t in entries):
+        message = f"{path.name} is not a state dict, a mapping of names to dense tensors"
         raise ConfigError(Problem("unreadable", message))
     state: State = loaded
     return state
@@ -89,9 +87,10 @@ def load(path: Path) -> State:
 def _plain(value: Any) -> bool:
     """Whether it is a tensor that shape, strides and offset describe."""
     torch = library("torch")
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, torch.Tensor) or value.is_quantized or value.is_nested:
         return False
-    return value.layout == torch.strided and not (value.is_quantized or value.is_nested)
+    dense: bool = value.layout == torch.strided
+    return dense
 
 
 def _check(meant: State, loaded: State) -> None:

@@ -1,0 +1,555 @@
+"""The serialize bundle: its files, what they hold, and what a decoder's fault would meet."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.codecs.bin import read_tensor
+from parity.errors import ConfigError, ReferenceSuspectError
+from parity.pins import (
+    kquants,
+    real_shapes,
+    serialize,
+    serialize_gguf,
+    serialize_onnx,
+    serialize_pth,
+    serialize_safetensors,
+    synthetic_state,
+)
+from parity.pins.draws import Draws
+from parity.pins.toolchain import library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+FOLDERS = {"resnet18-pth", "safetensors-rt", "gguf", "onnx-mlp"}
+KINDS = [
+    *("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"),
+    *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
+]
+
+
+def unpacked(tar: Path) -> Path:
+    with tarfile.open(tar) as archive:
+        archive.extractall(tar.parent / "tree", filter="data")
+    return tar.parent / "tree"
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(serialize.pin(tmp_path_factory.mktemp("small")))
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(serialize.pin(tmp_path_factory.mktemp("upstream"), upstream_only=True))
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def records(tree: Path, folder: str) -> dict[str, dict[str, Any]]:
+    tensors: dict[str, dict[str, Any]] = read_json(tree / folder / "meta.json")["tensors"]
+    return tensors
+
+
+def reference_names(folder: Path) -> set[str]:
+    return {path.name.removesuffix(".bin") for path in folder.glob("*.bin")}
+
+
+def loaded_pth(tree: Path, name: str = "synthetic.pth") -> dict[str, Any]:
+    state: dict[str, Any] = library("torch").load(tree / "resnet18-pth" / name, weights_only=True)
+    return state
+
+
+def test_it_holds_four_cases_and_its_provenance(tree: Path) -> None:
+    assert {path.name for path in tree.iterdir()} == {*FOLDERS, "provenance.json"}
+    versions = read_json(tree / "provenance.json")["versions"]
+    assert list(versions) == ["torch", "safetensors", "gguf", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("resnet18-pth", "pth"), ("safetensors-rt", "safetensors"), ("gguf", "gguf")],
+)
+def test_meta_names_the_one_checkpoint(tree: Path, folder: str, name: str) -> None:
+    meta = read_json(tree / folder / "meta.json")
+    assert meta["name"] == name
+    assert [path.name for path in (tree / folder).glob(f"*.{name}")] == [meta["checkpoint"]]
+    assert meta["num_tensors"] == len(meta["tensors"])
+
+
+# pth
+
+
+def test_pth_keys_list_the_counters_that_have_no_reference(tree: Path) -> None:
+    keys = read_json(tree / "resnet18-pth" / "keys.json")
+    assert keys == list(loaded_pth(tree)) == list(records(tree, "resnet18-pth"))
+    counters = {k for k, v in records(tree, "resnet18-pth").items() if v["dtype"] == "int64"}
+    assert counters == {"bn1.num_batches_tracked", "layer1.steps"}
+    references = reference_names(tree / "resnet18-pth" / "reference_state_dict")
+    assert references == set(keys) - counters
+
+
+def test_pth_references_are_what_torch_loads(tree: Path) -> None:
+    for name, tensor in loaded_pth(tree).items():
+        if tensor.is_floating_point():
+            reference = read_tensor(tree / "resnet18-pth/reference_state_dict" / f"{name}.bin")
+            expected = tensor.detach().float().numpy()
+            assert reference.shape == expected.shape
+            assert reference.tobytes() == expected.tobytes()
+
+
+def test_pth_holds_every_dtype_and_layout(tree: Path) -> None:
+    seen = records(tree, "resnet18-pth")
+    dtypes = {record["dtype"] for record in seen.values()}
+    assert dtypes == {"float32", "float16", "bfloat16", "float64", "int64"}
+    by_storage: dict[str, set[tuple[Any, ...]]] = {}
+    for record in seen.values():
+        key = record["storage_offset"], *record["stride"]
+        by_storage.setdefault(record["storage"], set()).add(key)
+    assert max(len(views) for views in by_storage.values()) >= 3
+    assert any(record["storage_offset"] for record in seen.values())
+    strided = {name for name, tensor in loaded_pth(tree).items() if not tensor.is_contiguous()}
+    assert len(strided) >= 8
+    assert any(0 in record["stride"] for record in seen.values())
+    assert seen["tied.weight"] == seen["fc.weight"]
+    parameter = library("torch").nn.Parameter
+    assert {isinstance(value, parameter) for value in loaded_pth(tree).values()} == {True, False}
+
+
+def test_pth_strides_cannot_be_ignored_unnoticed(tree: Path) -> None:
+    for name, tensor in loaded_pth(tree).items():
+        if not tensor.is_contiguous():
+            storage = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // 2,), (0,))
+            assert storage.numel()
+            flat = tensor.detach().flatten()
+            plain = library("torch").tensor([], dtype=tensor.dtype)
+            plain = plain.set_(tensor.untyped_storage())
+            offset = tensor.storage_offset()
+            assert flat.tolist() != plain[offset : offset + flat.numel()].tolist(), name
+
+
+def test_pth_byte_ranges_lead_to_the_values(tree: Path) -> None:
+    content = (tree / "resnet18-pth" / "synthetic.pth").read_bytes()
+    record = records(tree, "resnet18-pth")["views.stepped"]
+    first, last = record["byte_range"]
+    storage = np.frombuffer(content[first:last], "<f4")
+    rows, columns = record["stride"]
+    expected = [
+        [storage[record["storage_offset"] + i * rows + j * columns] for j in range(5)]
+        for i in range(3)
+    ]
+    reference = read_tensor(tree / "resnet18-pth/reference_state_dict/views.stepped.bin")
+    assert reference.tolist() == expected
+
+
+def test_doubles_are_rounded_once_to_even(tree: Path) -> None:
+    folder = tree / "resnet18-pth" / "reference_state_dict"
+    ties = read_tensor(folder / "double.ties.bin").tolist()
+    assert ties == [1, 1 + 2**-22, -(1 + 2**-22), 2, 0.5 + 2**-23]
+    doubles = loaded_pth(tree)["double.weight"].numpy()
+    assert (doubles != read_tensor(folder / "double.weight.bin")).any()
+
+
+def test_counters_do_not_survive_f32(tree: Path) -> None:
+    counter = loaded_pth(tree)["bn1.num_batches_tracked"].item()
+    assert int(np.float32(counter)) != counter
+
+
+def test_a_zip_has_no_trace_of_a_path(tmp_path: Path) -> None:
+    state = synthetic_state.plain_state(1)
+    serialize_pth.write(tmp_path / "one", "some name.pth", state=state)
+    serialize_pth.write(tmp_path / "two", "x.pth", state=state)
+    one = (tmp_path / "one" / "some name.pth").read_bytes()
+    assert one == (tmp_path / "two" / "x.pth").read_bytes()
+
+
+# safetensors
+
+
+def test_safetensors_holds_the_floats_of_the_pth(tree: Path) -> None:
+    seen = library("safetensors.torch").load_file(tree / "safetensors-rt/synthetic.safetensors")
+    floats = {k: v for k, v in loaded_pth(tree).items() if v.is_floating_point()}
+    assert read_json(tree / "safetensors-rt" / "keys.json") == list(floats)
+    assert seen.keys() == floats.keys()
+    assert all(serialize_pth.same(seen[name], floats[name]) for name in floats)
+    assert {record["dtype"] for record in records(tree, "safetensors-rt").values()} == {
+        *("F32", "F16", "BF16", "F64")
+    }
+
+
+def test_safetensors_references_are_those_of_the_pth(tree: Path) -> None:
+    one, two = (tree / f / "reference_state_dict" for f in ("safetensors-rt", "resnet18-pth"))
+    assert reference_names(one) == reference_names(two)
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes()
+
+
+def test_safetensors_byte_ranges_cover_the_data_once(tree: Path) -> None:
+    size = (tree / "safetensors-rt" / "synthetic.safetensors").stat().st_size
+    ranges = sorted(record["byte_range"] for record in records(tree, "safetensors-rt").values())
+    assert ranges[-1][1] == size
+    assert all(before[1] == after[0] for before, after in pairwise(ranges))
+
+
+def test_safetensors_metadata_has_one_key(tree: Path) -> None:
+    content = (tree / "safetensors-rt" / "synthetic.safetensors").read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    assert header["__metadata__"] == {"format": "pt"}
+
+
+# gguf
+
+
+def test_gguf_holds_every_type_and_samples_all(tree: Path) -> None:
+    seen = records(tree, "gguf")
+    assert {record["type"] for record in seen.values()} == set(KINDS)
+    sampled = read_json(tree / "gguf" / "sampled_tensor_names.json")
+    assert sampled == list(seen)
+    assert reference_names(tree / "gguf" / "reference_dequant") == set(sampled)
+
+
+def test_gguf_references_have_the_stored_dims_over_row_major_data(tree: Path) -> None:
+    gguf = library("gguf")
+    reader = gguf.GGUFReader(tree / "gguf" / "synthetic.gguf")
+    for tensor in reader.tensors:
+        reference = read_tensor(tree / "gguf" / "reference_dequant" / f"{tensor.name}.bin")
+        values = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        assert list(reference.shape) == list(reversed(values.shape)) == tensor.shape.tolist()
+        assert reference.tobytes() == values.astype("<f4").tobytes()
+        assert np.isfinite(values).all()
+        record = records(tree, "gguf")[tensor.name]
+        content = (tree / "gguf" / "synthetic.gguf").read_bytes()
+        assert content[slice(*record["byte_range"])] == tensor.data.tobytes()
+
+
+@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+def test_layouts_are_those_of_gguf_py(kind: str) -> None:
+    gguf = library("gguf")
+    layout = kquants.LAYOUTS[kind]
+    sizes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    assert (layout.elements, layout.size) == sizes
+
+
+@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+def test_block_scales_are_large_enough_to_see_a_fault(kind: str) -> None:
+    made = kquants.blocks(kind, 50, Draws(1, kind))
+    for offset in kquants.LAYOUTS[kind].scales:
+        scales = made[:, offset : offset + 2].copy().view("<f2")
+        assert scales.min() >= 0.1
+        assert scales.max() < 0.5
+        assert len(np.unique(scales)) > 20
+
+
+@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+def test_every_byte_and_element_of_a_block_varies(tree: Path, kind: str) -> None:
+    layout = kquants.LAYOUTS[kind]
+    content = (tree / "gguf" / "synthetic.gguf").read_bytes()
+    for name, record in records(tree, "gguf").items():
+        if record["type"] == kind:
+            raw = np.frombuffer(content[slice(*record["byte_range"])], np.uint8)
+            made = raw.reshape(-1, layout.size)
+            fixed = [column for column in range(layout.size) if len(np.unique(made[:, column])) < 2]
+            # The high byte of a scale in [0.1, 0.5) has few values.
+            assert set(fixed) <= {offset + 1 for offset in layout.scales}
+            path = tree / "gguf" / "reference_dequant" / f"{name}.bin"
+            elements = read_tensor(path).reshape(-1, layout.elements)
+            assert (elements.max(axis=0) > elements.min(axis=0)).all()
+
+
+@pytest.mark.parametrize("kind", ["Q4_K", "Q5_K"])
+def test_sub_scales_differ_and_use_their_high_bits(kind: str) -> None:
+    quants = library("gguf.quants")
+    made = kquants.blocks(kind, 40, Draws(1, kind))
+    for part in quants.Q4_K.get_scale_min(made[:, 4:16]):
+        assert all(len(set(row)) == 8 for row in part.reshape(-1, 8).tolist())
+        assert part.min() >= 16
+        assert part.max() >= 60
+
+
+def _multiple_of(kind: str, sub_scales: np.ndarray[Any, Any], per: int) -> None:
+    """Each sub-block of a decoded block is its sub-scale times small integers."""
+    gguf = library("gguf")
+    made = kquants.blocks(kind, len(sub_scales), Draws(1, kind))
+    values = gguf.quants.dequantize(made, gguf.GGMLQuantizationType[kind])
+    (offset,) = kquants.LAYOUTS[kind].scales
+    scales = made[:, offset : offset + 2].copy().view("<f2").astype(np.float64)
+    parts = values.reshape(len(made), 16, per) / scales[..., None]
+    codes = parts / sub_scales[..., None]
+    assert (codes == np.round(codes)).all()
+    assert np.abs(codes).max() <= 32
+
+
+def test_sub_scales_of_q3_k_lie_where_gguf_py_reads_them() -> None:
+    drawn = Draws(1, "Q3_K")
+    drawn.octets(30, 110)
+    scales = drawn.distinct(30, 16, np.delete(np.arange(64), 32)) - 32
+    _multiple_of("Q3_K", scales, 16)
+
+
+def test_sub_scales_of_q6_k_lie_where_gguf_py_reads_them() -> None:
+    drawn = Draws(1, "Q6_K")
+    drawn.octets(30, 210)
+    scales = drawn.distinct(30, 16, np.delete(np.arange(-128, 128), 128))
+    _multiple_of("Q6_K", scales, 16)
+
+
+def test_dequantised_values_are_short_enough_to_be_exact(tree: Path) -> None:
+    for name, record in records(tree, "gguf").items():
+        values = read_tensor(tree / "gguf" / "reference_dequant" / f"{name}.bin") * 1024
+        assert (values == np.round(values)).all(), record
+        assert np.abs(values).max() < 2**24
+
+
+# onnx
+
+
+def test_mlp_weights_are_four_tensors_without_a_count(tree: Path) -> None:
+    content = (tree / "onnx-mlp" / "mlp_weights.bin").read_bytes()
+    file = io.BytesIO(content)
+    shapes = []
+    while header := file.read(4):
+        ndim = int.from_bytes(header, "little")
+        shape = np.frombuffer(file.read(4 * ndim), "<u4").tolist()
+        file.read(4 * int(np.prod(shape)))
+        shapes.append(shape)
+    assert shapes == [[8, 4], [8], [2, 8], [2]]
+    assert file.tell() == len(content)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "random"])
+def test_torchs_forward_is_the_exact_one(tree: Path, name: str) -> None:
+    weight1, bias1, weight2, bias2 = serialize_onnx.weights_of(serialize.SEED)
+    x = read_tensor(tree / "onnx-mlp" / f"input_{name}.bin")
+    y = read_tensor(tree / "onnx-mlp" / f"torch_forward_{name}.bin")
+    assert (x.shape, y.shape) == ((1, 4), (1, 2))
+    hidden = [_affine(row, bias, x[0]) for row, bias in zip(weight1, bias1, strict=True)]
+    positive = [max(value, Fraction(0)) for value in hidden]
+    assert 0 < positive.count(Fraction(0)) < len(positive)
+    exact = [_affine(row, bias, positive) for row, bias in zip(weight2, bias2, strict=True)]
+    assert [Fraction(float(value)) for value in y[0]] == exact
+
+
+def _affine(row: Any, bias: Any, x: Any) -> Fraction:
+    terms = (_fraction(w) * _fraction(value) for w, value in zip(row, x, strict=True))
+    return sum(terms, _fraction(bias))
+
+
+def _fraction(value: Any) -> Fraction:
+    return value if isinstance(value, Fraction) else Fraction(float(value))
+
+
+# Upstream's content alone
+
+
+def test_upstream_only_has_upstreams_names_and_nothing_beyond(upstream: Path) -> None:
+    names = {path.name for path in upstream.rglob("*.*")}
+    assert set(serialize.UPSTREAM) <= names
+    pth = records(upstream, "resnet18-pth").values()
+    assert {record["dtype"] for record in pth} == {"float32", "int64"}
+    assert {record["storage_offset"] for record in pth} == {0}
+    state = loaded_pth(upstream, serialize.UPSTREAM.pth)
+    assert all(tensor.is_contiguous() for tensor in state.values())
+    assert len({record["storage"] for record in pth}) == len(pth)
+    gguf = {record["type"] for record in records(upstream, "gguf").values()}
+    assert gguf == {"F32", "Q8_0"}
+
+
+def test_full_size_has_the_published_names_and_shapes() -> None:
+    shapes = dict(real_shapes.resnet18_shapes())
+    assert len(shapes) == 122
+    counters = [name for name in shapes if name.endswith("num_batches_tracked")]
+    assert len(counters) == 20
+    buffers = [name for name in shapes if "running_" in name]
+    parameters = shapes.keys() - {*counters, *buffers}
+    assert sum(int(np.prod(shapes[name])) for name in parameters) == 11_689_512
+    specs = real_shapes.smollm2_specs()
+    assert len({spec.name for spec in specs}) == 272
+    assert sum(int(np.prod(spec.shape)) for spec in specs) == 134_515_008
+
+
+def test_a_large_file_is_sampled_evenly_and_by_type(tmp_path: Path) -> None:
+    specs = [serialize_gguf.Spec(f"t.{k:02d}", "F32", (2,)) for k in range(60)]
+    specs.insert(7, serialize_gguf.Spec("odd", "Q4_0", (1, 32)))
+    serialize_gguf.write(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
+    sampled = read_json(tmp_path / "gguf" / "sampled_tensor_names.json")
+    assert len(sampled) == 13
+    assert {"odd", "t.00", "t.54"} <= set(sampled)
+    assert len(records(tmp_path, "gguf")) == 61
+
+
+# Real checkpoints
+
+
+def test_given_checkpoints_are_taken_as_they_are(tree: Path, tmp_path: Path) -> None:
+    pth, gguf = tmp_path / "resnet18-f37072fd.pth", tmp_path / "mine.gguf"
+    pth.write_bytes((tree / "resnet18-pth" / "synthetic.pth").read_bytes())
+    gguf.write_bytes((tree / "gguf" / "synthetic.gguf").read_bytes())
+    made = unpacked(serialize.pin(tmp_path / "out", pth=pth, gguf=gguf))
+    assert (made / "resnet18-pth" / pth.name).read_bytes() == pth.read_bytes()
+    assert (made / "gguf" / "mine.gguf").read_bytes() == gguf.read_bytes()
+    for part in ("resnet18-pth/reference_state_dict", "gguf/reference_dequant"):
+        for path in (tree / part).iterdir():
+            assert path.read_bytes() == (made / part / path.name).read_bytes()
+    upstream = read_json(made / "provenance.json")["upstream"]
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (pth, gguf)]
+    assert upstream == [
+        {"name": pth.name, "sha256": digests[0], "licence": "BSD-3-Clause"},
+        {"name": gguf.name, "sha256": digests[1], "licence": "NOASSERTION"},
+    ]
+
+
+def saved(value: Any, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    library("torch").save(value, buffer, **options)
+    return buffer.getvalue()
+
+
+class Foreign:
+    """What a pickle must not be allowed to make."""
+
+
+@pytest.mark.filterwarnings("ignore:.*Sparse")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda _: b"not a checkpoint", "is no zip"),
+        (lambda t: saved({"x": t.ones(2)}, _use_new_zipfile_serialization=False), "is no zip"),
+        (lambda t: saved({"x": t.ones(2)})[:-200], "is no zip"),
+        (lambda _: saved({"x": Foreign()}), "cannot load .* with weights_only"),
+        (lambda _: saved({}), "is not a state dict"),
+        (lambda t: saved(t.ones(2)), "is not a state dict"),
+        (lambda t: saved([t.ones(2)]), "is not a state dict"),
+        (lambda t: saved({"epoch": 3, "model": {"x": t.ones(2)}}), "is not a state dict"),
+        (lambda t: saved({"x": t.ones(2, 3).to_sparse()}), "is not a state dict"),
+    ],
+)
+def test_bad_checkpoints_are_refused(tmp_path: Path, make: Any, message: str) -> None:
+    pth = tmp_path / "bad.pth"
+    pth.write_bytes(make(library("torch")))
+    with pytest.raises(ConfigError, match=message):
+        serialize.pin(tmp_path / "out", pth=pth)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../../escape", "/x", "nul", "a\nb"])
+def test_a_tensors_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
+    pth = tmp_path / "bad.pth"
+    pth.write_bytes(saved({name: library("torch").ones(2)}))
+    with pytest.raises(ConfigError, match="cannot be a member of a bundle"):
+        serialize.pin(tmp_path / "out", pth=pth)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.pth", "out"]
+
+
+def test_bad_gguf_files_are_refused(tree: Path, tmp_path: Path) -> None:
+    gguf = tmp_path / "bad.gguf"
+    whole = (tree / "gguf" / "synthetic.gguf").read_bytes()
+    for content in (b"", b"GGUF", whole[:100], whole[:-64], b"x" * 200):
+        gguf.write_bytes(content)
+        with pytest.raises(ConfigError, match="gguf-py cannot read it"):
+            serialize.pin(tmp_path / "out", gguf=gguf)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_gguf_file_of_integers_alone_is_refused(tmp_path: Path) -> None:
+    writer = library("gguf").GGUFWriter(tmp_path / "ints.gguf", "llama")
+    writer.add_tensor("x", np.arange(4, dtype=np.int32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(ConfigError, match="holds no tensor that gguf-py can dequantise"):
+        serialize.pin(tmp_path / "out", gguf=tmp_path / "ints.gguf")
+
+
+def test_files_that_are_not_there_are_all_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        serialize.pin(tmp_path, pth=tmp_path / "a.pth", gguf=tmp_path / "b.gguf")
+    assert [problem.code for problem in caught.value.problems] == ["not-found", "not-found"]
+
+
+# A library that does not read back what it wrote
+
+
+def test_a_pth_that_reads_back_otherwise_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = library("torch")
+    monkeypatch.setattr(serialize_pth, "load", lambda _: {"x": torch.zeros(2)})
+    with pytest.raises(ReferenceSuspectError, match="x was saved and is loaded as something else"):
+        serialize_pth.write(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
+
+
+def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = library("torch")
+    module = library("safetensors.torch")
+    save = module.save_file
+
+    def scrambling(tensors: dict[str, Any], path: Path, metadata: Any) -> None:
+        save({name: tensor.flip(0) for name, tensor in tensors.items()}, path, metadata)
+
+    monkeypatch.setattr(module, "save_file", scrambling)
+    state = {"x": torch.arange(4.0)}
+    with pytest.raises(ReferenceSuspectError, match="saved and loaded as something else: x"):
+        serialize_safetensors.write(tmp_path / "st", "x.safetensors", state=state)
+
+
+def test_a_gguf_file_that_reads_back_otherwise_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    stored = serialize_gguf.stored
+
+    def changing(spec: serialize_gguf.Spec, seed: int) -> Any:
+        calls.append(seed)
+        return stored(spec, len(calls))
+
+    monkeypatch.setattr(serialize_gguf, "stored", changing)
+    specs = [serialize_gguf.Spec("x", "F32", (2, 3))]
+    with pytest.raises(ReferenceSuspectError, match=r"x was written as .* read as something else"):
+        serialize_gguf.write(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
+
+
+def test_a_forward_pass_that_is_not_exact_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serialize_onnx, "exact_forward", lambda *_: [[0.1, 0.2]])
+    with pytest.raises(ReferenceSuspectError, match="torch computes"):
+        serialize_onnx.write(tmp_path / "onnx", seed=1)
+
+
+# Draws
+
+
+def test_draws_are_the_recorded_ones() -> None:
+    assert Draws(1, "x").integers(-5, 5, 6).tolist() == [-1, -1, -2, 4, 4, 0]
+    assert Draws(1, "x").octets(5).tolist() == [95, 127, 236, 123, 77]
+    assert Draws(1, "x").dyadic(2).tolist() == [116.109375, 24.65625]
+
+
+def test_draws_of_other_names_and_seeds_differ() -> None:
+    drawn = {Draws(seed, name).octets(8).tobytes() for seed in (1, 2) for name in ("x", "y")}
+    assert len(drawn) == 4
+
+
+def test_draws_keep_to_their_range() -> None:
+    values = Draws(1, "range").integers(-3, 3, 1000)
+    assert set(values.tolist()) == set(range(-3, 4))
+    floats = Draws(1, "range").dyadic(1000, most=64)
+    assert np.abs(floats).max() <= 1
+    assert ((floats * 64) == np.round(floats * 64)).all()
