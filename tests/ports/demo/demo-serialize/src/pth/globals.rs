@@ -250,7 +250,7 @@ fn check_metadata(metadata: &[Value], heap: &Heap) -> Result<()> {
 /// `("storage", class, key, location, length)`; the legacy stream adds a view, which torch
 /// has written as None since 0.4.
 pub(super) fn persistent(id: &[Value]) -> Result<StorageRef> {
-    let [tag, class, key, _location, length, view @ ..] = id else {
+    let [tag, class, key, location, length, view @ ..] = id else {
         return refuse("a persistent id has another shape than a storage's");
     };
     if &*tag.text("a persistent id's tag")? != "storage" || !matches!(view, [] | [Value::None]) {
@@ -259,6 +259,7 @@ pub(super) fn persistent(id: &[Value]) -> Result<StorageRef> {
     let Value::Global(Global::Storage(dtype)) = class else {
         return refuse("a persistent id has no storage class");
     };
+    location.text("a storage's location")?;
     let key = key.text("a storage's key")?;
     let length = length.count("a storage's length")?;
     Ok(StorageRef {

@@ -60,11 +60,14 @@ fn directory(bytes: &[u8]) -> Result<(u64, Range<usize>)> {
     let disks = [cursor.u16("disk")?, cursor.u16("disk")?];
     let counts = [cursor.u16("count")?, cursor.u16("count")?];
     let (size, offset) = (cursor.u32("size")?, cursor.u32("offset")?);
-    if let Some(located) = zip64(bytes, at)? {
-        return Ok(located);
-    }
-    if disks != [0, 0] || counts[0] != counts[1] {
+    // Where zip64 holds the numbers, the fields here may be all ones.
+    let located = zip64(bytes, at)?;
+    let one_disk = disks == [0, 0] || located.is_some() && disks == [u16::MAX; 2];
+    if !one_disk || counts[0] != counts[1] {
         return refuse("a zip in several parts is not read");
+    }
+    if let Some(located) = located {
+        return Ok(located);
     }
     let start = ends_at(u64::from(offset), u64::from(size), at)?;
     Ok((u64::from(counts[0]), start))
@@ -136,7 +139,10 @@ impl Entry {
             cursor.u16("length")?,
             cursor.u16("length")?,
         ];
-        cursor.take(8, "disk and attributes")?;
+        if cursor.u16("disk")? != 0 {
+            return refuse("a zip in several parts is not read");
+        }
+        cursor.take(6, "attributes")?;
         let offset = cursor.u32("offset")?;
         let name = member_name(cursor.take(lengths[0].into(), "a zip name")?)?;
         let extra = cursor.take(lengths[1].into(), "a zip extra field")?;
