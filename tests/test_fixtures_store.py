@@ -1,0 +1,723 @@
+"""The store: what is made once, found again, repaired, and refused."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
+from parity.fixtures import archive, disk, obtaining, trees
+from parity.fixtures.records import Record
+from parity.fixtures.retries import Patience
+from parity.fixtures.store import Entry, Fetched, Store, tree_digest
+from parity.lockfile import Bundle, Dump, Locked
+from tests.support import server as s
+from tests.support.tar import END, folder, header, member, pax, record, tar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DATA = tar(folder("d/"), member("d/a", b"1" * 3000), member("b", b"22"))
+REPACKED = tar(pax(record("comment", "x")), member("b", b"22"), member("./d/a", b"1" * 3000))
+FILES = {"d/a": b"1" * 3000, "b": b"22"}
+TREE = tree_digest(
+    Entry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in FILES.items()
+)
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+LINES = {key: Where(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
+    ["sha256", "size", "files", "unpacked", "tree"], start=10)}  # fmt: skip
+ENTRY, SOURCE = Where(Path("f.lock.yaml"), 3, 3), Where(Path("f.lock.yaml"), 4, 11)
+
+
+def bundle(source: str = "b.tar", **locked: Any) -> Bundle:
+    known = {
+        "sha256": sha(DATA),
+        "size": len(DATA),
+        "files": 2,
+        "unpacked": 3002,
+        "tree": TREE,
+        "where": LINES,
+    }
+    return Bundle(
+        id="small",
+        source=source,
+        suite="tensors",
+        dump=Dump(),
+        locked=Locked(**{**known, **locked}),
+        where={"": ENTRY, "source": SOURCE},
+    )
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a lockfile's bundle in it; no test reaches the user's own store."""
+    monkeypatch.setenv("PARITY_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.delenv("CI", raising=False)
+    made = tmp_path / "repo"
+    made.mkdir()
+    (made / "b.tar").write_bytes(DATA)
+    return made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "store", patience=Patience(tries=1))
+    yield made
+    disk.remove(made.root)  # else pytest keeps what it cannot remove
+
+
+@pytest.fixture
+def get(store: Store, home: Path) -> Callable[..., Fetched]:
+    def get(entry: Bundle | None = None, **options: Any) -> Fetched:
+        return store.tree(entry or bundle(), lockfile_dir=home, **options)
+
+    return get
+
+
+def problems(
+    kind: type[ParityError],
+    get: Callable[..., Fetched],
+    entry: Bundle | None = None,
+    **options: Any,
+) -> tuple[Problem, ...]:
+    with pytest.raises(kind) as caught:
+        get(entry, **options)
+    return caught.value.problems
+
+
+def files_of(made: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(made).as_posix(): path.read_bytes()
+        for path in made.rglob("*")
+        if path.is_file()
+    }
+
+
+def partials(store: Store) -> list[str]:
+    partial = store.root / "partial"
+    return [path.name for path in partial.iterdir()] if partial.exists() else []
+
+
+def everything(root: Path) -> dict[str, tuple[int, int]]:
+    """What lies below ``root``, its modes and times of writing; the record's time is `gc`'s."""
+    found = {}
+    for path in root.rglob("*"):
+        status = path.lstat()
+        found[str(path.relative_to(root))] = (
+            status.st_mode,
+            0 if path.suffix == ".json" else status.st_mtime_ns,
+        )
+    return found
+
+
+# What is made, and found again
+
+
+def test_a_bundle_is_unpacked(get: Callable[..., Fetched], store: Store) -> None:
+    fetched = get()
+
+    assert fetched == Fetched(store.root / "trees" / TREE, sha(DATA), TREE, cached=False)
+    assert files_of(fetched.path) == FILES
+    assert partials(store) == []
+    blob = store.root / "blobs" / "sha256" / sha(DATA)[:2] / sha(DATA)
+    assert blob.read_bytes() == DATA
+    assert Record.load(blob.with_name(blob.name + ".json")) == Record(
+        size=len(DATA), files=2, unpacked=3002, tree=TREE
+    )
+
+
+def test_the_store_says_what_it_is(get: Callable[..., Fetched], store: Store) -> None:
+    get()
+
+    tag = (store.root / "CACHEDIR.TAG").read_bytes()
+    assert tag.startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert "PARITY_CACHE_DIR" in (store.root / "README.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has one bit of mode")
+def test_a_tree_is_read_only(get: Callable[..., Fetched]) -> None:
+    path = get().path
+
+    modes = {p.name: stat.S_IMODE(p.lstat().st_mode) for p in [path, *path.rglob("*")]}
+    assert modes == {TREE: 0o555, "d": 0o555, "a": 0o444, "b": 0o444}
+
+
+def test_a_hit_reads_neither_source_nor_archive(
+    get: Callable[..., Fetched], home: Path, store: Store
+) -> None:
+    first = get()
+    (home / "b.tar").unlink()
+    disk.remove(store.shelves.blob(sha(DATA)))
+
+    assert get() == replace(first, cached=True)
+    assert get(offline=True, verify=True) == replace(first, cached=True)
+
+
+def test_a_hit_writes_nothing(get: Callable[..., Fetched], store: Store) -> None:
+    get()
+    before = everything(store.root)
+
+    get(verify=True)
+
+    assert everything(store.root) == before
+
+
+def test_a_hit_renews_the_record_for_gc(get: Callable[..., Fetched], store: Store) -> None:
+    get()
+    noted = store.shelves.record(sha(DATA))
+    os.utime(noted, (1, 1))
+
+    get()
+
+    assert noted.stat().st_mtime > 1
+
+
+def test_a_lock_with_a_hash_only(get: Callable[..., Fetched]) -> None:
+    entry = bundle(size=None, files=None, unpacked=None, tree=None)
+
+    assert (get(entry).tree, get(entry).cached) == (TREE, True)
+
+
+def test_two_archives_with_one_content_share_a_tree(
+    get: Callable[..., Fetched], home: Path
+) -> None:
+    first = get()
+    (home / "c.tar").write_bytes(REPACKED)
+
+    second = get(bundle("c.tar", sha256=sha(REPACKED), size=len(REPACKED)))
+
+    assert second == replace(first, sha256=sha(REPACKED))
+
+
+def test_another_process_was_faster(
+    get: Callable[..., Fetched], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a lock that works, two make the same; both are right."""
+    real = archive.unpack
+
+    def unpack(*args: Any) -> list[Entry]:
+        entries = real(*args)
+        monkeypatch.setattr(archive, "unpack", real)
+        store.tree(bundle(), lockfile_dir=home)
+        return entries
+
+    monkeypatch.setattr(archive, "unpack", unpack)
+    monkeypatch.setattr("filelock.FileLock", _no_lock)
+
+    assert files_of(get().path) == FILES
+    assert partials(store) == []
+
+
+def _no_lock(*_: object, **__: object) -> None:
+    raise NotImplementedError
+
+
+def test_threads_at_once_fetch_once(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, real = [], obtaining.download
+
+    def download(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        return real(*args, **options)
+
+    monkeypatch.setattr(obtaining, "download", download)
+    got: list[Fetched] = []
+    threads = [
+        threading.Thread(target=lambda: got.append(store.tree(bundle(), lockfile_dir=home)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {fetched.path for fetched in got} == {store.shelves.tree(TREE)}
+    assert (len(got), len(calls)) == (6, 1)
+    assert sorted(fetched.cached for fetched in got) == [False] + [True] * 5
+
+
+def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
+    get: Callable[..., Fetched], store: Store
+) -> None:
+    import time  # noqa: PLC0415
+
+    with store.shelves.held(sha(DATA), 0):
+        fetched = get(deadline=time.monotonic() + 0.3)
+
+    assert files_of(fetched.path) == FILES
+
+
+# What is refused
+
+
+def test_a_bundle_that_is_not_locked(get: Callable[..., Fetched], store: Store) -> None:
+    entry = replace(bundle(), locked=None)
+
+    assert problems(ConfigError, get, entry) == (
+        Problem(
+            "not-locked",
+            "small: the bundle is not locked yet",
+            ENTRY,
+            ("lock it with  parity bump small",),
+        ),
+    )
+    assert not store.root.exists()
+
+
+MIXED = [
+    ("size", 1, "integrity-size", "1 byte", f"{len(DATA):,} bytes"),
+    ("files", 3, "archive-files", "3 files", "2 files"),
+    ("files", 1, "archive-files", "1 file", "2 files"),
+    ("unpacked", 3001, "archive-unpacked", "3,001 bytes", "3,002 bytes"),
+    ("unpacked", 3003, "archive-unpacked", "3,003 bytes", "3,002 bytes"),
+    ("tree", "0" * 64, "integrity-tree", f"h1:{'0' * 64}", f"h1:{TREE}"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "code", "wanted", "got"), MIXED)
+def test_a_mixed_block_is_red_on_a_warm_store(
+    get: Callable[..., Fetched], *, key: str, value: Any, code: str, wanted: str, got: str
+) -> None:
+    get()
+
+    assert problems(IntegrityError, get, bundle(**{key: value})) == (
+        Problem(
+            code,
+            f"small: the locked {key} does not belong to the locked sha256",
+            LINES[key],
+            (
+                f"wanted  {wanted}",
+                f"got     {got}",
+                f"from    the archive sha256:{sha(DATA)}",
+                "let parity bump small write the block, not a person or a merge",
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize("blob", [False, True], ids=["cold", "archive only"])
+@pytest.mark.parametrize(("key", "value", "code"), [row[:3] for row in MIXED])
+def test_a_mixed_block_is_red_on_a_cold_store(
+    get: Callable[..., Fetched], store: Store, *, key: str, value: Any, code: str, blob: bool
+) -> None:
+    if blob:
+        get()
+        disk.remove(store.shelves.record(sha(DATA)))
+        disk.remove(store.shelves.tree(TREE))
+
+    (problem,) = problems(IntegrityError, get, bundle(**{key: value}))
+
+    assert (problem.code, problem.where) == (code, LINES[key])
+    assert problem.message.startswith("small: ")
+    assert not store.shelves.record(sha(DATA)).exists()
+    assert not list((store.root / "trees").glob("*"))
+    assert partials(store) == []
+
+
+def test_all_keys_that_differ_are_told(get: Callable[..., Fetched]) -> None:
+    get()
+
+    found = problems(IntegrityError, get, bundle(files=7, tree="0" * 64))
+
+    assert [problem.code for problem in found] == ["archive-files", "integrity-tree"]
+
+
+def test_wrong_bytes_never_bear_a_final_name(
+    get: Callable[..., Fetched], store: Store, home: Path
+) -> None:
+    (home / "b.tar").write_bytes(DATA[:-1] + b"x")
+
+    (problem,) = problems(IntegrityError, get)
+
+    assert (problem.code, problem.where) == ("integrity-hash", LINES["sha256"])
+    assert not (store.root / "blobs").exists()
+    assert partials(store) == []
+
+
+def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
+    get: Callable[..., Fetched], store: Store, home: Path
+) -> None:
+    evil = member("a", b"1") + header("l", flag=b"2", link=b"/etc") + END
+    (home / "b.tar").write_bytes(evil)
+
+    (problem,) = problems(
+        IntegrityError,
+        get,
+        bundle(sha256=sha(evil), size=None, files=None, unpacked=None, tree=None),
+    )
+
+    assert (problem.code, problem.where) == ("archive-type", SOURCE)
+    assert problem.message.startswith("small: the archive is refused at member 2")
+    assert not (store.root / "trees").exists()
+    assert partials(store) == []
+
+
+# Offline
+
+
+def test_offline_and_not_there(get: Callable[..., Fetched]) -> None:
+    entry = bundle("https://x.org/b.tar?sig=secret")
+
+    assert problems(FetchError, get, entry, offline=True) == (
+        Problem(
+            "offline-miss",
+            "small: the bundle is not in the store, and --offline forbids to ask",
+            SOURCE,
+            (
+                f"wanted  sha256:{sha(DATA)}  {len(DATA):,} bytes",
+                "from    https://x.org/b.tar",
+                "run parity fetch small with a network, or drop --offline",
+            ),
+        ),
+    )
+
+
+def test_offline_with_a_local_source(get: Callable[..., Fetched]) -> None:
+    assert files_of(get(offline=True).path) == FILES
+
+
+def test_offline_with_the_archive_only(get: Callable[..., Fetched], store: Store) -> None:
+    get()
+    disk.remove(store.shelves.tree(TREE))
+
+    assert files_of(get(bundle("https://x.org/b.tar"), offline=True).path) == FILES
+
+
+@pytest.mark.network
+def test_from_a_server_once(get: Callable[..., Fetched], store: Store) -> None:
+    with s.Server({"/b.tar": [s.ok(DATA)]}) as server:
+        entry = bundle(f"{server.url}/b.tar")
+
+        assert (get(entry).cached, get(entry).cached) == (False, True)
+        assert len(server.requests) == 1
+    assert files_of(store.shelves.tree(TREE)) == FILES
+
+
+@pytest.mark.network
+def test_a_failed_download_leaves_nothing(get: Callable[..., Fetched], store: Store) -> None:
+    with s.Server({"/b.tar": [s.ok(DATA[:900], length=len(DATA))]}) as server:
+        (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
+
+    assert problem.code == "fetch-network"
+    assert partials(store) == []
+    assert not (store.root / "blobs").exists()
+
+
+# Damage
+
+
+def damage(path: Path, data: bytes) -> None:
+    path.chmod(0o600)
+    path.write_bytes(data)
+    path.chmod(0o444)
+
+
+def test_a_file_that_is_missing_is_seen_without_reading(
+    get: Callable[..., Fetched], store: Store
+) -> None:
+    disk.remove(get().path / "b")
+
+    fetched = get()
+
+    assert files_of(fetched.path) == FILES
+    assert fetched.notices == ("small: its unpacked files were damaged (1 of 2 files); made again",)
+    assert not fetched.cached
+    assert partials(store) == []
+
+
+def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., Fetched]) -> None:
+    damage(get().path / "b", b"")
+
+    assert get().notices == (
+        "small: its unpacked files were damaged (3,000 of 3,002 bytes); made again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("ci", "verify", "seen"),
+    [
+        (None, False, False),
+        (None, True, True),
+        ("true", False, True),
+        ("1", False, True),
+        ("", False, False),
+        ("false", False, False),
+    ],
+)
+def test_other_bytes_are_seen_on_ci_and_when_asked(
+    get: Callable[..., Fetched],
+    monkeypatch: pytest.MonkeyPatch,
+    ci: str | None,
+    *,
+    verify: bool,
+    seen: bool,
+) -> None:
+    damage(get().path / "b", b"33")
+    if ci is not None:
+        monkeypatch.setenv("CI", ci)
+
+    fetched = get(verify=verify)
+
+    assert bool(fetched.notices) == seen
+    assert files_of(fetched.path)["b"] == (b"22" if seen else b"33")
+
+
+def test_a_link_in_a_tree_is_damage(get: Callable[..., Fetched], tmp_path: Path) -> None:
+    path = get().path
+    (tmp_path / "outside").write_bytes(b"22")
+    disk.remove(path / "b")
+    (path / "b").symlink_to(tmp_path / "outside")
+
+    assert get().notices == (
+        "small: its unpacked files were damaged (unreadable: ValueError); made again",
+    )
+    assert (tmp_path / "outside").read_bytes() == b"22"
+
+
+def test_a_damaged_archive_is_fetched_again(get: Callable[..., Fetched], store: Store) -> None:
+    disk.remove(get().path)
+    damage(store.shelves.blob(sha(DATA)), DATA[:-1] + b"x")
+
+    fetched = get()
+
+    assert fetched.notices == ("small: its archive in the store was damaged; made again",)
+    assert files_of(fetched.path) == FILES
+
+
+def test_a_damaged_archive_that_cannot_be_fetched_again(
+    get: Callable[..., Fetched], store: Store
+) -> None:
+    disk.remove(get().path)
+    damage(store.shelves.blob(sha(DATA)), b"")
+
+    (problem,) = problems(FetchError, get, bundle("https://x.org/b"), offline=True)
+
+    assert problem.code == "offline-miss"
+    assert "small: its archive in the store was damaged" in problem.details
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "{}", '{"schema": 2}', '{"schema": 1, "size": 1}', "\udcff",
+     json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": True, "tree": "0" * 64}),
+     json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "../../x"}),
+     json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "0" * 64, "x": 1})],
+)  # fmt: skip
+def test_a_damaged_record_is_made_again(
+    get: Callable[..., Fetched], store: Store, text: str
+) -> None:
+    get()
+    noted = store.shelves.record(sha(DATA))
+    noted.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    assert Record.load(noted) is None
+    assert files_of(get().path) == FILES
+    assert Record.load(noted) is not None
+
+
+# The disk
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "disk-full"),
+        (getattr(errno, "EDQUOT", errno.ENOSPC), "disk-full"),
+        (errno.EROFS, "store-read-only"),
+        (errno.EACCES, "store-permission"),
+        (errno.EPERM, "store-permission"),
+        (errno.EIO, "store-failed"),
+    ],
+)
+@pytest.mark.parametrize(
+    "place",
+    ["parity.fixtures.writing.write_whole", "parity.fixtures.download.write_whole",
+     "parity.fixtures.obtaining.publish_file", "parity.fixtures.disk.publish", "tempfile.mkdtemp"],
+)  # fmt: skip
+def test_errors_of_the_system(
+    get: Callable[..., Fetched],
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    place: str,
+    number: int,
+    code: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, fail)
+        (problem,) = problems(FetchError, get)
+
+    assert problem.code == code
+    assert problem.message.startswith("small: the ")
+    assert problem.details[0] == f"got     {os.strerror(number)}"
+    assert len(problem.details) == 3
+    assert partials(store) == []
+    assert files_of(get().path) == FILES  # and the next run is well
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(
+    "place",
+    ["parity.fixtures.writing.write_whole", "parity.fixtures.download.write_whole",
+     "parity.fixtures.disk.make_read_only", "parity.fixtures.disk.publish"],
+)  # fmt: skip
+def test_nothing_is_left_behind_on_an_interrupt(
+    get: Callable[..., Fetched],
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    error: type[BaseException],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, fail)
+        with pytest.raises(error):
+            get()
+
+    assert partials(store) == []
+    assert not list((store.root / "trees").glob("*"))
+    assert files_of(get().path) == FILES
+
+
+def test_space_is_asked_for_before(
+    get: Callable[..., Fetched], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = (len(DATA) + 3002) * 21 // 20
+    free = [needed - 1]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": free[0]})())
+
+    (problem,) = problems(FetchError, get)
+
+    assert problem == Problem(
+        "disk-full",
+        "small: the disk of the store is full",
+        None,
+        (
+            f"wanted  {needed:,} bytes",
+            f"got     {needed - 1:,} bytes free",
+            f"store   {store.root.as_posix()}",
+            "free some space, or set PARITY_CACHE_DIR to a folder on another disk",
+        ),
+    )
+    free[0] = needed
+    assert files_of(get().path) == FILES
+
+
+def test_who_reads_the_progress_may_go_away(get: Callable[..., Fetched], store: Store) -> None:
+    def progress(*_: object) -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        get(progress=progress)
+    assert partials(store) == []
+
+
+def test_removal_of_read_only_trees(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o750)
+    (outside / "kept").write_bytes(b"1")
+    made = tmp_path / "tree"
+    (made / "d" / "e").mkdir(parents=True)
+    (made / "d" / "e" / "f").write_bytes(b"1")
+    (made / "d" / "link").symlink_to(outside)
+    (made / "dangling").symlink_to("nowhere")
+    before = outside.stat().st_mode
+    disk.make_read_only(made)
+    made.chmod(0o555)
+
+    disk.remove(made)
+    disk.remove(made)
+
+    assert [path.name for path in tmp_path.iterdir() if path.name in ("tree", "outside")] == [
+        "outside"
+    ]
+    assert outside.stat().st_mode == before
+    assert (outside / "kept").exists()
+
+
+# Where it lies
+
+
+def test_the_default_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name, **_: f"/cache/{name}")
+    found = {}
+    for stated in (str(tmp_path / "x"), "relative", "~/y", ""):
+        monkeypatch.setenv("PARITY_CACHE_DIR", stated)
+        found[stated] = Store.default().root
+
+    assert found == {
+        str(tmp_path / "x"): tmp_path / "x",
+        "relative": tmp_path / "relative",
+        "~/y": tmp_path / "home" / "y",
+        "": Path("/cache/parity-action"),
+    }
+    monkeypatch.delenv("PARITY_CACHE_DIR")
+    assert Store.default().root == Path("/cache/parity-action")
+
+
+def test_crates_have_a_folder(store: Store) -> None:
+    assert store.crates() == store.root / "crates"
+    assert store.crates().is_dir()
+    assert (store.root / "CACHEDIR.TAG").exists()
+
+
+# For bump
+
+
+def test_measure_says_what_to_lock(store: Store, home: Path) -> None:
+    unlocked = replace(bundle(), locked=None)
+
+    locked, fetched = store.measure(unlocked, lockfile_dir=home)
+
+    assert locked == Locked(sha256=sha(DATA), size=len(DATA), files=2, unpacked=3002, tree=TREE)
+    assert files_of(fetched.path) == FILES
+    assert partials(store) == []
+
+
+def test_measure_looks_at_the_source_whatever_is_locked(store: Store, home: Path) -> None:
+    store.tree(bundle(), lockfile_dir=home)
+    (home / "b.tar").write_bytes(REPACKED)
+
+    locked, _ = store.measure(bundle(), lockfile_dir=home)
+
+    assert (locked.sha256, locked.tree) == (sha(REPACKED), TREE)
+
+
+def test_measure_refuses_what_cannot_be_unpacked(store: Store, home: Path) -> None:
+    (home / "b.tar").write_bytes(b"<html>Sign in")
+
+    with pytest.raises(IntegrityError, match="archive-"):
+        store.measure(bundle(), lockfile_dir=home)
+
+
+def test_hashing_by_two_threads_is_hashing(tmp_path: Path) -> None:
+    content = {f"{number}.bin": os.urandom(number * 1000) for number in range(40)}
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+
+    found = {entry.path: (entry.size, entry.sha256) for entry in trees.hashed(tmp_path)}
+
+    found = {path: value for path, value in found.items() if path in content}
+    assert found == {name: (len(data), sha(data)) for name, data in content.items()}
