@@ -35,10 +35,8 @@ def code_of(words: list[str]) -> int:
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 - the boundary
         traceback.print_exc()
-        print(
-            "this is a fault of parity-action, please report it with the lines above",  # noqa: T201
-            file=sys.stderr,
-        )
+        text = "this is a fault of parity-action, please report it with the lines above"
+        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
         return FAULT
 
 

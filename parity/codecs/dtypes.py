@@ -45,7 +45,8 @@ class DType:
     def widened(self, chunk: NDArray[Any]) -> NDArray[Any]:
         """Elements of a float type in the narrowest float type of NumPy that holds them."""
         if self.name == "BF16":
-            return (chunk.astype("<u4") << 16).view("<f4")
+            wide: NDArray[np.uint32] = chunk.astype("<u4") << np.uint32(16)
+            return wide.view("<f4")
         if self.name.startswith("F8_"):
             return _float8(self.name)[chunk]
         return chunk
@@ -78,11 +79,10 @@ def _float8(name: str) -> NDArray[np.float32]:
     fraction = (codes & ((1 << mantissa) - 1)) / (1 << mantissa)
     normal = (1 + fraction) * 2.0 ** (exponent - bias)
     values = sign * np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
-    if name == "F8_E4M3":
-        values[(codes & 0x7F) == 0x7F] = np.nan
-    else:
-        values[(codes & 0x7F) > 0x7C] = np.nan
-        values[0x7C], values[0xFC] = np.inf, -np.inf
+    special = 0x7F if name == "F8_E4M3" else 0x7C  # the first code that is no number
+    values[(codes & 0x7F) >= special] = np.nan
+    if name == "F8_E5M2":
+        values[special], values[special | 0x80] = np.inf, -np.inf
     return values.astype(np.float32)
 
 

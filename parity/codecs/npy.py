@@ -34,7 +34,8 @@ def stored(path: Path) -> Stored:
             shape, fortran, code = _header(file)
             offset = file.tell()
     except OSError as error:
-        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
+        message = f"cannot be read: {error.strerror}"
+        raise FormatError("unreadable", message) from error
     dtype = _dtype(code)
     if fortran and sum(length != 1 for length in shape) > 1:
         message = "is in column-major (Fortran) order; write it in row-major order"
@@ -59,9 +60,11 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
             raise FormatError("bad-header", message)
         shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise FormatError("bad-header", f"is no .npy file: {error}") from error
+        message = f"is no .npy file: {error}"
+        raise FormatError("bad-header", message) from error
     if not all(0 <= length < 2**63 for length in shape):
-        raise FormatError("bad-header", f"has the impossible shape {list(shape)}")
+        message = f"has the impossible shape {list(shape)}"
+        raise FormatError("bad-header", message)
     return shape, fortran, dtype
 
 

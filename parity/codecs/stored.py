@@ -71,7 +71,7 @@ class Stored:
 
         def read(start: int, into: NDArray[Any]) -> None:
             file.seek(self.offset + start * self.dtype.storage.itemsize)
-            view, done = memoryview(into).cast("B"), 0
+            view, done = memoryview(into.view(np.uint8).data), 0
             while done < len(view):
                 count = file.readinto(view[done:])
                 if not count:

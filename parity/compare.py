@@ -1,0 +1,246 @@
+"""Two tensors held against each other: measures out, no words.
+
+``pass = all(error <= bound)``, never ``not any(error > bound)``, so that no NaN
+passes. Exact means the same bits. Tensors are read in chunks, so that one of any
+size is compared without being held; equal chunks cost one comparison of bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.dtypes import F32, bits
+from parity.measures import FIRST, Measures, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.codecs.dtypes import DType
+    from parity.codecs.stored import Stored
+
+#: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
+CHUNK = 512 * 1024
+
+
+def compare(expected: Stored, obtained: Stored, bounds: Mapping[str, float]) -> Measures:
+    """Compare two tensors whose shapes are equal, under all of ``bounds``.
+
+    Where the obtained one is float32 in a `.bin`, which states no dtype, an expected one of
+    another dtype is rounded once to float32; otherwise the dtypes must be equal (the
+    caller's part).
+
+    Raises:
+        FormatError: A file cannot be read.
+        ValueError: The shapes differ, or the dtypes where they may not.
+    """
+    if expected.shape != obtained.shape or obtained.dtype not in (expected.dtype, F32):
+        message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
+        raise ValueError(message)
+    state = _State(expected.dtype, obtained.dtype, bounds)
+    for start, left, right in _chunks(expected, obtained):
+        state.add(start, left, right)
+    return state.finish()
+
+
+def compare_arrays(
+    expected: NDArray[Any], obtained: NDArray[Any], dtype: DType, bounds: Mapping[str, float]
+) -> Measures:
+    """The same for two arrays in memory, of equal shape and of ``dtype``'s storage type."""
+    state = _State(dtype, dtype, bounds)
+    state.add(0, expected.reshape(-1), obtained.reshape(-1))
+    return state.finish()
+
+
+def _chunks(expected: Stored, obtained: Stored) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+    widest = max(expected.dtype.storage.itemsize, obtained.dtype.storage.itemsize)
+    step = CHUNK // widest
+    left = np.empty(step, expected.dtype.storage)
+    right = np.empty(step, obtained.dtype.storage)
+    with expected.open() as read_expected, obtained.open() as read_obtained:
+        for start in range(0, expected.count, step):
+            length = min(step, expected.count - start)
+            read_expected(start, left[:length])
+            read_obtained(start, right[:length])
+            yield start, left[:length], right[:length]
+
+
+class _State:
+    """Measures in the making, fed chunk by chunk."""
+
+    def __init__(self, expected: DType, obtained: DType, bounds: Mapping[str, float]) -> None:
+        self.narrowed = expected != obtained
+        #: A NaN's payload is nobody's promise once it has been widened.
+        self.payloads_count = not self.narrowed
+        self.source = expected
+        self.dtype = F32 if self.narrowed else expected
+        self.found = Measures(bounds=bounds)
+        self.dot = self.norm_expected = self.norm_obtained = 0.0
+
+    def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        if self.narrowed:
+            expected = self.source.as_f32(expected)
+        self.found.count += len(expected)
+        same = bits(expected) == bits(obtained)
+        if "cosine" in self.found.bounds:
+            self._directions(expected, obtained)
+        if self.dtype.kind == "float":
+            self._count_specials(expected, obtained)
+        if same.all():
+            return
+        at = np.flatnonzero(~same)
+        self._differing(start + at, expected[at], obtained[at])
+
+    def _directions(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        left, right = self.dtype.values(expected), self.dtype.values(obtained)
+        with np.errstate(all="ignore"):
+            self.dot += float(np.dot(left, right))
+            self.norm_expected += float(np.dot(left, left))
+            self.norm_obtained += float(np.dot(right, right))
+
+    def _count_specials(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        counts = [
+            int(np.count_nonzero(~np.isfinite(self.dtype.widened(side))))
+            for side in (expected, obtained)
+        ]
+        before = self.found.specials
+        self.found.specials = (before[0] + counts[0], before[1] + counts[1])
+
+    def _differing(self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        """Elements whose bits differ: only these can break a bound."""
+        if self.dtype.kind == "float":
+            bad, error, ulp = self._floats(expected, obtained)
+        else:
+            error, ulp = _integer_error(expected, obtained), None
+            bad = self._beyond(error, np.abs(expected.astype(np.float64)), None)
+        self._tally(error, np.abs(self.dtype.values(expected).astype(np.float64)), ulp)
+        self._samples(at, expected, obtained, (bad, error, ulp))
+
+    def _floats(
+        self, expected: NDArray[Any], obtained: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        left, right = self.dtype.values(expected), self.dtype.values(obtained)
+        with np.errstate(all="ignore"):
+            error = np.abs(left - right)
+        nans = np.isnan(left), np.isnan(right)
+        both = nans[0] & nans[1]
+        zeros = (left == 0) & (right == 0)
+        ulp = _ulps(bits(expected), bits(obtained))
+        bad = self._beyond(error, np.abs(left), ulp)
+        # Equal infinities have equal bits and are not here; NaN beside NaN is all the
+        # reference asks for, but for its payload under exact.
+        exact = bool(self.found.bounds.get("exact"))
+        bad = np.where(both, exact and self.payloads_count, bad)
+        lost = ~(np.isfinite(left) & np.isfinite(right)) & ~both
+        self.found.lost += int(np.count_nonzero(lost))
+        self.found.zeros += int(np.count_nonzero(zeros))
+        self.found.payloads += int(np.count_nonzero(both))
+        return bad, error, ulp
+
+    def _beyond(
+        self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None
+    ) -> NDArray[np.bool_]:
+        """Elements that break a bound; NaN breaks every one, since it is never <= anything."""
+        if self.found.bounds.get("exact"):
+            return np.ones(len(error), np.bool_)
+        good = np.ones(len(error), np.bool_)
+        for name, bound in self.found.bounds.items():
+            if name == "max_abs":
+                good &= error <= bound
+            elif name == "relative":
+                good &= error <= bound * size
+            elif name == "ulp":
+                good &= np.isfinite(error) & ((error if ulp is None else ulp) <= bound)
+        beyond: NDArray[np.bool_] = ~(good & np.isfinite(error))
+        return beyond
+
+    def _tally(self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None) -> None:
+        finite = np.isfinite(error)
+        error, size = error[finite], size[finite]
+        if not len(error):
+            return
+        found = self.found
+        found.max_abs = max(found.max_abs, float(error.max()))
+        with np.errstate(all="ignore"):
+            relative = np.where(error == 0, 0.0, error / size)
+        found.max_relative = max(found.max_relative, float(relative.max()))
+        if ulp is not None:
+            found.max_ulp = max(found.max_ulp, int(ulp[finite].max()))
+        decades = np.floor(np.log10(error[error > 0])).astype(np.int64)
+        for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
+            found.histogram[int(decade)] += int(count)
+
+    def _samples(
+        self,
+        at: NDArray[Any],
+        expected: NDArray[Any],
+        obtained: NDArray[Any],
+        judged: tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None],
+    ) -> None:
+        bad, error, ulp = judged
+        places = np.flatnonzero(bad)
+        if not len(places):
+            return
+        self.found.bad += len(places)
+
+        def sample(place: int) -> Sample:
+            values = (
+                self.dtype.values(side[place : place + 1])[0] for side in (expected, obtained)
+            )
+            steps = None if ulp is None or not np.isfinite(error[place]) else int(ulp[place])
+            return Sample(int(at[place]), *values, float(error[place]), steps)
+
+        room = FIRST - len(self.found.first)
+        self.found.first += [sample(int(place)) for place in places[:room]]
+        ranked = np.where(np.isfinite(error[places]), error[places], np.inf)
+        worst = sample(int(places[int(ranked.argmax())]))
+        if self.found.worst is None or _rank(worst) > _rank(self.found.worst):
+            self.found.worst = worst
+
+    def finish(self) -> Measures:
+        """The measures, the direction among them."""
+        self.found.cosine = self._cosine()
+        return self.found
+
+    def _cosine(self) -> float | None:
+        if "cosine" not in self.found.bounds:
+            return None
+        norms = math.sqrt(self.norm_expected), math.sqrt(self.norm_obtained)
+        if not all(map(math.isfinite, norms)):
+            return math.nan
+        # Below the bound's own size max_abs decides; a direction means nothing there.
+        least = self.found.bounds.get("max_abs", 0.0) * math.sqrt(self.found.count)
+        if least and min(norms) <= least:
+            return None
+        if min(norms) == 0:
+            return float(norms[0] == norms[1])
+        return self.dot / (norms[0] * norms[1])
+
+
+def _rank(sample: Sample) -> float:
+    return sample.error if math.isfinite(sample.error) else math.inf
+
+
+def _integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
+    """Absolute differences of integers, exact below 2**53 and never wrapped."""
+    larger, smaller = np.maximum(expected, obtained), np.minimum(expected, obtained)
+    wide = np.uint64
+    gap: NDArray[np.uint64] = larger.astype(wide) - smaller.astype(wide)
+    return gap.astype(np.float64)
+
+
+def _ulps(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.uint64]:
+    """Steps between floats given by their bits; +0 and -0 are the same point."""
+    half = 1 << (8 * expected.dtype.itemsize - 1)
+
+    def point(code: NDArray[Any]) -> NDArray[np.uint64]:
+        size = (code & (half - 1)).astype(np.uint64)
+        middle = np.uint64(half)
+        return np.where(code >= half, middle - size, middle + size)
+
+    left, right = point(expected), point(obtained)
+    return np.maximum(left, right) - np.minimum(left, right)
