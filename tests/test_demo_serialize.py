@@ -10,6 +10,7 @@ import random
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -215,6 +216,30 @@ def test_pth_that_is_not_read_is_refused_by_name(
     outcome = dump("pth", {"x.pth": saved(value, **CONTAINERS[container])})
 
     assert_refused(outcome, word)
+
+
+def repacked(data: bytes, *, method: int = zipfile.ZIP_STORED, zip64: bool = False) -> bytes:
+    """The same members, written by another zip writer."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w", method) as new:
+        for name in old.namelist():
+            with new.open(name, "w", force_zip64=zip64) as member:
+                member.write(old.read(name))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("zip64", [False, True])
+def test_pth_may_be_packed_by_any_writer(zip64: bool, dump: Callable[..., Outcome]) -> None:
+    outcome = dump("pth", {"x.pth": repacked(saved({"w": BLOCK}), zip64=zip64)})
+
+    assert outcome.code == 0, outcome.message
+    assert_same(outcome.tensors["w"], BLOCK.numpy())
+
+
+def test_pth_that_is_deflated_is_refused(dump: Callable[..., Outcome]) -> None:
+    data = repacked(saved({"w": BLOCK}), method=zipfile.ZIP_DEFLATED)
+
+    assert_refused(dump("pth", {"x.pth": data}), "deflated")
 
 
 # safetensors

@@ -24,7 +24,7 @@ use crate::Checkpoint;
 use std::collections::HashMap;
 
 /// Largest pickle: its objects take several times its size in memory.
-const MAX_PICKLE: usize = 16 << 20;
+const MAX_PICKLE: usize = 8 << 20;
 
 /// Newest version of the zip layout that torch knows (`kMaxSupportedFileFormatVersion`).
 const MAX_VERSION: u64 = 10;

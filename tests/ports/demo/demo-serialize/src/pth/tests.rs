@@ -240,6 +240,7 @@ fn pickles_that_are_no_checkpoints_are_refused() {
         loops,
         shared,
         b"h\x07".to_vec(),
+        b"}r\xff\xff\xff\xff".to_vec(),
         b"y".to_vec(),
         b"(".to_vec(),
         b"".to_vec(),
