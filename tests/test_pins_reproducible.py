@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import subprocess
 import sys
 import tarfile
@@ -95,8 +96,10 @@ def test_the_embedded_bundle_is_a_fresh_pin(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", PINS)
 def test_a_bundle_does_not_say_where_it_was_made(kind: str, tmp_path: Path) -> None:
     content = PINS[kind](tmp_path).read_bytes()
-    traces = [str(tmp_path), str(ROOT), str(Path.home()), os.uname().nodename, "+cu", "+cpu"]
-    assert [trace for trace in traces if trace.encode() in content] == []
+    traces = [str(tmp_path), str(ROOT), str(Path.home()), platform.node(), "+cu1", "+cpu"]
+    # A name of a few letters may stand in random bytes by chance.
+    found = [trace for trace in traces if len(trace) > 3 and trace.encode() in content]
+    assert found == []
 
 
 def test_the_embedded_bundles_stay_small() -> None:

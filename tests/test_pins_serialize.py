@@ -493,6 +493,20 @@ def test_a_pth_that_reads_back_otherwise_is_not_pinned(
         serialize_pth.write(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
 
 
+def test_a_place_where_the_tensor_does_not_lie_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = serialize_pth._places
+
+    def shifted(path: Path) -> dict[str, tuple[str, int]]:
+        return {name: (key, first + 4) for name, (key, first) in places(path).items()}
+
+    monkeypatch.setattr(serialize_pth, "_places", shifted)
+    state = {"x": library("torch").arange(1.0, 5.0)}
+    with pytest.raises(ReferenceSuspectError, match=r"x does not lie at bytes \d+ to \d+ of x.pth"):
+        serialize_pth.write(tmp_path / "pth", "x.pth", state=state)
+
+
 def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

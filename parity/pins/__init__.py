@@ -1,4 +1,12 @@
-"""Makers of bundles: one module a kind, each offering ``pin(target_dir, **options) -> Path``."""
+"""Makers of bundles: one module a kind, each offering ``pin(target_dir, **options) -> Path``.
+
+The same installed libraries give the same bytes, whatever the machine. Options:
+
+* ``dataloader``: none;
+* ``pipeline``: ``dataset`` (a ``reference_pipeline.Dataset``; not for a command line);
+* ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
+  ``full``), ``upstream_only`` (bool).
+"""
 
 from __future__ import annotations
 
