@@ -103,8 +103,11 @@ fn zip64(bytes: &[u8], end: usize) -> Result<Option<(u64, Range<usize>)>> {
     if cursor.u32("locator")? != LOCATOR64 {
         return Ok(None);
     }
-    cursor.u32("disk")?;
+    let disk = cursor.u32("disk")?;
     let at = cursor.u64("offset")?;
+    if disk != 0 || cursor.u32("disks")? > 1 {
+        return refuse("a zip in several parts is not read");
+    }
     let at = usize::try_from(at).ok().filter(|&at| at < locator);
     let at = at.ok_or_else(|| Refusal::new("the zip64 end record lies past the end"))?;
     end64(&bytes[at..], at).map(Some)
