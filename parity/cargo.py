@@ -170,14 +170,4 @@ def _has_runner(call: Call) -> bool:
     """
     if any(_RUNNER_NAME.match(name) for name in call.env):
         return True
-    folders = [folder / ".cargo" for folder in (call.cwd, *call.cwd.parents)]
-    folders.append(Path(call.env.get("CARGO_HOME") or Path.home() / ".cargo"))
-    files = [folder / name for folder in folders for name in ("config.toml", "config")]
-    return any(_RUNNER.search(_text(file)) for file in files if file.is_file())
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return any(_RUNNER.search(text) for text in call.configs())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity import process, said
@@ -12,7 +13,6 @@ from parity.errors import DumpError, Problem, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from parity.lockfile import Dump
 
@@ -82,14 +82,25 @@ class Call:
         return (cargo, f"+{self.toolchain}") if self.toolchain else (cargo,)
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """What decides which executable comes out, the same for build and run."""
+    def choice(self) -> tuple[str, ...]:
+        """The words that decide which executable comes out."""
         dump = self.dump
         # "--profile release" is "--release", and unlike it is known to all three verbs.
         profile = ("--profile", dump.profile)
         features = ("--features", ",".join(dump.features)) if dump.features else ()
-        offline = ("--offline",) if self.offline else ()
-        return ("--example", self.example, *profile, *features, *offline, *self.cargo_args)
+        return ("--example", self.example, *profile, *features, *self.cargo_args)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The words that each verb is given, the same for build and run."""
+        return ("--offline", *self.choice) if self.offline else self.choice
+
+    def configs(self) -> list[str]:
+        """The texts of the configuration files that cargo reads in ``cwd``, nearest first."""
+        folders = [folder / ".cargo" for folder in (self.cwd, *self.cwd.parents)]
+        folders.append(Path(self.env.get("CARGO_HOME") or Path.home() / ".cargo"))
+        files = [folder / name for folder in folders for name in ("config.toml", "config")]
+        return [text for file in dict.fromkeys(files) if (text := _text(file))]
 
     def build(self, *words: str, env: Mapping[str, str] | None = None) -> Heard:
         """Run a verb of cargo that builds the example; ``words`` begin with the verb.
@@ -148,3 +159,11 @@ class Call:
         why = "the run's deadline came" if self.cut_short else f"its {allowed}"
         message = f"The build of example {self.example!r} was stopped: {why}."
         return DumpError(Problem("build-timeout", message, self.where, details))
+
+
+def _text(file: Path) -> str:
+    """What ``file`` says; nothing where it is absent or out of reach."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -66,8 +66,9 @@ def _build(call: Call, part: Path, target: Path) -> None:
 
 def _key(call: Call) -> str:
     """Name of the build's folder: 64 hex digits."""
-    parts = [call.dump.crate, call.example, call.flags, call.version(), _decisive(call.env)]
-    text = json.dumps([*parts, sorted(call.dump.env.items())])
+    dump = call.dump
+    program = [dump.crate, call.choice, sorted(dump.env.items())]
+    text = json.dumps([program, call.version(), call.configs(), _decisive(call.env)])
     return hashlib.sha256(text.encode()).hexdigest()
 
 

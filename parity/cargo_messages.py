@@ -128,7 +128,8 @@ def _is_error(diagnostic: dict[str, Any]) -> bool:
 def _diagnosed(heard: Heard, repo: Path, start: Path, where: Where | None) -> Iterator[Problem]:
     for message in heard.errors:
         diagnostic = message["message"]
-        folder = Path(message.get("manifest_path") or start).parent
+        manifest = message.get("manifest_path")
+        folder = Path(manifest).parent if manifest else start
         place = _place(diagnostic["spans"], repo, folder) or where
         details = tuple(map(said.cut, (diagnostic["rendered"] or "").rstrip().splitlines()))
         yield Problem("compile-error", _titled(diagnostic), place, details[:_RENDERED_LINES])

@@ -39,7 +39,8 @@ class Job:
     """One case to run.
 
     Attributes:
-        args: Words after the program's own, placeholders expanded.
+        args: Words after the program's own, placeholders expanded; paths in them are
+            absolute, because the program runs in a folder of its own choice.
         output_dir: The case's own folder; made here, refused unless it is empty.
         timeout: Seconds.
         repo: Root of the repo under test, in which a panic's source file is looked for.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TAIL = 64 * 1024
 #: Seconds that a pipe may stay open once the child itself has ended.
 DRAIN_SECONDS = 2.0
+_KILL_SECONDS = 10.0
 
 if sys.platform == "win32":
     _GROUP = subprocess.CREATE_NEW_PROCESS_GROUP
@@ -215,7 +216,9 @@ def _end(child: subprocess.Popen[bytes], readers: Sequence[Reader]) -> None:
     """Leave nothing behind, also where Ctrl-C or an error ends the wait."""
     if child.poll() is None:
         _kill_tree(child)
-        child.wait(DRAIN_SECONDS * 5)
+        # A child that the kernel cannot end (a dead disk) must not keep us either.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_KILL_SECONDS)
     _drain(child, readers)
     with _lock:
         _live.discard(child)
@@ -234,16 +237,15 @@ def _drain(child: subprocess.Popen[bytes], readers: Sequence[Reader]) -> None:
 def _kill_tree(child: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         root = os.environ.get("SYSTEMROOT", r"C:\Windows")
-        subprocess.run(  # noqa: S603 - fixed words and a process id
-            [rf"{root}\System32\taskkill.exe", "/T", "/F", "/PID", str(child.pid)],
-            check=False,
-            capture_output=True,
-            timeout=DRAIN_SECONDS * 5,
-        )
-        return
-    # The group bears the child's id and outlives it while a grandchild lives.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
+        words = [rf"{root}\System32\taskkill.exe", "/T", "/F", "/PID", str(child.pid)]
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(  # noqa: S603 - fixed words and a process id
+                words, check=False, capture_output=True, timeout=_KILL_SECONDS
+            )
+    else:
+        # The group bears the child's id and outlives it while a grandchild lives.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _ending(returncode: int) -> tuple[int | None, str | None]:

@@ -31,6 +31,8 @@ _OLD_PANIC = re.compile(
     r"panicked at '(?P<reason>.*)', (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+)$"
 )
 _REASON_LINES = 3
+# Of one line, so that a megabyte without a line's end costs no time in the patterns above.
+_LONGEST = 4096
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Panic:
 
 def lines(text: str) -> list[str]:
     """The lines of ``text`` without colours, backtraces and Python's stack frames."""
-    plain = _ANSI.sub("", text).splitlines()
+    plain = [line[:_LONGEST] for line in _ANSI.sub("", text).splitlines()]
     return list(_without_tracebacks(_without_backtraces(plain)))
 
 
@@ -68,9 +70,9 @@ def reason(text: str) -> str:
     """
     if found := panic(text):
         return found.reason
-    kept = [line.strip() for line in last(text, count=len(text))]
+    kept = [line.strip() for line in lines(text) if line.strip()]
     errors = [line for line in kept if re.match(r"error\b.*: ?\S", line, re.IGNORECASE)]
-    return (errors or kept or [""])[-1]
+    return cut((errors or kept or [""])[-1])
 
 
 def panic(text: str) -> Panic | None:

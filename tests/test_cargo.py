@@ -148,6 +148,25 @@ def test_a_runner_of_the_repos_own_is_kept(repo: Path) -> None:
 
 @cargo_test
 @posix
+def test_a_program_of_a_repo_with_a_runner_is_not_run_on_trial(repo: Path) -> None:
+    """Without a recorder in its place it would run for real, with no arguments."""
+    log = repo / "log"
+    write(repo, {"run.sh": f'#!/bin/sh\necho "$@" >> {log.as_posix()!r}\n'})
+    (repo / "run.sh").chmod(0o755)
+    told = process.run(("cargo", "-Vv"), cwd=repo, env=process.environment(), timeout=60).stdout
+    host = told.partition("host: ")[2].split()[0]
+    runner = json.dumps(str(repo / "run.sh"))
+    write(repo, {".cargo/config.toml": f"[target.{host}]\nrunner = [{runner}]\n"})
+
+    program = build(repo)
+
+    assert not log.exists()
+    spoken(program, "x")
+    assert log.read_text().endswith("show x\n")
+
+
+@cargo_test
+@posix
 def test_a_runner_from_an_unseen_place_is_kept(repo: Path) -> None:
     """``--config`` of the caller, say; cargo then reports two runners and starts none."""
     config = "target.'cfg(all())'.runner=['env']"
@@ -180,7 +199,8 @@ def git(repo: Path, *words: str) -> str:
 
 
 @cargo_test
-def test_progress_is_said(repo: Path) -> None:
+def test_progress_is_said_without_colour(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARGO_TERM_COLOR", "always")
     said: list[str] = []
 
     build(repo, say=said.append)
@@ -235,6 +255,33 @@ def test_a_place_is_found_from_a_member_as_cwd(repo: Path) -> None:
     (problem,) = failure(repo, "bad", cwd="port")
 
     assert problem.where == Where(repo / "port/examples/bad.rs", 1, 13)
+
+
+@cargo_test
+def test_a_place_is_found_in_a_workspace_below_the_repo(repo: Path) -> None:
+    write(repo, {"port/examples/bad.rs": "fn main() { missing() }\n"})
+    args = ("--manifest-path", f"{repo.name}/Cargo.toml")
+
+    (problem,) = failure(repo.parent, "bad", cargo_args=args)
+
+    assert problem.where == Where(repo / "port/examples/bad.rs", 1, 13)
+
+
+def test_an_error_in_a_foreign_macro_points_at_its_call(tmp_path: Path) -> None:
+    write(tmp_path, {"src/lib.rs": ""})
+    call = {"file_name": "src/lib.rs", "line_start": 7, "column_start": 3, "expansion": None}
+    macro = {"file_name": "/rustc/macros.rs", "line_start": 1, "column_start": 1}
+    span = {**macro, "is_primary": True, "expansion": {"span": call}}
+    other = {**call, "line_start": 1, "is_primary": False}
+    error = {"level": "error", "message": "no", "rendered": "error: no\n", "spans": [other, span]}
+    heard = Heard("show")
+    heard.hear(json.dumps({"reason": "compiler-message", "message": error}))
+
+    (problem,) = problems(heard, "", repo=tmp_path, start=tmp_path, where=LOCK)
+
+    assert problem == Problem(
+        "compile-error", "no", Where(tmp_path / "src/lib.rs", 7, 3), ("error: no",)
+    )
 
 
 @cargo_test
@@ -402,13 +449,10 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def crate(tmp_path: Path, **fields: Any) -> cargo.Program:
-    given = {"crate": "port@1.2.3", "package": None, "where": {"crate": LOCK, "example": LOCK}}
+    (tmp_path / "fixtures.lock.yaml").touch()
+    where = {"crate": Where(tmp_path / "fixtures.lock.yaml", 3, 9), "example": LOCK}
+    given = {"crate": "port@1.2.3", "package": None, "where": where}
     return build(tmp_path / "no repo needed", "dump", **{**given, **fields})
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path) -> None:
-    (tmp_path / "no repo needed").mkdir()
 
 
 @pytest.mark.process
@@ -424,13 +468,22 @@ def test_a_crate_is_built_once_and_found_again(tmp_path: Path, fake: Any) -> Non
     assert calls() == [
         (
             f"install port --version 1.2.3 --locked --root {root}.part --message-format=json "
-            "--example dump --profile dev --offline"
+            "--offline --example dump --profile dev"
         )
     ]
     assert root.parent == tmp_path / "crates"
     assert not Path(f"{root}.part").exists()
+    assert first.cwd == tmp_path
     assert first.version == "1.2.3"
     assert first.port == {"crate": "port@1.2.3"}
+
+
+@pytest.mark.process
+@posix
+def test_a_crate_that_was_built_online_serves_offline(tmp_path: Path, fake: Any) -> None:
+    fake()
+
+    assert crate(tmp_path, offline=False).argv == crate(tmp_path, offline=True).argv
 
 
 @pytest.mark.process
@@ -445,6 +498,7 @@ def test_a_crate_is_built_once_and_found_again(tmp_path: Path, fake: Any) -> Non
         {"cargo_args": ("--all-features",)},
         {"RUSTFLAGS": "-Ctarget-cpu=native"},
         {"version": "2"},
+        {"config": "[build]\nrustflags = []\n"},
     ],
     ids=lambda other: next(iter(other)),
 )
@@ -457,6 +511,8 @@ def test_whatever_decides_the_program_makes_another_build(
         monkeypatch.setenv("RUSTFLAGS", other.pop("RUSTFLAGS"))
     if "version" in other:
         fake(version=other.pop("version"))
+    if "config" in other:
+        write(tmp_path, {".cargo/config.toml": other.pop("config")})
 
     assert crate(tmp_path, **other).argv != first.argv
 
@@ -470,7 +526,8 @@ def test_a_crate_that_fails_leaves_nothing_to_be_found(tmp_path: Path, fake: Any
             crate(tmp_path)
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.where) == ("build-failed", LOCK)
+    assert problem.code == "build-failed"
+    assert problem.where == Where(tmp_path / "fixtures.lock.yaml", 3, 9)
     assert len(calls()) == 2
     assert not [path for path in (tmp_path / "crates").iterdir() if path.is_dir()]
 
