@@ -125,6 +125,7 @@ def _fetch(verb: argparse.ArgumentParser) -> None:
 def _pin(verb: argparse.ArgumentParser) -> None:
     add = verb.add_argument
     add("kind", nargs="?", metavar="KIND", help="a kind of bundle; all embedded ones if left out")
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help="tensors only: what to pack")
     add(
         "--out", type=Path, default=Path("tests/bundles"), metavar="DIR", help="where (%(default)s)"
     )
@@ -213,6 +214,9 @@ def _run_pin(arguments: argparse.Namespace) -> int:
     from parity.commands.pin import PinOptions, pin  # noqa: PLC0415
     from parity.reports.console import teller  # noqa: PLC0415
 
-    extra = {name: getattr(arguments, name) for name in ("size", "upstream_only", "pth", "gguf")}
+    extra = {
+        name: getattr(arguments, name)
+        for name in ("size", "upstream_only", "pth", "gguf", "folder")
+    }
     typed = {name: value for name, value in extra.items() if value}
     return pin(PinOptions(kind=arguments.kind or "", out=arguments.out, extra=typed), teller())

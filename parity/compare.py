@@ -188,11 +188,15 @@ class _State:
         self.found.bad += len(places)
 
         def sample(place: int) -> Sample:
-            values = (
-                self.dtype.values(side[place : place + 1])[0] for side in (expected, obtained)
-            )
+            here = slice(place, place + 1)
             steps = None if ulp is None or not np.isfinite(error[place]) else int(ulp[place])
-            return Sample(int(at[place]), *values, float(error[place]), steps)
+            return Sample(
+                index=int(at[place]),
+                expected=self.dtype.values(expected[here])[0],
+                obtained=self.dtype.values(obtained[here])[0],
+                error=float(error[place]),
+                ulp=steps,
+            )
 
         room = FIRST - len(self.found.first)
         self.found.first += [sample(int(place)) for place in places[:room]]

@@ -48,17 +48,35 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises:
         ReferenceSuspectError: Not readable, too large, not JSON, or no object.
     """
+    value = _json(path)
+    if not isinstance(value, dict):
+        raise suspect(path, f"holds {type(value).__name__}, not an object")
+    return value
+
+
+def _json(path: Path) -> Any:
     try:
         if path.stat().st_size > MAX_JSON:
             raise suspect(path, f"larger than {MAX_JSON:,} bytes")
-        value = json.loads(path.read_bytes())
+        return json.loads(path.read_bytes())
     except OSError as error:
         raise suspect(path, f"cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise suspect(path, f"is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise suspect(path, f"holds {type(value).__name__}, not an object")
-    return value
+
+
+def read_names(path: Path) -> list[str]:
+    """The JSON list of distinct strings in a bundle's file.
+
+    Raises:
+        ReferenceSuspectError: Not readable, not JSON, or something else.
+    """
+    names = _json(path)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise suspect(path, "must be a list of names")
+    if len(set(names)) < len(names):
+        raise suspect(path, "lists a name twice")
+    return names
 
 
 def batch_files(folder: Path) -> dict[int, Path]:

@@ -45,8 +45,8 @@ class DType:
     def widened(self, chunk: NDArray[Any]) -> NDArray[Any]:
         """Elements of a float type in the narrowest float type of NumPy that holds them."""
         if self.name == "BF16":
-            wide: NDArray[np.uint32] = chunk.astype("<u4") << np.uint32(16)
-            return wide.view("<f4")
+            wide: NDArray[np.float32] = (chunk.astype("<u4") << np.uint32(16)).view("<f4")
+            return wide
         if self.name.startswith("F8_"):
             return _float8(self.name)[chunk]
         return chunk

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from parity.reports.console import Teller
 
 
+_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors": {"folder"}}
+
+
 @dataclass(frozen=True, kw_only=True)
 class PinOptions:
     """The command line of ``pin``; ``kind`` empty makes all embedded bundles.
@@ -34,28 +37,25 @@ def pin(options: PinOptions, teller: Teller) -> int:
     Raises:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
     """
-    from parity.pins import PINS  # noqa: PLC0415 - imports what makes references
+    from parity.pins import EMBEDDED, PINS  # noqa: PLC0415 - only this verb makes bundles
 
     if options.kind and options.kind not in PINS:
         message = f"no kind {options.kind!r}; known: {', '.join(PINS)}"
         raise ConfigError(Problem("usage", message))
-    if options.extra and options.kind != "serialize":
-        message = f"{', '.join(options.extra)} are options of the kind 'serialize'"
+    foreign = options.extra.keys() - _OPTIONS.get(options.kind, set())
+    if foreign:
+        message = (
+            f"{', '.join(sorted(foreign))} is no option of the kind {options.kind or 'left out'!r}"
+        )
+        raise ConfigError(Problem("usage", message))
+    if options.kind == "tensors" and "folder" not in options.extra:
+        message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
         raise ConfigError(Problem("usage", message))
     options.out.mkdir(parents=True, exist_ok=True)
-    for kind in [options.kind] if options.kind else PINS:
+    for kind in [options.kind] if options.kind else EMBEDDED:
         teller.line(f"pinning {kind}")
-        made = _made(kind, options)
-        digest = hashlib.sha256(made.read_bytes()).hexdigest()
+        made = PINS[kind](options.out, **options.extra)
+        with made.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         teller.line(f"{made.as_posix()}  {made.stat().st_size:,} bytes  sha256:{digest}")
     return 0
-
-
-def _made(kind: str, options: PinOptions) -> Path:
-    from parity.pins import PINS  # noqa: PLC0415
-
-    try:
-        return PINS[kind](options.out, **options.extra)
-    except ModuleNotFoundError as error:
-        message = f"`pin` needs {error.name}; install the extra: pip install 'parity-action[pin]'"
-        raise ConfigError(Problem("missing-library", message)) from None

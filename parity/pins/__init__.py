@@ -5,14 +5,15 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 * ``dataloader``: none;
 * ``pipeline``: ``dataset`` (a ``reference_pipeline.Dataset``; not for a command line);
 * ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
-  ``full``), ``upstream_only`` (bool).
+  ``full``), ``upstream_only`` (bool);
+* ``tensors``: ``folder`` (the references with their `parity.json`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.pins import dataloader, pipeline, serialize
+from parity.pins import dataloader, pipeline, serialize, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,4 +25,8 @@ PINS: dict[str, Callable[..., Path]] = {
     "dataloader": dataloader.pin,
     "serialize": serialize.pin,
     "pipeline": pipeline.pin,
+    "tensors": tensors.pin,
 }
+
+#: The kinds whose bundles lie in `tests/bundles`.
+EMBEDDED = ("dataloader", "serialize", "pipeline")

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parity.suites.base import Suite
 
-_MODULES = {"dataloader": "parity.suites.dataloader"}
+_MODULES = {
+    "dataloader": "parity.suites.dataloader",
+    "serialize": "parity.suites.serialize",
+    "tensors": "parity.suites.tensors",
+}
 
 
 def suite(name: str) -> Suite | None:

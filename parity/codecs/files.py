@@ -1,0 +1,56 @@
+"""The tensors of a folder: a `.bin` or `.npy` a tensor, or `.safetensors` with many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from parity.codecs import FormatError, npy, safetensors
+from parity.codecs import bin as bin_codec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.codecs.stored import Stored
+
+
+@dataclass
+class Found:
+    """What a folder holds.
+
+    Attributes:
+        tensors: By name; the name of a `.bin` or `.npy` is its file's stem.
+        broken: By file name, what cannot be read and why.
+        twice: Names that stand in more than one file.
+    """
+
+    tensors: dict[str, Stored] = field(default_factory=dict)
+    broken: dict[str, FormatError] = field(default_factory=dict)
+    twice: list[str] = field(default_factory=list)
+
+
+def tensors_in(place: Path) -> Found:
+    """The tensors of a folder, or of one `.safetensors` file; other files are passed over.
+
+    Only headers are read.
+    """
+    found = Found()
+    for path in sorted(place.iterdir()) if place.is_dir() else [place]:
+        if not path.is_file():
+            continue
+        try:
+            tensors = _read(path)
+        except FormatError as error:
+            found.broken[path.name] = error
+            continue
+        found.twice += [name for name in tensors if name in found.tensors]
+        found.tensors.update(tensors)
+    return found
+
+
+def _read(path: Path) -> dict[str, Stored]:
+    if path.suffix == ".safetensors":
+        return safetensors.stored(path)
+    if path.suffix == ".bin":
+        return {path.stem: bin_codec.stored(path)}
+    return {path.stem: npy.stored(path)} if path.suffix == ".npy" else {}

@@ -1,0 +1,206 @@
+"""``parity.json``: the cases of a generic bundle, as strict as the lockfile.
+
+``{"schema": 1, "cases": {"<id>": {"reference": …, "bounds": …, …}}}``; every path is
+relative to the case's folder, which bears its id. ``docs/tensors.md`` documents it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+
+from parity.errors import Problem, ReferenceSuspectError, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+Expect = Literal["load", "refuse", "either"]
+SCHEMA = 1
+NAME = "parity.json"
+MAX_BYTES = 4 * 2**20
+ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
+MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
+DEFAULT_BOUNDS = {"exact": 1.0}
+_TEXTS = ("group", "why", "rule")
+_PATHS = ("checkpoint", "reference")
+_KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorCase:
+    """One case of a generic bundle.
+
+    Attributes:
+        folder: Its folder; ``checkpoint``, ``reference`` and ``inputs`` lie in it.
+        reference: A folder of `.bin` and `.npy`, or one `.safetensors`; None only where
+            nothing is to be loaded.
+        expect: What is owed of a port: to load it, to refuse it, or either.
+        bounds: All must hold for every tensor.
+    """
+
+    id: str
+    folder: Path
+    group: str = ""
+    why: str = ""
+    rule: str = ""
+    expect: Expect = "load"
+    checkpoint: Path | None = None
+    reference: Path | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    inputs: tuple[Path, ...] = ()
+
+
+def load(tree: Path) -> tuple[TensorCase, ...]:
+    """The cases of the bundle in ``tree``, in the manifest's order.
+
+    Raises:
+        ReferenceSuspectError: `parity.json` is absent or wrong, or names what is not there;
+            carries all problems at once.
+    """
+    reader = _Reader(tree)
+    cases = reader.cases()
+    if reader.problems:
+        raise ReferenceSuspectError(*reader.problems)
+    return cases
+
+
+class _Reader:
+    """Reads the manifest and notes everything that is wrong with it."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self.problems: list[Problem] = []
+
+    def wrong(self, message: str) -> None:
+        self.problems.append(
+            Problem("reference-malformed", f"{NAME}: {message}", Where(self.tree / NAME))
+        )
+
+    def cases(self) -> tuple[TensorCase, ...]:
+        top = self._object(_parsed(self.tree / NAME), "the file", ("schema", "cases"))
+        if top.get("schema") != SCHEMA or isinstance(top.get("schema"), bool):
+            self.wrong(f"schema must be {SCHEMA}, not {top.get('schema')!r}")
+        entries = self._object(top.get("cases"), "cases", None)
+        if not entries and not self.problems:
+            self.problems.append(Problem("no-cases", f"{NAME} lists no case"))
+        return tuple(self._case(name, entry) for name, entry in entries.items())
+
+    def _case(self, name: str, entry: Any) -> TensorCase:
+        what = f"case {name!r}"
+        folder = self.tree / name
+        if not ID.fullmatch(name):
+            self.wrong(f"{what}: an id is lower-case letters, digits, '.', '_' and '-'")
+            return TensorCase(id=name, folder=self.tree)
+        if not folder.is_dir():
+            self.wrong(f"{what} has no folder of that name")
+        values = self._object(entry, what, _KEYS)
+        group, why, rule = (self._text(values, key, what) for key in _TEXTS)
+        checkpoint, reference = (
+            self._path(folder, values.get(key), f"{key} of {what}") for key in _PATHS
+        )
+        expect = values.get("expect", "load")
+        if expect not in get_args(Expect):
+            self.wrong(f"expect of {what} is {expect!r}; it must be load, refuse or either")
+        if "reference" not in values and expect != "refuse":
+            reference = self._path(folder, "reference", f"the default reference of {what}")
+        return TensorCase(
+            id=name,
+            folder=folder,
+            group=group,
+            why=why,
+            rule=rule,
+            expect=expect,
+            checkpoint=checkpoint,
+            reference=reference,
+            bounds=self._bounds(values.get("bounds", {"exact": True}), what),
+            inputs=self._inputs(folder, values.get("inputs", []), what),
+        )
+
+    def _object(self, value: Any, what: str, keys: tuple[str, ...] | None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self.wrong(f"{what} must be an object, not {value!r:.60}")
+            return {}
+        for key in value:
+            if keys is not None and key not in keys:
+                self.wrong(f"{what} has no key {key!r}; known: {', '.join(keys)}")
+        return value
+
+    def _text(self, values: dict[str, Any], key: str, what: str) -> str:
+        value = values.get(key, "")
+        if not isinstance(value, str):
+            self.wrong(f"{key} of {what} must be a string, not {value!r:.60}")
+            return ""
+        return value
+
+    def _path(self, folder: Path, value: Any, what: str) -> Path | None:
+        if value is None:
+            return None
+        parts = PurePosixPath(value).parts if isinstance(value, str) else ()
+        if not parts or value.startswith("/") or ".." in parts or "\\" in value or ":" in value:
+            self.wrong(f"{what} is {value!r}; it must be a path below the case's folder")
+            return None
+        path = folder.joinpath(*parts)
+        if not path.exists():
+            self.wrong(f"{what} is {value!r}, which the bundle does not hold")
+        return path
+
+    def _inputs(self, folder: Path, value: Any, what: str) -> tuple[Path, ...]:
+        if not isinstance(value, list):
+            self.wrong(f"inputs of {what} must be a list, not {value!r:.60}")
+            return ()
+        paths = [self._path(folder, item, f"an input of {what}") for item in value]
+        return tuple(path for path in paths if path is not None)
+
+    def _bounds(self, value: Any, what: str) -> dict[str, float]:
+        entries = self._object(value, f"bounds of {what}", MEASURES)
+        bounds = {}
+        for measure, bound in entries.items():
+            if (measure == "exact" and isinstance(bound, bool)) or _is_bound(bound):
+                bounds[measure] = float(bound)
+            else:
+                self.wrong(f"{measure} of the bounds of {what} is {bound!r:.60}")
+        if not any(bounds.values()) and "max_abs" not in bounds:
+            self.wrong(f"bounds of {what} ask nothing")
+        if bounds.get("exact") and len(bounds) > 1:
+            self.wrong(f"bounds of {what}: exact excludes the other measures")
+        return bounds
+
+
+def _is_bound(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            _malformed(path, f"has more than {MAX_BYTES:,} bytes")
+        return json.loads(path.read_bytes(), object_pairs_hook=_unique, parse_constant=_constant)
+    except OSError as error:
+        _malformed(path, f"cannot be read: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        _malformed(path, f"is not the JSON it should be: {error}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in entries:
+            message = f"the key {key!r} stands twice in one object"
+            raise ValueError(message)
+        entries[key] = value
+    return entries
+
+
+def _constant(text: str) -> NoReturn:
+    message = f"{text} is no JSON"
+    raise ValueError(message)
+
+
+def _malformed(path: Path, message: str) -> NoReturn:
+    raise ReferenceSuspectError(Problem("reference-malformed", f"{NAME} {message}", Where(path)))

@@ -1,0 +1,82 @@
+"""Checks and runs one ONNX file; started as a script, in a process of its own.
+
+A model that crashes or hangs the runtime takes only this process down. It
+imports nothing of this project, so that it can be started by its path.
+
+Input: a JSON file with ``model``, ``inputs`` (name to a `.npy` path) and ``out``
+(a folder). Output: ``result.json`` in that folder, and a `.npy` a run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def main(job_path: str) -> None:
+    """Do the job and write what came of it."""
+    import onnx  # noqa: PLC0415 - only here
+    import onnxruntime  # noqa: PLC0415
+
+    job = json.loads(Path(job_path).read_text("utf-8"))
+    out = Path(job["out"])
+    result: dict[str, Any] = {
+        "versions": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
+        "checker": _checker(job["model"]),
+        "runs": {},
+    }
+    try:
+        for level in ("plain", "optimised"):
+            session = _session(job["model"], optimised=level == "optimised")
+            result["inputs"] = [(i.name, i.type, list(i.shape)) for i in session.get_inputs()]
+            result["outputs"] = [(o.name, o.type, list(o.shape)) for o in session.get_outputs()]
+            result["runs"][level] = {
+                name: _run(session, path, out / f"{level}-{name}.npy")
+                for name, path in job["inputs"].items()
+            }
+    except Exception as error:  # noqa: BLE001 - whatever the runtime says of a foreign file
+        result["error"] = str(error)
+    (out / "result.json").write_text(json.dumps(result), "utf-8")
+
+
+def _checker(model: str) -> str | None:
+    import onnx  # noqa: PLC0415
+
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:  # noqa: BLE001 - likewise
+        return str(error)
+    return None
+
+
+def _session(model: str, *, optimised: bool) -> Any:
+    import onnxruntime as ort  # noqa: PLC0415
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = (
+        levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    )
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, input_path: str, out: Path) -> dict[str, str]:
+    import numpy as np  # noqa: PLC0415
+
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    if len(inputs) != 1 or len(outputs) != 1:
+        return {"error": f"{len(inputs)} inputs and {len(outputs)} outputs, expected one of each"}
+    try:
+        (value,) = session.run(None, {inputs[0].name: np.load(input_path, allow_pickle=False)})
+    except Exception as error:  # noqa: BLE001 - likewise
+        return {"error": str(error)}
+    np.save(out, np.asarray(value), allow_pickle=False)
+    return {"file": str(out)}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,232 @@
+"""The onnx case: an exported MLP, run by onnxruntime, against the port's forward and torch's."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity import onnx_child, process
+from parity.codecs import FormatError
+from parity.codecs.bin import read_tensor
+from parity.codecs.dtypes import F32
+from parity.compare import compare_arrays
+from parity.errors import DumpError, Problem
+from parity.layout import suspect
+from parity.results import Finding
+from parity.suites.base import Case, Dump, Outcome
+from parity.suites.tensor_findings import numbers, values_finding
+from parity.suites.words import listed, unreadable, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.bounds import Bounds
+    from parity.measures import Measures
+
+_SECONDS = 120.0
+_Arrays = dict[str, "NDArray[np.float32]"]
+
+
+@dataclass
+class _Held:
+    """Comparisons so far."""
+
+    bounds: Bounds
+    findings: list[Finding]
+    measures: dict[str, Measures]
+
+    def pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        """Compare two outputs, shapes and dtypes first."""
+        if obtained.dtype != np.float32:
+            message = f"{name} is {obtained.dtype}, expected float32"
+            self.findings.append(wrong("dtype", message, tensor=name))
+        elif expected.shape != obtained.shape:
+            due, came = list(expected.shape), list(obtained.shape)
+            message = f"{name} has the shape {came}, expected {due}"
+            self.findings.append(wrong("shape", message, tensor=name))
+        else:
+            measures = compare_arrays(expected, obtained, F32, self.bounds)
+            self.measures[name] = measures
+            if not measures.passed:
+                self.findings.append(values_finding(name, measures, expected.shape, F32))
+
+
+def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
+    """Hold the exported model against the port's forward and the reference's.
+
+    Raises:
+        ReferenceSuspectError: Inputs or references cannot be read, or onnxruntime disagrees
+            with itself.
+        DumpError: onnxruntime is not installed.
+    """
+    inputs, due = _reference(case.folder)
+    held = _Held(bounds, [], {})
+    own = _own_forward(dump.folder, list(inputs), held.findings)
+    model = _model(dump.folder, held.findings)
+    if model is not None:
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+            result = _run(model, inputs, Path(folder), held.findings)
+            _hold_runs(result, inputs, own, due, held)
+    names = tuple(f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in due)
+    used = [m.margin for m in held.measures.values() if m.margin is not None]
+    return Outcome(
+        findings=tuple(held.findings),
+        measures={
+            "max_abs": max((m.max_abs for m in held.measures.values()), default=0.0),
+            "per_tensor": {name: numbers(m) for name, m in held.measures.items()},
+        },
+        margin=max(used, default=None),
+        compared=sum(m.count for m in held.measures.values()),
+        tensors=names,
+    )
+
+
+def _reference(folder: Path) -> tuple[_Arrays, _Arrays]:
+    inputs = _arrays(folder, "input_")
+    due = _arrays(folder, "torch_forward_")
+    if not inputs or inputs.keys() != due.keys():
+        message = f"inputs {listed(inputs)} and torch_forward {listed(due)} do not match"
+        raise suspect(folder / "input_*.bin", message)
+    return inputs, due
+
+
+def _arrays(folder: Path, prefix: str) -> _Arrays:
+    found = {}
+    for path in sorted(folder.glob(f"{prefix}*.bin")):
+        try:
+            found[path.stem.removeprefix(prefix)] = read_tensor(path)
+        except FormatError as error:
+            raise suspect(path, error.message) from None
+    return found
+
+
+def _own_forward(folder: Path, names: list[str], findings: list[Finding]) -> _Arrays:
+    """The port's own outputs, ``*_forward_<name>.bin`` whatever the port is called."""
+    found = {}
+    for name in names:
+        paths = sorted(folder.glob(f"*_forward_{name}.bin"))
+        if len(paths) != 1:
+            listing = listed(path.name for path in paths) or "none"
+            message = f"expected one *_forward_{name}.bin in the dump, found {listing}"
+            findings.append(wrong("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
+            continue
+        try:
+            found[name] = read_tensor(paths[0])
+        except FormatError as error:
+            findings.append(unreadable(paths[0].name, error))
+    return found
+
+
+def _model(folder: Path, findings: list[Finding]) -> Path | None:
+    models = sorted(folder.glob("*.onnx"))
+    if len(models) == 1:
+        return models[0]
+    listing = listed(path.name for path in models) or "none"
+    message = f"expected one *.onnx in the dump, found {listing}"
+    findings.append(wrong("onnx-missing", message, kind="dump"))
+    return None
+
+
+def _run(model: Path, inputs: _Arrays, folder: Path, findings: list[Finding]) -> dict[str, Any]:
+    """What the child said of the model; a crash or a hang of it is a finding."""
+    paths = {}
+    for name, array in inputs.items():
+        paths[name] = str(folder / f"input-{name}.npy")
+        np.save(paths[name], array, allow_pickle=False)
+    job = folder / "job.json"
+    job.write_text(json.dumps({"model": str(model), "inputs": paths, "out": str(folder)}), "utf-8")
+    child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
+    ended = process.run(child, cwd=folder, env=process.environment(), timeout=_SECONDS)
+    if (folder / "result.json").is_file():
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+        return result
+    if "ModuleNotFoundError" in ended.stderr:
+        message = "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'"
+        raise DumpError(Problem("missing-library", message))
+    how = (
+        "did not end in time"
+        if ended.timed_out
+        else f"ended with {ended.signal or ended.exit_code}"
+    )
+    last = tuple(ended.stderr.strip().splitlines()[-3:])
+    message = f"{model.name} brought onnxruntime down: it {how}"
+    findings.append(wrong("onnx-load", message, tensor=model.name, details=last))
+    return {}
+
+
+def _hold_runs(
+    result: Mapping[str, Any], inputs: _Arrays, own: _Arrays, due: _Arrays, held: _Held
+) -> None:
+    if not result:
+        return
+    if "error" in result:
+        held.findings.append(_refused(result))
+        return
+    if result["checker"]:
+        message = (
+            f"onnx.checker objects, though onnxruntime runs the file: {_line(result['checker'])}"
+        )
+        held.findings.append(Finding(level="warning", code="onnx-checker", message=message))
+    for name in inputs:
+        outputs = _outputs(result, name, held.findings)
+        if outputs is None:
+            continue
+        plain, optimised = outputs
+        if _suspect(plain, optimised, name, held):
+            continue
+        if name in own:
+            held.pair(f"onnx-vs-port/{name}", own[name], optimised)
+        held.pair(f"onnx-vs-torch/{name}", due[name], optimised)
+
+
+def _refused(result: Mapping[str, Any]) -> Finding:
+    said = _line(result["error"])
+    version = result["versions"]["onnxruntime"]
+    if any(
+        word in said for word in ("Unsupported model IR version", "ONNX Runtime only *guarantees*")
+    ):
+        message = f"the file is newer than onnxruntime {version} accepts: {said}"
+        return wrong("onnx-too-new", message, kind="dump")
+    checker = result["checker"]
+    details = (f"onnx.checker: {_line(checker)}",) if checker else ()
+    message = f"onnxruntime {version} refuses the file: {said}"
+    return wrong("onnx-load", message, details=details)
+
+
+def _outputs(
+    result: Mapping[str, Any], name: str, findings: list[Finding]
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    runs = [result["runs"][level][name] for level in ("plain", "optimised")]
+    for run in runs:
+        if "error" in run:
+            message = f"onnxruntime cannot run the model on input {name}: {_line(run['error'])}"
+            findings.append(wrong("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
+            return None
+    plain, optimised = (np.load(run["file"], allow_pickle=False) for run in runs)
+    return plain, optimised
+
+
+def _suspect(plain: NDArray[Any], optimised: NDArray[Any], name: str, held: _Held) -> bool:
+    """Whether the runtime disagrees with itself, so that nothing can be said about the port."""
+    agree = plain.shape == optimised.shape and plain.dtype == optimised.dtype
+    if agree and plain.dtype == np.float32:
+        agree = compare_arrays(plain, optimised, F32, held.bounds).passed
+    if not agree:
+        message = (
+            f"onnxruntime gives another output for {name} with its optimiser than without; "
+            "the runtime is suspect, not the port"
+        )
+        held.findings.append(wrong("reference-suspect", message, kind="reference"))
+    return not agree
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:500]

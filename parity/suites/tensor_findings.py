@@ -1,0 +1,272 @@
+"""What comparing named tensors found; shared by every suite that compares tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs import FormatError
+from parity.codecs.dtypes import F32
+from parity.compare import compare
+from parity.results import Finding
+from parity.suites.base import Outcome
+from parity.suites.words import counted, listed, number, table, unreadable, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from parity.codecs.dtypes import DType
+    from parity.codecs.files import Found
+    from parity.codecs.stored import Stored
+    from parity.measures import Measures, Sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The tensors that a case owes.
+
+    Attributes:
+        tensors: By name.
+        bounds: Hold for each of them.
+        others: Names that a port may dump though no reference exists, with their dtype.
+        complete: Anything beyond ``tensors`` and ``others`` is wrong, not merely unknown.
+        shape_note: Said beside a shape that differs, such as the order of its dimensions.
+    """
+
+    tensors: Mapping[str, Stored]
+    bounds: Mapping[str, float]
+    others: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = True
+    shape_note: str = ""
+
+
+def hold(reference: Reference, found: Found) -> Outcome:
+    """Hold the tensors of a dump against those that are owed; every failing one is told."""
+    findings = [unreadable(name, error) for name, error in found.broken.items()]
+    findings += [_twice(name) for name in found.twice]
+    findings += _names(reference, found)
+    results: dict[str, Measures] = {}
+    for name, expected in reference.tensors.items():
+        obtained = found.tensors.get(name)
+        if obtained is not None:
+            more, measures = _pair(name, expected, obtained, reference)
+            findings += more
+            if measures is not None:
+                results[name] = measures
+    findings += _notices(reference, found, results)
+    return Outcome(
+        findings=tuple(findings),
+        measures=_measures(reference, results),
+        margin=max((m.margin for m in results.values() if m.margin is not None), default=None),
+        compared=sum(m.count for m in results.values()),
+        tensors=tuple(reference.tensors),
+    )
+
+
+def _names(reference: Reference, found: Found) -> list[Finding]:
+    broken = {name.rsplit(".", 1)[0] for name in found.broken}
+    many_broken = any(name.endswith(".safetensors") for name in found.broken)
+    findings = []
+    for name, stored in reference.tensors.items():
+        if name not in found.tensors and name not in broken and not many_broken:
+            what = f"{stored.dtype.name} {list(stored.shape)}"
+            message = f"{name} ({what}) is missing from the dump"
+            findings.append(wrong("tensor-missing", message, tensor=name))
+    for name in found.tensors:
+        if name not in reference.tensors and name not in reference.others:
+            message = f"{name} is in the dump, the reference has no such tensor"
+            level: Any = "error" if reference.complete else "warning"
+            findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
+    return findings
+
+
+def _twice(name: str) -> Finding:
+    message = f"{name} stands in more than one file of the dump; which one is meant?"
+    return wrong("tensor-twice", message, tensor=name, kind="dump")
+
+
+def _pair(
+    name: str, expected: Stored, obtained: Stored, reference: Reference
+) -> tuple[list[Finding], Measures | None]:
+    if expected.shape != obtained.shape:
+        return [_shape(name, expected, obtained, reference.shape_note)], None
+    if obtained.dtype != expected.dtype and obtained.carrier != ".bin":
+        return [_dtype(name, expected, obtained)], None
+    try:
+        measures = compare(expected, obtained, reference.bounds)
+    except FormatError as error:
+        return [unreadable(name, error)], None
+    if measures.passed:
+        return [], measures
+    seen = F32 if obtained.carrier == ".bin" else expected.dtype
+    return [values_finding(name, measures, expected.shape, seen)], measures
+
+
+def _shape(name: str, expected: Stored, obtained: Stored, note: str) -> Finding:
+    due, came = list(expected.shape), list(obtained.shape)
+    hint = ""
+    if len(due) > 1 and came == due[::-1]:
+        hint = "; the dimensions are reversed"
+    elif expected.count == obtained.count:
+        hint = f"; both hold {counted(expected.count, 'element')}"
+    tail = f" ({note})" if note else ""
+    message = f"{name} has the shape {came}, expected {due}{hint}{tail}"
+    return wrong("shape", message, tensor=name, expected=str(due), obtained=str(came))
+
+
+def _dtype(name: str, expected: Stored, obtained: Stored) -> Finding:
+    due, came = expected.dtype.name, obtained.dtype.name
+    message = f"{name} is {came} in the {obtained.carrier} dump, expected {due}"
+    return wrong("dtype", message, tensor=name, expected=due, obtained=came)
+
+
+def values_finding(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
+    """The finding for values that break a bound, with counts, worst and first elements."""
+    if measures.worst is None:
+        return _direction(name, measures)
+    worst = measures.worst
+    index = _index(worst, shape)
+    message = (
+        f"{name}: {measures.bad:,} of {counted(measures.count, 'element')} "
+        f"{'differs' if measures.bad == 1 else 'differ'}{_what(measures)}; "
+        f"worst at {list(index)}: {_sides(worst, dtype)}; {bound_text(measures.bounds)}"
+    )
+    return wrong(
+        _code(measures),
+        message,
+        tensor=name,
+        index=index,
+        expected=_shown(worst.expected, dtype),
+        obtained=_shown(worst.obtained, dtype),
+        measures=numbers(measures),
+        details=_first(measures, shape, dtype),
+    )
+
+
+def _direction(name: str, measures: Measures) -> Finding:
+    message = (
+        f"{name}: the cosine between the two is {number(measures.cosine)}, expected at least "
+        f"{measures.bounds['cosine']:g} ({measures.count:,} elements)"
+    )
+    return wrong("cosine", message, tensor=name, measures=numbers(measures))
+
+
+def _code(measures: Measures) -> str:
+    if measures.lost:
+        return "nan"
+    if measures.bad == measures.zeros:
+        return "signed-zero"
+    return "nan-payload" if measures.bad == measures.payloads else "values"
+
+
+def _what(measures: Measures) -> str:
+    """What kind of difference it is, where there is a word for it."""
+    expected, obtained = measures.specials
+    if measures.lost:
+        return f" ({obtained:,} NaN or infinite in the dump, {expected:,} in the reference)"
+    if measures.bad == measures.zeros:
+        return ", all in the sign of zero"
+    return ", all in the payload of a NaN" if measures.bad == measures.payloads else ""
+
+
+def _sides(sample: Sample, dtype: DType) -> str:
+    text = f"expected {_shown(sample.expected, dtype)}, obtained {_shown(sample.obtained, dtype)}"
+    if not np.isfinite(sample.error):
+        return text
+    steps = "" if sample.ulp is None else f", {sample.ulp:,} ULP"
+    return f"{text} (off by {sample.error:.3g}{steps})"
+
+
+def _shown(value: Any, dtype: DType) -> str:
+    narrow = {"F32": np.float32, "F16": np.float16}.get(dtype.name)
+    return number(value if narrow is None else narrow(value))
+
+
+def _index(sample: Sample, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in np.unravel_index(sample.index, shape))
+
+
+def _first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> tuple[str, ...]:
+    if measures.bad <= 1:
+        return ()
+    rows = [("index", "expected", "obtained", "off by")]
+    rows += [
+        (
+            str(list(_index(sample, shape))),
+            _shown(sample.expected, dtype),
+            _shown(sample.obtained, dtype),
+            f"{sample.error:.3g}",
+        )
+        for sample in measures.first
+    ]
+    rest = measures.bad - len(measures.first)
+    return table(rows) + ((f"and {rest:,} more",) if rest else ())
+
+
+def bound_text(bounds: Mapping[str, float]) -> str:
+    """The bounds that were asked, in words."""
+    if bounds.get("exact"):
+        return "bound: exact"
+    signs = {name: ">=" if name == "cosine" else "<=" for name in bounds}
+    return "bound: " + ", ".join(
+        f"{name} {signs[name]} {value:g}" for name, value in bounds.items()
+    )
+
+
+def numbers(measures: Measures) -> dict[str, Any]:
+    """The measures as a report carries them."""
+    return {
+        "count": measures.count,
+        "bad": measures.bad,
+        "max_abs": measures.max_abs,
+        "max_relative": measures.max_relative,
+        "max_ulp": measures.max_ulp,
+        "not_finite_expected": measures.specials[0],
+        "not_finite_obtained": measures.specials[1],
+        "signed_zeros": measures.zeros,
+        "cosine": measures.cosine,
+        "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())},
+        "bounds": dict(measures.bounds),
+    }
+
+
+def _measures(reference: Reference, results: Mapping[str, Measures]) -> dict[str, Any]:
+    return {
+        "tensors": len(results),
+        "tensors_expected": len(reference.tensors),
+        "max_abs": max((m.max_abs for m in results.values()), default=0.0),
+        "max_ulp": max((m.max_ulp for m in results.values()), default=0),
+        "signed_zeros": sum(m.zeros for m in results.values()),
+        "per_tensor": {
+            name: {"dtype": reference.tensors[name].dtype.name, **numbers(m)}
+            for name, m in results.items()
+        },
+    }
+
+
+def _notices(reference: Reference, found: Found, results: Mapping[str, Measures]) -> list[Finding]:
+    narrowed = [n for n in results if _narrowed(reference.tensors[n], found.tensors[n])]
+    notices = []
+    if narrowed:
+        message = (
+            f"{counted(len(narrowed), 'tensor')} wider than f32 compared as f32, since a .bin "
+            f"carries no more: {listed(narrowed)}"
+        )
+        notices.append(Finding(level="notice", code="seen-as-f32", message=message))
+    if reference.others:
+        kinds = _counts(reference.others.values())
+        message = (
+            f"{counted(len(reference.others), 'tensor')} without a reference, not compared: {kinds}"
+        )
+        notices.append(Finding(level="notice", code="not-compared", message=message))
+    return notices
+
+
+def _narrowed(expected: Stored, obtained: Stored) -> bool:
+    return obtained.dtype != expected.dtype and not expected.dtype.widens_exactly
+
+
+def _counts(kinds: Collection[str]) -> str:
+    return ", ".join(f"{list(kinds).count(kind)} {kind}" for kind in sorted(set(kinds)))
