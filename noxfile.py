@@ -56,3 +56,27 @@ def tests(session: nox.Session) -> None:
 def pin(session: nox.Session) -> None:
     """Make the embedded bundles again; arguments go to `parity pin`."""
     session.run(torch_python(), "-m", "parity", "pin", *session.posargs, external=True)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check form, types, the house's floors, and the demo port."""
+    session.install(*RUNTIME, *groups("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+    session.chdir("tests/ports/demo")
+    session.run("cargo", "fmt", "--check", external=True)
+    clippy = ("--offline", "--all-targets", "--", "-D", "warnings")
+    session.run("cargo", "clippy", *clippy, external=True)
+    session.run("cargo", "test", "--offline", "--quiet", external=True)
+
+
+@nox.session
+def ferrotorch(session: nox.Session) -> None:
+    """Hold the published ferrotorch against our bundles; needs the Rust registry."""
+    session.install(*RUNTIME, *EXTRAS["onnx"])
+    lockfile = "tests/ports/ferrotorch/registry.lock.yaml"
+    words = ("python", "-m", "parity", "verify", "--lockfile", lockfile, *session.posargs)
+    session.run(*words)

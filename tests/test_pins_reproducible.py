@@ -14,27 +14,28 @@ from typing import Any
 
 import pytest
 
-from parity.pins import PINS
+from parity.pins import EMBEDDED, PINS
 from parity.pins.toolchain import version_of
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[1]
-EMBEDDED = ROOT / "tests" / "bundles"
+BUNDLES = ROOT / "tests" / "bundles"
 SCRIPT = """
 import os, sys
 os.umask(int(sys.argv[3], 8))
 from pathlib import Path
-from parity.pins import PINS
-print(PINS[sys.argv[1]](Path(sys.argv[2])))
+from parity.pins import EMBEDDED, PINS
+kind, options = EMBEDDED[sys.argv[1]]
+print(PINS[kind](Path(sys.argv[2]), **options))
 """
 
 
-def pinned(kind: str, folder: Path, umask: str = "022", **env: str) -> Path:
+def pinned(bundle: str, folder: Path, umask: str = "022", **env: str) -> Path:
     """The tar that another process pins in ``folder``, its cwd, under other settings."""
     folder.mkdir(parents=True)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, str(folder), umask],
+        [sys.executable, "-c", SCRIPT, bundle, str(folder), umask],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **env},
         capture_output=True,
@@ -57,10 +58,10 @@ def provenance_of(tar: Path) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize("kind", PINS)
-def test_two_surroundings_give_one_digest(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bundle", EMBEDDED)
+def test_two_surroundings_give_one_digest(bundle: str, tmp_path: Path) -> None:
     one = pinned(
-        kind,
+        bundle,
         tmp_path / "one",
         TZ="UTC",
         LC_ALL="C",
@@ -70,7 +71,7 @@ def test_two_surroundings_give_one_digest(kind: str, tmp_path: Path) -> None:
         OMP_NUM_THREADS="1",
     )
     two = pinned(
-        kind,
+        bundle,
         tmp_path / "another folder, deeper" / "two",
         umask="077",
         TZ="Asia/Kathmandu",
@@ -82,10 +83,11 @@ def test_two_surroundings_give_one_digest(kind: str, tmp_path: Path) -> None:
     assert digest(one) == digest(two)
 
 
-@pytest.mark.parametrize("kind", PINS)
-def test_the_embedded_bundle_is_a_fresh_pin(kind: str, tmp_path: Path) -> None:
-    fresh = PINS[kind](tmp_path)
-    embedded = EMBEDDED / fresh.name
+@pytest.mark.parametrize("bundle", EMBEDDED)
+def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None:
+    kind, options = EMBEDDED[bundle]
+    fresh = PINS[kind](tmp_path, **options)
+    embedded = BUNDLES / f"{bundle}.tar"
     recorded = provenance_of(embedded)["versions"]
     installed = {name: version_of(name) for name in recorded}
     if installed != recorded:
@@ -93,9 +95,10 @@ def test_the_embedded_bundle_is_a_fresh_pin(kind: str, tmp_path: Path) -> None:
     assert fresh.read_bytes() == embedded.read_bytes()
 
 
-@pytest.mark.parametrize("kind", PINS)
-def test_a_bundle_does_not_say_where_it_was_made(kind: str, tmp_path: Path) -> None:
-    content = PINS[kind](tmp_path).read_bytes()
+@pytest.mark.parametrize("bundle", EMBEDDED)
+def test_a_bundle_does_not_say_where_it_was_made(bundle: str, tmp_path: Path) -> None:
+    kind, options = EMBEDDED[bundle]
+    content = PINS[kind](tmp_path, **options).read_bytes()
     traces = [str(tmp_path), str(ROOT), str(Path.home()), platform.node(), "+cu1", "+cpu"]
     # A name of a few letters may stand in random bytes by chance.
     found = [trace for trace in traces if len(trace) > 3 and trace.encode() in content]
@@ -103,4 +106,4 @@ def test_a_bundle_does_not_say_where_it_was_made(kind: str, tmp_path: Path) -> N
 
 
 def test_the_embedded_bundles_stay_small() -> None:
-    assert sum(path.stat().st_size for path in EMBEDDED.glob("*.tar")) < 5_000_000
+    assert sum(path.stat().st_size for path in BUNDLES.glob("*.tar")) < 5_000_000

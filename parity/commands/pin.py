@@ -36,26 +36,31 @@ def pin(options: PinOptions, teller: Teller) -> int:
 
     Raises:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
+        ReferenceSuspectError: What was written is not what is read back.
     """
     from parity.pins import EMBEDDED, PINS  # noqa: PLC0415 - only this verb makes bundles
 
-    if options.kind and options.kind not in PINS:
-        message = f"no kind {options.kind!r}; known: {', '.join(PINS)}"
-        raise ConfigError(Problem("usage", message))
-    foreign = options.extra.keys() - _OPTIONS.get(options.kind, set())
-    if foreign:
-        message = (
-            f"{', '.join(sorted(foreign))} is no option of the kind {options.kind or 'left out'!r}"
-        )
-        raise ConfigError(Problem("usage", message))
-    if options.kind == "tensors" and "folder" not in options.extra:
-        message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
-        raise ConfigError(Problem("usage", message))
+    _hold_usage(options, list(PINS))
     options.out.mkdir(parents=True, exist_ok=True)
-    for kind in [options.kind] if options.kind else EMBEDDED:
-        teller.line(f"pinning {kind}")
-        made = PINS[kind](options.out, **options.extra)
+    jobs = {options.kind: (options.kind, options.extra)} if options.kind else EMBEDDED
+    for name, (kind, extra) in jobs.items():
+        teller.line(f"pinning {name}")
+        made = PINS[kind](options.out, **extra)
         with made.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         teller.line(f"{made.as_posix()}  {made.stat().st_size:,} bytes  sha256:{digest}")
     return 0
+
+
+def _hold_usage(options: PinOptions, kinds: list[str]) -> None:
+    message = ""
+    foreign = sorted(options.extra.keys() - _OPTIONS.get(options.kind, set()))
+    if options.kind and options.kind not in kinds:
+        message = f"no kind {options.kind!r}; known: {', '.join(kinds)}"
+    elif foreign:
+        what = f"the kind {options.kind!r}" if options.kind else "all embedded bundles"
+        message = f"{', '.join(foreign)}: no option for {what}"
+    elif options.kind == "tensors" and "folder" not in options.extra:
+        message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
+    if message:
+        raise ConfigError(Problem("usage", message))

@@ -28,5 +28,10 @@ PINS: dict[str, Callable[..., Path]] = {
     "tensors": tensors.pin,
 }
 
-#: The kinds whose bundles lie in `tests/bundles`.
-EMBEDDED = ("dataloader", "serialize", "pipeline")
+#: The bundles that lie in `tests/bundles`, by id: kind and options that make each.
+EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
+    "dataloader-batches-v1": ("dataloader", {}),
+    "serialize-parity-v1": ("serialize", {}),
+    "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
+    "input-pipeline-v1": ("pipeline", {}),
+}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from parity.pins.serialize_pth import State
 
 BUNDLE = "serialize-parity-v1"
+UPSTREAM_BUNDLE = "serialize-upstream-v1"
 SEED = 20_260_918
 _LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
 #: Licences of the upstream files that this bundle is known to carry.
@@ -58,7 +59,7 @@ def pin(
     size: Literal["small", "full"] = "small",
     upstream_only: bool = False,
 ) -> Path:
-    """Write ``serialize-parity-v1.tar`` into ``target_dir``.
+    """Write ``serialize-parity-v1.tar`` (or ``serialize-upstream-v1.tar``) into ``target_dir``.
 
     Args:
         target_dir: Folder of the tar, made where it is missing. A full bundle is
@@ -83,7 +84,8 @@ def pin(
     target_dir.mkdir(parents=True, exist_ok=True)
     names = _names(pth, gguf, upstream_only=upstream_only)
     plain = upstream_only or size == "full"
-    with TemporaryDirectory(dir=target_dir, prefix=f".{BUNDLE}-") as scratch:
+    bundle = UPSTREAM_BUNDLE if upstream_only else BUNDLE
+    with TemporaryDirectory(dir=target_dir, prefix=f".{bundle}-") as scratch:
         root = Path(scratch)
         state = {} if pth else _state(size, plain=plain)
         loaded = serialize_pth.write(root / "resnet18-pth", names.pth, state=state, source=pth)
@@ -91,8 +93,8 @@ def pin(
         specs = _specs(size, plain=plain)
         serialize_gguf.write(root / "gguf", names.gguf, specs=specs, seed=SEED, source=gguf)
         serialize_onnx.write(root / "onnx-mlp", seed=SEED)
-        (root / "provenance.json").write_bytes(_provenance(pth, gguf))
-        return packing.pack(packing.files_under(root), target_dir / f"{BUNDLE}.tar")
+        (root / "provenance.json").write_bytes(_provenance(bundle, pth, gguf))
+        return packing.pack(packing.files_under(root), target_dir / f"{bundle}.tar")
 
 
 def _check_sources(*sources: Path | None) -> None:
@@ -125,10 +127,10 @@ def _specs(size: str, *, plain: bool) -> list[Spec]:
     return [spec for spec in serialize_gguf.SMALL if not plain or spec.kind in upstream]
 
 
-def _provenance(*sources: Path | None) -> bytes:
+def _provenance(bundle: str, *sources: Path | None) -> bytes:
     upstream = [_upstream(source) for source in sources if source]
     return packing.provenance(
-        BUNDLE, libraries=_LIBRARIES, seeds={"tensors": SEED}, upstream=upstream
+        bundle, libraries=_LIBRARIES, seeds={"tensors": SEED}, upstream=upstream
     )
 
 
