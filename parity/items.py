@@ -173,29 +173,36 @@ class Labels:
     permuted: bool
 
 
-def labels(due: Floats, came: Floats) -> Labels:
+def labels(due: Floats, came: Floats, bound: float = 0.0) -> Labels:
     """Compare the label that each delivered item is due with the one that it came with.
 
     Args:
-        due: ``(n,)`` labels of the delivered items, whole numbers; NaN is unequal to all.
+        due: ``(n,)`` labels of the delivered items; NaN is unequal to all.
         came: ``(n,)`` labels as delivered.
+        bound: Largest difference of a label, absolute; 0 for labels that are whole numbers.
     """
-    wrong = np.flatnonzero(~(due == came))
+    wrong = np.flatnonzero(~_close(due, came, bound))
     fractions = wrong[~(came[wrong] == np.floor(came[wrong]))]
     if not len(wrong):
         return Labels(wrong, fractions, 0, permuted=False)
-    permuted = np.array_equal(np.sort(due), np.sort(came))
-    return Labels(wrong, fractions, _roll(due, came) if permuted else 0, permuted)
+    permuted = bool(_close(np.sort(due), np.sort(came), bound).all())
+    return Labels(wrong, fractions, _roll(due, came, bound) if permuted else 0, permuted)
+
+
+def _close(due: Floats, came: Floats, bound: float) -> Bools:
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(np.subtract(came, due, dtype=np.float64))
+    return np.asarray((due == came) | (gap <= bound))
 
 
 #: Rolls that are tried; a slip of a pipeline is by a few rows or by a batch.
 _MOST_ROLL = 64
 
 
-def _roll(due: Floats, came: Floats) -> int:
+def _roll(due: Floats, came: Floats, bound: float) -> int:
     most = min(_MOST_ROLL, len(due) // 2)
     for distance in (sign * k for k in range(1, most + 1) for sign in (1, -1)):
-        if np.array_equal(np.roll(due, -distance), came):
+        if _close(np.roll(due, -distance), came, bound).all():
             return distance
     return 0
 

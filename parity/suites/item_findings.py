@@ -31,6 +31,9 @@ class Audit:
         came: ``(n,)`` item of each delivered row, or UNKNOWN.
         bound: Largest difference of a feature.
         ordered: The order is owed too.
+        names: ``(m,)`` what items are called, where that is not their number.
+        slots: ``(n,)`` place of each row among those of ``batches.sizes``, where some hold none.
+        first_batch: Number of the first batch.
     """
 
     table: Floats
@@ -40,16 +43,40 @@ class Audit:
     came: Ints
     bound: float
     ordered: bool
+    names: Ints | None = None
+    slots: Ints | None = None
+    first_batch: int = 0
 
     def at(self, position: int) -> str:
         """Place of a delivered row, in words."""
-        return str(self.batches.place(int(position)))
+        slot = position if self.slots is None else self.slots[position]
+        return str(self._place(self.batches.sizes, int(slot)))
+
+    def due_at(self, position: int) -> str:
+        """Place at which the item at ``position`` of ``due`` is due, in words."""
+        return str(self._place(self.due_sizes, position))
+
+    def _place(self, sizes: tuple[int, ...], slot: int) -> items.Place:
+        place = items.place_of(sizes, slot)
+        return place._replace(batch=place.batch + self.first_batch)
+
+    def name(self, item: int) -> int:
+        """What the item with this number is called."""
+        return int(item if self.names is None else self.names[item])
+
+    def named(self, numbers: Ints) -> list[int]:
+        """What the items with these numbers are called."""
+        return (numbers if self.names is None else self.names[numbers]).tolist()
 
 
 def findings(audit: Audit, members: Membership) -> list[Finding]:
     """All findings about who came and in which order (labels are ``label_findings``)."""
-    found = [*_unknown(audit, members), *_repeated(audit, members), *_strangers(audit, members)]
-    found += _missing(audit, members)
+    return [*_unknown(audit, members), *known_findings(audit, members)]
+
+
+def known_findings(audit: Audit, members: Membership) -> list[Finding]:
+    """Of ``findings`` those about rows that are items."""
+    found = [*_repeated(audit, members), *_strangers(audit, members), *_missing(audit, members)]
     if audit.ordered and not members and len(audit.due) == len(audit.came):
         found += _order(audit)
     return found
@@ -124,11 +151,11 @@ def _closest(audit: Audit, position: int) -> tuple[str, items.Nearest]:
 
 
 def _repeated(audit: Audit, members: Membership) -> list[Finding]:
-    return _each(
+    return each(
         "item-twice",
         members.repeated,
         lambda k: (
-            f"item {audit.came[members.repeated[k]]} came again in "
+            f"item {audit.name(audit.came[members.repeated[k]])} came again in "
             f"{audit.at(members.repeated[k])}, after {audit.at(members.earlier[k])}"
         ),
         "items came twice",
@@ -136,12 +163,12 @@ def _repeated(audit: Audit, members: Membership) -> list[Finding]:
 
 
 def _strangers(audit: Audit, members: Membership) -> list[Finding]:
-    return _each(
+    return each(
         "item-not-due",
         members.strangers,
         lambda k: (
-            f"item {audit.came[members.strangers[k]]} came in {audit.at(members.strangers[k])}, "
-            "but the reference does not deliver it"
+            f"item {audit.name(audit.came[members.strangers[k]])} came in "
+            f"{audit.at(members.strangers[k])}, but the reference does not deliver it"
         ),
         "items came that are not due",
     )
@@ -156,10 +183,10 @@ def _missing(audit: Audit, members: Membership) -> list[Finding]:
 
     def told(k: int) -> str:
         item = int(absent[k])
-        place = items.place_of(audit.due_sizes, due_at[item])
-        return f"item {item} never came" + (f" (due in {place})" if audit.ordered else "")
+        place = f" (due in {audit.due_at(due_at[item])})" if audit.ordered else ""
+        return f"item {audit.name(item)} never came{place}"
 
-    return _each("item-missing", absent, told, "items never came")
+    return each("item-missing", absent, told, "items never came")
 
 
 def _stand_ins(audit: Audit, members: Membership) -> set[int]:
@@ -171,7 +198,8 @@ def _stand_ins(audit: Audit, members: Membership) -> set[int]:
     return set(members.missing[: len(positions)].tolist())
 
 
-def _each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -> list[Finding]:
+def each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -> list[Finding]:
+    """One finding for all ``positions``: how many, and the first few, the k-th as ``told(k)``."""
     if not len(positions):
         return []
     lines = [told(k) for k in range(min(len(positions), EXAMPLES))]
@@ -191,8 +219,8 @@ def _order(audit: Audit) -> list[Finding]:
     first = int(order.displaced[0])
     message = (
         f"{len(order.displaced):,} of {len(audit.due):,} items stand elsewhere than in the "
-        f"reference; first: {audit.at(first)} holds item {audit.came[first]}, "
-        f"item {audit.due[first]} is due"
+        f"reference; first: {audit.at(first)} holds item {audit.name(audit.came[first])}, "
+        f"item {audit.name(audit.due[first])} is due"
     )
     cause = None
     if order.batches is not None:
@@ -203,8 +231,8 @@ def _order(audit: Audit) -> list[Finding]:
             "order",
             message,
             cause=cause,
-            expected=listed(audit.due.tolist()),
-            obtained=listed(audit.came.tolist()),
+            expected=listed(audit.named(audit.due)),
+            obtained=listed(audit.named(audit.came)),
             measures={"displaced": len(order.displaced)},
         )
     ]
