@@ -1,7 +1,7 @@
 """What a loader delivered, held against what it owed: membership, multiplicity, order, labels.
 
 Items are spoken of by number: the row in the data set's table, found by
-``matching.match`` where a loader delivers values only, or the id where it
+``identity.identify`` where a loader delivers values only, or the id where it
 delivers ids. All functions return data; words are made elsewhere.
 """
 
@@ -94,29 +94,48 @@ def membership(due: Ints, came: Ints, *, part: bool = False) -> Membership:
         part: Only a part of ``due`` is owed (SUBSET), so nothing counts as missing.
     """
     known = np.flatnonzero(came != UNKNOWN)
-    values, due_counts = np.unique(due, return_counts=True)
-    slots = np.searchsorted(values, came[known])
-    inside = np.zeros(len(known), np.bool_)
-    if len(values):
-        inside = values[np.minimum(slots, len(values) - 1)] == came[known]
-    owed, slot = known[inside], slots[inside]
-    extra = occurrence(came[owed]) >= due_counts[slot]
-    repeated = owed[extra]
+    values, due_slots, came_slots = _slots(due, came[known])
+    inside = came_slots >= 0
+    owed, slot = known[inside], came_slots[inside]
+    due_counts = np.bincount(due_slots, minlength=len(values))
     came_counts = np.bincount(slot, minlength=len(values))
     missing = values[:0] if part else values[came_counts < due_counts]
+    # Only items that came too often need the order in which they came.
+    often = owed[(came_counts > due_counts)[slot]]
+    extra = occurrence(came[often]) >= due_counts[_slots(due, came[often])[2]]
     return Membership(
         unknown=np.flatnonzero(came == UNKNOWN),
         strangers=known[~inside],
-        repeated=repeated,
-        earlier=_first_positions(came, came[repeated]),
+        repeated=often[extra],
+        earlier=_first_positions(often, came[often], came[often[extra]]),
         missing=missing,
     )
 
 
-def _first_positions(came: Ints, wanted: Ints) -> Ints:
-    """Position in ``came`` where each of the ``wanted`` items came first."""
-    order = np.argsort(came, kind="stable")
-    return order[np.searchsorted(came[order], wanted, "left")]
+def _slots(due: Ints, came: Ints) -> tuple[Ints, Ints, Ints]:
+    """All due numbers ascending, and the place among them of each ``due`` and ``came`` (or -1)."""
+    low, high = int(due.min(initial=0)), int(due.max(initial=-1))
+    if low >= 0 and high < 4 * len(due) + 1024:
+        # Counting beats sorting where the numbers are those of a table.
+        there = np.bincount(due, minlength=high + 1) > 0
+        slots = np.where(there, np.cumsum(there) - 1, UNKNOWN)
+        inside = (came >= 0) & (came <= high)
+        return np.flatnonzero(there), slots[due], _taken(slots, came, inside)
+    values, due_slots = np.unique(due, return_inverse=True)
+    found = np.minimum(np.searchsorted(values, came), len(values) - 1)
+    return values, due_slots, np.where(values[found] == came, found, UNKNOWN)
+
+
+def _taken(slots: Ints, came: Ints, inside: Bools) -> Ints:
+    found = np.full(len(came), UNKNOWN, np.int64)
+    found[inside] = slots[came[inside]]
+    return found
+
+
+def _first_positions(positions: Ints, ids: Ints, wanted: Ints) -> Ints:
+    """The first of ``positions``, which ascend, where each of the ``wanted`` ids stands."""
+    known, first = np.unique(ids, return_index=True)
+    return positions[first[np.searchsorted(known, wanted)]]
 
 
 @dataclass(frozen=True)
@@ -149,10 +168,19 @@ def order(due: Ints, came: Ints, sizes: Sequence[int]) -> Order:
 
 
 def _batch_order(due: Ints, came: Ints, sizes: Sequence[int]) -> tuple[int, ...] | None:
-    cuts = np.cumsum(sizes)[:-1]
-    owed = {part.tobytes(): number for number, part in enumerate(np.split(due, cuts))}
-    found = tuple(owed.get(part.tobytes(), UNKNOWN) for part in np.split(came, cuts))
-    return found if sorted(found) == list(range(len(sizes))) else None
+    """Which due batch each delivered one is; a repeated item's k-th arrival is its k-th due."""
+    by_due, by_came = np.argsort(due, kind="stable"), np.argsort(came, kind="stable")
+    if not np.array_equal(due[by_due], came[by_came]):
+        return None
+    at = np.empty(len(due), np.int64)
+    at[by_came] = by_due
+    size = np.asarray(sizes, np.int64)
+    starts = np.cumsum(size) - size
+    if not np.array_equal(at - np.arange(len(at)), np.repeat(at[starts] - starts, size)):
+        return None
+    number = np.minimum(np.searchsorted(starts, at[starts]), len(starts) - 1)
+    whole = (starts[number] == at[starts]) & (size[number] == size)
+    return tuple(number.tolist()) if whole.all() else None
 
 
 @dataclass(frozen=True)
@@ -205,40 +233,3 @@ def _roll(due: Floats, came: Floats, bound: float) -> int:
         if _close(np.roll(due, -distance), came, bound).all():
             return distance
     return 0
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The item that an unknown row comes closest to, and where they differ most."""
-
-    item: int
-    column: int
-    expected: float
-    obtained: float
-
-    @property
-    def distance(self) -> float:
-        """Largest difference of an element; infinite where either is not finite."""
-        gap = abs(self.expected - self.obtained)
-        return gap if np.isfinite(gap) else float("inf")
-
-
-def nearest(table: Floats, row: Floats) -> Nearest:
-    """The row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
-    best, best_gap = 0, np.inf
-    for start in range(0, len(table), _ROWS):
-        part = _gaps(table[start : start + _ROWS], row).max(axis=1)
-        index = int(part.argmin())
-        if part[index] < best_gap:
-            best, best_gap = start + index, float(part[index])
-    column = int(_gaps(table[best : best + 1], row)[0].argmax())
-    return Nearest(best, column, float(table[best, column]), float(row[column]))
-
-
-_ROWS = 1 << 14
-
-
-def _gaps(table: Floats, row: Floats) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = np.abs(table.astype(np.float64) - row)
-    return np.where(np.isnan(gaps), np.finfo(np.float64).max, gaps)

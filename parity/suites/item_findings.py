@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity import items
+from parity import identity, items
 from parity.matching import UNKNOWN
 from parity.suites.words import EXAMPLES, counted, listed, number, wrong
 
@@ -66,7 +66,8 @@ class Audit:
 
     def named(self, numbers: Ints) -> list[int]:
         """What the items with these numbers are called."""
-        return (numbers if self.names is None else self.names[numbers]).tolist()
+        named: list[int] = (numbers if self.names is None else self.names[numbers]).tolist()
+        return named
 
 
 def findings(audit: Audit, members: Membership) -> list[Finding]:
@@ -133,21 +134,21 @@ def _no_item(audit: Audit, positions: Ints) -> Finding:
     )
 
 
-def _closest(audit: Audit, position: int) -> tuple[str, items.Nearest]:
+def _closest(audit: Audit, position: int) -> tuple[str, identity.Nearest]:
     """What an unknown row is next to: the item due there, where an order is owed."""
     row, table = audit.batches.features[position], audit.table
     if audit.ordered and position < len(audit.due):
         item = int(audit.due[position])
-        near = items.nearest(table[item : item + 1], row)
+        near = identity.nearest(table[item : item + 1], row)
         what = f"{audit.at(position)} is not item {item}, which is due there"
     else:
-        near = items.nearest(table, row)
+        near = identity.nearest(table, row)
         item, what = near.item, f"{audit.at(position)} is no item; closest is item {near.item}"
     text = (
         f"{what}: feature {near.column} is {number(np.float32(near.obtained))}, "
         f"expected {number(np.float32(near.expected))} (off by {near.distance:.3g})"
     )
-    return text, items.Nearest(item, near.column, near.expected, near.obtained)
+    return text, identity.Nearest(item, near.column, near.expected, near.obtained)
 
 
 def _repeated(audit: Audit, members: Membership) -> list[Finding]:
@@ -158,8 +159,24 @@ def _repeated(audit: Audit, members: Membership) -> list[Finding]:
             f"item {audit.name(audit.came[members.repeated[k]])} came again in "
             f"{audit.at(members.repeated[k])}, after {audit.at(members.earlier[k])}"
         ),
-        "items came twice",
+        "items came again",
+        cause=_why_again(audit, members) if len(members.repeated) else None,
     )
+
+
+def _why_again(audit: Audit, members: Membership) -> str | None:
+    """What the data prove about repeats: all alike, or those that fill the last batch."""
+    sizes, repeated = audit.batches.sizes, members.repeated
+    counts = np.unique(audit.came, return_counts=True)[1]
+    if len(counts) > 1 and counts.min() == counts.max() and not len(members.unknown):
+        return (
+            f"every item that came, came exactly {counts[0]} times, as where each of "
+            f"{counts[0]} workers delivers everything"
+        )
+    tail = np.arange(len(audit.came) - len(repeated), len(audit.came))
+    if sizes[-1] == sizes[0] and len(repeated) < sizes[-1] and np.array_equal(repeated, tail):
+        return f"they fill up the last batch to {counted(sizes[-1], 'row')}"
+    return None
 
 
 def _strangers(audit: Audit, members: Membership) -> list[Finding]:
@@ -175,31 +192,39 @@ def _strangers(audit: Audit, members: Membership) -> list[Finding]:
 
 
 def _missing(audit: Audit, members: Membership) -> list[Finding]:
-    if not len(members.missing):
-        return []
-    due_at = {int(item): position for position, item in reversed([*enumerate(audit.due)])}
-    excused = _stand_ins(audit, members)
-    absent = np.array([m for m in members.missing if int(m) not in excused], np.int64)
+    absent = _untold(audit, members)
 
     def told(k: int) -> str:
         item = int(absent[k])
-        place = f" (due in {audit.due_at(due_at[item])})" if audit.ordered else ""
-        return f"item {audit.name(item)} never came{place}"
+        if not audit.ordered:
+            return f"item {audit.name(item)} never came"
+        place = audit.due_at(int(np.flatnonzero(audit.due == item)[0]))
+        return f"item {audit.name(item)} never came (due in {place})"
 
     return each("item-missing", absent, told, "items never came")
 
 
-def _stand_ins(audit: Audit, members: Membership) -> set[int]:
-    """Missing items in whose place an unknown row came, which is told already."""
-    positions = members.unknown
+def _untold(audit: Audit, members: Membership) -> Ints:
+    """Missing items but for those in whose place an unknown row came, which is told already."""
+    missing, unknown = members.missing, members.unknown
     if audit.ordered:
-        return set(audit.due[positions[positions < len(audit.due)]].tolist())
-    # Where no place is owed, as many are excused as there are rows that are no item.
-    return set(members.missing[: len(positions)].tolist())
+        told = audit.due[unknown[unknown < len(audit.due)]]
+    elif len(missing) <= len(unknown):
+        told = missing
+    else:
+        rows = audit.batches.features[unknown[:EXAMPLES]]
+        told = missing[[identity.nearest(audit.table[missing], row).item for row in rows]]
+    return missing[~np.isin(missing, told)]
 
 
-def each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -> list[Finding]:
-    """One finding for all ``positions``: how many, and the first few, the k-th as ``told(k)``."""
+def each(
+    code: str,
+    positions: Ints,
+    told: Callable[[int], str],
+    heading: str,
+    cause: str | None = None,
+) -> list[Finding]:
+    """One finding for all ``positions``: their count, and the first few told by ``told(k)``."""
     if not len(positions):
         return []
     lines = [told(k) for k in range(min(len(positions), EXAMPLES))]
@@ -209,7 +234,8 @@ def each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -
     details = tuple(lines[1:])
     if len(positions) > EXAMPLES:
         details += (f"and {len(positions) - EXAMPLES:,} more",)
-    return [wrong(code, message, measures={"items": len(positions)}, details=details)]
+    measures = {"items": len(positions)}
+    return [wrong(code, message, cause=cause, measures=measures, details=details)]
 
 
 def _order(audit: Audit) -> list[Finding]:
@@ -231,8 +257,8 @@ def _order(audit: Audit) -> list[Finding]:
             "order",
             message,
             cause=cause,
-            expected=listed(audit.named(audit.due)),
-            obtained=listed(audit.named(audit.came)),
+            expected=listed(audit.named(audit.due[:EXAMPLES]), len(audit.due)),
+            obtained=listed(audit.named(audit.came[:EXAMPLES]), len(audit.came)),
             measures={"displaced": len(order.displaced)},
         )
     ]

@@ -23,9 +23,9 @@ def number(value: Any) -> str:
 
 def listed(names: Iterable[object], total: int | None = None) -> str:
     """``a, b, c``, cut after ``EXAMPLES`` with the count of the rest."""
-    shown = [str(name) for name in names]
-    rest = (len(shown) if total is None else total) - EXAMPLES
-    return ", ".join(shown[:EXAMPLES]) + (f" and {rest:,} more" if rest > 0 else "")
+    given = list(names)
+    rest = (len(given) if total is None else total) - EXAMPLES
+    return ", ".join(map(str, given[:EXAMPLES])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -1,0 +1,83 @@
+"""A folder of `batch_NNNN.bin` files read into one run of items, or why it cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity.codecs import FormatError
+from parity.codecs.bin import read_batch
+from parity.items import Batches
+from parity.layout import batch_files
+from parity.suites.batch_findings import gaps
+from parity.suites.words import counted, unreadable, wrong
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.results import Finding
+
+    F32 = NDArray[np.float32]
+
+
+def read(
+    folder: Path, shape: tuple[int, ...] | None = None, most: int | None = None
+) -> tuple[Batches | None, tuple[int, ...], list[Finding]]:
+    """The run of items that a folder's batch files hold.
+
+    Args:
+        folder: Where they lie; other files in it are left alone.
+        shape: What an item's features must have; None takes that of the first.
+        most: Bytes that a file may have.
+
+    Returns:
+        The run, None where a file is missing or cannot be read; the shape of an item's
+        features; why it cannot be read.
+    """
+    files = batch_files(folder)
+    found = gaps(list(files))
+    pairs = []
+    for path in files.values():
+        pair = _pair(path, shape, most, found)
+        if pair is not None:
+            pairs.append(pair)
+            shape = pair[0].shape[1:]
+    if found:
+        return None, shape or (), found
+    features = np.concatenate([part.reshape(len(part), -1) for part, _ in pairs])
+    labels = np.concatenate([part for _, part in pairs])
+    return Batches(features, labels, tuple(len(part) for _, part in pairs)), shape or (), []
+
+
+def _pair(
+    path: Path, shape: tuple[int, ...] | None, most: int | None, found: list[Finding]
+) -> tuple[F32, F32] | None:
+    """Features and labels of one file; why not is added to ``found``."""
+    try:
+        tensors = read_batch(path, most)
+    except FormatError as error:
+        found.append(unreadable(path.name, error))
+        return None
+    if complaint := _complaint(path.name, tensors, shape):
+        found.append(complaint)
+        return None
+    return tensors[0], tensors[1]
+
+
+def _complaint(name: str, tensors: list[F32], shape: tuple[int, ...] | None) -> Finding | None:
+    if len(tensors) != 2:  # noqa: PLR2004 - features and labels
+        message = f"{name} holds {counted(len(tensors), 'tensor')}, expected 2: features and labels"
+        return wrong("tensor-count", message, tensor=name)
+    features, labels = tensors
+    due = "[B, …]" if shape is None else f"[{', '.join(('B', *map(str, shape)))}]"
+    fits = labels.ndim == 1 and features.ndim >= 1 and len(features) == len(labels) > 0
+    if fits and (shape is None or features.shape[1:] == shape):
+        return None
+    message = (
+        f"{name} has features {list(features.shape)} and labels {list(labels.shape)}; "
+        f"expected {due} and [B] with B of at least 1"
+    )
+    return wrong("shape", message, tensor=name)
