@@ -70,7 +70,7 @@ def pin(
         size: ``small`` has every dtype, layout and block type in few kilobytes;
             ``full`` has the names and shapes of resnet18 and SmolLM2-135M.
         upstream_only: Nothing that upstream's own bundle does not hold (contiguous
-            f32 and int64 in the .pth, Q8_0 and F32 in the .gguf), under the file
+            f32 in the .pth, Q8_0 and F32 in the .gguf), under the file
             names that its dump example opens.
 
     Returns:
@@ -87,7 +87,7 @@ def pin(
     bundle = UPSTREAM_BUNDLE if upstream_only else BUNDLE
     with TemporaryDirectory(dir=target_dir, prefix=f".{bundle}-") as scratch:
         root = Path(scratch)
-        state = {} if pth else _state(size, plain=plain)
+        state = {} if pth else _state(size, upstream_only=upstream_only)
         loaded = serialize_pth.write(root / "resnet18-pth", names.pth, state=state, source=pth)
         serialize_safetensors.write(root / "safetensors-rt", names.safetensors, state=loaded)
         specs = _specs(size, plain=plain)
@@ -113,10 +113,10 @@ def _names(pth: Path | None, gguf: Path | None, *, upstream_only: bool) -> Names
     return names._replace(gguf=gguf.name) if gguf else names
 
 
-def _state(size: str, *, plain: bool) -> State:
+def _state(size: str, *, upstream_only: bool) -> State:
     if size == "full":
-        return real_shapes.resnet18_state(SEED)
-    make = synthetic_state.plain_state if plain else synthetic_state.rich_state
+        return real_shapes.resnet18_state(SEED, counters=not upstream_only)
+    make = synthetic_state.plain_state if upstream_only else synthetic_state.rich_state
     return make(SEED)
 
 

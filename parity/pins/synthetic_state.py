@@ -28,21 +28,26 @@ _BUFFERS = {"bn1.running_mean": (6,), "bn1.running_var": (6,), "layer1.table": (
 
 
 def plain_state(seed: int) -> OrderedDict[str, Any]:
-    """What upstream's bundle holds: contiguous f32 parameters and buffers, int64 counters."""
+    """What upstream's bundle holds: contiguous f32 parameters and buffers.
+
+    No counters: ferrotorch 0.6.2 refuses a .pth that holds an int64 tensor, and the
+    checkpoint of upstream's bundle has none.
+    """
     torch = library("torch")
     state: OrderedDict[str, Any] = OrderedDict()
     for name, shape in _PARAMETERS.items():
         state[name] = torch.nn.Parameter(_f32(seed, name, shape))
     for name, shape in _BUFFERS.items():
         state[name] = _f32(seed, name, shape)
-    state["bn1.num_batches_tracked"] = torch.tensor(COUNTER, dtype=torch.int64)
-    state["layer1.steps"] = torch.tensor([-1, COUNTER, 2**40 + 3], dtype=torch.int64)
     return state
 
 
 def rich_state(seed: int) -> OrderedDict[str, Any]:
-    """``plain_state`` and further dtypes, strides, offsets and shared storages."""
+    """``plain_state`` and counters, further dtypes, strides, offsets and shared storages."""
+    torch = library("torch")
     state = plain_state(seed)
+    state["bn1.num_batches_tracked"] = torch.tensor(COUNTER, dtype=torch.int64)
+    state["layer1.steps"] = torch.tensor([-1, COUNTER, 2**40 + 3], dtype=torch.int64)
     state.update(_views(seed))
     state.update(_shared(seed))
     state.update(_other_dtypes(seed))
