@@ -1,11 +1,13 @@
 """Strict reading of YAML that people write: bounded, no cleverness, every error with its place.
 
 PyYAML's pure loader composes the nodes (its marks are exact); meaning is the
-caller's, who walks them with ``Walker`` and gets all problems at once.
+caller's, who walks them with ``Walker`` and gets all problems at once. What YAML 1.1
+and 1.2 read in two ways (``yes``, ``0123``, ``1:30``) is read in neither.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,19 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 16
-_STR = "tag:yaml.org,2002:str"
-_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+_TAG = "tag:yaml.org,2002:"
+_STR = f"{_TAG}str"
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
+# Controls, and what ends a line for some readers only, or shows text in another order.
+_ODD = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0010ffff]"
+)
+_NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 #: `1e-5` is a number to people and to JSON, but a string to YAML 1.1.
-_EXPONENT = re.compile(r"[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]+")
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_SHOWN = 60
+_LARGEST = 1e300
 
 Node = yaml.Node
 Entries = dict[str, tuple[yaml.Node, yaml.Node]]
@@ -43,8 +54,11 @@ def compose(path: Path, data: bytes) -> yaml.Node:
         what = ", ".join(part for part in (error.context, error.problem) if part)
         raise _error(path, "yaml", f"not valid YAML: {what}", error.problem_mark) from None
     except yaml.YAMLError as error:
-        reason = str(error).splitlines()[0]
-        raise _error(path, "yaml", f"not valid YAML: {reason}", None) from None
+        raise _error(path, "yaml", f"not valid YAML: {str(error).splitlines()[0]}", None) from None
+    except (ValueError, OverflowError):
+        # PyYAML's own conversions, for example of "\\U00110000".
+        message = "not valid YAML: an escape or a version number is out of range"
+        raise _error(path, "yaml", message, None) from None
     if root is None:
         raise _error(path, "yaml-empty", "the file is empty", None)
     return root
@@ -52,19 +66,29 @@ def compose(path: Path, data: bytes) -> yaml.Node:
 
 def _text(path: Path, data: bytes) -> str:
     if len(data) > MAX_BYTES:
-        message = f"{len(data):,} bytes; at most {MAX_BYTES:,} are read"
+        message = f"the file is larger than {MAX_BYTES:,} bytes, the most that is read"
         raise _error(path, "yaml-size", message, None)
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        problem = Problem("yaml", f"not UTF-8 at byte {error.start}", Where(path, line))
-        raise ConfigError(problem) from None
+        place = _place(path, data[: error.start].decode(), error.start)
+        message = f"not UTF-8: the byte 0x{data[error.start]:02x} cannot stand here"
+        raise ConfigError(Problem("yaml", message, place)) from None
     if conflict := _CONFLICT.search(text):
-        line = text.count("\n", 0, conflict.start()) + 1
+        place = _place(path, text, conflict.start())
         message = "a merge conflict is not resolved here; keep one side and remove the marks"
-        raise ConfigError(Problem("merge-conflict", message, Where(path, line, 1)))
+        raise ConfigError(Problem("merge-conflict", message, place))
+    if odd := _ODD.search(text):
+        place = _place(path, text, odd.start())
+        message = f"the character U+{ord(odd[0]):04X} is not allowed; it would not be seen"
+        raise ConfigError(Problem("yaml", message, place))
     return text
+
+
+def _place(path: Path, text: str, index: int) -> Where:
+    before = text[:index]
+    return Where(path, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _refuse_cleverness(path: Path, text: str) -> None:
@@ -125,29 +149,41 @@ class Walker:
             self.wrong(node, f"{what} must be a mapping, not {self.kind(node)}")
             return {}
         entries: Entries = {}
+        seen: dict[str, Node] = {}
         for key_node, value in node.value:
-            key = self._key(key_node, what, entries)
-            if key is None or (extensions and key.startswith("x-")):
+            key = self._key(key_node, what, seen)
+            if key is None:
                 continue
-            if keys is not None and key not in keys:
-                self.wrong(key_node, f"{what} has no key {key!r}; known: {', '.join(keys)}")
-                continue
-            entries[key] = (key_node, value)
+            if extensions and key.startswith("x-"):
+                self.value(value, f"{key} of {what}")
+            elif keys is not None and key not in keys:
+                known = ", ".join(keys)
+                self.wrong(key_node, f"{what} has no key {_cut(repr(key))}; known: {known}")
+            else:
+                entries[key] = (key_node, value)
         for key in required:
-            if key not in entries:
+            if key not in seen:
                 self.wrong(node, f"{what} needs the key {key!r}")
         return entries
 
-    def _key(self, node: Node, what: str, seen: Entries) -> str | None:
+    def _key(self, node: Node, what: str, seen: dict[str, Node]) -> str | None:
+        if node.tag == f"{_TAG}merge":
+            self.wrong(node, "merge keys are not read; write the entries out", "yaml-merge")
+            return None
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            shown = f" {node.value!r}" if isinstance(node, yaml.ScalarNode) else ""
+            shown = f" {_cut(node.value)}" if isinstance(node, yaml.ScalarNode) else ""
             self.wrong(node, f"the key{shown} of {what} must be a string; quote it")
             return None
-        if node.value in seen:
-            first = seen[node.value][0].start_mark.line + 1
-            self.wrong(node, f"the key {node.value!r} of {what} stands in line {first} already")
+        key = str(node.value)
+        if reason := _unusable(key):
+            self.wrong(node, f"a key of {what} {reason}")
             return None
-        return str(node.value)
+        if key in seen:
+            first = seen[key].start_mark.line + 1
+            self.wrong(node, f"the key {_cut(repr(key))} of {what} stands in line {first} already")
+            return None
+        seen[key] = node
+        return key
 
     def string(
         self,
@@ -160,25 +196,28 @@ class Walker:
     ) -> str:
         """A string, fully matching ``pattern`` where given (``form`` says it in words)."""
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            self.wrong(node, f"{what} must be a string, not {self.kind(node)}; quote it")
+            quote = "; quote it" if isinstance(node, yaml.ScalarNode) and node.value else ""
+            self.wrong(node, f"{what} must be a string, not {self.kind(node)}{quote}")
             return ""
-        if not (node.value or empty) or "\0" in node.value:
-            self.wrong(node, f"{what} must not be empty or hold NUL")
+        value = str(node.value)
+        if (reason := _unusable(value)) and (value or not empty):
+            self.wrong(node, f"{what} {reason}")
             return ""
-        if pattern is not None and not re.fullmatch(pattern, node.value):
-            self.wrong(node, f"{what} is {node.value!r}; it must be {form}")
+        if pattern is not None and not re.fullmatch(pattern, value, re.ASCII):
+            self.wrong(node, f"{what} is {_cut(repr(value))}; it must be {form}")
             return ""
-        return str(node.value)
+        return value
 
     def number(self, node: Node, what: str, least: float, most: float) -> float:
         """A finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
-        value = self.value(node)
-        if isinstance(value, str) and _EXPONENT.fullmatch(value):
-            value = float(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        text = str(node.value)
+        if not _is_number(node):
             self.wrong(node, f"{what} must be a number, not {self.kind(node)}")
-        elif not least <= value <= most:
-            self.wrong(node, f"{what} is {value}; it must lie in {least:,} to {most:,}")
+        elif not _NUMBER.fullmatch(text) or len(text) > _SHOWN:
+            self.wrong(node, f"{what} is {_cut(text)}; write it in digits, as 42, 0.00001 or 1e-5")
+        elif not least <= (value := _number(text)) <= most:
+            lie = f"it must lie in {least:,.15g} to {most:,.15g}"
+            self.wrong(node, f"{what} is {text}; {lie}")
         else:
             return value
         return least
@@ -192,10 +231,9 @@ class Walker:
 
     def boolean(self, node: Node, what: str) -> bool:
         """``true`` or ``false``."""
-        value = self.value(node)
-        if not isinstance(value, bool):
+        if node.tag != f"{_TAG}bool" or node.value not in ("true", "false"):
             self.wrong(node, f"{what} must be true or false, not {self.kind(node)}")
-        return value is True
+        return bool(node.value == "true")
 
     def list(self, node: Node, what: str, item: Callable[[Node, str], str]) -> tuple[str, ...]:
         """A list, each element read by ``item``."""
@@ -204,13 +242,24 @@ class Walker:
             return ()
         return tuple(item(child, f"item {n} of {what}") for n, child in enumerate(node.value, 1))
 
-    @staticmethod
-    def value(node: Node) -> Any:
-        """The plain Python value of ``node``, as YAML 1.1 reads it; malformed is a string."""
-        try:
-            return yaml.SafeLoader("").construct_object(node, deep=True)
-        except (yaml.YAMLError, ValueError, OverflowError):
-            return str(node.value)
+    def value(self, node: Node, what: str) -> Any:
+        """The plain value of ``node``, of any form: held to the same rules in its depth."""
+        if isinstance(node, yaml.MappingNode):
+            entries = self.mapping(node, what)
+            return {
+                key: self.value(value, f"{key} of {what}") for key, (_, value) in entries.items()
+            }
+        if isinstance(node, yaml.SequenceNode):
+            return [
+                self.value(child, f"item {n} of {what}") for n, child in enumerate(node.value, 1)
+            ]
+        if node.tag == f"{_TAG}null":
+            return None
+        if node.tag == f"{_TAG}bool":
+            return self.boolean(node, what)
+        if node.tag in (f"{_TAG}int", f"{_TAG}float"):
+            return self.number(node, what, -_LARGEST, _LARGEST)
+        return self.string(node, what, empty=True)
 
     def kind(self, node: Node) -> str:
         """What ``node`` is, in words."""
@@ -218,7 +267,36 @@ class Walker:
             return "a mapping"
         if isinstance(node, yaml.SequenceNode):
             return "a list"
-        names = {"str": "the string", "int": "the number", "float": "the number", "null": "nothing"}
-        return names.get(node.tag.rsplit(":", 1)[-1], "the value") + (
-            f" {node.value}" if node.value else ""
-        )
+        if node.tag == _STR:
+            return f"the string {_cut(repr(node.value))}" if node.value else "an empty string"
+        if node.tag == f"{_TAG}null":
+            return "nothing"
+        numbers = (f"{_TAG}int", f"{_TAG}float")
+        return f"the {'number' if node.tag in numbers else 'value'} {_cut(str(node.value))}"
+
+
+def _is_number(node: Node) -> bool:
+    if node.tag == _STR:
+        return isinstance(node, yaml.ScalarNode) and bool(_EXPONENT.fullmatch(node.value))
+    return node.tag in (f"{_TAG}int", f"{_TAG}float")
+
+
+def _number(text: str) -> float:
+    return float(text) if set(text) & set(".eE") else int(text)
+
+
+def _unusable(text: str) -> str:
+    """Why ``text`` is no value: empty, or what no file name and no argument can hold."""
+    if not text:
+        return "is empty"
+    if "\0" in text:
+        return "holds a NUL character"
+    # "\\ud83d\\ude00", as JSON escapes them, are two halves to YAML.
+    half = any("\ud800" <= char <= "\udfff" for char in text)
+    return (
+        "holds half of a character (a surrogate escape); write the character itself" if half else ""
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

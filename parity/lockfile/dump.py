@@ -26,18 +26,29 @@ PLACEHOLDERS = (
     "start_batch",
 )
 _DAY = 86_400.0
+_PROGRAMS = ("package", "crate", "command")
+#: What means nothing to a program that cargo does not build.
+_CARGO = ("example", "args", "features", "profile", "build-timeout")
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def read_dumps(walker: Walker, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:
     """How cases are dumped: all of them, and by case those that say so themselves."""
     base, entries = _dump(walker, node, what, Dump(), extra=("cases",))
+    complaint = _complaint(base, entries) if node.id == "mapping" else ""
+    if complaint:
+        walker.wrong(node, f"{what}: {complaint}")
     if "cases" not in entries:
         return base, {}
+    dumps = {}
     cases = walker.mapping(entries["cases"][1], f"cases of {what}")
-    return base, {
-        case: _dump(walker, value, f"{what} for case {case!r}", base)[0]
-        for case, (_, value) in cases.items()
-    }
+    for case, (_, value) in cases.items():
+        name = f"{what} for case {case!r:.60}"
+        dumps[case], own = _dump(walker, value, name, base)
+        # What is wrong with the base is told once.
+        if (found := _complaint(dumps[case], own)) and found != complaint:
+            walker.wrong(value, f"{name}: {found}")
+    return base, dumps
 
 
 def _dump(
@@ -49,30 +60,40 @@ def _dump(
         for key, (_, value) in entries.items()
         if key not in extra
     }
-    if values.keys() & {"package", "crate", "command"}:
-        # A case that names another kind of program takes nothing of the first kind along.
-        example = None if "command" in values else base.example
-        args = None if "command" in values else base.args
-        base = replace(base, package=None, crate=None, command=None, example=example, args=args)
+    left = dict(base.where)
+    if values.keys() & set(_PROGRAMS):
+        # A case that names a program of its own takes no program along, nor, if it is a
+        # command, what is for cargo.
+        gone = _PROGRAMS if "command" not in values else (*_PROGRAMS, *_CARGO)
+        fresh = {key.replace("-", "_"): getattr(_NONE, key.replace("-", "_")) for key in gone}
+        base = replace(base, **fresh)
+        left = {key: place for key, place in left.items() if key not in gone}
     values["env"] = {**base.env, **values.get("env", {})}
-    places = {**base.where, "": walker.where(node)}
+    places = {**left, "": walker.where(node)}
     places |= {key: walker.where(k) for key, (k, _) in entries.items()}
-    dump = replace(base, **values, where=places)
-    if complaint := _complaint(dump):
-        walker.wrong(node, f"{what}: {complaint}")
-    return dump, entries
+    return replace(base, **values, where=places), entries
 
 
-def _complaint(dump: Dump) -> str:
-    given = [key for key in ("package", "crate", "command") if getattr(dump, key) is not None]
+_NONE = Dump()
+
+
+def _complaint(dump: Dump, entries: Entries) -> str:
+    given = [key for key in _PROGRAMS if getattr(dump, key) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none"
         return f"exactly one of package, crate and command is needed, found {found}"
     if dump.command is None:
-        return "" if dump.example else f"{given[0]} needs the key 'example'"
-    if dump.example or dump.args is not None or dump.features:
-        return "command holds all its words itself; example, args and features are for cargo"
-    return "" if dump.command else "command is an empty list"
+        return "" if dump.example is not None else f"{given[0]} needs the key 'example'"
+    if idle := [key for key in _CARGO if key in entries]:
+        return f"{', '.join(idle)} cannot stand beside command, which holds all its words itself"
+    return ""
+
+
+def _command(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
+    words = _words(walker, node, what)
+    if node.value == [] or words[:1] == ("",):
+        walker.wrong(node, f"{what} must begin with the name of a program")
+    return words
 
 
 def _words(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
@@ -81,11 +102,20 @@ def _words(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
 
 def _word(walker: Walker, node: Node, what: str) -> str:
     word = walker.string(node, what, empty=True)
-    for name in re.findall(r"\{([^{}]*)\}", word.replace("{{", "").replace("}}", "")):
-        if name not in PLACEHOLDERS:
+    for found in _BRACES.finditer(word):
+        if found[0] not in ("{{", "}}") and found[1] not in PLACEHOLDERS:
             known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-            walker.wrong(node, f"{what} has the unknown placeholder {{{name}}}; known: {known}")
+            message = f"{what} has the unknown placeholder {found[0]!r:.60}; known: {known}"
+            walker.wrong(node, f"{message}; a brace itself is written twice")
     return word
+
+
+def _example(walker: Walker, node: Node, what: str) -> str:
+    # The name alone is known before a case has folders.
+    form = "a cargo example's name, which may hold {case} or {group}"
+    return walker.string(
+        node, what, rf"({_NAME}|\{{case\}}|\{{group\}})(\{{case\}}|\{{group\}}|[\w-])*", form
+    )
 
 
 def _features(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
@@ -98,8 +128,8 @@ def _features(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
 def _env(walker: Walker, node: Node, what: str) -> dict[str, str]:
     def variable(key: Node, value: Node) -> str:
         if "=" in key.value:
-            walker.wrong(key, f"{what}: a variable's name holds no '=', {key.value!r} does")
-        return walker.string(value, f"{what} {key.value!r}", empty=True)
+            walker.wrong(key, f"{what}: a variable's name holds no '=', {key.value!r:.60} does")
+        return walker.string(value, f"{key.value:.60} in {what}", empty=True)
 
     return {name: variable(*pair) for name, pair in walker.mapping(node, what).items()}
 
@@ -119,16 +149,18 @@ def _matching(pattern: str, form: str) -> Callable[[Walker, Node, str], str]:
     return lambda walker, node, what: walker.string(node, what, pattern, form)
 
 
+# A name never begins like an option.
+_NAME = r"[A-Za-z0-9_][\w-]*"
 _READERS: dict[str, Callable[[Walker, Node, str], Any]] = {
-    "package": _matching(r"[\w-]+(@[\w.+-]+)?", "a cargo package's name"),
+    "package": _matching(rf"{_NAME}(@[\w.+-]+)?", "a cargo package's name"),
     "crate": _matching(
-        r"[\w-]+@[0-9]+\.[0-9]+\.[0-9]+([-+][\w.+-]+)?", "name@x.y.z, with an exact version"
+        rf"{_NAME}@[0-9]+\.[0-9]+\.[0-9]+([-+][\w.+-]+)?", "name@x.y.z, with an exact version"
     ),
-    "command": _words,
-    "example": _word,
+    "command": _command,
+    "example": _example,
     "args": _words,
     "features": _features,
-    "profile": _matching(r"[\w-]+", "a cargo profile's name"),
+    "profile": _matching(_NAME, "a cargo profile's name"),
     "cwd": _cwd,
     "env": _env,
     "timeout": _seconds,

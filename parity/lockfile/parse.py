@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from parity.errors import ConfigError, Problem, Where
 from parity.lockfile.dump import read_dumps
 from parity.lockfile.records import Bundle, Dump, Locked, Lockfile
-from parity.strict import Node, Walker, compose
+from parity.strict import MAX_BYTES, Node, Walker, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,6 @@ ID_FORM = "lower-case letters, digits, '.', '_' and '-', at most 100, a letter o
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
 MAX_SIZE = 8 * 2**30
 MAX_FILES = 100_000
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def load(path: Path) -> Lockfile:
@@ -34,7 +34,8 @@ def load(path: Path) -> Lockfile:
         ConfigError: It is absent, unreadable or wrong; carries all problems at once.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         message = (
             f"there is no lockfile {path.as_posix()}; `parity init` writes a first one, "
@@ -70,7 +71,7 @@ def _position(problem: Problem) -> tuple[int, int]:
 def _root(walker: Walker, root: Node) -> tuple[Bundle, ...]:
     required = ("schema", "bundles")
     top = walker.mapping(root, "the lockfile", keys=required, required=required, extensions=True)
-    if "schema" in top and not _schema(walker, top["schema"][1]):
+    if "schema" in top and _newer(walker, top["schema"][1]):
         return ()
     if "bundles" not in top:
         return ()
@@ -80,15 +81,17 @@ def _root(walker: Walker, root: Node) -> tuple[Bundle, ...]:
     return tuple(_bundle(walker, key, value) for key, value in entries.values())
 
 
-def _schema(walker: Walker, node: Node) -> bool:
-    value = walker.value(node)
-    if isinstance(value, int) and not isinstance(value, bool) and value > SCHEMA:
-        message = f"schema {value} is newer than this version reads ({SCHEMA}); upgrade parity"
-        walker.wrong(node, message, "lockfile-newer")
-        return False
-    if value != SCHEMA or isinstance(value, (bool, float)):
+def _newer(walker: Walker, node: Node) -> bool:
+    """Whether a newer version wrote this: then its unknown keys are no mistakes."""
+    value = str(node.value)
+    if not re.fullmatch("[1-9][0-9]*", value) or not node.tag.endswith(":int"):
         walker.wrong(node, f"schema must be {SCHEMA}, not {walker.kind(node)}")
-    return True
+    elif value != str(SCHEMA):
+        message = f"schema {value:.9} is newer than this version reads ({SCHEMA}); upgrade parity"
+        walker.problems.clear()
+        walker.wrong(node, message, "lockfile-newer")
+        return True
+    return False
 
 
 _BUNDLE_KEYS = (
@@ -106,7 +109,7 @@ _BUNDLE_KEYS = (
 
 def _bundle(walker: Walker, key: Node, node: Node) -> Bundle:
     identity = walker.string(key, "a bundle's id", ID, ID_FORM)
-    what = f"bundle {identity or key.value!r}"
+    what = f"bundle {identity or key.value!r:.60}"
     entries = walker.mapping(
         node, what, keys=_BUNDLE_KEYS, required=("source", "suite", "dump"), extensions=True
     )
@@ -129,7 +132,7 @@ def _bundle(walker: Walker, key: Node, node: Node) -> Bundle:
         options=read("options", _options, {}),
         bounds=read("bounds", _bounds, {}),
         known_failures=read("known-failures", _reasons, {}),
-        locked=read("locked", partial(_locked, hub=source.startswith("hf://")), None),
+        locked=read("locked", partial(_locked, hub=not source or source.startswith("hf://")), None),
         where={"": walker.where(key)} | {n: walker.where(k) for n, (k, _) in entries.items()},
     )
 
@@ -142,42 +145,67 @@ def _suite(walker: Walker, node: Node, what: str) -> str:
 def _source(walker: Walker, node: Node, what: str) -> str:
     value = walker.string(node, what)
     if complaint := source_complaint(value):
-        walker.wrong(node, f"{what} is {value!r}: {complaint}")
+        walker.wrong(node, f"{what} is {_unsecret(value)!r:.200}: {complaint}")
     return value
+
+
+def _unsecret(source: str) -> str:
+    """``source`` without what may be secret in it; it goes into public logs."""
+    if source.startswith("hf://") or "://" not in source:
+        return source
+    return re.sub(r"\?.*", "?…", re.sub(r"//.*@", "//…@", source))
 
 
 def source_complaint(source: str) -> str:
     """What is wrong with the form of a ``source``; empty where nothing is."""
+    if not source.isprintable():
+        return "it holds a character that cannot be seen"
     if source.startswith("hf://"):
-        form = r"hf://(datasets/)?[\w.-]+/[\w.-]+@[\w./-]+?/[^?#]+"
-        return "" if re.fullmatch(form, source) else "the form is hf://owner/repo@ref/path"
+        fits = re.fullmatch(_HUB, source, re.ASCII)
+        return "" if fits else "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"
     if "://" in source:
         return _url_complaint(source)
-    if source.startswith(("/", "\\")) or re.match("[A-Za-z]:", source):
+    if source.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", source):
         return "a path must be relative to the lockfile"
     return "use / between folders" if "\\" in source else ""
+
+
+_HUB = r"hf://(datasets/)?[\w.-]+/[\w.-]+@[^/?#\s]+/[^?#\s]+"
 
 
 def _url_complaint(source: str) -> str:
     try:
         url = urlsplit(source)
-        host = url.hostname
-    except ValueError as error:
-        return f"not a URL ({error})"
-    if url.username or url.password:
-        return "credentials do not belong into a lockfile"
-    if url.scheme == "https" and host:
-        return ""
-    if url.scheme == "http":
-        return "" if host in _LOOPBACK else "plain http is for loopback only; use https"
-    return "known are hf://, https:// and paths relative to the lockfile"
+        host = url.hostname or ""
+        url.port  # noqa: B018 - reading it checks it
+    except ValueError:
+        return "not a URL"
+    reasons = {
+        "known are hf://, https:// and paths relative to the lockfile": (
+            url.scheme not in ("http", "https")
+        ),
+        "credentials do not belong in a lockfile": "@" in url.netloc,
+        "it names no host": not host,
+        "plain http is for loopback only; use https": url.scheme == "http" and not _loopback(host),
+        "percent-encode spaces and what is not ASCII": not source.isascii() or " " in source,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _mirrors(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
     def mirror(child: Node, name: str) -> str:
         value = walker.string(child, name)
-        if value and ("://" not in value or value.startswith("hf://") or _url_complaint(value)):
-            walker.wrong(child, f"{name} is {value!r}; a mirror is an https:// URL")
+        web = "://" in value and not value.startswith("hf://")
+        complaint = source_complaint(value) if web else "a mirror is an https:// URL"
+        if value and complaint:
+            walker.wrong(child, f"{name} is {_unsecret(value)!r:.200}: {complaint}")
         return value
 
     return walker.list(node, what, mirror)
@@ -185,17 +213,20 @@ def _mirrors(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
 
 def _options(walker: Walker, node: Node, what: str) -> dict[str, Any]:
     entries = walker.mapping(node, what)
-    return {key: walker.value(value) for key, (_, value) in entries.items()}
+    return {key: walker.value(value, f"{key} of {what}") for key, (_, value) in entries.items()}
 
 
 def _reasons(walker: Walker, node: Node, what: str) -> dict[str, str]:
     entries = walker.mapping(node, what)
-    return {key: walker.string(value, f"{what} {key!r}") for key, (_, value) in entries.items()}
+    return {
+        key: walker.string(value, f"the reason of {key!r:.60} in {what}")
+        for key, (_, value) in entries.items()
+    }
 
 
 def _bounds(walker: Walker, node: Node, what: str) -> dict[str, dict[str, float]]:
     return {
-        case: _case_bounds(walker, value, f"{what} {case!r}")
+        case: _case_bounds(walker, value, f"{what} for case {case!r:.60}")
         for case, (_, value) in walker.mapping(node, what).items()
     }
 
@@ -205,10 +236,12 @@ def _case_bounds(walker: Walker, node: Node, what: str) -> dict[str, float]:
     for measure, (_, value) in walker.mapping(node, what, keys=MEASURES).items():
         name = f"{measure} of {what}"
         if measure == "exact":
-            bounds[measure] = float(walker.boolean(value, name))
+            bounds[measure] = 1.0
+            if not walker.boolean(value, name) and value.value == "false":
+                walker.wrong(value, f"{name} can only be true; leave it out otherwise")
         else:
             bounds[measure] = walker.number(value, name, 0.0, 1.0 if measure == "cosine" else 1e300)
-    if bounds.get("exact") and len(bounds) > 1:
+    if "exact" in bounds and len(bounds) > 1:
         walker.wrong(node, f"{what}: exact excludes the other measures")
     return bounds
 
@@ -240,9 +273,8 @@ def _digest(walker: Walker, node: Node, what: str, prefix: str, digits: int) -> 
     value = walker.string(node, what)
     digest = value.removeprefix(prefix)
     if value and (digest == value or not re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)):
-        message = (
-            f"{what} is {value!r} ({len(digest)} characters); "
-            f"it must be '{prefix}' and {digits} lower-case hex digits"
-        )
-        walker.wrong(node, message, "lockfile-digest")
+        short = len(digest) if digest != value and len(digest) != digits else 0
+        found = f", not {short:,}" if short else ""
+        form = f"it must be '{prefix}' and {digits} lower-case hex digits{found}"
+        walker.wrong(node, f"{what} is {value!r:.90}; {form}", "lockfile-digest")
     return digest

@@ -1,0 +1,201 @@
+"""Strict YAML: what is read, to the last byte allowed, and that nothing else ever comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from parity.errors import ConfigError
+from parity.strict import MAX_BYTES, MAX_DEPTH, Walker, compose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATH = Path("file.yaml")
+DIGITS = "write it in digits, as 42, 0.00001 or 1e-5"
+
+
+def read(text: str, reader: Callable[[Walker, Any], Any]) -> tuple[Any, list[str]]:
+    walker = Walker(PATH)
+    value = reader(walker, compose(PATH, text.encode()))
+    return value, [str(problem) for problem in walker.problems]
+
+
+def refused(data: bytes) -> str:
+    with pytest.raises(ConfigError) as caught:
+        compose(PATH, data)
+    return str(caught.value)
+
+
+def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
+    data = b"a: 1 #" + b"x" * (MAX_BYTES - 6)
+    assert compose(PATH, data).value[0][1].value == "1"
+    assert "[yaml-size]" in refused(data + b"x")
+
+
+def test_the_greatest_depth_is_read_and_one_level_more_is_not() -> None:
+    compose(PATH, b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
+    assert "[yaml-depth]" in refused(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
+
+
+def test_depth_is_counted_by_nesting_and_not_by_number() -> None:
+    compose(PATH, b"- [[]]\n" * (MAX_DEPTH + 1))
+
+
+def test_a_deep_file_is_refused_before_it_is_recursed_into() -> None:
+    assert "[yaml-depth]" in refused(b"- " * (MAX_BYTES // 2))
+
+
+@pytest.mark.parametrize("mark", ["<<<<<<< ours", "=======", ">>>>>>> theirs"])
+def test_each_mark_of_a_merge_conflict_is_seen_alone(mark: str) -> None:
+    assert refused(f"a: 1\n{mark}\nb: 2\n".encode()) == (
+        "file.yaml:2:1: [merge-conflict] a merge conflict is not resolved here; "
+        "keep one side and remove the marks"
+    )
+
+
+def test_columns_count_characters_after_a_byte_order_mark() -> None:
+    assert refused("\ufeffäö\x00".encode()).startswith("file.yaml:1:3: [yaml] the character U+0000")
+
+
+NUMBERS = {
+    "0": 0,
+    "42": 42,
+    "+5": 5,
+    "-5": -5,
+    "0.00001": 1e-5,
+    "1e-5": 1e-5,
+    '"1e-5"': 1e-5,
+    "'1E+5'": 1e5,
+    "2.5e3": 2500.0,
+    "1.": 1.0,
+    ".5": 0.5,
+    "-1.5e-3": -0.0015,
+}
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> None:
+    value, problems = read(text, lambda walker, node: walker.number(node, "it", -1e6, 1e6))
+    assert (value, problems) == (NUMBERS[text], [])
+    assert type(value) is type(NUMBERS[text])
+
+
+@pytest.mark.parametrize(
+    "text", ["0123", "00", "0x10", "0b1", "1_000", "1:30", ".inf", "-.inf", ".nan", "1:30.5"]
+)
+def test_a_number_that_readers_take_for_different_values_is_refused(text: str) -> None:
+    _, problems = read(text, lambda walker, node: walker.number(node, "it", -1e6, 1e6))
+    assert problems == [f"file.yaml:1:1: [lockfile] it is {text}; {DIGITS}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("true", "the value true"),
+        ("", "nothing"),
+        ("~", "nothing"),
+        ("null", "nothing"),
+        ("five", "the string 'five'"),
+        ('"5"', "the string '5'"),
+        ('""', "an empty string"),
+        ("e5", "the string 'e5'"),
+        ("[]", "a list"),
+        ("{}", "a mapping"),
+        ("2020-01-01", "the value 2020-01-01"),
+        ("=", "the value ="),
+        ("x" * 100, "the string '" + "x" * 58 + "…"),
+    ],
+)
+def test_what_stands_in_place_of_a_number_is_named(text: str, shown: str) -> None:
+    _, (problem,) = read(
+        f"a: {text}", lambda walker, node: walker.number(node.value[0][1], "it", 0, 1)
+    )
+    assert problem.endswith(f"it must be a number, not {shown}")
+
+
+@pytest.mark.parametrize("text", ["1", "0.5", "1e-9"])
+def test_the_ends_of_a_range_belong_to_it(text: str) -> None:
+    limit = float(text)
+    assert read(text, lambda w, node: w.number(node, "it", limit, limit))[1] == []
+    assert read(text, lambda w, node: w.number(node, "it", limit * 1.01, 9))[1] != []
+    assert read(text, lambda w, node: w.number(node, "it", 0, limit * 0.99))[1] != []
+
+
+@pytest.mark.parametrize("text", ["yes", "no", "on", "True", "FALSE", "1", '"true"', ""])
+def test_only_true_and_false_are_booleans(text: str) -> None:
+    _, problems = read(f"a: {text}", lambda w, node: w.boolean(node.value[0][1], "it"))
+    assert len(problems) == 1
+    assert "it must be true or false, not " in problems[0]
+
+
+def test_true_and_false_are_read() -> None:
+    assert read("true", lambda w, node: w.boolean(node, "it")) == (True, [])
+    assert read("false", lambda w, node: w.boolean(node, "it")) == (False, [])
+
+
+def test_a_free_value_is_read_in_its_depth() -> None:
+    text = 'a: [1, 2.5, true, ~, "", x]\nb: {c: {d: [[]]}}'
+    value, problems = read(text, lambda w, node: w.value(node, "it"))
+    assert value == {"a": [1, 2.5, True, None, "", "x"], "b": {"c": {"d": [[]]}}}
+    assert problems == []
+
+
+def test_a_free_value_is_held_to_the_rules_in_its_depth() -> None:
+    text = "a:\n- b: 1\n  b: 2\n- {1: x}\n- 0777\n- <<: {c: d}\n"
+    _, problems = read(text, lambda w, node: w.value(node, "it"))
+    assert problems == [
+        "file.yaml:3:3: [lockfile] the key 'b' of item 1 of a of it stands in line 2 already",
+        "file.yaml:4:4: [lockfile] the key 1 of item 2 of a of it must be a string; quote it",
+        f"file.yaml:5:3: [lockfile] item 3 of a of it is 0777; {DIGITS}",
+        "file.yaml:6:3: [yaml-merge] merge keys are not read; write the entries out",
+    ]
+
+
+def test_a_quoted_merge_key_is_a_key_like_any_other() -> None:
+    assert read('"<<": 1', lambda w, node: w.value(node, "it")) == ({"<<": 1}, [])
+
+
+def test_an_unknown_key_does_not_stand_for_a_missing_one() -> None:
+    _, problems = read("b: 1", lambda w, n: w.mapping(n, "it", keys=("a",), required=("a",)))
+    assert problems == [
+        "file.yaml:1:1: [lockfile] it has no key 'b'; known: a",
+        "file.yaml:1:1: [lockfile] it needs the key 'a'",
+    ]
+
+
+def test_extensions_are_refused_where_they_are_not_allowed() -> None:
+    assert read("x-a: 1", lambda w, n: w.mapping(n, "it", keys=()))[1] != []
+    assert read("x-a: 1", lambda w, n: w.mapping(n, "it", keys=(), extensions=True)) == ({}, [])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda t: t.encode("utf-8", "replace")))
+@example(b'"\\U00110000"')
+@example(b'"\\UFFFFFFFF"')
+@example(b"%YAML 1." + b"9" * 5000 + b"\n---\n")
+@example(b"%TAG ! tag:x,%ff\n---\n!x")
+@example(b"? ? ? a")
+@example(b"=")
+def test_any_bytes_are_read_or_refused_as_a_config_error(data: bytes) -> None:
+    try:
+        node = compose(PATH, data)
+    except ConfigError as error:
+        assert all(problem.message for problem in error.problems)  # noqa: PT017
+    else:
+        walker = Walker(PATH)
+        walker.value(node, "it")
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="{}[]:,-?&*!|>'\"%@`#<~ \n\tab1.e=\\x", max_size=60))
+def test_any_punctuation_is_read_or_refused_as_a_config_error(text: str) -> None:
+    try:
+        node = compose(PATH, text.encode())
+    except ConfigError:
+        return
+    Walker(PATH).value(node, "it")
