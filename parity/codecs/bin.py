@@ -88,7 +88,8 @@ def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = No
         raise FormatError(code, message) from error
     if left:
         code = "trailing-bytes"
-        message = f"{left:,} bytes follow the data that the header announces (file: {size:,} bytes)"
+        follow = "1 byte follows" if left == 1 else f"{left:,} bytes follow"
+        message = f"{follow} the data that the header announces (file: {size:,} bytes)"
         raise FormatError(code, message)
     return parsed
 
@@ -104,7 +105,16 @@ def _batch(file: BinaryIO, size: int) -> list[NDArray[np.float32]]:
 
 def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
     shape = _shape(file, size)
-    return np.fromfile(file, F32, prod(shape)).reshape(shape)
+    start, found = file.tell(), np.fromfile(file, F32, prod(shape))
+    if found.size < prod(shape):
+        # The file has shrunk since its size was looked at.
+        code = "truncated"
+        message = (
+            f"shape {list(shape)} needs {prod(shape):,} values at byte {start}, "
+            f"only {found.size:,} were there when they were read"
+        )
+        raise FormatError(code, message)
+    return found.reshape(shape)
 
 
 def _shape(file: BinaryIO, size: int) -> tuple[int, ...]:
