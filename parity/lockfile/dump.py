@@ -35,7 +35,7 @@ _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 def read_dumps(walker: Walker, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:
     """How cases are dumped: all of them, and by case those that say so themselves."""
     base, entries = _dump(walker, node, what, Dump(), extra=("cases",))
-    complaint = _complaint(base, entries) if node.id == "mapping" else ""
+    complaint = _complaint(base, entries) if walker.kind(node) == "a mapping" else ""
     if complaint:
         walker.wrong(node, f"{what}: {complaint}")
     if "cases" not in entries:
