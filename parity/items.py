@@ -209,15 +209,16 @@ def labels(due: Floats, came: Floats, bound: float = 0.0) -> Labels:
         came: ``(n,)`` labels as delivered.
         bound: Largest difference of a label, absolute; 0 for labels that are whole numbers.
     """
-    wrong = np.flatnonzero(~_close(due, came, bound))
+    wrong = np.flatnonzero(~close(due, came, bound))
     fractions = wrong[~(came[wrong] == np.floor(came[wrong]))]
     if not len(wrong):
         return Labels(wrong, fractions, 0, permuted=False)
-    permuted = bool(_close(np.sort(due), np.sort(came), bound).all())
+    permuted = bool(close(np.sort(due), np.sort(came), bound).all())
     return Labels(wrong, fractions, _roll(due, came, bound) if permuted else 0, permuted)
 
 
-def _close(due: Floats, came: Floats, bound: float) -> Bools:
+def close(due: Floats, came: Floats, bound: float) -> Bools:
+    """``[n]``: equal, or at most ``bound`` apart; NaN is close to nothing."""
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.abs(np.subtract(came, due, dtype=np.float64))
     return np.asarray((due == came) | (gap <= bound))
@@ -230,6 +231,6 @@ _MOST_ROLL = 64
 def _roll(due: Floats, came: Floats, bound: float) -> int:
     most = min(_MOST_ROLL, len(due) // 2)
     for distance in (sign * k for k in range(1, most + 1) for sign in (1, -1)):
-        if _close(np.roll(due, -distance), came, bound).all():
+        if close(np.roll(due, -distance), came, bound).all():
             return distance
     return 0

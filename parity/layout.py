@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from parity.errors import Problem, ReferenceSuspectError
 
@@ -145,3 +145,91 @@ def _need(path: Path, meta: dict[str, Any], key: str, kind: type) -> Any:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise suspect(path, f"{key} must be {kind.__name__}, not {value!r:.60}")
     return value
+
+
+Policy = Literal["keep", "drop", "pad"]
+#: Keys by which a pipeline case names another case that it stands in a relation to.
+RELATIONS = ("same_as", "other_epoch_of", "other_seed_of", "resume_of")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineCase:
+    """One case of a pipeline bundle, from its `meta.json`.
+
+    Attributes:
+        policy: What becomes of a last batch that is not full.
+        start_batch: Number of the first batch that is delivered.
+        order: Ids of all records in the order of the epoch.
+        fingerprint: 64 hex digits, of x and y of the data set.
+        ids, x, y: The data set, ``[n]`` each.
+        relations: Case named by each key of ``RELATIONS`` that is there.
+        disjoint_with: Cases that share no record with this one.
+    """
+
+    name: str
+    folder: Path
+    policy: Policy
+    shuffle: bool
+    batch_size: int
+    seed: int
+    epoch: int
+    start_batch: int
+    batch_sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    omitted_ids: tuple[int, ...]
+    fingerprint: str
+    masked_mean: float | None
+    ids: list[Any]
+    x: list[Any]
+    y: list[Any]
+    relations: dict[str, str]
+    disjoint_with: tuple[str, ...]
+
+
+def pipeline_case(folder: Path) -> PipelineCase:
+    """The case in ``folder`` of a pipeline bundle.
+
+    Raises:
+        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+    """
+    path = folder / "meta.json"
+    meta = read_json(path)
+    policy = _need(path, meta, "policy", str)
+    if policy not in get_args(Policy):
+        raise suspect(path, f"policy is {policy!r}; known: {', '.join(get_args(Policy))}")
+    data = _need(path, meta, "dataset", dict)
+    mean = meta.get("masked_mean")
+    return PipelineCase(
+        name=folder.name,
+        folder=folder,
+        policy=policy,
+        shuffle=_need(path, meta, "shuffle", bool),
+        batch_size=_count(path, meta, "batch_size", 1),
+        seed=_count(path, meta, "seed"),
+        epoch=_count(path, meta, "epoch"),
+        start_batch=_count(path, meta, "start_batch"),
+        batch_sizes=_all(path, meta, "batch_sizes", int),
+        order=_all(path, meta, "order", int),
+        omitted_ids=_all(path, meta, "omitted_ids", int),
+        fingerprint=_need(path, meta, "fingerprint", str),
+        masked_mean=None if mean is None else float(_need(path, meta, "masked_mean", float)),
+        ids=_need(path, data, "ids", list),
+        x=_need(path, data, "x", list),
+        y=_need(path, data, "y", list),
+        relations={key: _need(path, meta, key, str) for key in RELATIONS if key in meta},
+        disjoint_with=_all(path, meta, "disjoint_with", str) if "disjoint_with" in meta else (),
+    )
+
+
+def _count(path: Path, meta: dict[str, Any], key: str, least: int = 0) -> int:
+    value: int = _need(path, meta, key, int)
+    if value < least:
+        raise suspect(path, f"{key} is {value}; it must be at least {least}")
+    return value
+
+
+def _all(path: Path, meta: dict[str, Any], key: str, kind: type) -> tuple[Any, ...]:
+    values = tuple(_need(path, meta, key, list))
+    if any(not isinstance(value, kind) or isinstance(value, bool) for value in values):
+        raise suspect(path, f"{key} must hold nothing but {kind.__name__}")
+    return values

@@ -89,9 +89,8 @@ class Judge:
         if suite.across is None:
             return {}
         compared = {
-            name: (judged.case, Dump(folder=judged.first.folder))
+            name: (judged.case, Dump(folder=judged.first.folder) if judged.outcome else None)
             for name, judged in self._judged.items()
-            if judged.outcome is not None
         }
         return dict(suite.across(compared))
 

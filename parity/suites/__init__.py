@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "dataloader": "parity.suites.dataloader",
+    "pipeline": "parity.suites.pipeline",
     "serialize": "parity.suites.serialize",
     "tensors": "parity.suites.tensors",
 }

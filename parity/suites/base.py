@@ -72,7 +72,8 @@ class Suite:
         verify: Holds one dump against its case under bounds; raises
             ``ReferenceSuspectError`` where the reference itself cannot be read.
         options: Names of the ``options`` that the suite knows, with their values.
-        across: What cases say only together, as findings by case id.
+        across: What cases say only together, as findings by case id; a case whose dump could
+            not be compared comes without it.
     """
 
     name: str
@@ -81,5 +82,5 @@ class Suite:
     verify: Callable[[Case, Dump, Bounds], Outcome]
     options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     across: (
-        Callable[[Mapping[str, tuple[Case, Dump]]], Mapping[str, tuple[Finding, ...]]] | None
+        Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
     ) = None

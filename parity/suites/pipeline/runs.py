@@ -1,0 +1,197 @@
+"""What an input pipeline delivered and what it owed, as arrays in memory.
+
+The records that ``pipeline_audit`` and ``pipeline_relations`` work on; a loader of any
+library can be put into them, files are not needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.items import place_of
+from parity.matching import UNKNOWN
+from parity.reference_pipeline import PADDING_ID, Dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from parity.items import Ints
+    from parity.reference_pipeline import Policy
+
+    Bools = NDArray[np.bool_]
+    Numbers = NDArray[Any]
+
+COLUMNS = ("id", "x", "y", "mask")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """Slots as a pipeline delivered them, batch after batch.
+
+    Attributes:
+        id: ``[n]``, any real dtype; ``PADDING_ID`` in a padded slot.
+        x, y: ``[n]``, feature and label of each slot.
+        mask: ``[n]``, any real dtype: 1 for an observation, 0 for padding.
+        sizes: Slots of each batch; their sum is ``n``.
+        first_batch: Number of the first batch.
+    """
+
+    id: Numbers
+    x: Numbers
+    y: Numbers
+    mask: Numbers
+    sizes: tuple[int, ...]
+    first_batch: int = 0
+
+    @classmethod
+    def of(cls, batches: Iterable[Sequence[ArrayLike]], first_batch: int = 0) -> Run:
+        """The run of ``batches``, each id, x, y and perhaps mask, ``[B]``; no mask is all ones.
+
+        Raises:
+            ValueError: The columns of a batch differ in length.
+        """
+        parts = [_columns(batch) for batch in batches]
+        sizes = tuple(len(part[0]) for part in parts)
+        none = [np.empty(0, np.float32)] * len(COLUMNS)
+        columns = [np.concatenate(c) for c in zip(*parts, strict=True)] if parts else none
+        given = dict(zip(COLUMNS, columns, strict=True))
+        return cls(**given, sizes=sizes, first_batch=first_batch)
+
+    def at(self, slot: int) -> str:
+        """Place of a slot, in words."""
+        place = place_of(self.sizes, int(slot))
+        return str(place._replace(batch=place.batch + self.first_batch))
+
+    def batches(self, start: int, stop: int | None = None) -> Run:
+        """Batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
+        ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
+        sizes = self.sizes[start:stop]
+        first = int(ends[min(start, len(self.sizes))])
+        part = slice(first, first + sum(sizes))
+        columns = {name: getattr(self, name)[part] for name in COLUMNS}
+        return Run(**columns, sizes=sizes, first_batch=self.first_batch + start)
+
+    @cached_property
+    def padded(self) -> Bools:
+        """``[n]``: the slot bears the id of padding."""
+        return np.asarray(self.id == PADDING_ID)
+
+    @cached_property
+    def ids(self) -> list[int | float]:
+        """Ids of the slots that are no padding, in order of arrival."""
+        ids = self.id[~self.padded].tolist()
+        return ids if self.id.dtype.kind in "iu" else [int(i) if i % 1 == 0 else i for i in ids]
+
+
+def _columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
+    columns = [np.asarray(column) for column in batch]
+    if len(columns) == len(COLUMNS) - 1:
+        columns.append(np.ones(len(columns[0]), np.bool_))
+    if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
+        shapes = [column.shape for column in columns]
+        message = f"a batch must hold vectors of one length, obtained shapes {shapes}"
+        raise ValueError(message)
+    return columns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Owed:
+    """What a run owes.
+
+    Attributes:
+        dataset: All records.
+        batch_size: Slots of a full batch.
+        policy: Fate of a last batch that is not full.
+        start_batch: Number of the first batch that is due.
+        order: ``[n]`` indices into the data set in the order of the epoch; None where only
+            who comes is owed, not in which order.
+        shuffled: The epoch has an order of its own, not the data set's.
+    """
+
+    dataset: Dataset
+    batch_size: int
+    policy: Policy
+    start_batch: int = 0
+    order: Ints | None = None
+    shuffled: bool = True
+
+    @property
+    def position(self) -> int:
+        """Records of the epoch that come before the first batch that is due."""
+        return min(self.start_batch * self.batch_size, len(self.dataset))
+
+    @property
+    def count(self) -> int:
+        """Records that are due."""
+        left = len(self.dataset) - self.position
+        return left - left % self.batch_size if self.policy == "drop" else left
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Slots of each batch that is due."""
+        full, rest = divmod(self.count, self.batch_size)
+        last = {"keep": rest, "pad": self.batch_size, "drop": 0}[self.policy] if rest else 0
+        return (self.batch_size,) * full + ((last,) if last else ())
+
+    @property
+    def due(self) -> Ints | None:
+        """``[count]`` indices in the due order; None where no order is owed."""
+        if self.order is None:
+            return None
+        return self.order[self.position : self.position + self.count]
+
+    def under(self, policy: Policy) -> Owed:
+        """The same with another policy."""
+        return replace(self, policy=policy)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Slots:
+    """What each slot of a run is.
+
+    Attributes:
+        item: ``[n]`` index into the data set, or UNKNOWN.
+        filler: ``[n]``: masked, yet no padding: an item that comes elsewhere, or none at all.
+        hidden: ``[n]``: an item that comes nowhere else, and is masked.
+        counted: ``[n]``: padding that is not masked.
+        odd: ``[n]``: the mask is neither 0 nor 1.
+    """
+
+    item: Ints
+    filler: Bools
+    hidden: Bools
+    counted: Bools
+    odd: Bools
+
+    @classmethod
+    def of(cls, run: Run, dataset: Dataset) -> Slots:
+        """Look up each slot's id in ``dataset``: one sort of it and one search."""
+        item = lookup(dataset.ids, run.id)
+        masked, odd = run.mask == 0, ~((run.mask == 0) | (run.mask == 1))
+        elsewhere = np.zeros(len(dataset) + 1, np.bool_)  # the last is that of UNKNOWN
+        elsewhere[item[~masked & ~run.padded]] = True
+        elsewhere[UNKNOWN] = True
+        filler = masked & ~run.padded & elsewhere[item]
+        return cls(
+            item=item,
+            filler=filler,
+            hidden=masked & ~run.padded & ~filler,
+            counted=(run.mask == 1) & run.padded,
+            odd=odd,
+        )
+
+
+def lookup(ids: Ints, wanted: Numbers) -> Ints:
+    """Index in ``ids``, which are unique, of each of ``wanted``, or UNKNOWN."""
+    if not len(ids):
+        return np.full(len(wanted), UNKNOWN, np.int64)
+    order = np.argsort(ids, kind="stable")
+    slot = np.minimum(np.searchsorted(ids, wanted, sorter=order), len(ids) - 1)
+    found = order[slot]
+    return np.where(ids[found] == wanted, found, UNKNOWN)
