@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -31,7 +30,7 @@ def _forbidden(what: str, marker: str) -> Any:
 @pytest.fixture(autouse=True)
 def _guards(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[None]:
+) -> None:
     marked = {mark.name for mark in request.node.iter_markers()}
     if not marked & {"process", "cargo"}:
         monkeypatch.setattr(subprocess, "Popen", _forbidden("a process", "process"))
@@ -52,7 +51,6 @@ def _guards(
         monkeypatch.delenv(name)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("NOX_CURRENT_SESSION", raising=False)
-    yield
 
 
 def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:

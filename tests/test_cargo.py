@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from parity import cargo, process
-from parity.cargo_messages import Heard, problems
+from parity.cargo.messages import Heard, problems
 from parity.errors import DumpError, Problem, Where
 from parity.lockfile import Dump
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import process
-from parity.cargo_call import Program
-from parity.dump_ends import empty, findings_of, missing, not_started, too_late
+from parity.cargo.call import Program
+from parity.dumps.ends import empty, findings_of, missing, not_started, too_late
 from parity.errors import ConfigError, DumpError, Problem, Where
 
 if TYPE_CHECKING:

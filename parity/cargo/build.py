@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity import process, recorder
-from parity.cargo_call import Call, Program
-from parity.cargo_crates import install
+from parity import process
+from parity.cargo import recorder
+from parity.cargo.call import Call, Program
+from parity.cargo.crates import install
 from parity.errors import DumpError, Problem
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from parity.lockfile import Dump
 
-__all__ = ["Program", "build", "build_key", "commit"]
 
 # A configuration that holds everywhere and that nobody else writes: a runner under it
 # gives way to one for the target's own triple, and never replaces the repo's own.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from parity.cargo_call import Call, Program
+from parity.cargo.call import Call, Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

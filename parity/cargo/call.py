@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity import process, said
-from parity.cargo_messages import Heard, problems
+from parity.cargo.messages import Heard, problems
 from parity.errors import DumpError, Problem, Where
 
 if TYPE_CHECKING:
