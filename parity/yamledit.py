@@ -1,0 +1,158 @@
+"""Give each row one of the items that it may be, no item to more rows than it is there.
+
+A bipartite matching of as many rows as possible. Rows first take their nearest item
+that is still free, all at once and in rounds; chains of moves then make room for
+those that found none (Kuhn 1955; a search that fails is never repeated, because
+what it reached can give nothing to a later one).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.int64]
+
+UNKNOWN = -1
+#: Edges that the search for chains looks at, in all; only thousands of items within the
+#: bound of each other need as many. Beyond it a row is left at its nearest item.
+STEPS = 2_000_000
+
+
+class Edges(NamedTuple):
+    """Pairs of a row and an item that it may be, with the distance between them."""
+
+    row: Ints
+    item: Ints
+    gap: Floats
+
+    def nearest(self, most: int) -> Edges:
+        """The ``most`` nearest edges of each row, ordered by row and distance."""
+        order = np.lexsort((self.item, self.gap, self.row))
+        row = self.row[order]
+        return self._taken(order[ranks(row) < most])
+
+    def joined(self, others: Edges) -> Edges:
+        """These and ``others``, each pair once."""
+        both = Edges(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+        order = np.lexsort((both.item, both.row))
+        row, item = both.row[order], both.item[order]
+        new = (row[1:] != row[:-1]) | (item[1:] != item[:-1])
+        return both._taken(order[np.concatenate(([True], new))[: len(order)]])
+
+    def _taken(self, kept: Ints) -> Edges:
+        return Edges(self.row[kept], self.item[kept], self.gap[kept])
+
+
+def ranks(ordered: Ints) -> Ints:
+    """Place of each element within its run of equal ones: ``[4, 4, 7] -> [0, 1, 0]``."""
+    position = np.arange(len(ordered))
+    new = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]
+    return position - np.maximum.accumulate(np.where(new, position, 0))
+
+
+def assign(edges: Edges, rows: int, counts: Ints) -> Ints:
+    """The item of each row; ``UNKNOWN`` only for rows without an edge.
+
+    Args:
+        edges: In any order, none twice.
+        rows: Number of rows.
+        counts: ``(m,)``, how often each item is there. A row whose items are all given away
+            gets the nearest of them nevertheless: it is an item that came once too often.
+    """
+    chosen = np.full(rows, UNKNOWN, np.int64)
+    if (np.bincount(edges.row, minlength=rows) <= 1).all():
+        chosen[edges.row] = edges.item
+        return chosen
+    edges = edges.nearest(len(counts))
+    first = ranks(edges.row) == 0
+    chosen[edges.row[first]] = edges.item[first]
+    if (np.bincount(chosen[chosen != UNKNOWN], minlength=len(counts)) <= counts).all():
+        return chosen
+    nearest = chosen
+    chosen, room = _rounds(edges, rows, counts)
+    _Chains(edges, chosen, room).find()
+    return np.where(chosen == UNKNOWN, nearest, chosen)
+
+
+def _rounds(edges: Edges, rows: int, counts: Ints) -> tuple[Ints, Ints]:
+    """In round k each row without an item asks for its k-th nearest, the nearest rows first."""
+    chosen, room = np.full(rows, UNKNOWN, np.int64), counts.copy()
+    starts = np.searchsorted(edges.row, np.arange(rows + 1))
+    asking = np.flatnonzero(starts[1:] > starts[:-1])
+    turn = 0
+    while len(asking):
+        edge = starts[asking] + turn
+        item = edges.item[edge]
+        order = np.lexsort((edges.gap[edge], item))
+        given = order[ranks(item[order]) < room[item[order]]]
+        chosen[asking[given]] = item[given]
+        room -= np.bincount(item[given], minlength=len(room))
+        turn += 1
+        still = (chosen[asking] == UNKNOWN) & (starts[asking] + turn < starts[asking + 1])
+        asking = asking[still]
+    return chosen, room
+
+
+class _Chains:
+    """Moves along chains of rows, each to another of its items, that end at a free item."""
+
+    def __init__(self, edges: Edges, chosen: Ints, room: Ints) -> None:
+        self.items, self.chosen, self.room = edges.item, chosen, room
+        self.starts = np.searchsorted(edges.row, np.arange(len(chosen) + 1))
+        self.holders = np.argsort(chosen, kind="stable")
+        self.held = np.searchsorted(chosen[self.holders], np.arange(len(room) + 1))
+        self.moved: dict[int, list[int]] = {}
+        self.dead: set[int] = set()
+        self.steps = STEPS
+
+    def find(self) -> None:
+        """Place as many of the rows without an item as chains allow."""
+        alone = (self.chosen == UNKNOWN) & (self.starts[1:] > self.starts[:-1])
+        for row in np.flatnonzero(alone).tolist():
+            if self.steps <= 0:
+                break
+            self._place(row)
+
+    def _place(self, row: int) -> None:
+        came: dict[int, int] = {}  # item -> row that would move to it
+        queue = [row]
+        for mover in queue:  # the queue grows while it is read
+            for goal in self._options(mover):
+                if goal in came or goal in self.dead:
+                    continue
+                came[goal] = mover
+                if self.room[goal] > 0:
+                    self._move(goal, came)
+                    return
+                queue += self._holders(goal)
+            if self.steps <= 0:
+                return
+        self.dead |= came.keys()
+
+    def _options(self, row: int) -> list[int]:
+        options: list[int] = self.items[self.starts[row] : self.starts[row + 1]].tolist()
+        self.steps -= len(options)
+        return options
+
+    def _holders(self, item: int) -> Iterator[int]:
+        """Rows that hold ``item`` now: those of the rounds that stayed, and who moved there."""
+        before: list[int] = self.holders[self.held[item] : self.held[item + 1]].tolist()
+        self.steps -= len(before)
+        return (row for row in before + self.moved.get(item, []) if self.chosen[row] == item)
+
+    def _move(self, goal: int, came: dict[int, int]) -> None:
+        self.room[goal] -= 1
+        while goal != UNKNOWN:
+            mover = came[goal]
+            left = int(self.chosen[mover])
+            self.chosen[mover] = goal
+            self.moved.setdefault(goal, []).append(mover)
+            goal = left
