@@ -6,8 +6,11 @@ import contextlib
 import gzip
 import hashlib
 import io
+import itertools
 import os
+import shutil
 import stat
+import subprocess
 import tarfile
 import tracemalloc
 import unicodedata
@@ -21,6 +24,7 @@ from hypothesis import strategies as st
 from parity.errors import IntegrityError, Problem, Where
 from parity.fixtures import names, scanner
 from parity.fixtures.archive import Limits, Member, scan, unpack
+from parity.fixtures.headers import parse_header
 from parity.fixtures.refusal import Refusal
 from parity.fixtures.trees import Entry, tree_digest
 from parity.lockfile import Locked
@@ -40,7 +44,10 @@ from tests.support.tar import (
 
 Put = Callable[[bytes], Path]
 
-REPACK = "re-pack with:  tar --format=ustar --sort=name --dereference -cf BUNDLE.tar -C FOLDER ."
+REPACK = (
+    "re-pack with GNU tar:  "
+    "tar --format=pax --dereference --hard-dereference -cf BUNDLE.tar -C FOLDER ."
+)
 
 
 @pytest.fixture
@@ -132,6 +139,16 @@ def test_three_ways_to_write_the_checksum(put: Put, form: bytes) -> None:
     total = int(header("a")[148:154], 8)
 
     assert scan(put(tar(header("a", checksum=form % total))), Limits())
+
+
+@pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
+def test_no_changed_byte_of_a_checksum_is_missed(form: bytes) -> None:
+    good = header("a", checksum=form % int(header("a")[148:154], 8))
+
+    for at, byte in itertools.product(range(148, 156), range(256)):
+        if good[at] != byte:
+            with pytest.raises(Refusal):
+                parse_header(good[:at] + bytes([byte]) + good[at + 1 :])
 
 
 def test_prefix_and_name_are_joined(put: Put) -> None:
@@ -310,6 +327,10 @@ def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
             [record("GNU.sparse.realsize", str(1 << 40)), record("GNU.sparse.major", "1")],
         ),
         ("archive-pax", [record("GNU.sparse.name", "../x")]),
+        ("archive-pax", [record("GNU.sparse.realsize", str(1 << 40))]),
+        ("archive-pax", [record("GNU.sparse.map", "0,1")]),
+        ("archive-pax", [record("Path", "a")]),
+        ("archive-pax", [record("", "a")]),
         ("archive-pax", [record("linkpath", "/etc/passwd")]),
         ("archive-pax", [record("SCHILY.xattr.user.x", "1")]),
         ("archive-pax", [record("hdrcharset", "BINARY")]),
@@ -469,6 +490,30 @@ def test_cut_anywhere(put: Put, length: int) -> None:
 )
 def test_data_after_the_end(put: Put, tail: bytes) -> None:
     assert refused(put(GOOD + tail)).code == "archive-trailing"
+
+
+def test_a_member_one_byte_past_the_end(put: Put) -> None:
+    assert "reaches past the end" in refused(put(header("a", size=1025) + END)).message
+    assert scan(put(header("a", size=1024) + END + END), Limits())[0].size == 1024
+
+
+@pytest.mark.process
+def test_the_way_out_works(tmp_path: Path) -> None:
+    """The command that a refusal ends with makes an archive that passes, links included."""
+    program = shutil.which("tar")
+    if not program or b"GNU" not in subprocess.check_output([program, "--version"]):
+        pytest.skip("there is no GNU tar")
+    made = tmp_path / "FOLDER"
+    (made / "d").mkdir(parents=True)
+    (made / "d" / ("n" * 150)).write_bytes(b"1")
+    (made / "link").symlink_to("d/" + "n" * 150)
+    (made / "hard").hardlink_to(made / "d" / ("n" * 150))
+
+    subprocess.check_call([program, *REPACK.partition("  tar ")[2].split()], cwd=tmp_path)
+
+    members = scan(tmp_path / "BUNDLE.tar", Limits())
+    assert sorted(m.path for m in members) == ["d/" + "n" * 150, "hard", "link"]
+    assert {m.size for m in members} == {1}
 
 
 def test_one_block_of_zeros_is_no_end(put: Put) -> None:

@@ -421,6 +421,11 @@ def test_a_failed_download_leaves_nothing(get: Callable[..., Fetched], store: St
 # Damage
 
 
+def lose(path: Path) -> None:
+    path.parent.chmod(0o755)
+    disk.remove(path)
+
+
 def damage(path: Path, data: bytes) -> None:
     path.chmod(0o600)
     path.write_bytes(data)
@@ -430,7 +435,7 @@ def damage(path: Path, data: bytes) -> None:
 def test_a_file_that_is_missing_is_seen_without_reading(
     get: Callable[..., Fetched], store: Store
 ) -> None:
-    disk.remove(get().path / "b")
+    lose(get().path / "b")
 
     fetched = get()
 
@@ -480,7 +485,7 @@ def test_other_bytes_are_seen_on_ci_and_when_asked(
 def test_a_link_in_a_tree_is_damage(get: Callable[..., Fetched], tmp_path: Path) -> None:
     path = get().path
     (tmp_path / "outside").write_bytes(b"22")
-    disk.remove(path / "b")
+    lose(path / "b")
     (path / "b").symlink_to(tmp_path / "outside")
 
     assert get().notices == (
