@@ -1,158 +1,124 @@
-"""Give each row one of the items that it may be, no item to more rows than it is there.
-
-A bipartite matching of as many rows as possible. Rows first take their nearest item
-that is still free, all at once and in rounds; chains of moves then make room for
-those that found none (Kuhn 1955; a search that fails is never repeated, because
-what it reached can give nothing to a later one).
-"""
+"""Entries put into and taken out of a YAML mapping, in the style of the text around them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.int64]
-
-UNKNOWN = -1
-#: Edges that the search for chains looks at, in all; only thousands of items within the
-#: bound of each other need as many. Beyond it a row is left at its nearest item.
-STEPS = 2_000_000
+    from collections.abc import Mapping
 
 
-class Edges(NamedTuple):
-    """Pairs of a row and an item that it may be, with the distance between them."""
+class Edit(NamedTuple):
+    """``text[start:end]`` becomes ``new``; counted in characters."""
 
-    row: Ints
-    item: Ints
-    gap: Floats
-
-    def nearest(self, most: int) -> Edges:
-        """The ``most`` nearest edges of each row, ordered by row and distance."""
-        order = np.lexsort((self.item, self.gap, self.row))
-        row = self.row[order]
-        return self._taken(order[ranks(row) < most])
-
-    def joined(self, others: Edges) -> Edges:
-        """These and ``others``, each pair once."""
-        both = Edges(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
-        order = np.lexsort((both.item, both.row))
-        row, item = both.row[order], both.item[order]
-        new = (row[1:] != row[:-1]) | (item[1:] != item[:-1])
-        return both._taken(order[np.concatenate(([True], new))[: len(order)]])
-
-    def _taken(self, kept: Ints) -> Edges:
-        return Edges(self.row[kept], self.item[kept], self.gap[kept])
+    start: int
+    end: int
+    new: str
 
 
-def ranks(ordered: Ints) -> Ints:
-    """Place of each element within its run of equal ones: ``[4, 4, 7] -> [0, 1, 0]``."""
-    position = np.arange(len(ordered))
-    new = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]
-    return position - np.maximum.accumulate(np.where(new, position, 0))
+_BREAK = re.compile(r"\r\n|\r|\n")
+# Text that means itself without quotes, inside of braces too.
+_BARE = re.compile(
+    r"(sha256:|h1:|git:)[0-9a-f]+|(hf|https?)://[\w.~:/@%-]*\w|(\.\./)*(\w[\w.-]*/)+[\w.-]*\w",
+    re.ASCII,
+)
 
 
-def assign(edges: Edges, rows: int, counts: Ints) -> Ints:
-    """The item of each row; ``UNKNOWN`` only for rows without an edge.
+def written(value: str | int, style: str | None) -> str:
+    """A scalar's text in the quotes of ``style``; in double ones where it needs some."""
+    if isinstance(value, int):
+        return str(value)
+    if style == "'":
+        return "'" + value.replace("'", "''") + "'"
+    if style is None and _BARE.fullmatch(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def first(text: str, node: Any, key: str, values: Mapping[str, str | int], step: int) -> Edit:
+    """The edit that gives the mapping ``node`` a last entry ``key``, a mapping of ``values``.
 
     Args:
-        edges: In any order, none twice.
-        rows: Number of rows.
-        counts: ``(m,)``, how often each item is there. A row whose items are all given away
-            gets the nearest of them nevertheless: it is an item that came once too often.
+        text: What the marks of ``node`` count in.
+        node: A mapping that is not empty.
+        key: Not in it yet.
+        values: Strings are written in double quotes.
+        step: Columns by which the entries of ``values`` stand further right.
     """
-    chosen = np.full(rows, UNKNOWN, np.int64)
-    if (np.bincount(edges.row, minlength=rows) <= 1).all():
-        chosen[edges.row] = edges.item
-        return chosen
-    edges = edges.nearest(len(counts))
-    first = ranks(edges.row) == 0
-    chosen[edges.row[first]] = edges.item[first]
-    if (np.bincount(chosen[chosen != UNKNOWN], minlength=len(counts)) <= counts).all():
-        return chosen
-    nearest = chosen
-    chosen, room = _rounds(edges, rows, counts)
-    _Chains(edges, chosen, room).find()
-    return np.where(chosen == UNKNOWN, nearest, chosen)
+    pairs = _pairs(values)
+    if node.flow_style:
+        at = _end(node.value[-1][1])
+        return Edit(at, at, f", {key}: {{{', '.join(pairs)}}}")
+    margin = " " * node.start_mark.column
+    lines = [f"{margin}{key}:", *(f"{margin}{' ' * step}{pair}" for pair in pairs)]
+    return _inserted(text, node, lines)
 
 
-def _rounds(edges: Edges, rows: int, counts: Ints) -> tuple[Ints, Ints]:
-    """In round k each row without an item asks for its k-th nearest, the nearest rows first."""
-    chosen, room = np.full(rows, UNKNOWN, np.int64), counts.copy()
-    starts = np.searchsorted(edges.row, np.arange(rows + 1))
-    asking = np.flatnonzero(starts[1:] > starts[:-1])
-    turn = 0
-    while len(asking):
-        edge = starts[asking] + turn
-        item = edges.item[edge]
-        order = np.lexsort((edges.gap[edge], item))
-        given = order[ranks(item[order]) < room[item[order]]]
-        chosen[asking[given]] = item[given]
-        room -= np.bincount(item[given], minlength=len(room))
-        turn += 1
-        still = (chosen[asking] == UNKNOWN) & (starts[asking] + turn < starts[asking + 1])
-        asking = asking[still]
-    return chosen, room
+def appended(text: str, node: Any, values: Mapping[str, str | int]) -> Edit:
+    """The edit that gives the mapping ``node``, not empty, further entries at its end."""
+    pairs = _pairs(values)
+    if node.flow_style:
+        at = _end(node.value[-1][1])
+        return Edit(at, at, "".join(f", {pair}" for pair in pairs))
+    margin = " " * node.start_mark.column
+    return _inserted(text, node, [margin + pair for pair in pairs])
 
 
-class _Chains:
-    """Moves along chains of rows, each to another of its items, that end at a free item."""
+def without(text: str, node: Any, key: str) -> Edit:
+    """The edit that takes the entry ``key`` out of a mapping that has others, too."""
+    names = [name.value for name, _ in node.value]
+    at = names.index(key)
+    name, value = node.value[at]
+    start, end = name.start_mark.index, _end(value)
+    if not node.flow_style:
+        return Edit(_line_start(text, start), _line_end(text, value), "")
+    if at + 1 < len(names):
+        return Edit(start, node.value[at + 1][0].start_mark.index, "")
+    return Edit(_end(node.value[at - 1][1]), end, "")
 
-    def __init__(self, edges: Edges, chosen: Ints, room: Ints) -> None:
-        self.items, self.chosen, self.room = edges.item, chosen, room
-        self.starts = np.searchsorted(edges.row, np.arange(len(chosen) + 1))
-        self.holders = np.argsort(chosen, kind="stable")
-        self.held = np.searchsorted(chosen[self.holders], np.arange(len(room) + 1))
-        self.moved: dict[int, list[int]] = {}
-        self.dead: set[int] = set()
-        self.steps = STEPS
 
-    def find(self) -> None:
-        """Place as many of the rows without an item as chains allow."""
-        alone = (self.chosen == UNKNOWN) & (self.starts[1:] > self.starts[:-1])
-        for row in np.flatnonzero(alone).tolist():
-            if self.steps <= 0:
-                break
-            self._place(row)
+def _pairs(values: Mapping[str, str | int]) -> list[str]:
+    return [f"{name}: {written(value, chr(34))}" for name, value in values.items()]
 
-    def _place(self, row: int) -> None:
-        came: dict[int, int] = {}  # item -> row that would move to it
-        queue = [row]
-        for mover in queue:  # the queue grows while it is read
-            for goal in self._options(mover):
-                if goal in came or goal in self.dead:
-                    continue
-                came[goal] = mover
-                if self.room[goal] > 0:
-                    self._move(goal, came)
-                    return
-                queue += self._holders(goal)
-            if self.steps <= 0:
-                return
-        self.dead |= came.keys()
 
-    def _options(self, row: int) -> list[int]:
-        options: list[int] = self.items[self.starts[row] : self.starts[row + 1]].tolist()
-        self.steps -= len(options)
-        return options
+def _inserted(text: str, node: Any, lines: list[str]) -> Edit:
+    """``lines`` below the last line of a block mapping's content, with its kind of line end."""
+    at = _line_end(text, node.value[-1][1])
+    found = _BREAK.findall(text[:at]) or _BREAK.findall(text)
+    line_end = found[-1] if found else "\n"
+    whole = "".join(line + line_end for line in lines)
+    if at and text[at - 1] not in "\r\n":
+        # The file's last line is not ended, and then neither is the new one.
+        whole = line_end + whole.removesuffix(line_end)
+    return Edit(at, at, whole)
 
-    def _holders(self, item: int) -> Iterator[int]:
-        """Rows that hold ``item`` now: those of the rounds that stayed, and who moved there."""
-        before: list[int] = self.holders[self.held[item] : self.held[item + 1]].tolist()
-        self.steps -= len(before)
-        return (row for row in before + self.moved.get(item, []) if self.chosen[row] == item)
 
-    def _move(self, goal: int, came: dict[int, int]) -> None:
-        self.room[goal] -= 1
-        while goal != UNKNOWN:
-            mover = came[goal]
-            left = int(self.chosen[mover])
-            self.chosen[mover] = goal
-            self.moved.setdefault(goal, []).append(mover)
-            goal = left
+def _line_start(text: str, index: int) -> int:
+    return max(text.rfind("\n", 0, index), text.rfind("\r", 0, index)) + 1
+
+
+def _line_end(text: str, value: Any) -> int:
+    """Behind the line break of the line in which ``value`` ends, a comment included."""
+    end, last = _end(value), _last(value)
+    if isinstance(last, yaml.ScalarNode) and last.style in ("|", ">"):
+        return end  # its line breaks are its own
+    found = _BREAK.search(text, end)
+    return found.end() if found else len(text)
+
+
+def _end(node: Any) -> int:
+    """Where a node's own text ends: a block's mark also counts what follows it."""
+    index: int = _last(node).end_mark.index
+    return index
+
+
+def _last(node: Any) -> Any:
+    """The last node in a block; a flow collection, like a scalar, is one thing."""
+    while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return node
