@@ -159,12 +159,13 @@ def test_missing_numbers_are_added_to_a_block_that_lacks_them() -> None:
     made = spliced(text, name="b")
 
     assert f"sha256: 'sha256:{'a' * 64}'  # mine\n            size: 48240640\n" in made
-    assert NEW == locked_of(made, "b")
+    assert locked_of(made, "b") == NEW
 
 
 def test_a_digest_in_a_block_scalar_keeps_the_comment_of_its_header() -> None:
     digest = "0" * 64
-    text = FIRST + f"        locked:\n            sha256: |-  # odd\n              sha256:{digest}\n"
+    scalar = f"|-  # odd\n              sha256:{digest}\n"
+    text = f"{FIRST}        locked:\n            sha256: {scalar}"
 
     made = spliced(text, Locked(sha256="a" * 64), name="b")
 
@@ -208,7 +209,7 @@ def test_what_cannot_be_spliced_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         spliced(text, name="b")
 
-    assert "splice" == caught.value.problems[0].code
+    assert caught.value.problems[0].code == "splice"
     assert caught.value.problems[0].details[-1].startswith("write the bundle's entry as plain")
 
 
@@ -218,7 +219,7 @@ def test_a_file_that_would_grow_too_large_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         spliced(text)
 
-    assert "splice" == caught.value.problems[0].code
+    assert caught.value.problems[0].code == "splice"
     assert "larger than 65,536 bytes" in caught.value.problems[0].details[0]
 
 
@@ -348,7 +349,7 @@ def test_any_lockfile_with_a_lock_becomes_the_same_text_with_the_new_one(
     case: tuple[bytes, Callable[[Locked], bytes]],
 ) -> None:
     before, render = case
-    assert OLD == locked_of(before)
+    assert locked_of(before) == OLD
 
     assert render(NEW) == splice(PATH, before, {"a": Change(locked=NEW)})
 
@@ -362,7 +363,7 @@ def test_any_lockfile_without_a_lock_gets_six_lines_and_keeps_all_others(
 
     after = splice(PATH, before, {"a": Change(locked=NEW)})
 
-    assert NEW == locked_of(after)
+    assert locked_of(after) == NEW
     old, new = (data.decode().splitlines(keepends=True) for data in (before, after))
     at = next(n for n, line in enumerate(new) if line.strip() == "locked:")
     assert old == new[:at] + new[at + 6 :]
