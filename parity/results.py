@@ -6,13 +6,14 @@ These are data; ``reports/`` puts them into words for each reader.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from parity.errors import Kind, Problem, Where, gravest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from pathlib import Path
 
 Level = Literal["error", "warning", "notice"]
@@ -102,7 +103,10 @@ class CaseResult:
     def with_findings(self, *more: Finding) -> CaseResult:
         """The same case with further findings, its verdict drawn anew."""
         findings = (*self.findings, *more)
-        return replace(self, findings=findings, verdict=verdict_of(findings))
+        verdict = verdict_of(findings)
+        if verdict == "pass" and self.verdict in ("known-failure", "skipped"):
+            verdict = self.verdict
+        return replace(self, findings=findings, verdict=verdict)
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
@@ -169,19 +173,21 @@ class Report:
         for bundle in self.bundles:
             kinds += [f.kind for f in bundle.findings if f.level == "error"]
             for case in bundle.cases:
-                if case.verdict in ("fail", "error"):
-                    kinds += [f.kind for f in case.errors]
+                kinds += [f.kind for f in case.errors]
         return gravest(kinds)
 
 
 def plain(value: Any) -> Any:
-    """``value`` as strict JSON allows it: non-finite floats become strings, paths posix."""
+    """``value`` as strict JSON allows it: non-finite floats become strings, paths posix.
+
+    Arrays and scalars of NumPy become lists and numbers.
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if hasattr(value, "as_posix"):
-        return value.as_posix()
-    return value.item() if hasattr(value, "item") else value
+    return value.as_posix() if hasattr(value, "as_posix") else value

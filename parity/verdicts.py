@@ -81,12 +81,19 @@ def problems(known: Iterable[Pattern], cases: Collection[str], codes: Collection
 
 @dataclass
 class KnownFailures:
-    """Applies a bundle's patterns to its cases, one by one, and tells what is stale."""
+    """Applies a bundle's patterns to its cases, one by one, and tells what is stale.
+
+    Attributes:
+        cases: All cases of the bundle, chosen or not; without the others, a pattern with ``*``
+            cannot be called stale.
+    """
 
     known: list[Pattern]
+    cases: Collection[str]
     where: Where | None = None
     _used: set[str] = field(default_factory=set)
-    _seen: set[str] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
 
     def apply(self, result: CaseResult, tensors: Collection[str] | None) -> CaseResult:
         """``result`` with forgiven errors as notices and stale patterns as errors.
@@ -94,16 +101,14 @@ class KnownFailures:
         ``tensors`` are the names that the case compares, None where it could not be compared.
         """
         covering = [pattern for pattern in self.known if pattern.covers(result.case)]
-        if not covering or result.verdict == "skipped":
+        if result.verdict == "skipped":
             return result
-        self._seen |= {pattern.text for pattern in covering}
         reasons: dict[str, None] = {}
         findings = [self._forgive(finding, covering, reasons) for finding in result.findings]
-        findings += [
-            self._passes(pattern, result.case)
-            for pattern in covering
-            if self._stale(pattern, result, tensors)
-        ]
+        if _speaks(result, tensors):
+            self._told.add(result.case)
+            for pattern in covering:
+                findings += self._complaints(pattern, result, tensors or ())
         verdict = verdict_of(findings)
         if reasons and verdict == "pass":
             verdict = "known-failure"
@@ -113,44 +118,61 @@ class KnownFailures:
     def _forgive(
         self, finding: Finding, covering: list[Pattern], reasons: dict[str, None]
     ) -> Finding:
-        for pattern in covering:
-            if pattern.forgives(finding):
-                self._used.add(pattern.text)
-                reasons[pattern.reason] = None
-                message = f"known failure ({pattern.reason}): {finding.message}"
-                return replace(finding, level="notice", message=message)
-        return finding
+        forgiving = [pattern for pattern in covering if pattern.forgives(finding)]
+        if not forgiving:
+            return finding
+        self._used |= {pattern.text for pattern in forgiving}
+        reason = forgiving[0].reason
+        reasons[reason] = None
+        message = f"known failure ({reason}): {finding.message}"
+        return replace(finding, level="notice", message=message)
 
-    def _stale(self, pattern: Pattern, result: CaseResult, tensors: Collection[str] | None) -> bool:
+    def _complaints(
+        self, pattern: Pattern, result: CaseResult, names: Collection[str]
+    ) -> list[Finding]:
+        """What is wrong with a pattern, by a case that it covers and that could be compared."""
+        named = pattern.tensor is None or any(matches(pattern.tensor, name) for name in names)
+        if named:
+            self._named.add(pattern.text)
         if any(pattern.forgives(finding) for finding in result.findings):
-            return False
-        if pattern.tensor is not None:
-            # A case that could not be compared says nothing about its tensors.
-            return tensors is not None and any(matches(pattern.tensor, name) for name in tensors)
+            return []
+        if not named:
+            # With `*` for the case, another case may have such a tensor.
+            wide = "*" in pattern.case
+            return [] if wide else [self._names_nothing(pattern, result.case)]
         # `*:code` forgives that code where it shows; it is stale where it shows nowhere.
-        return not (pattern.code is not None and "*" in pattern.case)
+        wide = pattern.code is not None and "*" in pattern.case
+        return [] if wide else [self._passes(pattern, f"no longer fails in {result.case}")]
 
-    def _passes(self, pattern: Pattern, case: str) -> Finding:
+    def _passes(self, pattern: Pattern, how: str) -> Finding:
         message = (
-            f"known failure {pattern.text!r} ({pattern.reason}) no longer fails in {case}; "
-            "take it out of the lockfile"
+            f"known failure {pattern.text!r} ({pattern.reason}) {how}; take it out of the lockfile"
         )
         return Finding.of(Problem("known-failure-passes", message, self.where), "mismatch")
 
+    def _names_nothing(self, pattern: Pattern, cases: str) -> Finding:
+        message = (
+            f"known failure {pattern.text!r} ({pattern.reason}) names no tensor of {cases}; "
+            "correct it, or take it out of the lockfile"
+        )
+        return Finding.of(Problem("names-nothing", message, self.where), "config")
+
     def unused(self) -> list[Finding]:
-        """Patterns with ``*`` that covered cases and forgave nothing in any of them."""
-        return [
-            Finding.of(
-                Problem(
-                    "known-failure-passes",
-                    f"known failure {pattern.text!r} ({pattern.reason}) no longer shows in any "
-                    "case; take it out of the lockfile",
-                    self.where,
-                ),
-                "mismatch",
-            )
-            for pattern in self.known
-            if pattern.text in self._seen - self._used
-            and pattern.code is not None
-            and "*" in pattern.case
-        ]
+        """Patterns with ``*`` that meant nothing in all the cases that they cover."""
+        found = []
+        for pattern in self.known:
+            covered = {case for case in self.cases if pattern.covers(case)}
+            if "*" not in pattern.case or not covered <= self._told or pattern.text in self._used:
+                continue
+            if pattern.tensor is not None and pattern.text not in self._named:
+                found.append(self._names_nothing(pattern, "any case"))
+            elif pattern.code is not None:
+                found.append(self._passes(pattern, "no longer shows in any case"))
+        return found
+
+
+def _speaks(result: CaseResult, tensors: Collection[str] | None) -> bool:
+    """Whether a case shows what the port does: a comparison, not an accident before it."""
+    if any(finding.kind not in _FORGIVABLE for finding in result.errors):
+        return False
+    return bool(tensors) or not result.errors

@@ -46,7 +46,8 @@ class Judge:
 
     def __post_init__(self) -> None:
         where = self.entry.bundle.where.get("known-failures")
-        self._known = KnownFailures(patterns(self.entry.bundle.known_failures), where)
+        known = patterns(self.entry.bundle.known_failures)
+        self._known = KnownFailures(known, [case.id for case in self.entry.all_cases], where)
 
     def add(self, case: Case, dumped: Dumped) -> None:
         """Compare one run of a case; a further run must also equal the first in bytes."""

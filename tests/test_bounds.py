@@ -1,0 +1,59 @@
+"""Bounds may be tightened and never loosened."""
+
+from __future__ import annotations
+
+import pytest
+
+from parity.bounds import tighten
+
+TIGHTER = {
+    "nothing wanted": ({"max_abs": 1e-6}, {}, {"max_abs": 1e-6}),
+    "smaller": ({"max_abs": 1e-6}, {"max_abs": 1e-7}, {"max_abs": 1e-7}),
+    "equal": ({"max_abs": 1e-6}, {"max_abs": 1e-6}, {"max_abs": 1e-6}),
+    "zero": ({"ulp": 4}, {"ulp": 0}, {"ulp": 0}),
+    "cosine larger": ({"cosine": 0.9}, {"cosine": 0.99}, {"cosine": 0.99}),
+    "one more": ({"max_abs": 1e-6}, {"ulp": 4}, {"max_abs": 1e-6, "ulp": 4}),
+    "the first": ({}, {"relative": 0.1}, {"relative": 0.1}),
+    "exact replaces all": ({"max_abs": 1e-6, "ulp": 4}, {"exact": 1.0}, {"exact": 1.0}),
+    "exact again": ({"exact": 1.0}, {"exact": 1.0}, {"exact": 1.0}),
+    "exact alone": ({"exact": 1.0}, {}, {"exact": 1.0}),
+}
+LOOSER = {
+    "larger": ({"max_abs": 1e-6}, {"max_abs": 1e-5}, ["max_abs 1e-05 is looser than 1e-06"]),
+    "cosine smaller": ({"cosine": 0.99}, {"cosine": 0.9}, ["cosine 0.9 is looser than 0.99"]),
+    "than exact": (
+        {"exact": 1.0},
+        {"max_abs": 0.0, "cosine": 1.0},
+        [
+            "max_abs 0 is looser than exact, which is stated",
+            "cosine 1 is looser than exact, which is stated",
+        ],
+    ),
+    "one of two": (
+        {"max_abs": 1e-6, "ulp": 4},
+        {"max_abs": 1e-7, "ulp": 5},
+        ["ulp 5 is looser than 4"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TIGHTER)
+def test_a_tighter_bound_is_taken(name: str) -> None:
+    stated, wanted, expected = TIGHTER[name]
+    assert tighten(stated, wanted) == (expected, [])
+
+
+@pytest.mark.parametrize("name", LOOSER)
+def test_a_looser_bound_is_refused_and_the_stated_one_stays(name: str) -> None:
+    stated, wanted, complaints = LOOSER[name]
+    bounds, refused = tighten(stated, wanted)
+    assert refused == complaints
+    for measure, value in stated.items():
+        assert bounds[measure] == min(value, wanted.get(measure, value)) or measure == "cosine"
+    assert bounds.get("cosine", 0.99) == 0.99
+
+
+def test_what_was_stated_is_not_changed_in_place() -> None:
+    stated = {"max_abs": 1e-6}
+    tighten(stated, {"max_abs": 1e-7, "ulp": 1})
+    assert stated == {"max_abs": 1e-6}
