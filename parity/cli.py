@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
+from parity.commands.options import REPORT_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -95,7 +96,13 @@ def _verify(verb: argparse.ArgumentParser) -> None:
         help="take dumps that lie ready under DIR/<bundle>/<case>/; build and run nothing",
     )
     add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
-    add("--report-formats", default="json", metavar="F", help="json (the only one yet)")
+    add(
+        "--report-formats",
+        type=_formats,
+        default=REPORT_FORMATS,
+        metavar="F",
+        help=f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (all)",
+    )
     add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
     add("--toolchain", default="", metavar="T", help="called as cargo +T")
     add("--cargo-args", action="append", default=[], metavar="A", help="one for cargo (repeat)")
@@ -150,6 +157,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _formats(text: str) -> tuple[str, ...]:
+    words = tuple(text.replace(",", " ").split())
+    if unknown := [word for word in words if word not in REPORT_FORMATS]:
+        message = f"{', '.join(map(repr, unknown))} is not one of {', '.join(REPORT_FORMATS)}"
+        raise argparse.ArgumentTypeError(message)
+    return words
+
+
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -182,7 +197,7 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         cases=arguments.case,
         dumps=arguments.dumps,
         report_dir=arguments.report_dir,
-        report_formats=tuple(arguments.report_formats.split()),
+        report_formats=arguments.report_formats,
         fail_on=arguments.fail_on,
         toolchain=arguments.toolchain,
         cargo_args=arguments.cargo_args,

@@ -12,24 +12,38 @@ if TYPE_CHECKING:
 
     from parity.lockfile import Bundle, Lockfile
 
+_EXAMPLES = 20
+
 
 def bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()) -> list[Bundle]:
     """The bundles named by ``ids`` (all where none is), of which a glob may want a case.
 
     Raises:
-        ConfigError: An id that the lockfile lacks.
+        ConfigError: An id that the lockfile lacks, or a glob for no bundle of those chosen.
     """
     known = {bundle.id: bundle for bundle in lock.bundles}
     unknown = [name for name in ids if name not in known]
     if unknown:
         message = (
-            f"no bundle {', '.join(map(repr, unknown))} in {lock.path.as_posix()}; "
-            f"it lists {', '.join(known)}"
+            f"no bundle {_listed(unknown)} in {lock.path.as_posix()}; it lists {', '.join(known)}"
         )
         raise ConfigError(Problem("no-such-bundle", message, Where(lock.path)))
     chosen = [known[name] for name in dict.fromkeys(ids)] or list(lock.bundles)
+    _hold_bundles_match(globs, [bundle.id for bundle in chosen])
     wanted = [_split(glob)[0] for glob in globs if not glob.startswith("!")]
     return [b for b in chosen if not wanted or any(matches(part, b.id) for part in wanted)]
+
+
+def _hold_bundles_match(globs: Sequence[str], ids: Sequence[str]) -> None:
+    parts = {glob: _split(glob.removeprefix("!"))[0] for glob in globs}
+    idle = [glob for glob, part in parts.items() if not any(matches(part, name) for name in ids)]
+    if idle:
+        message = f"--case {_listed(idle)} matches no bundle; there are {', '.join(ids)}"
+        raise ConfigError(Problem("no-such-bundle", message))
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(map(repr, words))
 
 
 def locked(chosen: Iterable[Bundle]) -> None:
@@ -74,8 +88,10 @@ def hold_all_match(globs: Sequence[str], names: Iterable[tuple[str, str]], sure:
     known = list(names)
     idle = [g for g in globs if not any(_covers(g.removeprefix("!"), *name) for name in known)]
     if idle and sure:
-        there = ", ".join(f"{bundle}/{case}" for bundle, case in known[:20])
-        message = f"--case {', '.join(map(repr, idle))} matches no case; there are {there}"
+        there = ", ".join(f"{bundle}/{case}" for bundle, case in known[:_EXAMPLES])
+        if len(known) > _EXAMPLES:
+            there += f" and {len(known) - _EXAMPLES:,} more"
+        message = f"--case {_listed(idle)} matches no case; there are {there}"
         raise ConfigError(Problem("no-such-case", message))
 
 
