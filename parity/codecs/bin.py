@@ -74,6 +74,31 @@ def read_batch(path: Path, most: int | None = None) -> list[NDArray[np.float32]]
     return _read(path, _batch, most)
 
 
+def stored_batch(path: Path, *, counted: bool = True) -> list[Stored]:
+    """Where the tensors of a batch file lie, in file order; only headers are read.
+
+    Args:
+        path: The file.
+        counted: It begins with their number; else tensors follow up to its end, as in
+            upstream's `mlp_weights.bin`.
+
+    Raises:
+        FormatError: The file is not exactly such tensors, or more than are accepted.
+    """
+
+    def parse(file: BinaryIO, size: int) -> list[Stored]:
+        left = _count(file) if counted else MAX_TENSORS
+        found: list[Stored] = []
+        while left > 0 and (counted or file.tell() < size):
+            shape = _shape(file, size)
+            found.append(Stored(path, file.tell(), DTYPES["F32"], shape, path.suffix))
+            file.seek(found[-1].nbytes, os.SEEK_CUR)
+            left -= 1
+        return found
+
+    return _read(path, parse)
+
+
 def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = None) -> T:
     try:
         with path.open("rb") as file:
@@ -95,12 +120,16 @@ def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = No
 
 
 def _batch(file: BinaryIO, size: int) -> list[NDArray[np.float32]]:
+    return [_tensor(file, size) for _ in range(_count(file))]
+
+
+def _count(file: BinaryIO) -> int:
     count = _u32(file, "the number of tensors")
     if count > MAX_TENSORS:
         code = "bad-header"
         message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
         raise FormatError(code, message)
-    return [_tensor(file, size) for _ in range(count)]
+    return count
 
 
 def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:

@@ -1,0 +1,64 @@
+"""Small trees and bundles for tests: files by path, and loaders' cases."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.bin import batch_bytes, tensor_bytes
+from parity.pins.packing import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Files = dict[str, bytes]
+
+
+def tree(root: Path, files: Mapping[str, bytes]) -> Path:
+    """The files below ``root``, which is made."""
+    for path, data in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def archive(target: Path, files: Mapping[str, bytes]) -> Path:
+    """The files as a bundle."""
+    return pack(dict(files), target)
+
+
+def tensor(values: Any) -> bytes:
+    return tensor_bytes(np.asarray(values, np.float32))
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def loader(
+    name: str, order: Sequence[int], size: int = 2, *, shift: float = 0.0, **meta: Any
+) -> Files:
+    """A dataloader case over six items of two features, delivered in ``order``."""
+    table = np.array([[item, 10 + item] for item in range(6)], np.float32) + np.float32(shift)
+    labels = np.arange(6, dtype=np.float32) % 3
+    parts = [list(order[at : at + size]) for at in range(0, len(order), size)]
+    stated = {
+        "name": name,
+        "equality_mode": "ORDER",
+        "batch_size": size,
+        "shuffle": False,
+        "drop_last": False,
+        "seed": None,
+        "batch_sizes": [len(part) for part in parts],
+        "full_dataset_features": table.tolist(),
+        "full_dataset_labels": labels.tolist(),
+        **meta,
+    }
+    files = {f"{name}/meta.json": as_json(stated)}
+    for number, part in enumerate(parts):
+        files[f"{name}/batch_{number:04d}.bin"] = batch_bytes([table[part], labels[part]])
+    return files
