@@ -22,10 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parity.errors import IntegrityError, Problem, Where
-from parity.fixtures import names, scanner
-from parity.fixtures.archive import Limits, Member, scan, unpack
-from parity.fixtures.headers import parse_header
-from parity.fixtures.refusal import Refusal
+from parity.fixtures.archive import Limits, Member, names, scan, scanner, unpack
+from parity.fixtures.archive.headers import parse_header
+from parity.fixtures.archive.refusal import Refusal
 from parity.fixtures.trees import Entry, tree_digest
 from parity.lockfile import Locked
 from parity.safetext import UNPRINTABLE, safe
@@ -192,6 +191,12 @@ BAD_NAMES = {
     "a\\b": "the name holds a character that is not allowed",
     "C:/a": "the name holds a character that is not allowed",
     "a:stream": "the name holds a character that is not allowed",
+    "a*": "the name holds a character that is not allowed",
+    "a?": "the name holds a character that is not allowed",
+    'a"': "the name holds a character that is not allowed",
+    "a<b": "the name holds a character that is not allowed",
+    "a>b": "the name holds a character that is not allowed",
+    "a|b": "the name holds a character that is not allowed",
     "a\nb": "the name holds a character that is not allowed",
     "a\x1b[31m": "the name holds a character that is not allowed",
     "a\u202eb": "the name holds a character that is not allowed",
@@ -718,7 +723,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
                 r"[archive-name] the archive is refused at member 1 "
                 r"'\x0a\x3a\x3aerror\x3a\x3a\x1b[31m\x23\x23[x]' (byte 0): "
                 "the name holds a character that is not allowed\n"
-                "  wanted  printable text\n"
+                '  wanted  printable text without \\ : * ? " < > |\n'
                 "  got     U+000A\n"
                 "  rename the file, then pack it again"
             ),

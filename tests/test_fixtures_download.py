@@ -14,13 +14,14 @@ import pytest
 
 import parity
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
-from parity.fixtures import retries, sources, statuses, transport
+from parity.fixtures import sources
 from parity.fixtures.download import download
-from parity.fixtures.retries import Passing, Patience, persist, retry_after
+from parity.fixtures.http import retries, statuses, transport
+from parity.fixtures.http.retries import Passing, Patience, persist, retry_after
 from parity.fixtures.sources import Url, resolve, shown
 from parity.fixtures.verdicts import Received, diagnosis, judge
 from parity.lockfile import Bundle, Dump, Locked
-from tests.support import server as s
+from tests.support import fault_server as s
 from tests.support.tar import member, tar
 
 if TYPE_CHECKING:

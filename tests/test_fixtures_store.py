@@ -16,11 +16,11 @@ import pytest
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
 from parity.fixtures import archive, disk, obtaining, trees
+from parity.fixtures.http.retries import Patience
 from parity.fixtures.records import Record
-from parity.fixtures.retries import Patience
 from parity.fixtures.store import Entry, Fetched, Store, tree_digest
 from parity.lockfile import Bundle, Dump, Locked
-from tests.support import server as s
+from tests.support import fault_server as s
 from tests.support.tar import END, folder, header, member, pax, record, tar
 
 if TYPE_CHECKING:
