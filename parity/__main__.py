@@ -7,10 +7,12 @@ import traceback
 
 from parity.cli import run
 from parity.errors import ParityError
+from parity.safetext import safe
 
 #: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
 FAULT = 70
 _INTERRUPTED = 130
+_LONGEST = 2000
 
 
 def main() -> None:
@@ -34,9 +36,11 @@ def code_of(words: list[str]) -> int:
         print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
         return _INTERRUPTED
     except Exception:  # noqa: BLE001 - the boundary
-        traceback.print_exc()
-        text = "this is a fault of parity-action, please report it with the lines above"
-        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
+        lines = traceback.format_exc().splitlines()
+        lines += ["this is a fault of parity-action, please report it with the lines above"]
+        for line in lines:
+            # What an exception says may be foreign text.
+            print(safe(line, _LONGEST), file=sys.stderr)  # noqa: T201 - this is what prints
         return FAULT
 
 

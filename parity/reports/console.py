@@ -57,7 +57,8 @@ class Teller:
 
     def case(self, result: CaseResult) -> None:
         """A case is judged."""
-        self.line(f"  {_MARKS[result.verdict]} {result.name}  {wording.case_summary(result)}")
+        text = f"{wording.shown(result.name)}  {wording.case_summary(result)}"
+        self.line(f"  {_MARKS[result.verdict]} {text}".rstrip())
 
     def end(self, report: Report, code: int) -> None:
         """The findings, worst first, each with the line that repeats its case; the verdict."""
@@ -67,7 +68,7 @@ class Teller:
             for finding in findings:
                 self._finding(finding)
             if command:
-                self.line(f"  repeat: {command}")
+                self.line(f"  repeat: {wording.shown(command)}")
         self.line()
         self.line(wording.conclusion(report, code))
 

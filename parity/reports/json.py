@@ -76,7 +76,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def write(report: Report, code: int, folder: Path) -> Path:
     """Write ``report.json`` into ``folder``; a reader never sees half of it."""
     target = folder / "report.json"
-    text = json.dumps(as_json(report, code), indent=1, ensure_ascii=False, allow_nan=False)
+    values = as_json(report, code)
+    # A measure of a kind unforeseen must not cost the report either.
+    text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     draft = folder / "report.json.part"
     # Lone surrogates in foreign text must not cost the report.
     draft.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")

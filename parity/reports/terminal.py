@@ -115,14 +115,16 @@ class TerminalTeller(Teller):
 
 
 def _marked(result: CaseResult) -> Text:
-    return Text.assemble((f"{result.verdict} ", _STYLES[result.verdict]), result.name)
+    return Text.assemble(
+        (f"{result.verdict} ", _STYLES[result.verdict]), wording.shown(result.name)
+    )
 
 
 def _table(report: Report) -> Table:
     table = Table("case", "verdict", "compared", "time", title_justify="left")
     for case in report.cases:
         table.add_row(
-            Text(case.name),
+            Text(wording.shown(case.name)),
             Text(case.verdict, style=_STYLES[case.verdict]),
             Text(wording.case_summary(case)),
             Text(f"{sum(case.seconds.values()) * 1000:,.0f} ms"),

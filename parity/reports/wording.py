@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parity.errors import EXIT_CODES
-from parity.safetext import safe
+from parity.safetext import counted, safe
 
 if TYPE_CHECKING:
     from parity.results import CaseResult, Finding, Report
@@ -52,7 +52,7 @@ def case_summary(case: CaseResult) -> str:
     """What was compared and how much of the bound it took, in half a line."""
     parts = []
     if case.compared:
-        parts.append(f"{case.compared:,} values")
+        parts.append(counted(case.compared, "values"))
     if (gap := case.measures.get("max_abs")) is not None:
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
     if case.margin:
@@ -74,7 +74,9 @@ def verdict_counts(report: Report) -> dict[str, int]:
 def conclusion(report: Report, code: int) -> str:
     """The last line: what was verified and what that means."""
     told = [f"{count} {verdict}" for verdict, count in verdict_counts(report).items() if count]
-    text = f"{len(report.cases)} cases: {', '.join(told)}" if told else "no case was run"
+    text = (
+        f"{counted(len(report.cases), 'cases')}: {', '.join(told)}" if told else "no case was run"
+    )
     kind = report.failure_kind
     if kind is not None:
         text += f"; {KIND_TEXT[kind]}"

@@ -1,0 +1,190 @@
+"""The plain console, word for word: what a run says case by case, and at its end."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.errors import Where
+from parity.reports import wording
+from parity.reports.console import Teller, teller
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+
+if TYPE_CHECKING:
+    from parity.results import Report
+
+DUMP_LINE = Where(Path("fixtures.lock.yaml"), 8, 7)
+
+
+def passing() -> Report:
+    cases = [
+        case("sequential", compared=210, measures={"max_abs": 0.0}, margin=0.0, command="repeat a"),
+        case("shuffled", compared=210, measures={"max_abs": 5.96e-8}, margin=0.0596, command="b"),
+    ]
+    return report(bundle(*cases))
+
+
+def mixed() -> Report:
+    differs = finding(
+        "values",
+        "w[3] is 1.5, expected 1.25; bound 1e-06",
+        tensor="w",
+        details=("[0]  1.5  1.25", "[1]  2.5  2.25"),
+        cause="the rows are read in column order",
+    )
+    panics = finding(
+        "dump-panic",
+        "The dump panicked at src/gguf.rs:7:1: no such block",
+        kind="dump",
+        where=Where(Path("src/gguf.rs"), 7, 1),
+        details=("thread 'main' panicked",),
+    )
+    known = finding("values", "known failure (#12): v differs", level="notice")
+    cases = [
+        case("good", compared=8, measures={"max_abs": 0.0}),
+        case("quants", known, verdict="known-failure", reason="#12", command="not shown"),
+        case("pth", differs, compared=4, command="nox -s verify -- --case b/pth"),
+        case("gguf", panics, command="nox -s verify -- --case b/gguf"),
+        case("onnx", verdict="skipped", reason="no control"),
+    ]
+    late = finding("http-not-found", "there is no such file", kind="fetch", where=DUMP_LINE)
+    repaired = finding("store-repaired", "the tree was made again", level="notice")
+    return report(bundle(*cases, findings=(repaired,)), bundle(bundle="absent", findings=(late,)))
+
+
+def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str]) -> str:
+    plain = Teller()
+    for result in whole.cases:
+        plain.case(result)
+    plain.end(whole, code)
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def test_a_run_that_passes_is_a_line_a_case_and_a_last_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert said(passing(), 0, capsys) == (
+        "  pass  b/sequential  210 values, equal\n"
+        "  pass  b/shuffled  210 values, max |Δ| 5.96e-08, 6% of the bound\n"
+        "\n"
+        "2 cases: 2 pass (exit 0)\n"
+    )
+
+
+def test_a_run_with_every_verdict_tells_the_worst_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert said(mixed(), 3, capsys) == (
+        "  pass  b/good  8 values, equal\n"
+        "  known b/quants  #12\n"
+        "  FAIL  b/pth  4 values\n"
+        "  ERROR b/gguf\n"
+        "  skip  b/onnx  no control\n"
+        "\n"
+        "b/pth\n"
+        "  error[values] w[3] is 1.5, expected 1.25; bound 1e-06\n"
+        "    | [0]  1.5  1.25\n"
+        "    | [1]  2.5  2.25\n"
+        "    cause: the rows are read in column order\n"
+        "  repeat: nox -s verify -- --case b/pth\n"
+        "\n"
+        "b/gguf\n"
+        "  error[dump-panic] The dump panicked at src/gguf.rs:7:1: no such block\n"
+        "    at src/gguf.rs:7:1\n"
+        "    | thread 'main' panicked\n"
+        "  repeat: nox -s verify -- --case b/gguf\n"
+        "\n"
+        "absent\n"
+        "  error[http-not-found] there is no such file\n"
+        "    at fixtures.lock.yaml:8:7\n"
+        "\n"
+        "b\n"
+        "  notice[store-repaired] the tree was made again\n"
+        "\n"
+        "b/quants\n"
+        "  notice[values] known failure (#12): v differs\n"
+        "\n"
+        "5 cases: 1 pass, 1 fail, 1 error, 1 known-failure, 1 skipped; "
+        "a bundle could not be had (exit 3)\n"
+    )
+
+
+def test_a_run_that_verified_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    empty = finding("nothing-verified", "0 cases were verified", kind="empty")
+    assert said(report(bundle(), findings=(empty,)), 6, capsys) == (
+        "\n"
+        "the run\n"
+        "  error[nothing-verified] 0 cases were verified\n"
+        "\n"
+        "no case was run; too few cases were verified (exit 6)\n"
+    )
+
+
+def test_foreign_text_is_defused_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = finding(
+        message=HOSTILE, details=(HOSTILE,), cause=HOSTILE, where=Where(Path(HOSTILE))
+    )
+    whole = report(
+        bundle(
+            case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE),
+            bundle=HOSTILE,
+            findings=(hostile,),
+        ),
+        findings=(hostile,),
+    )
+    plain = Teller()
+    plain.bundle(HOSTILE, HOSTILE)
+    plain.building(HOSTILE)(HOSTILE)
+    plain.download(HOSTILE)(2**30, 2**31)
+    out = said(whole, 1, capsys)
+    # Three steps, the case, three times a head and four lines, one repeat line, four empty
+    # lines and the last.
+    assert len(out.splitlines()) == len(out.split("\n")) - 1 == 3 + 1 + 3 * 5 + 1 + 4 + 1
+    for line in out.split("\n"):
+        assert line.isprintable(), line
+        assert "::" not in line
+        assert "##[" not in line
+
+
+def test_a_bundle_is_told_with_what_became_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    Teller().bundle("loaders-v1", "in the store")
+    assert capsys.readouterr().out == "loaders-v1: in the store\n"
+
+
+def test_a_download_is_told_now_and_then_and_not_at_every_block(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Teller().download("b")
+    for block in range(1, 2049):
+        progress(block * 2**16, 2**27)
+    assert capsys.readouterr().out == (
+        "b: 67,108,864 of 134,217,728 bytes\nb: 134,217,728 of 134,217,728 bytes\n"
+    )
+    Teller().download("b")(2**26, None)
+    assert capsys.readouterr().out == "b: 67,108,864 bytes\n"
+
+
+def test_a_build_is_told_once_whatever_cargo_says(capsys: pytest.CaptureFixture[str]) -> None:
+    say = Teller().building("p example e")
+    say("Compiling x")
+    say("Compiling y")
+    assert capsys.readouterr().out == "building p example e\n"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_plain_console_is_for_all_but_terminals(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert (type(teller()) is Teller) is not terminal
+
+
+def test_every_word_of_a_kind_fits_the_last_line() -> None:
+    for text in wording.KIND_TEXT.values():
+        assert len(text) < 70
+        assert not text.endswith(".")

@@ -1,0 +1,179 @@
+"""The only place that exits: an exit code for every way to end, and help that costs nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity import __main__ as program
+from parity.errors import (
+    ConfigError,
+    DumpError,
+    FetchError,
+    IntegrityError,
+    ParityError,
+    Problem,
+    ReferenceSuspectError,
+    Where,
+)
+from tests.support.reports import HOSTILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent.parent
+HEAVY = {"numpy", "urllib3", "rich", "onnx", "onnxruntime", "torch", "yaml", "filelock"}
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int], int]:
+    """Exit code of a command line that raises or returns what is given."""
+
+    def code(outcome: BaseException | int) -> int:
+        def run(_words: list[str]) -> int:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(program, "run", run)
+        return program.code_of(["verify"])
+
+    return code
+
+
+@pytest.mark.parametrize("code", [0, 1, 5, 6, 10])
+def test_what_a_verb_returns_is_the_exit_code(ends: Callable[[Any], int], code: int) -> None:
+    assert ends(code) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError, 2),
+        (FetchError, 3),
+        (IntegrityError, 4),
+        (DumpError, 5),
+        (ReferenceSuspectError, 7),
+    ],
+)
+def test_each_error_ends_with_its_code_and_is_told_on_stderr(
+    ends: Callable[[Any], int],
+    capsys: pytest.CaptureFixture[str],
+    error: type[ParityError],
+    code: int,
+) -> None:
+    first = Problem("not-locked", "it is not locked", Where(Path("a.yaml"), 3, 5), ("one", "two"))
+    assert ends(error(first, Problem("usage", "another"))) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "a.yaml:3:5: error[not-locked] it is not locked\n  | one\n  | two\nerror[usage] another\n"
+    )
+
+
+def test_foreign_text_in_an_error_gives_no_command_and_ends_no_line(
+    ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends(FetchError(Problem("http-gone", HOSTILE, Where(Path(HOSTILE)), (HOSTILE,))))
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 2
+    assert not set("\x1b\r\u202e\ud800") & set(err)
+    assert "::" not in err
+    assert "##[" not in err
+
+
+def test_an_unexpected_exception_is_a_fault_of_this_program(
+    ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(ZeroDivisionError("by zero")) == 70
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Traceback (most recent call last):\n")
+    assert err.endswith(
+        "ZeroDivisionError: by zero\n"
+        "this is a fault of parity-action, please report it with the lines above\n"
+    )
+
+
+def test_foreign_text_in_an_exception_gives_no_command(
+    ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(ValueError("a\n::error::b\x1b[31m")) == 70
+    err = capsys.readouterr().err
+    assert "::error" not in err
+    assert "\x1b" not in err
+
+
+def test_ctrl_c_ends_with_130_and_without_a_traceback(
+    ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ends(KeyboardInterrupt()) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_argparse_may_exit_by_itself(ends: Callable[[Any], int]) -> None:
+    with pytest.raises(SystemExit):
+        ends(SystemExit(2))
+
+
+def test_an_absent_lockfile_ends_with_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert program.code_of(["verify"]) == 2
+    assert capsys.readouterr().err == (
+        "fixtures.lock.yaml: error[lockfile-absent] there is no lockfile fixtures.lock.yaml; "
+        "`parity init` writes a first one, `--lockfile` names another\n"
+    )
+
+
+def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=HERE,
+        env={**os.environ, "PYTHONPATH": str(HERE), **env},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", ["['--help']", "['verify', '--help']", "['--version']"])
+def test_help_imports_nothing_heavy(words: str) -> None:
+    script = (
+        "import sys\n"
+        "from parity.__main__ import code_of\n"
+        "try:\n"
+        f"    code_of({words})\n"
+        "except SystemExit as ended:\n"
+        "    print(ended.code, *sorted({name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    code, *modules = ran("-c", script).stdout.splitlines()[-1].split()
+    assert code == "0"
+    assert "argparse" in modules
+    assert not HEAVY & set(modules)
+
+
+@pytest.mark.process
+def test_the_module_exits_with_the_code_of_the_verb() -> None:
+    ended = ran("-m", "parity", "verify", "--lockfile", "nowhere.yaml")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("nowhere.yaml: error[lockfile-absent]")
+
+
+@pytest.mark.process
+def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
+    script = (
+        "from parity import __main__ as program\n"
+        "program.run = lambda words: print('max |\u0394|') or 7\n"
+        "program.main()\n"
+    )
+    ended = ran("-c", script, PYTHONIOENCODING="ascii:strict")
+    assert (ended.returncode, ended.stderr) == (7, "")
+    assert ended.stdout.strip() == "max |\\u0394|"

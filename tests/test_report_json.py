@@ -1,0 +1,192 @@
+"""report.json: strict JSON of a fixed form, whole or not there, whatever a run has found."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from parity.errors import EXIT_CODES, Where
+from parity.reports import json as json_report
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.test_console import mixed, passing
+
+if TYPE_CHECKING:
+    from parity.results import Report
+
+SCHEMA = json.loads(files("parity").joinpath("schemas", "report.schema.json").read_bytes())
+VALIDATOR = Draft202012Validator(SCHEMA)
+DIGEST = "a1" * 32
+
+
+def rich_finding() -> Report:
+    found = finding(
+        "values",
+        "w differs",
+        tensor="w",
+        index=(np.int64(3), 1),
+        expected="1.25",
+        obtained="nan",
+        measures={"max_abs": math.nan, "ulp": np.int64(7), "first": [np.float32(0.5), math.inf]},
+        cause="columns",
+        where=Where(Path("a/b.rs"), 3, None),
+        details=("one", "two"),
+    )
+    whole = bundle(
+        case("x", found, margin=math.inf, compared=4, seconds={"dump": 0.1234567891}),
+        sha256=DIGEST,
+        tree=DIGEST,
+        port={"package": "p 0.1.0", "commit": "abc"},
+        seconds={"fetch": 0.5},
+    )
+    return report(
+        whole,
+        environment={"python": "3.11.9"},
+        seconds=1.23456,
+        findings=(finding("nothing-verified", kind="empty"),),
+    )
+
+
+REPORTS = {
+    "nothing": report(),
+    "passing": passing(),
+    "mixed": mixed(),
+    "rich": rich_finding(),
+    "hostile": report(bundle(case(HOSTILE, finding(message=HOSTILE)), bundle=HOSTILE)),
+}
+
+
+def read(path: Path) -> Any:
+    def constant(word: str) -> Any:
+        raise AssertionError(word)
+
+    return json.loads(path.read_bytes(), parse_constant=constant)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_is_of_the_form_that_its_schema_states(name: str, tmp_path: Path) -> None:
+    code = EXIT_CODES.get(REPORTS[name].failure_kind, 0)  # type: ignore[arg-type]
+    value = read(json_report.write(REPORTS[name], code, tmp_path))
+    assert [error.message for error in VALIDATOR.iter_errors(value)] == []
+
+
+def test_everything_that_was_found_is_in_the_report(tmp_path: Path) -> None:
+    value = read(json_report.write(rich_finding(), 1, tmp_path))
+    assert value["schema"] == 1
+    assert value["tool"]["name"] == "parity-action"
+    assert (value["exit_code"], value["failure_kind"]) == (1, "mismatch")
+    assert value["lockfile"] == {"path": "fixtures.lock.yaml", "sha256": "0" * 64}
+    assert value["environment"] == {"python": "3.11.9"}
+    assert value["seconds"] == 1.235
+    (found,) = value["bundles"]
+    assert (found["id"], found["suite"], found["sha256"]) == ("b", "tensors", DIGEST)
+    assert (found["tree"], found["port"]) == (DIGEST, {"package": "p 0.1.0", "commit": "abc"})
+    assert found["seconds"] == {"fetch": 0.5}
+    (result,) = found["cases"]
+    assert (result["id"], result["verdict"], result["compared"]) == ("x", "fail", 4)
+    assert (result["margin"], result["seconds"]) == ("inf", {"dump": 0.123457})
+    assert result["findings"] == [
+        {
+            "level": "error",
+            "code": "values",
+            "message": "w differs",
+            "kind": "mismatch",
+            "tensor": "w",
+            "index": [3, 1],
+            "expected": "1.25",
+            "obtained": "nan",
+            "measures": {"max_abs": "nan", "ulp": 7, "first": [0.5, "inf"]},
+            "cause": "columns",
+            "where": {"path": "a/b.rs", "line": 3, "column": None},
+            "details": ["one", "two"],
+        }
+    ]
+
+
+def test_foreign_text_arrives_as_it_is(tmp_path: Path) -> None:
+    value = read(json_report.write(REPORTS["hostile"], 1, tmp_path))
+    assert value["bundles"][0]["id"] == HOSTILE
+    assert value["bundles"][0]["cases"][0]["findings"][0]["message"] == HOSTILE
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\\\ud800", "\udc80x", "a\x00b", "\u2028", "😀"])
+def test_no_character_costs_the_report(text: str, tmp_path: Path) -> None:
+    whole = report(bundle(case("x", finding(message=text, measures={text: text}))))
+    value = read(json_report.write(whole, 1, tmp_path))
+    found = value["bundles"][0]["cases"][0]["findings"][0]
+    assert (found["message"], found["measures"]) == (text, {text: text})
+
+
+def test_a_measure_of_an_unforeseen_kind_does_not_cost_the_report(tmp_path: Path) -> None:
+    measures = {"dtype": np.dtype("float32"), "set": {1}, "complex": 1j, "nan": np.float32("nan")}
+    whole = report(bundle(case("x", measures=measures)))
+    value = read(json_report.write(whole, 0, tmp_path))
+    assert value["bundles"][0]["cases"][0]["measures"] == {
+        "dtype": "float32",
+        "set": "{1}",
+        "complex": "1j",
+        "nan": "nan",
+    }
+    assert VALIDATOR.is_valid(value)
+
+
+def test_an_earlier_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("{old", encoding="utf-8")
+    json_report.write(passing(), 0, tmp_path)
+    assert read(tmp_path / "report.json")["exit_code"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_disk_that_is_full_leaves_the_earlier_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "report.json").write_text("{}", encoding="utf-8")
+
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        json_report.write(passing(), 0, tmp_path)
+    assert (tmp_path / "report.json").read_text(encoding="utf-8") == "{}"
+
+
+SPOILED: dict[str, Any] = {
+    "a further key": lambda value: value.update(more=1),
+    "a further key of a case": lambda value: value["bundles"][0]["cases"][0].update(more=1),
+    "a further key of a finding": lambda value: value["findings"][0].update(more=1),
+    "a key less": lambda value: value.pop("seconds"),
+    "another schema": lambda value: value.update(schema=2),
+    "an exit code that there is not": lambda value: value.update(exit_code=8),
+    "a kind that there is not": lambda value: value.update(failure_kind="other"),
+    "a verdict that there is not": lambda v: v["bundles"][0]["cases"][0].update(verdict="ok"),
+    "a level that there is not": lambda value: value["findings"][0].update(level="info"),
+    "a code in capitals": lambda value: value["findings"][0].update(code="Values"),
+    "a short digest": lambda value: value["bundles"][0].update(sha256="a1"),
+    "a line of zero": lambda v: v["bundles"][0]["cases"][0]["findings"][0]["where"].update(line=0),
+    "an index of fractions": lambda value: value["findings"][0].update(index=[0.5]),
+    "negative seconds": lambda value: value.update(seconds=-1),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_the_schema_allows_nothing_else(name: str) -> None:
+    value = json.loads(json.dumps(json_report.as_json(rich_finding(), 1)))
+    assert VALIDATOR.is_valid(value)
+    SPOILED[name](value)
+    assert not VALIDATOR.is_valid(value)
+
+
+def test_every_key_of_the_schema_is_owed() -> None:
+    kinds = [SCHEMA, *(kind for kind in SCHEMA["$defs"].values() if "properties" in kind)]
+    for kind in kinds:
+        assert kind["additionalProperties"] is False
+        assert kind["required"] == list(kind["properties"])
