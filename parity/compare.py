@@ -7,13 +7,13 @@ size is compared without being held; equal chunks cost one comparison of bytes.
 
 from __future__ import annotations
 
-import math
+from math import inf, isfinite, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.codecs.dtypes import F32, bits
-from parity.measures import FIRST, Measures, Sample
+from parity.measures import FIRST, Direction, Measures, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,16 +23,26 @@ if TYPE_CHECKING:
     from parity.codecs.dtypes import DType
     from parity.codecs.stored import Stored
 
-#: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
-CHUNK = 512 * 1024
+#: Elements read of each side at a time: fits the caches, dwarfs the cost of a call.
+CHUNK = 64 * 1024
+_ASKED = ("max_abs", "relative", "ulp", "cosine")
 
 
-def compare(expected: Stored, obtained: Stored, bounds: Mapping[str, float]) -> Measures:
-    """Compare two tensors whose shapes are equal, under all of ``bounds``.
+def compare(
+    expected: Stored, obtained: Stored, bounds: Mapping[str, float], *, payloads: bool = True
+) -> Measures:
+    """Compare two tensors whose shapes are equal, under all of ``bounds``; none is exact.
 
     Where the obtained one is float32 in a `.bin`, which states no dtype, an expected one of
     another dtype is rounded once to float32; otherwise the dtypes must be equal (the
     caller's part).
+
+    Args:
+        expected: The reference.
+        obtained: The dump.
+        bounds: By measure.
+        payloads: Whether a NaN's payload counts under exact; where the reference itself was
+            widened or dequantised it is nobody's promise.
 
     Raises:
         FormatError: A file cannot be read.
@@ -41,7 +51,7 @@ def compare(expected: Stored, obtained: Stored, bounds: Mapping[str, float]) -> 
     if expected.shape != obtained.shape or obtained.dtype not in (expected.dtype, F32):
         message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
         raise ValueError(message)
-    state = _State(expected.dtype, obtained.dtype, bounds)
+    state = _State(expected.dtype, obtained.dtype, bounds, payloads=payloads)
     for start, left, right in _chunks(expected, obtained):
         state.add(start, left, right)
     return state.finish()
@@ -57,8 +67,7 @@ def compare_arrays(
 
 
 def _chunks(expected: Stored, obtained: Stored) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
-    widest = max(expected.dtype.storage.itemsize, obtained.dtype.storage.itemsize)
-    step = CHUNK // widest
+    step = min(CHUNK, max(1, expected.count))
     left = np.empty(step, expected.dtype.storage)
     right = np.empty(step, obtained.dtype.storage)
     with expected.open() as read_expected, obtained.open() as read_obtained:
@@ -72,35 +81,37 @@ def _chunks(expected: Stored, obtained: Stored) -> Iterator[tuple[int, NDArray[A
 class _State:
     """Measures in the making, fed chunk by chunk."""
 
-    def __init__(self, expected: DType, obtained: DType, bounds: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        expected: DType,
+        obtained: DType,
+        bounds: Mapping[str, float],
+        *,
+        payloads: bool = True,
+    ) -> None:
         self.narrowed = expected != obtained
-        #: A NaN's payload is nobody's promise once it has been widened.
-        self.payloads_count = not self.narrowed
+        self.payloads_count = payloads and not self.narrowed
         self.source = expected
         self.dtype = F32 if self.narrowed else expected
-        self.found = Measures(bounds=bounds)
-        self.dot = self.norm_expected = self.norm_obtained = 0.0
+        # Where nothing is asked, nothing may pass unseen.
+        self.exact = bool(bounds.get("exact")) or not any(name in bounds for name in _ASKED)
+        self.found = Measures(bounds={"exact": 1.0} if self.exact else bounds)
+        self.direction = Direction() if "cosine" in self.found.bounds else None
 
     def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         if self.narrowed:
             expected = self.source.as_f32(expected)
         self.found.count += len(expected)
         same = bits(expected) == bits(obtained)
-        if "cosine" in self.found.bounds:
-            self._directions(expected, obtained)
+        if self.direction is not None:
+            sides = (self.dtype.values(side).astype(np.float64) for side in (expected, obtained))
+            self.direction.add(*sides)
         if self.dtype.kind == "float":
             self._count_specials(expected, obtained)
         if same.all():
             return
         at = np.flatnonzero(~same)
         self._differing(start + at, expected[at], obtained[at])
-
-    def _directions(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        left, right = self.dtype.values(expected), self.dtype.values(obtained)
-        with np.errstate(all="ignore"):
-            self.dot += float(np.dot(left, right))
-            self.norm_expected += float(np.dot(left, left))
-            self.norm_obtained += float(np.dot(right, right))
 
     def _count_specials(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         counts = [
@@ -112,31 +123,32 @@ class _State:
 
     def _differing(self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         """Elements whose bits differ: only these can break a bound."""
+        size, ulp = np.abs(self.dtype.values(expected).astype(np.float64)), None
         if self.dtype.kind == "float":
             bad, error, ulp = self._floats(expected, obtained)
+        elif self.dtype.kind == "opaque":
+            bad, error = np.ones(len(at), np.bool_), np.full(len(at), np.nan)
         else:
-            error, ulp = _integer_error(expected, obtained), None
-            bad = self._beyond(error, np.abs(expected.astype(np.float64)), None)
-        self._tally(error, np.abs(self.dtype.values(expected).astype(np.float64)), ulp)
+            error = _integer_error(expected, obtained)
+            bad = self._beyond(error, size, None)
+        self._tally(error, size, ulp)
         self._samples(at, expected, obtained, (bad, error, ulp))
 
     def _floats(
         self, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         left, right = self.dtype.values(expected), self.dtype.values(obtained)
+        finite = np.isfinite(left) & np.isfinite(right)
         with np.errstate(all="ignore"):
-            error = np.abs(left - right)
-        nans = np.isnan(left), np.isnan(right)
-        both = nans[0] & nans[1]
+            error = np.where(finite, np.abs(left - right), np.nan)
+        both = np.isnan(left) & np.isnan(right)
         zeros = (left == 0) & (right == 0)
         ulp = _ulps(bits(expected), bits(obtained))
         bad = self._beyond(error, np.abs(left), ulp)
         # Equal infinities have equal bits and are not here; NaN beside NaN is all the
         # reference asks for, but for its payload under exact.
-        exact = bool(self.found.bounds.get("exact"))
-        bad = np.where(both, exact and self.payloads_count, bad)
-        lost = ~(np.isfinite(left) & np.isfinite(right)) & ~both
-        self.found.lost += int(np.count_nonzero(lost))
+        bad = np.where(both, self.exact and self.payloads_count, bad)
+        self.found.lost += int(np.count_nonzero(~finite & ~both))
         self.found.zeros += int(np.count_nonzero(zeros))
         self.found.payloads += int(np.count_nonzero(both))
         return bad, error, ulp
@@ -145,7 +157,7 @@ class _State:
         self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None
     ) -> NDArray[np.bool_]:
         """Elements that break a bound; NaN breaks every one, since it is never <= anything."""
-        if self.found.bounds.get("exact"):
+        if self.exact:
             return np.ones(len(error), np.bool_)
         good = np.ones(len(error), np.bool_)
         for name, bound in self.found.bounds.items():
@@ -154,13 +166,13 @@ class _State:
             elif name == "relative":
                 good &= error <= bound * size
             elif name == "ulp":
-                good &= np.isfinite(error) & ((error if ulp is None else ulp) <= bound)
+                good &= (error if ulp is None else ulp) <= bound
         beyond: NDArray[np.bool_] = ~(good & np.isfinite(error))
         return beyond
 
     def _tally(self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None) -> None:
-        finite = np.isfinite(error)
-        error, size = error[finite], size[finite]
+        told = ~np.isnan(error)
+        error, size = error[told], size[told]
         if not len(error):
             return
         found = self.found
@@ -169,8 +181,8 @@ class _State:
             relative = np.where(error == 0, 0.0, error / size)
         found.max_relative = max(found.max_relative, float(relative.max()))
         if ulp is not None:
-            found.max_ulp = max(found.max_ulp, int(ulp[finite].max()))
-        decades = np.floor(np.log10(error[error > 0])).astype(np.int64)
+            found.max_ulp = max(found.max_ulp, int(ulp[told].max()))
+        decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)])).astype(np.int64)
         for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
             found.histogram[int(decade)] += int(count)
 
@@ -189,7 +201,7 @@ class _State:
 
         def sample(place: int) -> Sample:
             here = slice(place, place + 1)
-            steps = None if ulp is None or not np.isfinite(error[place]) else int(ulp[place])
+            steps = None if ulp is None or not isfinite(error[place]) else int(ulp[place])
             return Sample(
                 index=int(at[place]),
                 expected=self.dtype.values(expected[here])[0],
@@ -207,34 +219,25 @@ class _State:
 
     def finish(self) -> Measures:
         """The measures, the direction among them."""
-        self.found.cosine = self._cosine()
+        if self.direction is not None:
+            # Below the bound's own size max_abs decides; a direction means nothing there.
+            least = self.found.bounds.get("max_abs", 0.0) * sqrt(self.found.count)
+            self.found.cosine = self.direction.cosine(least)
         return self.found
-
-    def _cosine(self) -> float | None:
-        if "cosine" not in self.found.bounds:
-            return None
-        norms = math.sqrt(self.norm_expected), math.sqrt(self.norm_obtained)
-        if not all(map(math.isfinite, norms)):
-            return math.nan
-        # Below the bound's own size max_abs decides; a direction means nothing there.
-        least = self.found.bounds.get("max_abs", 0.0) * math.sqrt(self.found.count)
-        if least and min(norms) <= least:
-            return None
-        if min(norms) == 0:
-            return float(norms[0] == norms[1])
-        return self.dot / (norms[0] * norms[1])
 
 
 def _rank(sample: Sample) -> float:
-    return sample.error if math.isfinite(sample.error) else math.inf
+    return sample.error if isfinite(sample.error) else inf
 
 
 def _integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
-    """Absolute differences of integers, exact below 2**53 and never wrapped."""
+    """Absolute differences of integers: never wrapped, and rounded up, never down."""
     larger, smaller = np.maximum(expected, obtained), np.minimum(expected, obtained)
-    wide = np.uint64
-    gap: NDArray[np.uint64] = larger.astype(wide) - smaller.astype(wide)
-    return gap.astype(np.float64)
+    gap: NDArray[np.uint64] = larger.astype(np.uint64) - smaller.astype(np.uint64)
+    error = gap.astype(np.float64)
+    least = np.where(error < 2.0**64, error, 0).astype(np.uint64)
+    short = (error < 2.0**64) & (least < gap)
+    return np.where(short, np.nextafter(error, np.inf), error)
 
 
 def _ulps(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.uint64]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
 #: Bad elements that are kept as examples.
 FIRST = 5
@@ -79,3 +84,60 @@ class Measures:
             used[name] / bound for name, bound in self.bounds.items() if bound and name in used
         ]
         return max(shares, default=None)
+
+
+@dataclass
+class Direction:
+    """The cosine between two tensors in the making (rule R5).
+
+    Sums are of float64 elements scaled by a power of two, so that neither large nor small
+    values cost them; pairs that are not finite are left to the elementwise bounds.
+    """
+
+    dot: float = 0.0
+    squares: tuple[float, float] = (0.0, 0.0)
+    scale: int = -(2**15)
+
+    def add(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
+        """Take in a chunk of each side."""
+        finite = np.isfinite(left) & np.isfinite(right)
+        if not finite.all():
+            left, right = left[finite], right[finite]
+        peak = max(np.abs(left).max(initial=0.0), np.abs(right).max(initial=0.0))
+        if peak == 0:
+            return
+        self._rescale(math.frexp(peak)[1])
+        # Two halves of the power, since the whole may be beyond float64.
+        half = -self.scale // 2
+        factors = math.ldexp(1.0, half), math.ldexp(1.0, -self.scale - half)
+        left, right = (side * factors[0] * factors[1] for side in (left, right))
+        # Sums, not BLAS, whose threads and order of addition differ between machines.
+        self.dot += float((left * right).sum())
+        before = self.squares
+        self.squares = (before[0] + float((left**2).sum()), before[1] + float((right**2).sum()))
+
+    def _rescale(self, scale: int) -> None:
+        if scale > self.scale:
+            shift = 2 * (self.scale - scale)
+            self.dot = math.ldexp(self.dot, shift)
+            self.squares = (
+                math.ldexp(self.squares[0], shift),
+                math.ldexp(self.squares[1], shift),
+            )
+            self.scale = scale
+
+    def cosine(self, least: float) -> float | None:
+        """The cosine; None where a norm is not above ``least``, so that it means nothing."""
+        smaller, larger = sorted(self.squares)
+        if least and _scaled(math.sqrt(smaller), self.scale) <= least:
+            return None
+        if smaller == 0:
+            return float(larger == 0)
+        return self.dot / math.sqrt(smaller * larger)
+
+
+def _scaled(value: float, scale: int) -> float:
+    try:
+        return math.ldexp(value, scale)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,122 @@
+"""Tensors, files and bundles for tests, made with NumPy and the standard library alone."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs import bin as bin_codec
+from parity.codecs import npy, safetensors
+from parity.codecs.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.codecs.stored import Stored
+
+#: The bits of a number that is exact in bfloat16.
+NAMES = {
+    "<f8": "F64",
+    "<f4": "F32",
+    "<f2": "F16",
+    "|b1": "BOOL",
+    **{
+        f"{'|' if size == 1 else '<'}{sign}{size}": f"{sign.upper()}{8 * size}"
+        for sign in "iu"
+        for size in (1, 2, 4, 8)
+    },
+}
+
+
+def f32(*values: float, shape: tuple[int, ...] | None = None) -> NDArray[np.float32]:
+    """Values as float32, flat or in a shape."""
+    flat = np.array(values, "<f4")
+    return flat if shape is None else flat.reshape(shape)
+
+
+def bf16(*values: float) -> NDArray[np.uint16]:
+    """Values that bfloat16 holds exactly, as their bits."""
+    wide = np.array(values, "<f4").view("<u4")
+    return (wide >> 16).astype("<u2")
+
+
+def from_bits(code: str, *bits: int) -> NDArray[Any]:
+    """Floats of the NumPy type ``code`` from their bits."""
+    return np.array(bits, f"<u{np.dtype(code).itemsize}").view(code)
+
+
+def safetensors_bytes(
+    tensors: Mapping[str, tuple[str, NDArray[Any]]], *, padding: int = 0, metadata: Any = None
+) -> bytes:
+    """A `.safetensors` file; each tensor comes with its dtype's name."""
+    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    data = b""
+    for name, (dtype, array) in tensors.items():
+        raw = np.ascontiguousarray(array).tobytes()
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
+        data += raw
+    return with_header(json.dumps(header, ensure_ascii=False).encode() + b" " * padding, data)
+
+
+def with_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes:
+    """The bytes of a `.safetensors` file with a header of any content."""
+    if isinstance(header, dict):
+        header = json.dumps(header)
+    raw = header.encode() if isinstance(header, str) else header
+    return len(raw).to_bytes(8, "little") + raw + data
+
+
+def named(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[str, NDArray[Any]]]:
+    """Arrays with the names of their own dtypes."""
+    return {name: (NAMES[array.dtype.str], array) for name, array in arrays.items()}
+
+
+def stored(folder: Path, array: NDArray[Any], dtype: str | None = None) -> Stored:
+    """``array`` in a `.safetensors` file in ``folder``, as a tensor where it lies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{len(list(folder.iterdir()))}.safetensors"
+    name = dtype or NAMES[array.dtype.str]
+    path.write_bytes(safetensors_bytes({"t": (name, array)}))
+    return safetensors.stored(path)["t"]
+
+
+def stored_bin(folder: Path, array: NDArray[Any]) -> Stored:
+    """``array`` in a `.bin` file in ``folder``, as a tensor where it lies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{len(list(folder.iterdir()))}.bin"
+    path.write_bytes(bin_codec.tensor_bytes(array))
+    return bin_codec.stored(path)
+
+
+def stored_npy(folder: Path, array: NDArray[Any]) -> Stored:
+    """``array`` in a `.npy` file in ``folder``, as a tensor where it lies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{len(list(folder.iterdir()))}.npy"
+    np.save(path, array, allow_pickle=False)
+    return npy.stored(path)
+
+
+def write(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
+    """A folder of files: bytes as they are, arrays by suffix (`.bin`, `.npy`)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in arrays.items():
+        path = folder / name
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        elif name.endswith(".npy"):
+            with path.open("wb") as file:
+                np.save(file, content, allow_pickle=False)
+        else:
+            path.write_bytes(bin_codec.tensor_bytes(content))
+    return folder
+
+
+def size_of(name: str) -> int:
+    """Bytes of an element of the dtype with safetensors' ``name``."""
+    return DTYPES[name].storage.itemsize

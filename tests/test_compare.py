@@ -1,0 +1,571 @@
+"""Two tensors held against each other: the probes that every comparator gets partly wrong."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parity import compare as module
+from parity.codecs import FormatError
+from parity.codecs.dtypes import DTYPES, bits
+from parity.compare import compare, compare_arrays
+from parity.measures import FIRST, Direction
+from tests.support.tensors import bf16, f32, from_bits, stored, stored_bin, stored_npy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.measures import Measures
+
+NAN, INF = math.nan, math.inf
+EXACT = {"exact": 1.0}
+F32_MAX = float(np.finfo(np.float32).max)
+
+
+def held(
+    expected: NDArray[Any], obtained: NDArray[Any], bounds: dict[str, float], dtype: str = "F32"
+) -> Measures:
+    return compare_arrays(expected, obtained, DTYPES[dtype], bounds)
+
+
+# What must fail: expected, obtained, bounds, then (bad, lost, zeros, payloads) as counted.
+RED = {
+    "NaN for a number": ([1.0], [NAN], {"max_abs": 1e-5}, (1, 1, 0, 0)),
+    "a number for NaN": ([NAN], [1.0], {"max_abs": 1e-5}, (1, 1, 0, 0)),
+    "NaN for 0, relative": ([0.0], [NAN], {"relative": 1.0}, (1, 1, 0, 0)),
+    "NaN for inf": ([INF], [NAN], {"max_abs": 1e30}, (1, 1, 0, 0)),
+    "3 for inf, relative": ([INF], [3.0], {"relative": 0.1}, (1, 1, 0, 0)),
+    "3 for -inf": ([-INF], [3.0], {"max_abs": 1e30}, (1, 1, 0, 0)),
+    "inf for a number, relative": ([3.0], [INF], {"relative": 1e30}, (1, 1, 0, 0)),
+    "-inf for inf": ([INF], [-INF], {"max_abs": 1e30}, (1, 1, 0, 0)),
+    "inf for -inf, ULP": ([-INF], [INF], {"ulp": 2.0**33}, (1, 1, 0, 0)),
+    "inf right, another wrong": ([INF, 1.0], [INF, 2.0], {"max_abs": 0.5}, (1, 0, 0, 0)),
+    "inf for the largest, ULP": ([F32_MAX], [INF], {"ulp": 4}, (1, 1, 0, 0)),
+    "the largest for inf, ULP": ([INF], [F32_MAX], {"ulp": 4}, (1, 1, 0, 0)),
+    "-0 for 0, exact": ([0.0], [-0.0], EXACT, (1, 0, 1, 0)),
+    "0 for -0, exact": ([-0.0], [0.0], EXACT, (1, 0, 1, 0)),
+    "a bound of 0": ([1.0], [1.0 + 2**-23], {"max_abs": 0.0}, (1, 0, 0, 0)),
+    "a bound of 0, small": ([0.0], [5e-8], {"max_abs": 0.0}, (1, 0, 0, 0)),
+    "a bound of 0 ULP": ([1.0], [1.0 + 2**-23], {"ulp": 0.0}, (1, 0, 0, 0)),
+    "a relative bound of 0": ([1.0], [1.0 + 2**-23], {"relative": 0.0}, (1, 0, 0, 0)),
+    "3e-9 for 1e-9, ULP": ([1e-9], [3e-9], {"ulp": 4}, (1, 0, 0, 0)),
+    "3e-9 for 1e-9, relative": ([1e-9], [3e-9], {"relative": 1e-5}, (1, 0, 0, 0)),
+    "one of two bounds": ([1e-9], [3e-9], {"max_abs": 1e-5, "relative": 1e-5}, (1, 0, 0, 0)),
+    "the other of two bounds": ([100.0], [101.0], {"relative": 0.1, "max_abs": 0.5}, (1, 0, 0, 0)),
+    "NaN under cosine alone": ([1.0, 1.0], [1.0, NAN], {"cosine": 0.5}, (1, 1, 0, 0)),
+    "nothing asked": ([1.0], [2.0], {}, (1, 0, 0, 0)),
+    "exact left out by its value": ([1.0], [2.0], {"exact": 0.0}, (1, 0, 0, 0)),
+}
+# What must pass: the same, and the counts that a report still tells.
+GREEN = {
+    "NaN where NaN is due": ([NAN, 1.0], [NAN, 1.0], {"max_abs": 1e-5}, (0, 0, 0, 0)),
+    "NaN where NaN is due, exact": ([NAN], [NAN], EXACT, (0, 0, 0, 0)),
+    "another NaN under a bound": ([NAN], [-NAN], {"max_abs": 0.0}, (0, 0, 0, 1)),
+    "infinities": ([INF, -INF], [INF, -INF], {"relative": 0.0}, (0, 0, 0, 0)),
+    "both zero": ([0.0, 0.0], [0.0, 0.0], {"max_abs": 1e-5, "cosine": 0.9999}, (0, 0, 0, 0)),
+    "both zero, cosine alone": ([0.0, 0.0], [0.0, 0.0], {"cosine": 0.9999}, (0, 0, 0, 0)),
+    "-0 for 0 under a bound": ([0.0], [-0.0], {"max_abs": 0.0}, (0, 0, 1, 0)),
+    "-0 for 0 under 0 ULP": ([0.0], [-0.0], {"ulp": 0.0}, (0, 0, 1, 0)),
+    "-0 for 0, relative": ([0.0], [-0.0], {"relative": 0.0}, (0, 0, 1, 0)),
+    "just the bound": ([1.0], [1.5], {"max_abs": 0.5}, (0, 0, 0, 0)),
+    "just the ULP": ([1.0], [1.0 + 2**-22], {"ulp": 2}, (0, 0, 0, 0)),
+    "just the share": ([4.0], [5.0], {"relative": 0.25}, (0, 0, 0, 0)),
+    "equal at 1e38": ([1e38], [1e38], {"max_abs": 1e-5, "cosine": 1.0}, (0, 0, 0, 0)),
+    "NaN on both sides, cosine": ([NAN, 1.0], [NAN, 1.0], {"cosine": 0.99}, (0, 0, 0, 0)),
+    "inf on both sides, cosine": ([INF, 1.0], [INF, 1.0], {"cosine": 0.99}, (0, 0, 0, 0)),
+}
+
+
+def counts(found: Measures) -> tuple[int, int, int, int]:
+    return found.bad, found.lost, found.zeros, found.payloads
+
+
+@pytest.mark.parametrize(("expected", "obtained", "bounds", "due"), RED.values(), ids=RED)
+def test_that_a_probe_fails(
+    expected: list[float], obtained: list[float], bounds: dict[str, float], due: tuple[int, ...]
+) -> None:
+    found = held(f32(*expected), f32(*obtained), bounds)
+    assert not found.passed
+    assert counts(found) == due
+
+
+@pytest.mark.parametrize(("expected", "obtained", "bounds", "due"), GREEN.values(), ids=GREEN)
+def test_that_a_probe_passes(
+    expected: list[float], obtained: list[float], bounds: dict[str, float], due: tuple[int, ...]
+) -> None:
+    found = held(f32(*expected), f32(*obtained), bounds)
+    assert found.passed
+    assert counts(found) == due
+
+
+def test_one_wrong_of_a_million_is_found() -> None:
+    """Its NMSE is 1e-7, so that whoever asks for a mean passes it."""
+    expected = np.ones(10**6, "<f4")
+    obtained = expected.copy()
+    obtained[777_777] += np.float32(0.3)
+    found = held(expected, obtained, {"max_abs": 1e-4, "cosine": 0.9999})
+    assert (found.passed, found.bad, found.count) == (False, 1, 10**6)
+    assert found.worst is not None
+    assert (found.worst.index, found.worst.expected, found.worst.obtained) == (
+        777_777,
+        1.0,
+        float(np.float32(1.3)),
+    )
+    assert found.cosine == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_shape_is_never_broadcast_or_flattened(tmp_path: Path) -> None:
+    pairs = [((2, 3), (3, 2)), ((), (1,)), ((1,), (4,)), ((2, 1), (1, 2)), ((4,), (2, 2))]
+    for left, right in pairs:
+        sides = [stored_npy(tmp_path, np.zeros(shape, "<f4")) for shape in (left, right)]
+        with pytest.raises(ValueError, match="F32"):
+            compare(*sides, EXACT)
+
+
+def test_a_dtype_is_never_converted_but_to_f32(tmp_path: Path) -> None:
+    single, double, half = (stored(tmp_path, np.ones(2, code)) for code in ("<f4", "<f8", "<f2"))
+    for pair in ((single, double), (double, half), (half, double)):
+        with pytest.raises(ValueError, match=r"F\d\d \(2,\) / F\d\d \(2,\)"):
+            compare(*pair, EXACT)
+
+
+# --- NaN, everywhere ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [3, 1000])
+@pytest.mark.parametrize("at", [0, 2, 3, 5, 6, 9])
+@pytest.mark.parametrize("bound", ["max_abs", "relative", "ulp", "exact", "cosine"])
+def test_nan_at_any_place_on_either_side(
+    bound: str, at: int, chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """First, last, and on both sides of a border between chunks of 3."""
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    bounds = {bound: 0.5 if bound == "cosine" else 1.0}
+    whole = np.arange(1, 11, dtype="<f4")
+    broken = whole.copy()
+    broken[at] = NAN
+    good, bad = stored(tmp_path, whole), stored(tmp_path, broken)
+    for expected, obtained, specials in ((good, bad, (0, 1)), (bad, good, (1, 0))):
+        found = compare(expected, obtained, bounds)
+        assert (found.passed, found.bad, found.lost, found.specials) == (False, 1, 1, specials)
+        assert found.worst is not None
+        assert (found.worst.index, math.isnan(found.worst.error), found.worst.ulp) == (
+            at,
+            True,
+            None,
+        )
+    found = compare(bad, bad, bounds)
+    assert (found.passed, found.bad, found.lost, found.specials) == (True, 0, 0, (1, 1))
+
+
+@given(
+    values=st.lists(st.floats(width=32), min_size=1, max_size=40),
+    places=st.sets(st.integers(0, 39), min_size=1),
+    bound=st.sampled_from(["exact", "max_abs", "relative", "ulp", "cosine"]),
+)
+def test_no_nan_passes_that_the_reference_lacks(
+    values: list[float], places: set[int], bound: str
+) -> None:
+    expected = f32(*(0.0 if math.isnan(value) else value for value in values))
+    obtained = expected.copy()
+    wrong = {place % len(values) for place in places}
+    obtained[list(wrong)] = NAN
+    found = held(expected, obtained, {bound: 1.0})
+    assert not found.passed
+    assert (found.bad, found.lost) == (len(wrong), len(wrong))
+
+
+PAYLOADS = [
+    ("F64", from_bits("<f8", 0x7FF8000000000000, 0), from_bits("<f8", 0x7FF8000000000001, 0)),
+    ("F32", from_bits("<f4", 0x7FC00000, 0), from_bits("<f4", 0xFFC00000, 0)),
+    ("F16", from_bits("<f2", 0x7E00, 0), from_bits("<f2", 0x7E01, 0)),
+    ("BF16", np.array([0x7FC0, 0], "<u2"), np.array([0x7FC1, 0], "<u2")),
+    ("F8_E5M2", np.array([0x7D, 0], "u1"), np.array([0x7E, 0], "u1")),
+    ("F8_E4M3", np.array([0x7F, 0], "u1"), np.array([0xFF, 0], "u1")),
+]
+
+
+@pytest.mark.parametrize(("dtype", "left", "right"), PAYLOADS, ids=[p[0] for p in PAYLOADS])
+def test_a_payload_counts_under_exact_alone(
+    dtype: str, left: NDArray[Any], right: NDArray[Any]
+) -> None:
+    found = held(left, right, EXACT, dtype)
+    assert (found.passed, counts(found), found.specials) == (False, (1, 0, 0, 1), (1, 1))
+    for bounds in ({"max_abs": 0.0}, {"ulp": 0.0}, {"relative": 0.0}):
+        found = held(left, right, bounds, dtype)
+        assert (found.passed, counts(found)) == (True, (0, 0, 0, 1))
+
+
+def test_a_payload_is_not_owed_where_the_reference_was_widened(tmp_path: Path) -> None:
+    expected = stored_bin(tmp_path, from_bits("<f4", 0x7FC00000, 0x3F800000))
+    obtained = stored_bin(tmp_path, from_bits("<f4", 0x7FA00001, 0x3F800000))
+    assert not compare(expected, obtained, EXACT).passed
+    assert compare(expected, obtained, EXACT, payloads=False).passed
+    missing = stored_bin(tmp_path, f32(1.0, 1.0))
+    assert not compare(expected, missing, EXACT, payloads=False).passed
+
+
+# --- ULP -----------------------------------------------------------------------------------
+
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@given(data=st.data())
+def test_a_step_is_numpys_nextafter(name: str, data: st.DataObject) -> None:
+    code = np.dtype(FLOATS[name])
+    width: Any = 8 * code.itemsize
+    start = data.draw(st.floats(width=width, allow_nan=False, allow_infinity=False))
+    steps = data.draw(st.integers(1, 5))
+    here = there = np.array([start], code)
+    with np.errstate(all="ignore"):
+        for _ in range(steps):
+            there = np.nextafter(there, np.array([-INF], code))
+    if not np.isfinite(there[0]):
+        return
+    found = held(here, there, {"ulp": float(steps)}, name)
+    again = held(here, there, {"ulp": steps - 0.5}, name)
+    assert (found.max_ulp, found.passed, again.passed) == (steps, True, False)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("value", [1.0, 1.5, -2.0, 0.1, 1000.0, 6e-5, 60000.0])
+def test_a_step_is_numpys_spacing(name: str, value: float) -> None:
+    here = np.array([value], FLOATS[name])
+    there = here - np.spacing(np.abs(here))
+    found = held(here, there, {"ulp": 1.0}, name)
+    assert found.max_ulp in (1, 2)  # two where the step crosses a power of two downwards
+    assert found.max_abs == float(np.spacing(np.abs(here))[0])
+
+
+@pytest.mark.parametrize("code", [0, 1, 0x7F, 0x80, 0x3F80, 0x4049, 0x7F7E, 0x8000, 0x8001, 0xC020])
+def test_a_step_of_bfloat16_is_one_code(code: int) -> None:
+    here, there = np.array([code], "<u2"), np.array([code + 1], "<u2")
+    found = held(here, there, {"ulp": 1.0}, "BF16")
+    assert (found.max_ulp, found.passed) == (1, True)
+    wide = [float(np.array([c << 16], "<u4").view("<f4")[0]) for c in (code, code + 1)]
+    assert found.max_abs == abs(wide[0] - wide[1])
+
+
+def test_steps_pass_through_zero() -> None:
+    tiny = np.float32(1e-45)
+    assert held(f32(tiny), f32(-tiny), {"ulp": 2.0}).passed
+    assert not held(f32(tiny), f32(-tiny), {"ulp": 1.0}).passed
+    assert held(f32(-0.0), f32(tiny), {"ulp": 1.0}).passed
+    found = held(f32(-F32_MAX), f32(F32_MAX), {"ulp": 1.0})
+    assert found.max_ulp == 2 * 0x7F7FFFFF
+    double = float(np.finfo(np.float64).max)
+    far = held(np.array([-double]), np.array([double]), {"max_abs": 1.0}, "F64")
+    assert far.max_ulp == 2 * 0x7FEFFFFFFFFFFFFF
+
+
+def test_an_error_beyond_float64_is_infinite_not_unseen() -> None:
+    double = float(np.finfo(np.float64).max)
+    found = held(np.array([-double]), np.array([double]), {"max_abs": 1e300}, "F64")
+    assert (found.passed, found.max_abs, found.lost, found.margin) == (False, INF, 0, INF)
+
+
+# --- integers ------------------------------------------------------------------------------
+
+INTEGERS = [
+    ("I64", -(2**63), 2**63 - 1, 2.0**64),
+    ("I64", 2**24 + 1, 2**24, 1.0),
+    ("I64", 2**53 + 1, 0, 2.0**53 + 2),  # rounded up, never down
+    ("U64", 0, 2**64 - 1, 2.0**64),
+    ("U64", 2**64 - 1, 2**64 - 2, 1.0),
+    ("I32", -(2**31), 2**31 - 1, 2.0**32 - 1),
+    ("U32", 0, 2**32 - 1, 2.0**32 - 1),
+    ("I16", -(2**15), 2**15 - 1, 2.0**16 - 1),
+    ("U16", 1, 0, 1.0),
+    ("I8", -128, 127, 255.0),
+    ("U8", 0, 255, 255.0),
+    ("BOOL", 0, 1, 1.0),
+]
+
+
+@pytest.mark.parametrize(("name", "left", "right", "error"), INTEGERS)
+def test_integers_do_not_wrap_or_round_down(name: str, left: int, right: int, error: float) -> None:
+    storage = DTYPES[name].storage
+    for sides in ((left, right), (right, left)):
+        expected, obtained = (np.array([side], storage) for side in sides)
+        found = held(expected, obtained, EXACT, name)
+        assert (found.passed, found.bad, found.max_abs, found.max_ulp) == (False, 1, error, 0)
+        for measure in ("max_abs", "ulp"):
+            assert held(expected, obtained, {measure: error}, name).passed
+            least = np.nextafter(error, 0)
+            assert not held(expected, obtained, {measure: float(least)}, name).passed
+
+
+def test_integers_have_a_relative_error_and_a_direction() -> None:
+    expected, obtained = np.array([100, 200], "u1"), np.array([110, 200], "u1")
+    assert held(expected, obtained, {"relative": 0.1}, "U8").passed
+    assert not held(expected, obtained, {"relative": 0.0999}, "U8").passed
+    large = np.array([2**62, -(2**62), 2**40], "<i8")
+    found = held(large, large, {"max_abs": 0.0, "cosine": 1.0}, "I64")
+    assert (found.passed, found.cosine) == (True, 1.0)
+
+
+def test_opaque_elements_are_bytes_under_any_bound() -> None:
+    """Complex numbers and exponents are no distances apart that a bound could speak of."""
+    for name, code in (("C64", "<u8"), ("F8_E8M0", "u1")):
+        left, right = np.array([1, 2], code), np.array([1, 3], code)
+        for bounds in (EXACT, {"max_abs": 1e30}, {"ulp": 1e30}):
+            found = held(left, right, bounds, name)
+            assert (found.passed, found.bad, found.max_abs) == (False, 1, 0.0)
+            assert held(left, left, bounds, name).passed
+
+
+# --- the direction (R5) --------------------------------------------------------------------
+
+
+def test_a_cosine_is_held_beside_the_other_bounds() -> None:
+    expected, obtained = f32(1.0, 0.0), f32(1.0, 1.0)
+    found = held(expected, obtained, {"max_abs": 1.0, "cosine": 0.9})
+    assert (found.bad, found.passed, found.worst) == (0, True, None)  # norms within the bound
+    found = held(expected, obtained, {"max_abs": 1.0 - 1e-7, "cosine": 0.9})
+    assert not found.passed
+    found = held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.9999})
+    assert (found.bad, found.passed, found.cosine) == (0, False, pytest.approx(9 / 82**0.5))
+    assert held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.99}).passed
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-30, 1.0, 1e30, 1e300])
+def test_a_cosine_knows_no_size(size: float) -> None:
+    expected, obtained = np.array([3.0, 4.0]) * size, np.array([4.0, 3.0]) * size
+    assert held(expected, expected, {"cosine": 1.0}, "F64").passed
+    assert held(expected, obtained, {"cosine": 1.0}, "F64").cosine == pytest.approx(0.96)
+    assert held(expected, -expected, {"cosine": 0.5}, "F64").cosine == -1.0
+
+
+def test_a_cosine_beside_zero_is_none_or_nothing() -> None:
+    assert held(f32(0.0), f32(1.0), {"cosine": 0.5}).cosine == 0.0
+    assert held(f32(1.0), f32(0.0), {"cosine": 0.5}).cosine == 0.0
+    assert held(f32(0.0), f32(1e-6), {"max_abs": 1e-5, "cosine": 0.5}).cosine is None
+    assert held(f32(0.0), f32(1e-6), {"max_abs": 1e-5, "cosine": 0.5}).passed
+    assert held(f32(1.0), f32(1.0), EXACT).cosine is None
+
+
+def test_a_direction_takes_chunks_of_any_sizes() -> None:
+    values = [np.array([1e-200, 2e-200]), np.array([1e200]), np.array([0.0]), np.array([-1e200])]
+    direction = Direction()
+    for chunk in values:
+        direction.add(chunk, chunk)
+    assert direction.cosine(0.0) == 1.0
+    assert direction.cosine(1e308) is None
+    assert direction.cosine(1e100) == 1.0
+
+
+# --- properties ----------------------------------------------------------------------------
+
+any_bits = st.lists(st.integers(0, 2**16 - 1), min_size=1, max_size=30)
+bounds_of = st.sampled_from(
+    [
+        *({m: b} for m in ("max_abs", "relative", "ulp") for b in (0, 1.0)),
+        EXACT,
+        {"max_abs": 1e-4, "cosine": 0.9999},
+    ]
+)
+halves = st.sampled_from(["F16", "BF16", "I16", "U16"])
+
+
+def sixteen(codes: list[int], name: str) -> NDArray[Any]:
+    return np.array(codes, "<u2").view(DTYPES[name].storage)
+
+
+@given(codes=any_bits, bounds=bounds_of, name=halves)
+def test_that_a_tensor_equals_itself(codes: list[int], bounds: dict[str, float], name: str) -> None:
+    array = sixteen(codes, name)
+    found = held(array, array.copy(), bounds, name)
+    assert (found.passed, found.bad, found.max_abs) == (True, 0, 0.0)
+
+
+@given(left=any_bits, right=any_bits, name=halves)
+def test_that_exact_means_the_same_bytes_both_ways(
+    left: list[int], right: list[int], name: str
+) -> None:
+    count = min(len(left), len(right))
+    one, other = sixteen(left[:count], name), sixteen(right[:count], name)
+    equal = one.tobytes() == other.tobytes()
+    assert held(one, other, EXACT, name).passed is equal
+    assert held(other, one, EXACT, name).passed is equal
+    assert held(one, other, EXACT, name).bad == sum(
+        a != b for a, b in zip(left, right, strict=False)
+    )
+
+
+@given(
+    left=any_bits,
+    right=any_bits,
+    name=halves,
+    measure=st.sampled_from(["max_abs", "relative", "ulp"]),
+    limits=st.tuples(st.floats(0, 1e5), st.floats(0, 1e5)),
+)
+def test_that_a_wider_bound_never_fails_more(
+    left: list[int], right: list[int], name: str, measure: str, limits: tuple[float, float]
+) -> None:
+    count = min(len(left), len(right))
+    one, other = sixteen(left[:count], name), sixteen(right[:count], name)
+    tight, wide = (held(one, other, {measure: bound}, name) for bound in sorted(limits))
+    assert wide.bad <= tight.bad
+    assert tight.passed <= wide.passed
+
+
+@given(left=any_bits, right=any_bits, name=st.sampled_from(["F16", "BF16"]))
+def test_that_the_measures_are_what_a_loop_finds(
+    left: list[int], right: list[int], name: str
+) -> None:
+    count = min(len(left), len(right))
+    one, other = sixteen(left[:count], name), sixteen(right[:count], name)
+    found = held(one, other, {"max_abs": 0.5}, name)
+    pairs = list(zip(*(DTYPES[name].values(side).tolist() for side in (one, other)), strict=True))
+    errors = [abs(a - b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
+    assert found.max_abs == max(errors, default=0.0)
+    wrong = [
+        index
+        for index, (a, b) in enumerate(pairs)
+        if not (a == b or abs(a - b) <= 0.5 or (math.isnan(a) and math.isnan(b)))
+    ]
+    assert found.bad == len(wrong)
+    assert [sample.index for sample in found.first] == wrong[:FIRST]
+    assert found.specials == tuple(
+        sum(not math.isfinite(value) for value in side) for side in zip(*pairs, strict=True)
+    )
+
+
+def test_the_histogram_counts_decades() -> None:
+    expected = np.zeros(6)
+    obtained = np.array([0.0, 1e-7, 0.05, 0.099, 5.0, 1000.0])
+    found = held(expected, obtained, {"max_abs": 1.0}, "F64")
+    assert dict(found.histogram) == {-7: 1, -2: 2, 0: 1, 3: 1}
+
+
+def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
+    found = held(f32(1, 1, 1, 1), f32(2, 5, 3, 1), EXACT)
+    assert found.worst is not None
+    assert (found.worst.index, found.worst.error, found.worst.ulp) == (1, 4.0, 18874368)
+    assert [sample.index for sample in found.first] == [0, 1, 2]
+    found = held(f32(1, 1, 1, 1), f32(1e30, INF, 3, NAN), EXACT)
+    assert found.worst is not None
+    assert (found.worst.index, found.worst.obtained) == (1, INF)
+
+
+def test_the_margin_is_the_largest_share_of_a_bound() -> None:
+    found = held(f32(1.0), f32(1.25), {"max_abs": 1.0, "relative": 0.5})
+    assert found.margin == 0.5
+    assert held(f32(1.0), f32(1.0), {"max_abs": 0.0}).margin is None
+    assert held(f32(1.0), f32(1.0), EXACT).margin is None
+
+
+# --- files, chunks, narrowing --------------------------------------------------------------
+
+
+def plain(found: Measures) -> str:
+    """All but the cosine, whose last bits depend on where chunks end."""
+    values = {name: value for name, value in vars(found).items() if name != "cosine"}
+    return repr(values | {"histogram": sorted(found.histogram.items())})
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7, 10**6])
+@pytest.mark.parametrize("bounds", [EXACT, {"max_abs": 0.1, "cosine": 0.5}, {"ulp": 3}], ids=str)
+@pytest.mark.parametrize("name", ["F64", "F32", "F16", "BF16", "F8_E4M3", "I64", "U8", "BOOL"])
+def test_measures_do_not_depend_on_chunks(
+    name: str,
+    bounds: dict[str, float],
+    chunk: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    generator = np.random.default_rng(7)
+    storage = DTYPES[name].storage
+    left = generator.integers(0, 256, 23 * storage.itemsize, "u1").view(storage)
+    right = left.copy()
+    right[[0, 6, 7, 13, 14, 22]] = left[[1, 7, 6, 14, 13, 21]]
+    found = compare(stored(tmp_path, left, name), stored(tmp_path, right, name), bounds)
+    whole = held(left, right, bounds, name)
+    assert plain(found) == plain(whole)
+    assert found.cosine == (whole.cosine if whole.cosine is None else pytest.approx(whole.cosine))
+
+
+def test_a_large_tensor_is_not_held(tmp_path: Path) -> None:
+    """64 MB a side, right and wrong, within a few MB."""
+    expected = np.arange(16 * 2**20, dtype="<f4")
+    sides = [stored(tmp_path, expected), stored(tmp_path, expected), stored(tmp_path, expected + 1)]
+    del expected
+    for obtained, most in ((sides[1], 5), (sides[2], 8)):
+        tracemalloc.start()
+        compare(sides[0], obtained, {"max_abs": 1e-5, "cosine": 0.9999})
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < most * 2**20
+
+
+NARROWED = {
+    "F64": np.array([0.1, 1e300, -1e-300, 2**24 + 1, -0.0]),
+    "F16": np.array([0.1, 65504, 6e-8, -0.0], "<f2"),
+    "I64": np.array([2**24 + 1, -(2**63), 2**63 - 1, 0], "<i8"),
+    "U64": np.array([2**64 - 1, 1], "<u8"),
+    "BOOL": np.array([True, False]),
+    "U8": np.array([0, 255], "u1"),
+}
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_a_bin_dump_is_held_against_the_reference_rounded_once(name: str, tmp_path: Path) -> None:
+    expected = NARROWED[name]
+    with np.errstate(over="ignore"):
+        rounded = expected.astype("<f4")
+    reference = stored(tmp_path, expected)
+    assert compare(reference, stored_bin(tmp_path, rounded), EXACT).passed
+    for place in range(len(rounded)):
+        off = bits(rounded).copy()
+        off[place] ^= 1
+        found = compare(reference, stored_bin(tmp_path, off.view("<f4")), EXACT)
+        assert (found.passed, found.bad) == (False, 1)
+
+
+def test_a_bin_dump_of_bf16_is_its_widening(tmp_path: Path) -> None:
+    reference = stored(tmp_path, bf16(1.0, -2.5, 3.140625), "BF16")
+    assert compare(reference, stored_bin(tmp_path, f32(1.0, -2.5, 3.140625)), EXACT).passed
+    as_f16 = f32(1.875, -2.0625, 2.1425781)
+    assert compare(reference, stored_bin(tmp_path, as_f16), EXACT).bad == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("F64", [0x7FF0000000000001, 0xFFF8000000000123]),  # signalling, and a payload
+        ("F16", [0x7C01, 0xFE01]),
+        ("BF16", [0x7F81, 0xFFC1]),
+        ("F8_E5M2", [0x7D, 0xFF]),
+    ],
+)
+def test_a_narrowed_nan_owes_no_payload(name: str, codes: list[int], tmp_path: Path) -> None:
+    storage = DTYPES[name].storage
+    reference = stored(tmp_path, np.array(codes, f"<u{storage.itemsize}").view(storage), name)
+    for obtained in (f32(NAN, NAN), from_bits("<f4", 0xFFFFFFFF, 0x7F800001)):
+        assert compare(reference, stored_bin(tmp_path, obtained), EXACT).passed
+    found = compare(reference, stored_bin(tmp_path, f32(NAN, INF)), EXACT)
+    assert (found.passed, found.lost) == (False, 1)
+
+
+def test_an_empty_tensor_compares_nothing(tmp_path: Path) -> None:
+    empty = stored(tmp_path, np.zeros((0, 3), "<f4"))
+    found = compare(empty, empty, EXACT)
+    assert (found.passed, found.count, found.worst) == (True, 0, None)
+
+
+def test_a_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
+    sides = [stored(tmp_path, np.ones(100, "<f4")) for _ in range(2)]
+    sides[1].path.write_bytes(sides[1].path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match="became shorter while it was read") as caught:
+        compare(*sides, EXACT)
+    assert caught.value.code == "truncated"
