@@ -36,7 +36,7 @@ class DType:
     kind: Kind
 
     def values(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Elements as numbers: float64 for floats, the storage itself for integers."""
+        """Elements as numbers: float64 for floats, the storage itself for all else."""
         if self.kind != "float":
             return chunk
         with np.errstate(invalid="ignore"):  # a signalling NaN stays a NaN
@@ -48,7 +48,8 @@ class DType:
             wide: NDArray[np.float32] = (chunk.astype("<u4") << np.uint32(16)).view("<f4")
             return wide
         if self.name.startswith("F8_"):
-            return _float8(self.name)[chunk]
+            narrow: NDArray[np.float32] = _float8(self.name)[chunk]
+            return narrow
         return chunk
 
     def as_f32(self, chunk: NDArray[Any]) -> NDArray[np.float32]:

@@ -28,6 +28,14 @@ class Found:
     broken: dict[str, FormatError] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
 
+    def faults(self) -> list[str]:
+        """Why these cannot be references: each must be readable, named once, and hold something."""
+        found = [f"{name} {error.message}" for name, error in self.broken.items()]
+        found += [f"the tensor {name!r} stands twice" for name in self.twice]
+        if not found and not any(tensor.count for tensor in self.tensors.values()):
+            found.append("holds not one element" if self.tensors else "holds no tensor")
+        return found
+
 
 def tensors_in(place: Path) -> Found:
     """The tensors of a folder, or of one `.safetensors` file; other files are passed over.

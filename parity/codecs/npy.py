@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,12 @@ from parity.codecs.dtypes import DTYPES, DType
 from parity.codecs.stored import Stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MAX_HEADER = 10_000
+MAX_NDIM = 32
+_WORDS = 2**63
 _NAMES = {"f8": "F64", "f4": "F32", "f2": "F16", "b1": "BOOL", "c8": "C64"} | {
     f"{sign}{size}": f"{sign.upper()}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)
 }
@@ -25,8 +29,9 @@ def stored(path: Path) -> Stored:
     """The tensor of a file.
 
     Raises:
-        FormatError: Not a `.npy` file, of a dtype that is not compared, in column-major or
-            big-endian order, or of another length than its header says.
+        FormatError: Not a `.npy` file, of a dtype that is not compared (objects are never
+            unpickled), in column-major or big-endian order, or of another length than its
+            header says.
     """
     try:
         with path.open("rb") as file:
@@ -37,7 +42,7 @@ def stored(path: Path) -> Stored:
         message = f"cannot be read: {error.strerror}"
         raise FormatError("unreadable", message) from error
     dtype = _dtype(code)
-    if fortran and sum(length != 1 for length in shape) > 1:
+    if fortran and 0 not in shape and sum(length != 1 for length in shape) > 1:
         message = "is in column-major (Fortran) order; write it in row-major order"
         raise FormatError("bad-header", message)
     wanted, left = prod(shape) * dtype.storage.itemsize, size - offset
@@ -53,24 +58,39 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }
-    try:
-        version = np.lib.format.read_magic(file)
-        if version not in readers:
-            message = f"has the format version {version[0]}.{version[1]}; 1.0 and 2.0 are read"
-            raise FormatError("bad-header", message)
-        shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        message = f"is no .npy file: {error}"
-        raise FormatError("bad-header", message) from error
-    if not all(0 <= length < 2**63 for length in shape):
-        message = f"has the impossible shape {list(shape)}"
+    version = _parsed(np.lib.format.read_magic, file)
+    if version not in readers:
+        message = f"has the format version {version[0]}.{version[1]}; 1.0 and 2.0 are read"
         raise FormatError("bad-header", message)
+    shape, fortran, dtype = _parsed(readers[version], file, max_header_size=MAX_HEADER)
+    _hold_shape(shape)
     return shape, fortran, dtype
+
+
+def _parsed(parser: Callable[..., Any], file: Any, **options: int) -> Any:
+    """What one of NumPy's parsers reads; they let errors of Python's own tokenizer through."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the Python literal in a foreign header
+            return parser(file, **options)
+    except OSError:
+        raise
+    except Exception as error:
+        message = f"is no .npy file: {' '.join(str(error).split()):.300}"
+        raise FormatError("bad-header", message) from error
+
+
+def _hold_shape(shape: tuple[int, ...]) -> None:
+    whole = all(type(length) is int and length >= 0 for length in shape)
+    # A product that NumPy refuses even where another dimension is 0.
+    if not whole or len(shape) > MAX_NDIM or prod(filter(None, shape)) * 8 >= _WORDS:
+        message = f"has the impossible shape {list(shape)!r:.200}"
+        raise FormatError("bad-header", message)
 
 
 def _dtype(dtype: np.dtype[Any]) -> DType:
     name = _NAMES.get(dtype.str[1:])
-    if name is None or dtype.byteorder == ">":
-        message = f"has the dtype {dtype.str!r}; known are little-endian {', '.join(_NAMES)}"
+    if name is None or dtype.str.startswith(">"):
+        message = f"has the dtype {dtype.str!r:.80}; known are little-endian {', '.join(_NAMES)}"
         raise FormatError("dtype-unsupported", message)
     return DTYPES[name]

@@ -20,10 +20,15 @@ from parity.codecs.stored import Stored
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from parity.codecs.dtypes import DType
+
 #: The format's own limit. What we read is bounded by the file's size as well.
 MAX_HEADER = 100_000_000
 MAX_NDIM = 32
 _LENGTH = 8
+_WORDS = 2**63
+#: Element types of the format that are narrower than a byte, or have no table here.
+_UNREAD = ("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 
 def stored(path: Path) -> dict[str, Stored]:
@@ -32,27 +37,33 @@ def stored(path: Path) -> dict[str, Stored]:
     Raises:
         FormatError: The file is not a safetensors file that holds to the rules.
     """
-    header, start, size = _header(path)
-    header.pop("__metadata__", None)
-    tensors = {name: _tensor(path, name, entry, start) for name, entry in header.items()}
+    text, start, size = _header(path)
+    try:
+        header = _parsed(text)
+        header.pop("__metadata__", None)
+        tensors = {name: _tensor(path, name, entry, start) for name, entry in header.items()}
+    except RecursionError:
+        _bad("bad-header", "header is nested too deeply")
     _hold_contiguous(tensors, start, size)
     return tensors
 
 
-def _header(path: Path) -> tuple[dict[str, Any], int, int]:
+def _header(path: Path) -> tuple[bytes, int, int]:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             raw = file.read(_LENGTH)
             length = int.from_bytes(raw, "little")
+            if length > MAX_HEADER:
+                # An HTML page, or the pointer that Git LFS leaves, begins with such a number.
+                what = f"begins with {raw!r}, which claims a header of {length:,} bytes"
+                _bad("bad-header", f"{what}; at most {MAX_HEADER:,}")
             if len(raw) < _LENGTH or length > size - _LENGTH:
                 _bad("truncated", f"header claims {length:,} bytes, the file has {size:,}")
-            if length > MAX_HEADER:
-                _bad("bad-header", f"header claims {length:,} bytes; at most {MAX_HEADER:,}")
             text = file.read(length)
     except OSError as error:
         _bad("unreadable", f"cannot be read: {error.strerror}")
-    return _parsed(text), _LENGTH + length, size
+    return text, _LENGTH + length, size
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
@@ -62,10 +73,11 @@ def _parsed(text: bytes) -> dict[str, Any]:
         header = json.loads(
             text.decode("utf-8"),
             object_pairs_hook=_unique,
+            parse_int=_whole_number,
             parse_float=_no_float,
             parse_constant=_no_float,
         )
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         _bad("bad-header", f"header is not JSON: {error}")
     if not isinstance(header, dict):
         _bad("bad-header", "header is no JSON object")
@@ -79,45 +91,64 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for name, value in pairs:
         if name in entries:
-            _bad("bad-header", f"the key {name!r} stands in the header twice")
+            _bad("bad-header", f"the key {name!r:.200} stands in the header twice")
         entries[name] = value
+        if not (_is_text(name) and (_is_text(value) or not isinstance(value, str))):
+            _bad("bad-header", f"the entry {name!r:.200} holds half of a surrogate pair")
     return entries
 
 
+def _is_text(value: object) -> bool:
+    """Whether it is a string of whole characters; JSON can also spell halves of them."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
+def _whole_number(text: str) -> int:
+    if text.startswith("-") or len(text) > len(str(_WORDS)) or int(text) >= _WORDS:
+        _bad("bad-header", f"header holds the number {text:.40}; known are 0 to 2**63 - 1")
+    return int(text)
+
+
 def _no_float(text: str) -> NoReturn:
-    _bad("bad-header", f"header holds {text}, where only whole numbers may stand")
+    _bad("bad-header", f"header holds {text:.40}, where only whole numbers may stand")
 
 
 def _tensor(path: Path, name: str, entry: Any, start: int) -> Stored:
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        _bad("bad-header", f"tensor {name!r} needs dtype, shape and data_offsets, no more")
-    dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
-    if dtype is None:
-        _bad("bad-header", f"tensor {name!r} has the unknown dtype {entry['dtype']!r}")
+        _bad("bad-header", f"tensor {name!r:.200} needs dtype, shape and data_offsets, no more")
+    dtype = _dtype(name, entry["dtype"])
     shape, offsets = _whole(name, entry, "shape"), _whole(name, entry, "data_offsets")
     if len(shape) > MAX_NDIM:
-        _bad("bad-header", f"tensor {name!r} has {len(shape)} dimensions; at most {MAX_NDIM}")
+        _bad("bad-header", f"tensor {name!r:.200} has {len(shape)} dimensions; at most {MAX_NDIM}")
+    if prod(filter(None, shape)) * dtype.storage.itemsize >= _WORDS:
+        _bad("bad-header", f"shape {list(shape)} of tensor {name!r:.200} overflows 63 bits")
     if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 - begin and end
-        _bad("bad-header", f"tensor {name!r} has the data_offsets {list(offsets)}")
-    wanted = prod(shape) * dtype.storage.itemsize
-    if offsets[1] - offsets[0] != wanted:
-        _bad(
-            "bad-header",
-            f"tensor {name!r} of {dtype.name} {list(shape)} needs {wanted:,} bytes, its "
-            f"data_offsets hold {offsets[1] - offsets[0]:,}",
-        )
+        _bad("bad-header", f"tensor {name!r:.200} has the data_offsets {list(offsets)!r:.80}")
+    wanted, held = prod(shape) * dtype.storage.itemsize, offsets[1] - offsets[0]
+    if held != wanted:
+        what = f"tensor {name!r:.200} of {dtype.name} {list(shape)}"
+        _bad("bad-header", f"{what} needs {wanted:,} bytes, its data_offsets hold {held:,}")
     return Stored(path, start + offsets[0], dtype, shape, path.suffix)
+
+
+def _dtype(name: str, value: object) -> DType:
+    dtype = DTYPES.get(value) if isinstance(value, str) else None
+    if dtype is None:
+        code = "dtype-unsupported" if value in _UNREAD else "bad-header"
+        what = "dtype, which is not read," if value in _UNREAD else "unknown dtype"
+        _bad(code, f"tensor {name!r:.200} has the {what} {value!r:.80}")
+    return dtype
 
 
 def _whole(name: str, entry: dict[str, Any], key: str) -> tuple[int, ...]:
     values = entry[key]
-    if not isinstance(values, list) or not all(_is_u64(value) for value in values):
-        _bad("bad-header", f"{key} of tensor {name!r} must be whole numbers, not {values!r:.80}")
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        what = f"{key} of tensor {name!r:.200}"
+        _bad("bad-header", f"{what} must be a list of whole numbers, not {values!r:.80}")
     return tuple(values)
-
-
-def _is_u64(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _hold_contiguous(tensors: dict[str, Stored], start: int, size: int) -> None:
@@ -125,7 +156,8 @@ def _hold_contiguous(tensors: dict[str, Stored], start: int, size: int) -> None:
     for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].offset, item[1].nbytes)):
         if tensor.offset != at:
             what = "overlaps the one before" if tensor.offset < at else "leaves a hole before it"
-            _bad("bad-header", f"tensor {name!r} at data byte {tensor.offset - start:,} {what}")
+            at_byte = f"at data byte {tensor.offset - start:,}"
+            _bad("bad-header", f"tensor {name!r:.200} {at_byte} {what}")
         at = tensor.offset + tensor.nbytes
     if at > size:
         _bad("truncated", f"data needs {at:,} bytes, the file has {size:,}")

@@ -1,0 +1,345 @@
+"""safetensors headers: what is accepted is what the library reads, all else is refused."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parity.codecs import FormatError, safetensors
+from parity.codecs.dtypes import DTYPES
+from tests.support.tensors import bf16, f32, safetensors_bytes, with_header
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.codecs.stored import Stored
+
+# Imported here, since the guards of a test would stop it on its way.
+library: Any = import_module("safetensors") if find_spec("safetensors") else None
+needs_library = pytest.mark.skipif(library is None, reason="safetensors is not installed")
+
+U8 = {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}
+
+
+def one(**changes: Any) -> dict[str, Any]:
+    return {"t": U8 | changes}
+
+
+def read(tmp_path: Path, content: bytes) -> dict[str, Stored]:
+    path = tmp_path / "t.safetensors"
+    path.write_bytes(content)
+    return safetensors.stored(path)
+
+
+def refused(tmp_path: Path, content: bytes) -> FormatError:
+    with pytest.raises(FormatError) as caught:
+        read(tmp_path, content)
+    return caught.value
+
+
+def of_library(content: bytes) -> dict[str, tuple[str, list[int], bytes]] | None:
+    """What the library reads, None where it refuses."""
+    try:
+        entries = library.deserialize(content)
+    except library.SafetensorError:
+        return None
+    return {
+        name: (entry["dtype"], list(entry["shape"]), bytes(entry["data"]))
+        for name, entry in entries
+    }
+
+
+def ours(tensors: dict[str, Stored]) -> dict[str, tuple[str, list[int], bytes]]:
+    return {
+        name: (tensor.dtype.name, list(tensor.shape), tensor.array().tobytes())
+        for name, tensor in tensors.items()
+    }
+
+
+# --- what is accepted ----------------------------------------------------------------------
+
+UNSORTED = {
+    "z": {"dtype": "U8", "shape": [2], "data_offsets": [2, 4]},
+    "a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]},
+}
+EMPTY = {
+    name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]}
+    for name, shape in (("a", [0]), ("b", [3, 0]), ("c", [0, 2, 0]))
+}
+GOOD = {
+    "one": with_header(one(), b"abcd"),
+    "a scalar": with_header(one(shape=[], data_offsets=[0, 1]), b"a"),
+    "no tensor": with_header({}),
+    "metadata": with_header({"__metadata__": {"format": "pt"}} | one(), b"abcd"),
+    "empty metadata": with_header({"__metadata__": {}} | one(), b"abcd"),
+    "keys in any order": with_header(UNSORTED, b"abcd"),
+    "empty tensors": with_header(EMPTY),
+    "empty before another": with_header(EMPTY | one(), b"abcd"),
+    "blanks after the header": with_header(json.dumps(one()) + "   ", b"abcd"),
+    "blanks in the header": with_header(json.dumps(one(), indent=3), b"abcd"),
+    "an escaped name": with_header('{"\\u0074\\ud83d\\ude00": ' + json.dumps(U8) + "}", b"abcd"),
+    "a name of bytes above 127": with_header({"größe/😀": U8}, b"abcd"),
+    "an empty name": with_header({"": U8}, b"abcd"),
+    "a long name": with_header({"n" * 5000: U8}, b"abcd"),
+    "32 dimensions": with_header(one(shape=[1] * 31 + [4]), b"abcd"),
+    "every dtype": safetensors_bytes(
+        {name: (name, np.zeros((2, 3), dtype.storage)) for name, dtype in DTYPES.items()}
+    ),
+    "one blank": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=1),
+    "three blanks": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=3),
+}
+
+
+@needs_library
+@pytest.mark.torch
+@pytest.mark.parametrize("content", GOOD.values(), ids=GOOD)
+def test_what_is_accepted_is_what_the_library_reads(content: bytes, tmp_path: Path) -> None:
+    assert ours(read(tmp_path, content)) == of_library(content)
+
+
+@pytest.mark.parametrize("padding", range(9))
+def test_data_may_begin_at_any_byte(padding: int, tmp_path: Path) -> None:
+    """ggml-org/llama.cpp PR#18291: a reader that aligned it was off by some bytes."""
+    content = safetensors_bytes(
+        {"w": ("F64", np.array([1.0, 2.0])), "b": ("BF16", bf16(1.0))}, padding=padding
+    )
+    found = read(tmp_path, content)
+    assert found["w"].array().tolist() == [1.0, 2.0]
+    assert found["b"].array().tolist() == [0x3F80]
+    assert found["b"].carrier == ".safetensors"
+
+
+@needs_library
+@pytest.mark.torch
+def test_what_the_library_writes_is_read(tmp_path: Path) -> None:
+    numpy_library = import_module("safetensors.numpy")
+    arrays = {
+        f"{code}.{number}": np.arange(number).astype(code).reshape(shape)
+        for code in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u1", "?")
+        for number, shape in ((1, ()), (6, (2, 3)), (0, (0,)))
+    }
+    path = tmp_path / "t.safetensors"
+    numpy_library.save_file(arrays, path, metadata={"b": "1", "a": "2"})
+    found = safetensors.stored(path)
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].shape == array.shape
+        assert found[name].array().tobytes() == array.tobytes()
+
+
+# --- what is refused -----------------------------------------------------------------------
+
+
+def deep(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def claims(raw: bytes) -> str:
+    length = f"{int.from_bytes(raw, 'little'):,}"
+    return f"begins with {raw!r}, which claims a header of {length} bytes; at most 100,000,000"
+
+
+MILLION = "tensor 't' of U8 [1000, 1000]"
+NO_JSON = "header is not JSON: "
+WORDS: dict[str, tuple[bytes, str, str]] = {
+    "nothing": (b"", "truncated", "header claims 0 bytes, the file has 0"),
+    "a length cut": (b"\x01" + bytes(6), "truncated", "header claims 1 bytes, the file has 7"),
+    "no header": (bytes(8), "bad-header", "header begins with b'', not with a brace"),
+    "a header cut": (with_header(one(), b"abcd")[:20], "truncated",
+                     "header claims 60 bytes, the file has 20"),
+    "the largest length": (b"\xff" * 8, "bad-header", claims(b"\xff" * 8)),
+    "a page": (b"<!DOCTYPE html>", "bad-header", claims(b"<!DOCTYP")),
+    "a pointer": (b"version https://git-lfs.github.com/spec/v1\n", "bad-header",
+                  claims(b"version ")),
+    "a list": (with_header("[1]"), "bad-header", "header begins with b'[1]', not with a brace"),
+    "a blank first": (with_header(" {}"), "bad-header",
+                      "header begins with b' {}', not with a brace"),
+    "a mark of order": (with_header("\ufeff{}"), "bad-header",
+                        "header begins with b'\\xef\\xbb\\xbf{}', not with a brace"),
+    "no end": (with_header('{"a"'), "bad-header",
+               NO_JSON + "Expecting ':' delimiter: line 1 column 5 (char 4)"),
+    "more after it": (with_header("{}{}"), "bad-header",
+                      NO_JSON + "Extra data: line 1 column 3 (char 2)"),
+    "not UTF-8": (with_header(b'{"\xff":1}'), "bad-header",
+                  NO_JSON + "'utf-8' codec can't decode byte 0xff in position 2: "
+                            "invalid start byte"),
+    "a key twice": (with_header(f'{{"t":{json.dumps(U8)},"t":{json.dumps(U8)}}}', b"abcd"),
+                    "bad-header", "the key 't' stands in the header twice"),
+    "a key twice by escapes": (
+        with_header(f'{{"t":{json.dumps(U8)},"\\u0074":{json.dumps(U8)}}}', b"abcd"),
+        "bad-header", "the key 't' stands in the header twice"),
+    "a dtype twice": (
+        with_header('{"t":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}', b"abcd"),
+        "bad-header", "the key 'dtype' stands in the header twice"),
+    "metadata twice": (with_header('{"__metadata__":{},"__metadata__":{}}'), "bad-header",
+                       "the key '__metadata__' stands in the header twice"),
+    "half a surrogate pair": (with_header('{"a\\ud800":' + json.dumps(U8) + "}", b"abcd"),
+                              "bad-header", "the entry 'a\\ud800' holds half of a surrogate pair"),
+    "half a pair in metadata": (with_header('{"__metadata__":{"a":"\\udfff"}}'), "bad-header",
+                                "the entry 'a' holds half of a surrogate pair"),
+    "metadata of numbers": (with_header({"__metadata__": {"step": 3}} | one(), b"abcd"),
+                            "bad-header", "__metadata__ must map strings to strings"),
+    "metadata that is null": (with_header({"__metadata__": None}), "bad-header",
+                              "__metadata__ must map strings to strings"),
+    "metadata in metadata": (with_header({"__metadata__": {"a": {"b": "c"}}}), "bad-header",
+                             "__metadata__ must map strings to strings"),
+    "a float": (with_header('{"t":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}', b"abcd"),
+                "bad-header", "header holds 4.0, where only whole numbers may stand"),
+    "an exponent": (with_header('{"t":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}}', b"abcd"),
+                    "bad-header", "header holds 4e0, where only whole numbers may stand"),
+    "NaN": (with_header('{"t":NaN}'), "bad-header",
+            "header holds NaN, where only whole numbers may stand"),
+    "infinity": (with_header('{"t":-Infinity}'), "bad-header",
+                 "header holds -Infinity, where only whole numbers may stand"),
+    "a negative length": (with_header(one(shape=[-4]), b"abcd"), "bad-header",
+                          "header holds the number -4; known are 0 to 2**63 - 1"),
+    "minus nothing": (with_header(json.dumps(one()).replace("[0", "[-0"), b"abcd"),
+                      "bad-header", "header holds the number -0; known are 0 to 2**63 - 1"),
+    "2**63": (with_header(one(shape=[2**63]), b"abcd"), "bad-header",
+              "header holds the number 9223372036854775808; known are 0 to 2**63 - 1"),
+    "5000 digits": (with_header(json.dumps(one()).replace("[4]", f"[{'9' * 5000}]")),
+                    "bad-header", f"header holds the number {'9' * 40}; known are 0 to 2**63 - 1"),
+    "a truth": (with_header(one(shape=[True]), b"a"), "bad-header",
+                "shape of tensor 't' must be a list of whole numbers, not [True]"),
+    "text for a length": (with_header(one(shape=["4"]), b"abcd"), "bad-header",
+                          "shape of tensor 't' must be a list of whole numbers, not ['4']"),
+    "no list": (with_header(one(shape=4), b"abcd"), "bad-header",
+                "shape of tensor 't' must be a list of whole numbers, not 4"),
+    "null": (with_header(one(data_offsets=None), b"abcd"), "bad-header",
+             "data_offsets of tensor 't' must be a list of whole numbers, not None"),
+    "no entry": (with_header({"t": 1}), "bad-header",
+                 "tensor 't' needs dtype, shape and data_offsets, no more"),
+    "an entry without": (with_header({"t": {"dtype": "U8", "shape": [4]}}, b"abcd"), "bad-header",
+                         "tensor 't' needs dtype, shape and data_offsets, no more"),
+    "an entry with more": (with_header(one(stride=[1]), b"abcd"), "bad-header",
+                           "tensor 't' needs dtype, shape and data_offsets, no more"),
+    "an unknown dtype": (with_header(one(dtype="F128"), b"abcd"), "bad-header",
+                         "tensor 't' has the unknown dtype 'F128'"),
+    "a dtype in small letters": (with_header(one(dtype="u8"), b"abcd"), "bad-header",
+                                 "tensor 't' has the unknown dtype 'u8'"),
+    "a dtype that is a list": (with_header(one(dtype=["U8"]), b"abcd"), "bad-header",
+                               "tensor 't' has the unknown dtype ['U8']"),
+    "a dtype of half bytes": (with_header(one(dtype="F4", shape=[8]), b"abcd"), "dtype-unsupported",
+                              "tensor 't' has the dtype, which is not read, 'F4'"),
+    "one offset": (with_header(one(data_offsets=[4]), b"abcd"), "bad-header",
+                   "tensor 't' has the data_offsets [4]"),
+    "three offsets": (with_header(one(data_offsets=[0, 2, 4]), b"abcd"), "bad-header",
+                      "tensor 't' has the data_offsets [0, 2, 4]"),
+    "offsets reversed": (with_header(one(data_offsets=[4, 0]), b"abcd"), "bad-header",
+                         "tensor 't' has the data_offsets [4, 0]"),
+    "a shape too large": (with_header(one(shape=[1000, 1000]), b"abcd"), "bad-header",
+                          f"{MILLION} needs 1,000,000 bytes, its data_offsets hold 4"),
+    "a shape too small": (with_header(one(shape=[3]), b"abcd"), "bad-header",
+                          "tensor 't' of U8 [3] needs 3 bytes, its data_offsets hold 4"),
+    "an overflow": (with_header(one(shape=[2**62, 2**62, 0], data_offsets=[0, 0])), "bad-header",
+                    f"shape [{2**62}, {2**62}, 0] of tensor 't' overflows 63 bits"),
+    "an overflow of bytes": (with_header(one(dtype="F64", shape=[2**60])), "bad-header",
+                             f"shape [{2**60}] of tensor 't' overflows 63 bits"),
+    "33 dimensions": (with_header(one(shape=[1] * 32 + [4]), b"abcd"), "bad-header",
+                      "tensor 't' has 33 dimensions; at most 32"),
+    "the same bytes twice": (with_header({"k": U8, "v": U8}, b"abcd"), "bad-header",
+                             "tensor 'v' at data byte 0 overlaps the one before"),
+    "an overlap": (
+        with_header({"k": U8, "v": U8 | {"data_offsets": [2, 6]}}, b"abcdef"), "bad-header",
+        "tensor 'v' at data byte 2 overlaps the one before"),
+    "a hole": (with_header({"k": U8, "v": U8 | {"data_offsets": [6, 10]}}, bytes(10)),
+               "bad-header", "tensor 'v' at data byte 6 leaves a hole before it"),
+    "a hole at the start": (with_header(one(data_offsets=[1, 5]), bytes(5)), "bad-header",
+                            "tensor 't' at data byte 1 leaves a hole before it"),
+    "data cut": (with_header(one(), b"abc"), "truncated", "data needs 72 bytes, the file has 71"),
+    "data too long": (with_header(one(), b"abcde"), "trailing-bytes",
+                      "1 bytes follow the last tensor"),
+    "data without a tensor": (with_header({}, b"a"), "trailing-bytes",
+                              "1 bytes follow the last tensor"),
+    "nested deeply": (with_header('{"t":' + deep(100_000) + "}"), "bad-header",
+                      "header is nested too deeply"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "code", "message"), WORDS.values(), ids=WORDS)
+def test_a_refusal_word_for_word(content: bytes, code: str, message: str, tmp_path: Path) -> None:
+    error = refused(tmp_path, content)
+    assert (error.code, error.message) == (code, message)
+
+
+@pytest.mark.parametrize("depth", [*range(100, 1000, 90), *range(880, 1010, 3)])
+@pytest.mark.parametrize("key", ["t", "__metadata__"])
+def test_no_depth_is_a_crash(key: str, depth: int, tmp_path: Path) -> None:
+    """Near Python's own limit, parsing may succeed and showing the value fail."""
+    for content in (f'{{"{key}":{deep(depth)}}}', json.dumps(one()).replace('"U8"', deep(depth))):
+        assert refused(tmp_path, with_header(content, b"abcd")).code == "bad-header"
+
+
+def test_a_message_is_of_bounded_length(tmp_path: Path) -> None:
+    for content in (
+        {"n" * 10**6: 1},
+        one(dtype="F" * 10**6),
+        one(shape=["x" * 10**6]),
+        one(data_offsets=[1] * 10**5),
+        one(shape=[1] * 10**5),
+    ):
+        assert len(refused(tmp_path, with_header(content, b"abcd")).message) < 500
+
+
+def test_a_length_beyond_the_formats_limit_is_not_read(tmp_path: Path) -> None:
+    """A sparse file: its header would take 100 MB of memory before a word of it is read."""
+    path = tmp_path / "t.safetensors"
+    with path.open("wb") as file:
+        file.write((100_000_001).to_bytes(8, "little") + b"{")
+        file.truncate(200_000_000)
+    with pytest.raises(FormatError) as caught:
+        safetensors.stored(path)
+    assert caught.value.message == claims((100_000_001).to_bytes(8, "little"))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="cannot be read: No such file or directory") as caught:
+        safetensors.stored(tmp_path / "t.safetensors")
+    assert caught.value.code == "unreadable"
+
+
+# --- mutations -----------------------------------------------------------------------------
+
+WHOLE = safetensors_bytes(
+    {"w": ("F32", f32(1.0, 2.0, 3.0, 4.0, shape=(2, 2))), "é": ("U8", np.arange(3, dtype="u1"))},
+    metadata={"k": "v"},
+)
+PIECES = st.sampled_from(
+    [b"0", b"9", b"-", b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\u", b"e5", b"null", b"true",
+     b"\x00", b"\xff", b" ", b"F32", b"BF16", b'"w":', b"\\ud800", b"1" * 20]
+)  # fmt: skip
+
+
+@needs_library
+@pytest.mark.torch
+@settings(max_examples=600, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 4), PIECES | st.binary(max_size=2)),
+        max_size=4,
+    ),
+    end=st.none() | st.integers(0, len(WHOLE)),
+    honest=st.booleans(),
+)
+def test_mutated_bytes_are_refused_or_read_as_the_library_reads_them(
+    edits: list[tuple[int, int, bytes]], end: int | None, honest: bool, tmp_path: Path
+) -> None:
+    content = bytearray(WHOLE)
+    for at, length, piece in edits:
+        content[at : at + length] = piece
+    mutated = bytes(content[:end])
+    if honest:  # the length of the header says what it is, so that the JSON is reached
+        cut = mutated.rfind(b"}") + 1
+        mutated = with_header(mutated[8:cut], mutated[cut:])
+    try:
+        found = read(tmp_path, mutated)
+    except FormatError:
+        return
+    assert ours(found) == of_library(mutated)

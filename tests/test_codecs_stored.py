@@ -1,0 +1,90 @@
+"""Tensors where they lie: read from any index on, whole or in pieces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pytest
+
+from parity.codecs import FormatError
+from parity.codecs.dtypes import DTYPES
+from parity.codecs.stored import Stored
+from tests.support.tensors import stored, stored_bin, stored_npy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def raw(path: Path, content: bytes, shape: tuple[int, ...], dtype: str = "U8") -> Stored:
+    path.write_bytes(content)
+    return Stored(path, 0, DTYPES[dtype], shape, ".raw")
+
+
+def test_counts_follow_from_the_shape(tmp_path: Path) -> None:
+    for shape, count in (((), 1), ((0,), 0), ((2, 3), 6), ((5, 0, 7), 0)):
+        tensor = Stored(tmp_path, 0, DTYPES["F16"], shape, ".raw")
+        assert (tensor.count, tensor.nbytes) == (count, 2 * count)
+
+
+@pytest.mark.parametrize("maker", [stored, stored_bin, stored_npy])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 4), (2, 0, 3), (1, 2, 3, 4)])
+def test_the_whole_is_what_was_written(
+    maker: object, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    array = np.arange(np.prod(shape), dtype="<f4").reshape(shape) + np.float32(0.5)
+    found = maker(tmp_path, array).array()  # type: ignore[operator]
+    assert (found.dtype, found.shape) == (array.dtype, array.shape)
+    assert found.tobytes() == array.tobytes()
+
+
+def test_a_piece_is_read_from_any_index(tmp_path: Path) -> None:
+    array = np.arange(100, dtype="<i4").reshape(4, 25)
+    tensor = stored(tmp_path, array)
+    with tensor.open() as read:
+        for start, length in ((0, 100), (99, 1), (24, 3), (50, 0), (7, 93)):
+            into = np.empty(length, "<i4")
+            read(start, into)
+            assert into.tolist() == list(range(start, start + length))
+
+
+@pytest.mark.parametrize("left", [0, 1, 5, 11])
+def test_a_shorter_file_is_an_error_not_zeros(left: int, tmp_path: Path) -> None:
+    """tracel-ai/burn#5412: a short read was taken for zeros."""
+    tensor = raw(tmp_path / "x", bytes(range(12)), (12,))
+    (tmp_path / "x").write_bytes(bytes(range(left)))
+    with pytest.raises(FormatError, match="became shorter while it was read") as caught:
+        tensor.array()
+    assert caught.value.code == "truncated"
+
+
+def test_a_file_that_is_gone_is_unreadable(tmp_path: Path) -> None:
+    tensor = raw(tmp_path / "x", b"a", (1,))
+    (tmp_path / "x").unlink()
+    with pytest.raises(FormatError, match="cannot be read: No such file or directory") as caught:
+        tensor.array()
+    assert caught.value.code == "unreadable"
+
+
+def test_short_reads_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system may hand out fewer bytes than were asked for."""
+    tensor = raw(tmp_path / "x", bytes(range(200)), (200,))
+
+    class Slow:
+        def __init__(self, path: Path) -> None:
+            self.file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.file.close()
+
+        def seek(self, at: int) -> None:
+            self.file.seek(at)
+
+        def readinto(self, view: memoryview) -> int:
+            return self.file.readinto(view[:7])
+
+    monkeypatch.setattr(type(tmp_path), "open", lambda self, *_a, **_k: Slow(self))
+    assert tensor.array().tolist() == list(range(200))
