@@ -11,7 +11,7 @@ many do, the work is bounded (see ``match``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,9 @@ CHECKED, CHECKED_ANYHOW = 64, 1 << 22
 #: number holds shares for the rows.
 KEPT, KEPT_ANYHOW = 8, 1 << 21
 
+#: Distance that is given to pairs which come before all others.
+_FIRST = -1.0
+
 
 def match(table: Floats, rows: Floats, bound: float) -> Ints:
     """Index into ``table`` of the item that each of ``rows`` is.
@@ -47,8 +50,8 @@ def match(table: Floats, rows: Floats, bound: float) -> Ints:
     that came twice).
 
     Where thousands of distinct items lie within the bound of each other, not all pairs are
-    looked at: equal rows still find each other, a row that differs may then be left without
-    an item of its own.
+    looked at: equal rows still find each other, and so do rows and items in their order; a
+    row that differs may then be left without an item of its own.
 
     Args:
         table: ``(m, d)``, the items.
@@ -68,11 +71,12 @@ def match(table: Floats, rows: Floats, bound: float) -> Ints:
     ordered = lines.table[order]
     if (ordered[1:] != ordered[:-1]).all():
         # Equal items would have equal projections.
-        ones = np.ones(len(table), np.int64)
-        return assign(_edges(table, rows, bound, lines, order), len(rows), ones)
+        sides = _Sides(table, rows, bound, np.ones(len(table), np.int64))
+        return _matched(sides, lines, Windows.of(lines, order))
     first, classes = _classes(table)
-    edges = _edges(table[first], rows, bound, lines._replace(table=lines.table[first]), None)
-    return _spread(assign(edges, len(rows), np.bincount(classes)), classes)
+    lines = lines._replace(table=lines.table[first])
+    sides = _Sides(table[first], rows, bound, np.bincount(classes))
+    return _spread(_matched(sides, lines, Windows.of(lines)), classes)
 
 
 def largest(expected: Floats, obtained: Floats) -> float:
@@ -126,44 +130,77 @@ def occurrence(ids: Ints) -> Ints:
     return found
 
 
-def _edges(table: Floats, rows: Floats, bound: float, lines: Lines, order: Ints | None) -> Edges:
-    windows = Windows.of(lines, order)
-    most = CHECKED * (len(table) + len(rows)) + CHECKED_ANYHOW
-    if windows.pairs <= most:
-        return _close(table, rows, bound, windows)
-    for columns in other_columns(table, bound):
-        others = project(table, rows, bound, columns)
-        if (found := Windows.of(others)).pairs < windows.pairs:
-            windows, lines = found, others
-    if windows.pairs <= most:
-        return _close(table, rows, bound, windows)
-    near = _close(table, rows, bound, windows.narrowed(max(1, most // len(rows)), lines))
-    return near.joined(_equal(table, rows))
+class _Sides(NamedTuple):
+    """What is matched: items that differ from each other, each there ``counts`` times."""
+
+    items: Floats
+    rows: Floats
+    bound: float
+    counts: Ints
+
+    @property
+    def most(self) -> int:
+        """How many pairs may be checked."""
+        return CHECKED * (len(self.items) + len(self.rows)) + CHECKED_ANYHOW
+
+    def gaps(self, row: Ints, item: Ints) -> NDArray[np.float64]:
+        """Distance of each pair."""
+        return _distances(self.items, self.rows, item, row)
 
 
-def _close(table: Floats, rows: Floats, bound: float, windows: Windows) -> Edges:
+def _matched(sides: _Sides, lines: Lines, windows: Windows) -> Ints:
+    if windows.pairs > sides.most:
+        for columns in other_columns(sides.items, sides.bound):
+            others = project(sides.items, sides.rows, sides.bound, columns)
+            if (found := Windows.of(others)).pairs < windows.pairs:
+                lines, windows = others, found
+    if windows.pairs <= sides.most:
+        return assign(_close(sides, windows), len(sides.rows), sides.counts)
+    equal = _equal(sides)
+    narrow = windows.narrowed(max(1, sides.most // len(sides.rows)), lines)
+    edges = equal.joined(_by_rank(sides, lines, equal)).joined(_close(sides, narrow))
+    return assign(edges, len(sides.rows), sides.counts)
+
+
+def _close(sides: _Sides, windows: Windows) -> Edges:
     """The pairs that hold."""
-    kept = max(KEPT, KEPT_ANYHOW // len(rows))
+    kept = max(KEPT, KEPT_ANYHOW // len(sides.rows))
     found = []
     for row, item in windows.parts():
-        gap = _distances(table, rows, item, row)
-        close = gap <= bound
+        gap = sides.gaps(row, item)
+        close = gap <= sides.bound
         edges = Edges(row[close], item[close], gap[close])
-        found.append(edges.nearest(kept) if windows.pairs > kept * len(rows) else edges)
+        found.append(edges.nearest(kept) if windows.pairs > kept * len(sides.rows) else edges)
     if not found:
         none = np.empty(0, np.int64)
         return Edges(none, none, none.astype(np.float64))
     return Edges(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def _equal(table: Floats, rows: Floats) -> Edges:
-    """Each row with the item, the first in the table, that it equals bit by bit."""
-    keys, wanted = _hashes(table), _hashes(rows.astype(table.dtype, copy=False))
+def _equal(sides: _Sides) -> Edges:
+    """Each row with the item that it equals bit by bit."""
+    keys = _hashes(sides.items)
+    wanted = _hashes(sides.rows.astype(sides.items.dtype, copy=False))
     order = np.argsort(keys, kind="stable")
-    slot = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    item = order[slot]
-    row = np.flatnonzero(_distances(table, rows, item, np.arange(len(rows))) == 0.0)
-    return Edges(row, item[row], np.zeros(len(row)))
+    item = order[np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)]
+    row = np.flatnonzero(sides.gaps(np.arange(len(item)), item) == 0.0)
+    return Edges(row, item[row], np.full(len(row), _FIRST))
+
+
+def _by_rank(sides: _Sides, lines: Lines, equal: Edges) -> Edges:
+    """Of rows and items that are not ``equal`` to one the k-th each along the line.
+
+    Where items lie so close that most are within the bound of most, this finds nearly all
+    rows an item of their own.
+    """
+    left = sides.counts - np.bincount(equal.item, minlength=len(sides.counts))
+    item = np.repeat(np.arange(len(left)), np.maximum(left, 0))
+    row = np.setdiff1d(np.arange(len(sides.rows)), equal.row)
+    length = min(len(row), len(item))
+    row = row[np.argsort(lines.rows[row])][:length]
+    item = item[np.argsort(lines.table[item])][:length]
+    holds = sides.gaps(row, item) <= sides.bound
+    return Edges(row[holds], item[holds], np.full(int(holds.sum()), _FIRST))
 
 
 def _distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:

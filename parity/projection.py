@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_GOLDEN = 0.6180339887498949
 #: Columns that a projection uses: enough to tell items apart, few enough that the bound
 #: stays small against the spread of the projections.
 _COLUMNS = 16
@@ -74,8 +73,8 @@ class Lines(NamedTuple):
 
 def project(table: Floats, rows: Floats, bound: float, columns: Ints) -> Lines:
     """Project both sides on ``columns``; rows with other NaN or infinities lie far apart."""
-    # Multiples of the golden ratio in [1, 2): distinct, no small integer relation among them.
-    weights = 1.0 + (np.arange(1, len(columns) + 1, dtype=np.float64) * _GOLDEN) % 1.0
+    # Drawn, so that no small integer relation holds among them: sums of bits stay apart.
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, len(columns))
     origin = np.nan_to_num(table[0, columns].astype(np.float64), posinf=0.0, neginf=0.0)
     at_table, _ = _project(table, columns, weights, origin)
     at_rows, size = _project(rows, columns, weights, origin)

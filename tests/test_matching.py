@@ -1,0 +1,468 @@
+"""Rows find their items one to one under a bound, as many as possible, in bounded work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parity import assignment, matching, projection
+from parity.matching import UNKNOWN, largest, match, occurrence, within
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    F32 = NDArray[np.float32]
+    Ints = NDArray[np.int64]
+
+NAN, INF = float("nan"), float("inf")
+
+
+def table_of(*rows: Sequence[float]) -> F32:
+    return np.array(rows, np.float32).reshape(len(rows), -1)
+
+
+def column(*values: float) -> F32:
+    return np.array(values, np.float32).reshape(-1, 1)
+
+
+def fits(item: F32, row: F32, bound: float) -> bool:
+    """What a match is, said once more and slowly."""
+    for a, b in zip(item.tolist(), row.tolist(), strict=True):
+        if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN
+            continue
+        if not abs(a - b) <= bound:
+            return False
+    return True
+
+
+def largest_matching(options: list[list[int]]) -> int:
+    """How many rows can have an item of their own, by the textbook's augmenting paths."""
+    holder: dict[int, int] = {}
+
+    def place(row: int, seen: set[int]) -> bool:
+        for item in options[row]:
+            if item not in seen:
+                seen.add(item)
+                if item not in holder or place(holder[item], seen):
+                    holder[item] = row
+                    return True
+        return False
+
+    return sum(place(row, set()) for row in range(len(options)))
+
+
+def hold(table: F32, rows: F32, bound: float) -> Ints:
+    """Match, and hold the answer against brute force."""
+    found = match(table, rows, bound)
+    options = [[i for i, item in enumerate(table) if fits(item, row, bound)] for row in rows]
+    for row, item in enumerate(found.tolist()):
+        assert (item in options[row]) if options[row] else (item == UNKNOWN)
+    known = found[found != UNKNOWN]
+    assert len(np.unique(known)) == largest_matching(options)
+    return found
+
+
+#: Few values, close together and apart, so that hypothesis meets ties, chains and repeats.
+GRID = st.sampled_from([0.0, -0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 40.0, NAN, INF, -INF])
+PLAIN = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0])
+
+
+@st.composite
+def two_sides(draw: st.DrawFn, values: st.SearchStrategy[float]) -> tuple[F32, F32]:
+    width = draw(st.integers(1, 3))
+    row = st.lists(values, min_size=width, max_size=width)
+    sides = [draw(st.lists(row, min_size=1, max_size=8)) for _ in range(2)]
+    return table_of(*sides[0]), table_of(*sides[1])
+
+
+class TestAgainstBruteForce:
+    @given(sides=two_sides(GRID), bound=st.sampled_from([0.0, 0.25, 0.3, 0.5, 1.0]))
+    def test_as_many_rows_as_possible_get_an_item_of_their_own(
+        self, sides: tuple[F32, F32], bound: float
+    ) -> None:
+        hold(*sides, bound)
+
+    @pytest.mark.parametrize("seed", range(60))
+    def test_rows_give_way_again_and_again(self, seed: int) -> None:
+        # Two or three items a row, drawn, and the nearest of all rows among a few.
+        draw = np.random.default_rng(seed)
+        pairs = {(r, int(i)) for r in range(30) for i in draw.integers(0, 30, 1 + seed % 3)}
+        row, item = np.array(sorted(pairs)).T
+        gap = item.astype(np.float64)
+        found = assignment.assign(assignment.Edges(row, item, gap), 30, np.ones(30, np.int64))
+        options = [[i for r, i in sorted(pairs) if r == k] for k in range(30)]
+        assert all(item in options[row] for row, item in enumerate(found.tolist()))
+        assert len(np.unique(found)) == largest_matching(options)
+
+    @settings(max_examples=300)
+    @given(sides=two_sides(PLAIN), bound=st.sampled_from([0.25, 0.5]))
+    def test_chains_of_rows_that_must_give_way(self, sides: tuple[F32, F32], bound: float) -> None:
+        hold(*sides, bound)
+
+    @given(sides=two_sides(GRID), seed=st.integers(0, 99), bound=st.sampled_from([0.0, 0.3]))
+    def test_the_order_of_either_side_does_not_matter(
+        self, sides: tuple[F32, F32], seed: int, bound: float
+    ) -> None:
+        table, rows = sides
+        draw = np.random.default_rng(seed)
+        items, came = draw.permutation(len(table)), draw.permutation(len(rows))
+        plain, mixed = match(table, rows, bound), match(table[items], rows[came], bound)
+        assert np.array_equal(mixed == UNKNOWN, (plain == UNKNOWN)[came])
+        assert len(np.unique(mixed)) == len(np.unique(plain))
+
+    @given(
+        seed=st.integers(0, 2**32 - 1),
+        width=st.integers(1, 20),
+        scale=st.sampled_from([1, 1e-6, 1e6]),
+    )
+    @settings(max_examples=50)
+    def test_a_shuffled_noisy_table_is_recognised(
+        self, seed: int, width: int, scale: float
+    ) -> None:
+        draw = np.random.default_rng(seed)
+        table = (draw.standard_normal((200, width)) * scale).astype(np.float32)
+        order = draw.permutation(200)
+        noise = draw.uniform(-1, 1, (200, width)) * 1e-7 * scale
+        rows = (table[order] + noise).astype(np.float32)
+        found = match(table, rows, 1e-6 * scale)
+        assert within(table[found], rows, 1e-6 * scale).all()
+        assert len(np.unique(found)) == 200
+
+
+class TestBound:
+    def test_zero_asks_for_equal_values(self) -> None:
+        one = np.float32(1)
+        above = np.nextafter(one, np.float32(2))
+        assert match(column(one), column(above, one), 0.0).tolist() == [UNKNOWN, 0]
+
+    def test_zeros_of_both_signs_are_equal(self) -> None:
+        assert match(column(0.0), column(-0.0), 0.0).tolist() == [0]
+
+    def test_a_difference_of_just_the_bound_is_within_it(self) -> None:
+        table, rows = column(0.0), column(0.5, np.nextafter(np.float32(0.5), np.float32(1)))
+        assert match(table, rows, 0.5).tolist() == [0, UNKNOWN]
+
+    def test_differences_are_not_rounded_to_f32(self) -> None:
+        # Neighbours of f32 at 10 lie 9.54e-7 apart, so that the next ones but one are out.
+        ten = np.float32(10)
+        next_one = np.nextafter(ten, np.float32(11))
+        next_two = np.nextafter(next_one, np.float32(11))
+        assert match(column(ten), column(next_one, next_two), 1e-6).tolist() == [0, UNKNOWN]
+        # 1 + 2^-20 is 9.54e-7 above 1, and 1 + 9 * 2^-23 is 1.07e-6.
+        assert match(column(1.0), column(1 + 2**-20, 1 + 9 * 2**-23), 1e-6).tolist() == [0, UNKNOWN]
+
+    def test_a_difference_that_f32_would_round_to_the_bound_is_beyond_it(self) -> None:
+        assert match(column(-(2**-30)), column(1.0), 1.0).tolist() == [UNKNOWN]
+
+    def test_all_elements_must_hold(self) -> None:
+        table = table_of([0, 0, 0], [1, 1, 1])
+        rows = table_of([0, 0, 0.5], [1, 1, 1.1])
+        assert match(table, rows, 0.2).tolist() == [UNKNOWN, 1]
+
+    def test_the_largest_finite_numbers_do_not_overflow(self) -> None:
+        top = float(np.finfo(np.float32).max)
+        table, rows = column(top, -top), column(-top, top, INF)
+        assert match(table, rows, 1e-6).tolist() == [1, 0, UNKNOWN]
+
+    def test_ferrotorch_s_ten_items(self) -> None:
+        base = np.arange(8, dtype=np.float32)
+        table = np.array([base + np.float32(i * 0.1) for i in range(10)])
+        rows = np.array([base + np.float32(i) * np.float32(0.1) for i in range(10)])
+        assert (table != rows).any()
+        assert match(table, rows[::-1], 1e-6).tolist() == list(range(10))[::-1]
+        assert match(table, rows, 0.0).tolist() == [*range(9), UNKNOWN]
+
+
+class TestNotFinite:
+    @pytest.mark.parametrize("odd", [NAN, INF, -INF])
+    def test_each_kind_matches_itself_only(self, odd: float) -> None:
+        rows = table_of([NAN, 1], [INF, 1], [-INF, 1], [0, 1], [3e38, 1])
+        found = match(table_of([odd, 1]), rows, 1e30)
+        assert [row for row, item in enumerate(found) if item == 0] == [
+            [NAN, INF, -INF].index(odd) if odd == odd else 0  # noqa: PLR0124 - NaN
+        ]
+
+    def test_elsewhere_in_the_row_is_not_the_same(self) -> None:
+        table = table_of([NAN, 1], [1, NAN])
+        assert match(table, table_of([1, NAN], [NAN, 1]), 0.0).tolist() == [1, 0]
+        assert match(table, table_of([NAN, NAN], [1, 1]), 9.0).tolist() == [UNKNOWN, UNKNOWN]
+
+    def test_the_finite_rest_is_held_to_the_bound(self) -> None:
+        table = table_of([NAN, 1], [NAN, 2])
+        assert match(table, table_of([NAN, 2.1], [NAN, 3]), 0.2).tolist() == [1, UNKNOWN]
+
+    def test_payloads_do_not_count(self) -> None:
+        quiet = np.array([[0x7FC00001]], np.uint32).view(np.float32)
+        assert match(column(NAN), quiet, 0.0).tolist() == [0]
+
+    def test_rows_of_nan_are_no_item_of_a_finite_table(self) -> None:
+        table = table_of([0, 0], [1, 1])
+        assert match(table, np.full((3, 2), NAN, np.float32), 1e9).tolist() == [UNKNOWN] * 3
+
+    def test_a_pattern_for_every_row_costs_no_loop(self) -> None:
+        draw = np.random.default_rng(3)
+        table = draw.standard_normal((3000, 24)).astype(np.float32)
+        table[draw.random(table.shape) < 0.3] = NAN
+        order = draw.permutation(3000)
+        assert np.array_equal(match(table, table[order], 1e-6), order)
+
+
+class TestRepeats:
+    def test_a_row_that_comes_twice_bears_its_item_twice(self) -> None:
+        assert match(column(1, 2, 3), column(2, 2), 0.1).tolist() == [1, 1]
+
+    def test_equal_items_are_given_out_in_turn(self) -> None:
+        assert match(column(5, 7, 5), column(5, 5), 0.0).tolist() == [0, 2]
+
+    def test_once_more_than_there_are_begins_again(self) -> None:
+        assert match(column(5, 7, 5), column(5, 5, 5), 0.0).tolist() == [0, 2, 0]
+
+    def test_a_constant_table(self) -> None:
+        found = match(np.zeros((500, 3), np.float32), np.zeros((500, 3), np.float32), 0.0)
+        assert found.tolist() == list(range(500))
+
+    def test_items_within_the_bound_of_each_other_are_shared_out(self) -> None:
+        # Both rows are nearest to the first item; only the second can move.
+        assert hold(column(0.0, 1.0), column(0.2, -0.2), 0.9).tolist() == [1, 0]
+
+    def test_a_chain_through_the_whole_table(self) -> None:
+        # Each row lies between two items, the last at one end only: all must move by one.
+        n = 60
+        table = column(*range(n))
+        rows = column(*(i + 0.45 for i in range(n - 1)), -0.4)
+        assert len(np.unique(hold(table, rows, 0.56))) == n
+
+    @pytest.mark.parametrize("spread", [1e-9, 1e-6, 1e-3])
+    def test_a_dense_line(self, spread: float) -> None:
+        draw = np.random.default_rng(5)
+        table = np.sort(draw.uniform(0, spread * 300, 300)).astype(np.float32).reshape(-1, 1)
+        rows = (table + draw.uniform(-1e-4, 1e-4, table.shape)).astype(np.float32)
+        hold(table, rows[draw.permutation(300)], 1.5e-4)
+
+    def test_occurrence_counts_what_came_before(self) -> None:
+        assert occurrence(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
+        assert occurrence(np.array([], np.int64)).tolist() == []
+
+
+class TestEdges:
+    @pytest.mark.parametrize(("items", "came"), [(0, 0), (0, 3), (3, 0)])
+    def test_without_items_or_rows(self, items: int, came: int) -> None:
+        found = match(np.zeros((items, 2), np.float32), np.zeros((came, 2), np.float32), 1.0)
+        assert found.tolist() == [UNKNOWN] * came
+
+    def test_without_columns_every_row_is_every_item(self) -> None:
+        found = match(np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), 0.0)
+        assert found.tolist() == [0, 1, 0]
+
+    def test_arrays_in_any_memory_order(self) -> None:
+        table = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(4, 3))
+        assert match(table, table[::-1], 0.0).tolist() == [3, 2, 1, 0]
+
+    def test_float64_against_float32(self) -> None:
+        table = np.array([[0.1], [0.2]])
+        assert match(table, table[::-1].astype(np.float32), 1e-7).tolist() == [1, 0]
+        assert match(table, table.astype(np.float32), 0.0).tolist() == [UNKNOWN, UNKNOWN]
+
+    def test_largest_and_within_see_every_row(self) -> None:
+        expected, obtained = table_of([1, 2], [NAN, 4]), table_of([1, 2.5], [NAN, 4])
+        assert largest(expected, obtained) == 0.5
+        assert within(expected, obtained, 0.25).tolist() == [False, True]
+        assert largest(expected, table_of([1, 2], [3, 4])) == INF
+        assert largest(expected[:0], obtained[:0]) == 0.0
+
+
+class Counted:
+    """Pairs that are compared element by element, and edges that chains look at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pairs = 0
+        real = matching._distances
+
+        def distances(table: F32, rows: F32, item: Ints, row: Ints) -> NDArray[np.float64]:
+            self.pairs += len(row)
+            return real(table, rows, item, row)
+
+        monkeypatch.setattr(matching, "_distances", distances)
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    return Counted(monkeypatch)
+
+
+class TestWork:
+    """The count of compared pairs stands for time: it does not depend on the machine."""
+
+    N = 20_000
+
+    def shuffled(self, table: F32, noise: float = 0.0) -> tuple[F32, Ints]:
+        draw = np.random.default_rng(9)
+        order = draw.permutation(len(table))
+        rows = table[order] + draw.uniform(-noise, noise, table.shape)
+        return rows.astype(np.float32), order
+
+    def test_ordinary_features_cost_a_few_pairs_a_row(self, counted: Counted) -> None:
+        table = np.random.default_rng(1).standard_normal((self.N, 8)).astype(np.float32)
+        rows, order = self.shuffled(table, 1e-7)
+        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert counted.pairs < 2 * self.N
+
+    def test_twenty_columns_of_which_two_tell(self, counted: Counted) -> None:
+        draw = np.random.default_rng(2)
+        table = np.zeros((self.N, 20), np.float32)
+        # Large values that say nothing, so that a choice by spread alone would be misled.
+        table[:, :18] = 1000 * (np.arange(self.N) % 2)[:, None]
+        table[:, 18:] = draw.standard_normal((self.N, 2))
+        rows, order = self.shuffled(table, 1e-7)
+        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert counted.pairs < 2 * self.N
+
+    def test_columns_that_tell_little_each_and_all_together(self, counted: Counted) -> None:
+        # Twenty columns that spread most say the same; fifteen others spell the number in bits.
+        number = np.arange(self.N)
+        alike = 1000 * (number % 2)[:, None] * np.ones(20)
+        bits = number[:, None] >> np.arange(15) & 1
+        rows, order = self.shuffled(table := np.hstack((alike, bits)).astype(np.float32), 1e-7)
+        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert counted.pairs < 2 * self.N
+
+    def test_a_constant_of_great_size_blinds_nothing(self, counted: Counted) -> None:
+        table = np.random.default_rng(3).standard_normal((self.N, 3)).astype(np.float32)
+        table[:, 1] = 1e30
+        rows, order = self.shuffled(table)
+        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert counted.pairs < 2 * self.N
+
+    @pytest.mark.parametrize("side", ["items", "rows"])
+    def test_one_value_of_great_size_blinds_nothing(self, counted: Counted, side: str) -> None:
+        table = np.random.default_rng(4).standard_normal((self.N, 3)).astype(np.float32)
+        if side == "items":
+            table[7, 1] = 3e38
+        rows, order = self.shuffled(table)
+        if side == "rows":
+            rows[5, 2], order[5] = 3e38, UNKNOWN
+        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert counted.pairs < 3 * self.N
+
+    def test_repeats_of_few_rows_are_compared_by_class(self, counted: Counted) -> None:
+        table = (np.arange(self.N) % 5).astype(np.float32).reshape(-1, 1) * np.ones(
+            (1, 8), np.float32
+        )
+        rows, _ = self.shuffled(table, 1e-7)
+        found = match(table, rows, 1e-6)
+        assert np.array_equal(np.sort(found), np.arange(self.N))
+        assert counted.pairs < 2 * self.N
+
+    def test_rows_that_are_no_items_cost_nothing(self, counted: Counted) -> None:
+        table = np.random.default_rng(5).standard_normal((self.N, 8)).astype(np.float32)
+        assert (match(table, table + 100, 1e-6) == UNKNOWN).all()
+        assert counted.pairs == 0
+
+    @pytest.fixture
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Limits of a machine a hundred times smaller, so that the tests stay quick."""
+        monkeypatch.setattr(matching, "CHECKED", 8)
+        monkeypatch.setattr(matching, "CHECKED_ANYHOW", 1 << 12)
+        monkeypatch.setattr(matching, "KEPT_ANYHOW", 1 << 14)
+        monkeypatch.setattr(projection, "PAIRS", 1 << 14)
+
+    @pytest.mark.usefixtures("_small")
+    def test_all_items_within_the_bound_of_all(self, counted: Counted) -> None:
+        table = np.random.default_rng(6).uniform(0, 1e-7, (self.N, 4)).astype(np.float32)
+        rows, _ = self.shuffled(table, 1e-9)
+        found = match(table, rows, 1e-6)
+        assert counted.pairs <= 8 * 2 * self.N + (1 << 12) + 2 * self.N
+        assert np.array_equal(np.sort(found), np.arange(self.N))
+
+    @pytest.mark.usefixtures("_small")
+    def test_of_many_items_a_row_keeps_the_nearest(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        held = []
+        real = matching.assign
+
+        def assign(edges: assignment.Edges, rows: int, counts: Ints) -> Ints:
+            held.append(len(edges.row))
+            return real(edges, rows, counts)
+
+        monkeypatch.setattr(matching, "assign", assign)
+        table = np.random.default_rng(6).uniform(0, 1e-7, (self.N, 4)).astype(np.float32)
+        match(table, self.shuffled(table, 1e-9)[0], 1e-6)
+        assert held[0] <= 2 * matching.KEPT * self.N
+
+    @pytest.mark.usefixtures("_small")
+    def test_a_line_so_dense_that_not_all_pairs_are_looked_at(self, counted: Counted) -> None:
+        table = np.random.default_rng(8).uniform(0, 1e-3, (self.N, 1)).astype(np.float32)
+        rows, _ = self.shuffled(table, 1e-6)
+        found = match(table, rows, 1e-5)
+        assert counted.pairs <= 8 * 2 * self.N + (1 << 12) + 2 * self.N
+        assert within(table[found], rows, 1e-5).all()
+        assert np.array_equal(np.sort(found), np.arange(self.N))
+
+    @pytest.mark.usefixtures("_small")
+    def test_many_items_with_one_projection_still_find_equal_rows(self, counted: Counted) -> None:
+        # Rare ones in hundreds of columns: no choice of columns tells more than a few apart.
+        draw = np.random.default_rng(7)
+        table = np.zeros((4000, 400), np.float32)
+        table[np.arange(4000), draw.integers(0, 400, 4000)] = 1
+        table[np.arange(4000), draw.integers(0, 400, 4000)] += 1
+        rows, _ = self.shuffled(table)
+        found = match(table, rows, 0.6)
+        assert counted.pairs <= 8 * 2 * 4000 + (1 << 12) + 2 * 4000
+        assert within(table[found], rows, 0.0).all()
+
+    @pytest.mark.usefixtures("_small")
+    def test_one_row_with_more_candidates_than_are_checked_at_once(self, counted: Counted) -> None:
+        table = np.linspace(0, 1, 40_001, dtype=np.float32).reshape(-1, 1)
+        assert match(table, column(0.8), 0.5).tolist() == [32_000]
+        assert counted.pairs <= 8 * 40_002 + (1 << 12)
+
+    def test_pairs_are_handed_out_in_bearable_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(projection, "PAIRS", 100)
+        table = np.linspace(0, 1, 60, dtype=np.float32).reshape(-1, 1)
+        lines = projection.project(table, table, 0.2, np.array([0]))
+        windows = projection.Windows.of(lines)
+        parts = list(windows.parts())
+        assert max(len(row) for row, _ in parts) <= 100
+        seen = [
+            pair for row, item in parts for pair in zip(row.tolist(), item.tolist(), strict=True)
+        ]
+        assert len(seen) == len(set(seen)) == windows.pairs
+
+    def test_chains_look_at_a_bounded_number_of_edges(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(assignment, "STEPS", 500)
+        looked = []
+        real = assignment._Chains._options
+
+        def options(self: assignment._Chains, row: int) -> list[int]:
+            looked.append(found := real(self, row))
+            return found
+
+        monkeypatch.setattr(assignment._Chains, "_options", options)
+        table = column(*range(2000))
+        rows = column(*(i + 0.45 for i in range(1999)), -0.4)
+        found = match(table, rows, 0.56)
+        assert (found != UNKNOWN).all()
+        assert within(table[found], rows, 0.56).all()
+        assert sum(map(len, looked)) <= 510
+
+    def test_a_search_that_failed_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looked = []
+        real = assignment._Chains._options
+
+        def options(self: assignment._Chains, row: int) -> list[int]:
+            looked.append(row)
+            return real(self, row)
+
+        monkeypatch.setattr(assignment._Chains, "_options", options)
+        # 300 rows for 100 items, any of them: 200 rows find nothing, whatever is tried.
+        table = np.linspace(0, 1, 100, dtype=np.float32).reshape(-1, 1)
+        rows = np.linspace(0, 1, 300, dtype=np.float32).reshape(-1, 1)
+        assert len(np.unique(match(table, rows, 2.0))) == 100
+        assert len(looked) <= 100 + 200
