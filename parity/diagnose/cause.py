@@ -1,0 +1,85 @@
+"""What a diagnosis says: a cause that was proven on the data, with its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause.
+
+    Attributes:
+        code: Kebab-case word of ``CODES``; two causes at once are two words with a ``+``.
+        text: What went wrong, in a clause.
+        evidence: What was found on the data, with the number of elements that bear it out.
+    """
+
+    code: str
+    text: str
+    evidence: str
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.evidence}"
+
+
+#: What each code means. A mistake of GGUF's block types is ``block-`` and the name that
+#: ``parity.blocks`` gives it.
+CODES: dict[str, str] = {
+    # What fills a tensor.
+    "all-zero": "all values are zero",
+    "all-equal": "one value stands everywhere",
+    "zero-tail": "right up to an element, then only zeros",
+    "zero-block": "right but for a run of zeros",
+    "only-nan": "right but for elements that are NaN or infinite",
+    "zero-sign-lost": "right but for the sign of zeros",
+    # Where elements stand.
+    "transposed": "two axes are exchanged",
+    "axes-permuted": "the axes are in another order",
+    "dims-reversed": "all axes are in the reverse order",
+    "strides-ignored": "the order of the storage, not of the tensor",
+    "offset-ignored": "the storage was read from its first element",
+    "shifted": "elements or bytes stand further on or back",
+    "rolled": "elements are shifted, those that fall out come in at the other end",
+    "reversed": "the elements run backwards",
+    "other-tensor": "the values of another tensor of the bundle",
+    # What became of each element.
+    "byte-swapped": "bytes are in the reverse order",
+    "other-dtype": "bytes were read as another dtype",
+    "bits-as-integers": "the bits of floats were taken as whole numbers",
+    "rounded-f16": "values went through float16",
+    "rounded-f32": "values went through float32",
+    "rounded-bf16": "values went through bfloat16",
+    "cut-bf16": "values were cut to bfloat16 without rounding",
+    "subnormals-lost": "subnormal numbers became zero",
+    "sign-flipped": "every sign is the opposite one",
+    "sign-lost": "every sign was lost",
+    "factor": "every value is multiplied by one number",
+    "addend": "one number is added to every value",
+    "rounding": "differences of a few units in the last place",
+    # Patterns of groups.
+    "factor-of-groups": "each group of neighbours is multiplied by a number of its own",
+    "addend-of-groups": "to each group of neighbours a number of its own is added",
+    "order-in-groups": "the right values in another order within each group of neighbours",
+    # Exported models.
+    "onnx-trans-b": "a Gemm took its weight without transposing it",
+    "onnx-bias": "a bias is missing",
+    "onnx-activation": "an activation is missing, or one too many",
+    "onnx-byte-order": "weights are stored big-endian",
+    "onnx-swapped": "two weights or biases are exchanged",
+    "onnx-inputs": "weights are inputs of the graph, without a value of their own",
+    "onnx-raw-data": "weights are stored under a field that is not theirs",
+    # Loaders.
+    "labels-rolled": "labels are shifted against features",
+    "labels-unshuffled": "features were shuffled and labels were not",
+    "never-shuffled": "the items came in the data set's order",
+    "last-batch-dropped": "the last batch, which is not full, is missing",
+    "last-batch-kept": "a last batch came that was to be dropped",
+    "last-batch-padded": "the last batch was filled up",
+    "batches-swapped": "whole batches are exchanged",
+    "shard-repeated": "the items of one worker came again",
+    "shard-missing": "the items of one worker never came",
+    "every-item-again": "every item came equally often, more than once",
+    "other-epoch": "the order of another epoch or seed",
+    "no-simple-cause": "no simple cause fits",
+}

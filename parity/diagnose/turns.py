@@ -1,0 +1,207 @@
+"""What may have become of each element: rounding, signs, bytes, a factor, an addend."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.claims import Turned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from parity.codecs.dtypes import DType
+
+#: Units in the last place that a computed product or sum leaves open.
+_ULPS = 2.0
+#: Relative error of an addend that is read off two float32.
+_UNIT = 2.0**-22
+_BYTES = (2, 4, 8)
+_NATIVE = ("F16", "F32", "F64")
+
+
+def all_turns(dtype: DType, source: NDArray[Any], target: NDArray[Any]) -> Iterator[Turned]:
+    """All that are looked for, likelier ones first.
+
+    Args:
+        dtype: Of the dump.
+        source: A few right elements.
+        target: Those obtained in their places; factors and addends are guessed from both.
+    """
+    width = dtype.storage.itemsize
+    for group in (size for size in _BYTES if size <= width):
+        yield _swap(group, width)
+    if dtype.name not in _NATIVE:
+        return
+    yield from _roundings(dtype.name)
+    yield from _integers(width)
+    varied = len(np.unique(np.abs(source))) > 1
+    if varied:
+        how = "after negating the reference"
+        yield _turned("sign-flipped", "every sign is the opposite one", how, np.negative)
+        how = "after taking absolute values of the reference"
+        yield _turned("sign-lost", "every sign was lost", how, np.abs)
+    yield from _fitted(source, target)
+
+
+def _turned(
+    code: str,
+    text: str,
+    how: str,
+    turn: Callable[[NDArray[Any]], NDArray[Any]],
+    *,
+    ulps: float = 0.0,
+    slack: float = 0.0,
+) -> Turned:
+    return Turned(code=code, text=text, how=how, turn=turn, ulps=ulps, slack=slack)
+
+
+def _swap(group: int, width: int) -> Turned:
+    what = "each value" if group == width else f"each half of {group} bytes"
+    return _turned(
+        "byte-swapped",
+        f"the bytes of {what} are swapped, as where big-endian was taken for little-endian",
+        f"after swapping the reference's bytes in groups of {group}",
+        partial(_swapped, group=group),
+    )
+
+
+def _swapped(chunk: NDArray[Any], group: int) -> NDArray[Any]:
+    flat = np.ascontiguousarray(chunk)
+    words: NDArray[Any] = flat.view(f"<u{group}").byteswap().view(flat.dtype)
+    return words.reshape(chunk.shape)
+
+
+def _roundings(name: str) -> Iterator[Turned]:
+    if name != "F16":
+        text = "the values went through float16"
+        yield _turned(
+            "rounded-f16", text, "after rounding the reference to float16 and back", _through_f16
+        )
+    if name == "F64":
+        text = "the values went through float32"
+        yield _turned(
+            "rounded-f32", text, "after rounding the reference to float32 and back", _through_f32
+        )
+    text = "the values went through bfloat16"
+    yield _turned(
+        "rounded-bf16", text, "after rounding the reference to bfloat16 and back", _through_bf16
+    )
+    text = "the values were cut to bfloat16 without rounding"
+    yield _turned("cut-bf16", text, "after dropping the lower 16 bits of the reference", _cut_bf16)
+
+
+def _through_f16(chunk: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return chunk.astype("<f2").astype(chunk.dtype)
+
+
+def _through_f32(chunk: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return chunk.astype("<f4").astype(chunk.dtype)
+
+
+def _through_bf16(chunk: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        code = chunk.astype("<f4").view("<u4")
+        half = np.uint32(0x7FFF) + ((code >> np.uint32(16)) & np.uint32(1))
+        wide = ((code + half) & np.uint32(0xFFFF0000)).view("<f4")
+        return np.where(np.isnan(chunk), chunk, wide.astype(chunk.dtype))
+
+
+def _cut_bf16(chunk: NDArray[Any]) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        code = chunk.astype("<f4").view("<u4") & np.uint32(0xFFFF0000)
+        return code.view("<f4").astype(chunk.dtype)
+
+
+def _integers(width: int) -> Iterator[Turned]:
+    text = "the bits of the values were taken as whole numbers"
+    for sign in "iu":
+        turn = partial(_as_integers, code=f"<{sign}{width}")
+        yield _turned(
+            "bits-as-integers", text, "after taking the reference's bits as whole numbers", turn
+        )
+
+
+def _as_integers(chunk: NDArray[Any], code: str) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(chunk).view(code).astype(chunk.dtype)
+
+
+def _fitted(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Turned]:
+    """Factor and addend, guessed from the largest elements and then held against all.
+
+    Few or equal values fit anything, so three different ones are asked for.
+    """
+    left, right = source.astype(np.float64), target.astype(np.float64)
+    there = np.isfinite(left) & np.isfinite(right)
+    left, right = left[there], right[there]
+    if len(np.unique(left)) < 3:  # noqa: PLR2004 - two points lie on any line
+        return
+    yield from (_times(factor) for factor in _near(_factor(left, right)) if _real(factor))
+    least = int(np.abs(left).argmin())
+    yield from (_plus(addend) for addend in _near(float(right[least] - left[least])) if addend)
+    slope, rest = _straight(left, right)
+    if _real(slope) and rest and np.isfinite(rest):
+        for one in _near(slope):
+            yield from (_line(one, other) for other in _near(rest))
+
+
+def _factor(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """By what the largest element was multiplied."""
+    top = int(np.abs(left).argmax())
+    return float(right[top] / left[top])
+
+
+def _straight(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[float, float]:
+    """Slope and intercept of the line through the smallest and the largest element."""
+    low, high = int(left.argmin()), int(left.argmax())
+    slope = float((right[high] - right[low]) / (left[high] - left[low]))
+    return slope, float(right[low] - slope * left[low])
+
+
+def _real(factor: float) -> bool:
+    """A factor that is more than noise, and is one."""
+    return np.isfinite(factor) and factor != 0 and abs(factor - 1) > 1e-5  # noqa: PLR2004
+
+
+def _near(value: float) -> list[float]:
+    """The guess, and the short number that it is probably meant to be."""
+    return list(dict.fromkeys([float(f"{value:.4g}"), float(f"{value:.6g}"), value]))
+
+
+def _times(factor: float) -> Turned:
+    text = f"every value is multiplied by {factor:.6g}"
+    return _turned(
+        "factor",
+        text,
+        f"after multiplying the reference by {factor:.6g}",
+        partial(_on_line, a=factor),
+        ulps=_ULPS,
+    )
+
+
+def _plus(addend: float) -> Turned:
+    text = f"{addend:.6g} is added to every value"
+    turn = partial(_on_line, a=1.0, b=addend)
+    slack = abs(addend) * _UNIT
+    return _turned(
+        "addend", text, f"after adding {addend:.6g} to the reference", turn, ulps=_ULPS, slack=slack
+    )
+
+
+def _line(factor: float, addend: float) -> Turned:
+    text = f"every value is multiplied by {factor:.6g}, and {addend:.6g} is added to it"
+    how = f"after multiplying the reference by {factor:.6g} and adding {addend:.6g}"
+    turn = partial(_on_line, a=factor, b=addend)
+    return _turned("factor+addend", text, how, turn, ulps=_ULPS, slack=abs(addend) * _UNIT)
+
+
+def _on_line(chunk: NDArray[Any], a: float, b: float = 0.0) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return (a * chunk.astype(np.float64) + b).astype(chunk.dtype)
