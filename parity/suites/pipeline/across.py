@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity.results import Finding
 from parity.suites.pipeline import relations
+from parity.suites.pipeline.audit import audit_run
 from parity.suites.pipeline.folders import most_bytes, read_run
 
 if TYPE_CHECKING:
@@ -13,7 +15,28 @@ if TYPE_CHECKING:
 
     from parity.layout import PipelineCase
     from parity.suites.base import Case, Dump
-    from parity.suites.pipeline.runs import Owed, Run
+    from parity.suites.pipeline.runs import Run
+
+#: For another key that gives the same order: the code, and what it comes from.
+_SAME_ORDER = {
+    "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
+    "other_seed_of": ("seed-ignored", "the order does not depend on the seed"),
+    "other_key_of": ("order-shared", "seed and epoch seem to be added up into one key"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """A case that was run.
+
+    Attributes:
+        run: What it delivered, None where that cannot be read.
+        faulty: It has errors of its own, which need not be said once more.
+    """
+
+    meta: PipelineCase
+    run: Run | None
+    faulty: bool
 
 
 def across(
@@ -21,83 +44,78 @@ def across(
 ) -> Mapping[str, tuple[Finding, ...]]:
     """Findings about what runs say only together, by the case that names the other.
 
+    Relations to cases that were not chosen are left out.
+
     Args:
         compared: The cases that were run; without a dump where there is nothing to compare.
     """
-    runs = {name: _run(case, dump) for name, (case, dump) in compared.items()}
-    found: dict[str, tuple[Finding, ...]] = {}
-    for name, (case, _) in compared.items():
-        if runs[name] is None:
-            continue
-        found[name] = tuple(
+    told = {name: _read(case, dump) for name, (case, dump) in compared.items()}
+    return {
+        name: tuple(
             finding
-            for key, partner in _relations(case.detail.meta, compared)
-            for finding in _related(key, name, partner, compared, runs)
+            for key, partner in _relations(one, told)
+            for finding in _related(key, one, told[partner])
         )
-    return found
+        for name, one in told.items()
+        if one.run is not None
+    }
 
 
-def _run(case: Case, dump: Dump | None) -> Run | None:
+def _read(case: Case, dump: Dump | None) -> _Told:
+    meta, owed = case.detail.meta, case.detail.owed
     if dump is None:
-        return None
-    owed = case.detail.owed
+        return _Told(meta, None, faulty=True)
     run, found = read_run(dump.folder, owed.start_batch, len(owed.sizes), most_bytes(owed))
-    return None if found else run
+    if run is not None:
+        found += audit_run(run, owed, bound=case.bounds["max_abs"])
+    return _Told(meta, run, any(finding.level == "error" for finding in found))
 
 
-def _relations(
-    meta: PipelineCase, compared: Mapping[str, tuple[Case, Dump | None]]
-) -> Iterator[tuple[str, str]]:
-    """Each relation of a case to one that was run; those to others are left out."""
-    for key, partner in meta.relations.items():
-        if partner in compared:
+def _relations(one: _Told, told: Mapping[str, _Told]) -> Iterator[tuple[str, str]]:
+    """Each relation of a case, and the case that it is to."""
+    for key, partner in one.meta.relations.items():
+        if partner in told:
             yield key, partner
-    for partner in meta.disjoint_with:
-        if partner in compared:
+    for partner in one.meta.disjoint_with:
+        if partner in told:
             yield "disjoint_with", partner
-    if "other_seed_of" in meta.relations:
-        for other, (case, _) in compared.items():
-            shared = case.detail.meta.relations.get("other_epoch_of")
-            if shared == meta.relations["other_seed_of"]:
-                yield "other_key_of", other
+    base = one.meta.relations.get("other_seed_of", "")
+    if base in told and _ids(told[base]) != _ids(one):
+        # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
+        for name, other in told.items():
+            if other.meta.relations.get("other_epoch_of") == base:
+                yield "other_key_of", name
 
 
-def _related(
-    key: str,
-    name: str,
-    partner: str,
-    compared: Mapping[str, tuple[Case, Dump | None]],
-    runs: Mapping[str, Run | None],
-) -> list[Finding]:
-    run, other = runs[name], runs[partner]
-    if run is None or other is None:
-        message = f"not held against {partner} ({key}), whose dump could not be compared"
-        return [Finding(level="notice", code="relation-skipped", message=message)]
-    mine, theirs = (compared[n][0].detail for n in (name, partner))
+def _ids(one: _Told) -> list[float] | None:
+    return None if one.run is None else one.run.ids
+
+
+def _related(key: str, one: _Told, other: _Told) -> list[Finding]:
+    partner = other.meta.name
+    if one.run is None or other.run is None:
+        return [_skipped(f"not held against {partner} ({key}), whose dump could not be read")]
     if key == "disjoint_with":
-        return relations.disjoint(run, other, partner)
-    if _told(run, mine.owed) or _told(other, theirs.owed):
+        return relations.disjoint(one.run, other.run, partner)
+    if one.faulty:
         return []
-    if key == "resume_of":
-        return relations.resumed(other, run, partner)
-    if key == "same_as":
-        return relations.repeated(other, run, partner)
-    return _other_order(key, run, other, mine.meta, theirs.meta)
+    if other.faulty:
+        return [_skipped(f"not held against {partner} ({key}), which has errors of its own")]
+    return _held(key, one.run, one.meta, other.run, other.meta)
 
 
-def _told(run: Run, owed: Owed) -> bool:
-    """Whether the order owed to the reference is broken, which the case itself says."""
-    return owed.due is not None and run.ids != owed.dataset.ids[owed.due].tolist()
-
-
-def _other_order(
-    key: str, run: Run, other: Run, mine: PipelineCase, theirs: PipelineCase
+def _held(
+    key: str, run: Run, mine: PipelineCase, other: Run, theirs: PipelineCase
 ) -> list[Finding]:
-    both = [f"seed {meta.seed}, epoch {meta.epoch}" for meta in (mine, theirs)]
-    code, why = {
-        "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
-        "other_seed_of": ("seed-ignored", "the order does not depend on the seed"),
-        "other_key_of": ("order-shared", "seed and epoch seem to be added up into one key"),
-    }[key]
-    message = f"{both[0]} comes in the order of {theirs.name} ({both[1]}): {why}"
+    if key == "resume_of":
+        return relations.resumed(other, run, theirs.name)
+    if key == "same_as":
+        return relations.repeated(other, run, theirs.name)
+    own, their = (f"seed {meta.seed}, epoch {meta.epoch}" for meta in (mine, theirs))
+    code, why = _SAME_ORDER[key]
+    message = f"{own} comes in the order of {theirs.name} ({their}): {why}"
     return relations.other_order(run, other, code, message)
+
+
+def _skipped(message: str) -> Finding:
+    return Finding(level="notice", code="relation-skipped", message=message)

@@ -161,13 +161,14 @@ def _omitted(run: Run, owed: Owed) -> list[Finding]:
 def omitted_ids(run: Run, owed: Owed) -> list[int] | None:
     """Ids that came neither in this run nor before its cut, ascending; None if unknown.
 
-    Before a cut came whatever the due order has there.
+    What came before a cut is known where the run goes on as it is due.
     """
-    if owed.position and owed.order is None:
-        return None
-    there = np.zeros(len(owed.dataset), np.bool_)
-    came = lookup(owed.dataset.ids, run.id[~run.padded])
-    there[came[came != UNKNOWN]] = True
-    if owed.order is not None:
+    data, due = owed.dataset, owed.due
+    there = np.zeros(len(data), np.bool_)
+    came = lookup(data.ids, run.id[~run.padded])
+    if owed.position:
+        if due is None or owed.order is None or not np.array_equal(came, due):
+            return None
         there[owed.order[: owed.position]] = True
-    return sorted(owed.dataset.ids[~there].tolist())
+    there[came[came != UNKNOWN]] = True
+    return sorted(data.ids[~there].tolist())

@@ -173,7 +173,7 @@ def _near(said: Any, held: float | None) -> bool:
         return False
     if math.isnan(held):
         return math.isnan(said)
-    return abs(said - held) <= _MEAN * max(1.0, abs(held))
+    return said == held or abs(said - held) <= _MEAN * max(1.0, abs(held))
 
 
 def _parameters(claims: Claims, asked: Claims) -> list[Finding]:
@@ -194,7 +194,7 @@ def _fingerprint(said: Any, run: Run, owed: Owed, due: str) -> list[Finding]:
     if said == due:
         return []
     own, exact = _own_digest(run, owed)
-    if own == said:
+    if own is not None and own == said:
         message = "meta.json's fingerprint is that of the values as delivered, which are not"
         message += " the reference's to the byte"
         return [Finding(level="notice", code="fingerprint", message=message)]

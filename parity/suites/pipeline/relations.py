@@ -72,16 +72,13 @@ def _elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> F
 
 
 def _reordered(run: Run, again: list[float], never: list[float]) -> Finding:
-    parts = [
-        f"{len(part)} {text} ({listed(part)})"
-        for part, text in (
-            (again, "of the items from before it came again"),
-            (never, "that were left never came"),
-        )
-        if part
-    ]
+    parts = []
+    if again:
+        parts.append(f"{counted(len(again), 'item')} from before it came again ({listed(again)})")
+    if never:
+        parts.append(f"{counted(len(never), 'item')} of the rest never came ({listed(never)})")
     message = f"after the restart at batch {run.first_batch} the order is another one: " + (
-        ", ".join(parts) or "the items that were left came in another order"
+        ", ".join(parts) or "the items of the rest came in another order"
     )
     measures = {"again": len(again), "never": len(never)}
     return wrong("resume-order", message, measures=measures)

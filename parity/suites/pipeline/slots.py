@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from parity.items import Ints
     from parity.results import Finding
     from parity.suites.pipeline.runs import Owed, Run, Slots
+
+_INVERTED = "the mask is 0 at every item and 1 at every padded slot: it is inverted"
 
 
 def slot_findings(run: Run, slots: Slots, owed: Owed) -> list[Finding]:
@@ -50,16 +53,18 @@ def _counted(run: Run, slots: Slots) -> list[Finding]:
 
 
 def _hidden(run: Run, slots: Slots) -> list[Finding]:
-    found = np.flatnonzero(slots.hidden)
-    return each(
+    hidden = np.flatnonzero(slots.hidden)
+    found = each(
         "item-masked",
-        found,
+        hidden,
         lambda k: (
-            f"{run.at(found[k])} holds item {number(run.id[found[k]])}, yet its mask is 0: it "
+            f"{run.at(hidden[k])} holds item {number(run.id[hidden[k]])}, yet its mask is 0: it "
             "would not be counted"
         ),
         "items are masked",
     )
+    inverted = np.array_equal(run.mask, run.padded)
+    return [replace(finding, cause=_INVERTED) for finding in found] if inverted else found
 
 
 def _content(run: Run, slots: Slots) -> list[Finding]:

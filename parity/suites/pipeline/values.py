@@ -72,9 +72,11 @@ class Rows:
 
     def told(self, name: str, row: int) -> str:
         """What is wrong with a value, in words."""
+        due, came = self.due(name)[row], self.came(name)[row]
+        gap = abs(float(came) - float(due))
         return (
             f"{self.run.at(self.slot[row])} (item {self.dataset.ids[self.item[row]]}) has {name} "
-            f"{number(self.came(name)[row])}, expected {number(self.due(name)[row])}"
+            f"{number(came)}, expected {number(due)} (off by {gap:.3g}, bound {self.bound:g})"
         )
 
 

@@ -1,0 +1,180 @@
+"""A port of the input pipeline that can be made to fail on purpose, and its bundle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.bin import batch_bytes
+from parity.pins import pipeline as pins
+from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
+from parity.suites.base import Case, Dump
+from parity.suites.pipeline import SUITE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.results import Finding
+
+BOUNDS = {"max_abs": 1e-6}
+ID, X, Y, MASK = range(4)
+LESSON = lesson_dataset()
+
+
+class FreePipeline(Pipeline):
+    """Another order than NumPy's, as good a function of seed and epoch."""
+
+    def order(self, seed: int, epoch: int) -> NDArray[np.int64]:
+        """As ``Pipeline.order``."""
+        if not self.shuffle:
+            return super().order(seed, epoch)
+        return np.random.default_rng([seed, epoch, 5]).permutation(len(self.dataset))
+
+
+@dataclass
+class Written:
+    """What a port writes for one case: the four columns of each batch, and its claims.
+
+    ``files`` maps names to bytes that replace or join the files written from these.
+    """
+
+    batches: dict[int, list[NDArray[np.float32]]]
+    claims: dict[str, Any] | None
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def column(self, which: int) -> NDArray[np.float32]:
+        """One column of all batches, one after another."""
+        parts = [batch[which] for batch in self.batches.values()]
+        return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+    def replace(self, which: int, values: Iterable[float]) -> None:
+        """Write a column of all batches anew, the sizes as they are."""
+        array, start = np.asarray(list(values), np.float32), 0
+        for batch in self.batches.values():
+            stop = start + len(batch[which])
+            batch[which] = array[start:stop]
+            start = stop
+
+    def set_rows(self, rows: Mapping[int, tuple[float, float, float, float]]) -> None:
+        """Write whole slots anew, counted over all batches."""
+        for which in range(4):
+            column = self.column(which)
+            for slot, row in rows.items():
+                column[slot] = row[which]
+            self.replace(which, column)
+
+    def rows(self) -> list[tuple[float, ...]]:
+        """All slots, each (id, x, y, mask)."""
+        return list(zip(*(self.column(which).tolist() for which in range(4)), strict=True))
+
+    def rebatch(self, rows: list[tuple[float, ...]], sizes: Iterable[int], first: int = 0) -> None:
+        """Write ``rows`` in batches of ``sizes``, numbered from ``first``."""
+        self.batches, start = {}, 0
+        for number, size in enumerate(sizes, first):
+            part = np.asarray(rows[start : start + size], np.float32).reshape(-1, 4)
+            self.batches[number] = [part[:, which] for which in range(4)]
+            start += size
+
+    def honest(self) -> None:
+        """Let the claims say what the batches hold, and nothing of what they do not show."""
+        labels, real = self.column(Y), self.column(MASK) == 1
+        sizes = [len(batch[ID]) for batch in self.batches.values()]
+        mean = float(labels[real].astype(np.float64).mean()) if real.any() else None
+        keep = (self.claims or {}).get("fingerprint")
+        self.claims = {
+            "num_batches": len(sizes),
+            "batch_sizes": sizes,
+            "masked_mean": mean,
+            "fingerprint": keep,
+        }
+
+    def write(self, folder: Path) -> None:
+        """The files as a port would leave them in ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, batch in self.batches.items():
+            (folder / f"batch_{number:04}.bin").write_bytes(batch_bytes(batch))
+        if self.claims is not None:
+            (folder / "meta.json").write_text(json.dumps(self.claims), "utf-8")
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
+
+
+Dumps = dict[str, Written]
+
+
+def faithful(pipeline: type[Pipeline] = Pipeline) -> Dumps:
+    """What a right port writes for each case of the pinned bundle."""
+    return {case.name: written(case, pipeline) for case in pins.CASES}
+
+
+def written(case: pins.Case, kind: type[Pipeline] = Pipeline, dataset: Dataset = LESSON) -> Written:
+    """What a right port writes for one case."""
+    pipeline = kind(
+        dataset=dataset, batch_size=case.batch_size, policy=case.policy, shuffle=case.shuffle
+    )
+    cursor = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
+    batches = [batch for batch, _ in pipeline.run(cursor)]
+    meta = pins._meta(case, pipeline, batches)
+    claims = {
+        key: meta[key]
+        for key in (
+            *("name", "seed", "epoch", "start_batch", "batch_size", "policy", "num_batches"),
+            *("batch_sizes", "order", "omitted_ids", "fingerprint", "masked_mean"),
+        )
+    }
+    tensors = [pins._tensors(batch) for batch in batches]
+    return Written(dict(enumerate(tensors, case.start_batch)), claims)
+
+
+def write_case(tree: Path, case: pins.Case, dataset: Dataset, **meta: Any) -> None:
+    """One case of a bundle, with further keys of its `meta.json`."""
+    for name, data in pins._case_files(case, dataset).items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.name == "meta.json" and meta:
+            data = json.dumps(json.loads(data) | meta).encode()  # noqa: PLW2901
+        path.write_bytes(data)
+
+
+def write_bundle(tree: Path) -> Path:
+    """The pinned bundle's tree."""
+    for case in pins.CASES:
+        write_case(tree, case, LESSON)
+    return tree
+
+
+def judge(
+    tree: Path, dumps: Mapping[str, Written], work: Path, *, order: str = "exact"
+) -> dict[str, list[Finding]]:
+    """Findings by case, as a run over the cases that ``dumps`` holds would have them."""
+    found: dict[str, list[Finding]] = {}
+    compared: dict[str, tuple[Case, Dump | None]] = {}
+    for case in SUITE.cases(tree, {"order": order}):
+        if case.id in dumps:
+            dumps[case.id].write(work / case.id)
+            dump = Dump(folder=work / case.id)
+            found[case.id] = list(SUITE.verify(case, dump, dict(case.bounds)).findings)
+            compared[case.id] = (case, dump)
+    assert SUITE.across is not None
+    for name, more in SUITE.across(compared).items():
+        found[name] += more
+    return found
+
+
+def neighbours(name: str) -> set[str]:
+    """A case of the pinned bundle, those that it names and those that name it or the same."""
+    named = {case.name: set(case.relations.values()) for case in pins.CASES}
+    bases = named[name] | {name}
+    return bases | {other for other, partners in named.items() if partners & bases}
+
+
+def told(found: Mapping[str, list[Finding]], level: str = "error") -> dict[str, list[str]]:
+    """Codes of the findings of one level, by case; cases without are left out."""
+    codes = {name: [f.code for f in each if f.level == level] for name, each in found.items()}
+    return {name: some for name, some in codes.items() if some}

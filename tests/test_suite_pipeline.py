@@ -1,0 +1,443 @@
+"""The suite pipeline: planted faults raise exactly their findings, harmless variants none."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.errors import ReferenceSuspectError
+from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
+from parity.suites import suite
+from parity.suites.base import Dump
+from parity.suites.pipeline import ARGS, SUITE, Owed, Run, audit_run, disjoint, repeated, resumed
+from tests.support import pipeline as port
+from tests.support.pipeline import ID, MASK, FreePipeline, Written, X, Y
+from tests.support.pipeline_examples import examples, leaking, split, write_split
+from tests.support.pipeline_faults import FAULTS, Fault, dumps_of, edit, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.pipeline import Dumps
+
+PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return port.write_bundle(tmp_path_factory.mktemp("bundle"))
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_planted_fault_raises_its_findings_and_no_others(
+    fault: Fault, tree: Path, tmp_path: Path
+) -> None:
+    near = port.neighbours(fault.case) | set(fault.also)
+    dumps = {name: written for name, written in dumps_of(fault).items() if name in near}
+    found = port.judge(tree, dumps, tmp_path, order=fault.order)
+
+    codes = port.told(found, fault.level)
+    if fault.level == "notice":
+        only = {name: [code for code in each if code == fault.code] for name, each in codes.items()}
+        codes = {name: each for name, each in only.items() if each}
+    assert codes == {fault.case: list(fault.codes), **fault.also}
+
+
+def _documented() -> dict[str, list[str]]:
+    """Blocks of text under the heading of each code on the page."""
+    parts = re.split(r"^#### `([a-z-]+)`$", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    return {
+        code: re.findall(r"^```text\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)
+        for code, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+@pytest.mark.slow
+def test_the_page_shows_each_finding_as_a_port_gets_it(tmp_path: Path) -> None:
+    shown, page = examples(tmp_path), _documented()
+
+    assert set(page) == set(shown)
+    for code, blocks in page.items():
+        assert blocks
+        assert [block for block in blocks if block not in shown[code]] == []
+
+
+def test_every_code_in_the_suite_s_source_is_on_the_page() -> None:
+    folder = Path(__file__).parents[1] / "parity" / "suites"
+    files = [*(folder / "pipeline").glob("*.py"), folder / "batch_findings.py"]
+    source = "\n".join(path.read_text("utf-8") for path in files)
+    pattern = r'(?:wrong|each|_unusable)\(\s*"([a-z-]+)"|code="([a-z-]+)"|: \("([a-z]+-[a-z-]+)", "'
+
+    codes = {word for groups in re.findall(pattern, source) for word in groups if word}
+    assert len(codes) > 25
+    assert codes - {"too-large", "unreadable"} <= set(_documented())
+
+
+def test_the_suite_is_registered_with_the_words_of_the_contract() -> None:
+    assert suite("pipeline") is SUITE
+    assert " ".join(ARGS) == (
+        "--config {case} --seed {seed} --epoch {epoch} --start-batch {start_batch} "
+        "--output-dir {output_dir}"
+    )
+
+
+def test_words_of_a_case_come_from_its_meta(tree: Path) -> None:
+    words = {case.id: dict(case.words) for case in SUITE.cases(tree, {})}
+
+    assert words["keep-seed-18"] == {"seed": "18", "epoch": "0", "start_batch": "0"}
+    assert words["keep-epoch-1"] == {"seed": "17", "epoch": "1", "start_batch": "0"}
+    assert words["pad-resume-2"] == {"seed": "17", "epoch": "0", "start_batch": "2"}
+
+
+def test_a_right_port_passes_every_case_with_all_values_compared(
+    tree: Path, tmp_path: Path
+) -> None:
+    dumps = port.faithful()
+    found = port.judge(tree, dumps, tmp_path)
+
+    assert port.told(found) == port.told(found, "warning") == {}
+    case = next(case for case in SUITE.cases(tree, {}) if case.id == "pad")
+    outcome = SUITE.verify(case, Dump(folder=tmp_path / "pad"), {"max_abs": 1e-6})
+    assert (outcome.compared, outcome.margin) == (48, 0.0)
+    assert outcome.measures == {"items": 11, "batches": 3, "max_abs": 0.0}
+
+
+@pytest.mark.parametrize("kind", [FreePipeline, Pipeline])
+def test_an_order_of_its_own_passes_where_order_is_free(
+    kind: type[Pipeline], tree: Path, tmp_path: Path
+) -> None:
+    found = port.judge(tree, port.faithful(kind), tmp_path, order="free")
+
+    assert port.told(found) == port.told(found, "warning") == {}
+
+
+def test_an_order_of_its_own_fails_where_order_is_exact(tree: Path, tmp_path: Path) -> None:
+    found = port.judge(tree, port.faithful(FreePipeline), tmp_path)
+
+    codes = port.told(found)
+    right = {"sequential", "keep-resume-3", "pad-resume-3", "drop-batch-16"}
+    assert {name for name in found if "claim" not in codes.get(name, [])} == (
+        set(found) - right | {"sequential"}
+    )
+    assert {"order"} <= {code for each in codes.values() for code in each}
+    assert codes["pad-resume-1"] == ["resume-order"]
+
+
+def _all(change: Callable[[Written], object]) -> Callable[[Dumps], None]:
+    return lambda dumps: [change(written) for written in dumps.values()].clear()
+
+
+def _f32_mean(written: Written) -> None:
+    assert written.claims is not None
+    real = written.column(MASK) == 1
+    if real.any():
+        total = np.float32(0)
+        for value in written.column(Y)[real]:
+            total += value
+        written.claims["masked_mean"] = float(total / np.float32(real.sum()))
+
+
+def _divided_in_f32(written: Written) -> None:
+    ids = written.column(ID)
+    x = np.where(ids < 0, np.float32(0), ids * np.float32(0.1)).astype(np.float32)
+    written.replace(X, x)
+    assert written.claims is not None
+    written.claims["fingerprint"] = "f" * 64
+
+
+def _minus_zero(written: Written) -> None:
+    padded = written.column(MASK) == 0
+    for which in (X, Y):
+        written.replace(which, np.where(padded, np.float32(-0.0), written.column(which)))
+
+
+HARMLESS: dict[str, Callable[[Written], object]] = {
+    "further files": lambda w: w.files.update({"run.log": b"x", "batch_x.bin": b""}),
+    "further claims": lambda w: w.claims is not None and w.claims.update(speed=3, shuffle_seed=[]),
+    "claims in another order": lambda w: setattr(
+        w, "claims", dict(reversed((w.claims or {}).items()))
+    ),
+    "omitted ids unsorted": lambda w: w.claims and w.claims["omitted_ids"].reverse(),
+    "a mean of f32 sums": _f32_mean,
+    "padding of minus zero": _minus_zero,
+    "only the number of batches": lambda w: setattr(w, "claims", {"num_batches": len(w.batches)}),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+@pytest.mark.parametrize("order", ["exact", "free"])
+def test_a_harmless_variant_raises_nothing(
+    name: str, order: str, tree: Path, tmp_path: Path
+) -> None:
+    dumps = port.faithful()
+    _all(HARMLESS[name])(dumps)
+
+    found = port.judge(tree, dumps, tmp_path, order=order)
+    assert port.told(found) == port.told(found, "warning") == {}
+
+
+def test_a_port_that_computes_in_f32_passes_but_for_a_fingerprint_that_is_nobody_s(
+    tree: Path, tmp_path: Path
+) -> None:
+    dumps = port.faithful()
+    _all(_divided_in_f32)(dumps)
+
+    found = port.judge(tree, dumps, tmp_path)
+    full = {name for name, each in port.told(found).items() if each == ["fingerprint"]}
+    # Where all items came, or none, the digest can be held against them.
+    assert "keep" in full
+    assert "drop" not in full
+    assert {code for each in port.told(found).values() for code in each} == {"fingerprint"}
+
+
+def test_no_meta_json_is_only_a_notice_where_batches_are_due(tree: Path, tmp_path: Path) -> None:
+    dumps = port.faithful()
+    for written in dumps.values():
+        written.claims = None
+        written.files["log"] = b"x"
+
+    codes = port.told(port.judge(tree, dumps, tmp_path))
+    empty = ["drop-batch-16", "keep-resume-3", "pad-resume-3"]
+    assert codes == {name: ["dump-empty"] for name in empty}
+
+
+def test_a_missing_batch_count_of_zero_is_a_dump_error(tree: Path, tmp_path: Path) -> None:
+    dumps = {"drop-batch-16": Written({}, None, {"log": b"x"})}
+
+    (finding,) = port.judge(tree, dumps, tmp_path)["drop-batch-16"]
+    assert (finding.code, finding.kind) == ("dump-empty", "dump")
+
+
+def test_the_bound_is_the_case_s_and_its_edge_is_inside(tree: Path, tmp_path: Path) -> None:
+    dumps = port.faithful()
+    edit(X, 4, 2.0**-20)(dumps["keep"])  # 9.5e-7 where 0 is due
+    dumps["keep"].write(tmp_path)
+    case = next(case for case in SUITE.cases(tree, {}) if case.id == "keep")
+
+    def codes(**bounds: float) -> list[str]:
+        found = SUITE.verify(case, Dump(folder=tmp_path), bounds).findings
+        return [finding.code for finding in found if finding.level == "error"]
+
+    assert case.bounds == {"max_abs": 1e-6}
+    assert codes(max_abs=2.0**-20) == []
+    assert codes(max_abs=2.0**-21) == ["values"]
+    assert codes(exact=1.0) == ["values"]
+
+
+def test_stdout_s_line_may_not_contradict_the_files(tree: Path, tmp_path: Path) -> None:
+    port.faithful()["keep"].write(tmp_path)
+    case = next(case for case in SUITE.cases(tree, {}) if case.id == "keep")
+    dump = Dump(folder=tmp_path, line={"num_batches": 4, "batch_sizes": [4, 4, 3]})
+
+    found = SUITE.verify(case, dump, dict(case.bounds)).findings
+    (finding,) = found
+    assert finding.message == "stdout says num_batches = 4, the files hold 3"
+
+
+@pytest.mark.parametrize("name", ["batch_0001.bin", "batch_0002.bin"])
+@pytest.mark.parametrize(
+    ("damage", "code"),
+    [(lambda b: b[:-3], "truncated"), (lambda b: b + b"\0", "trailing-bytes")],
+)
+def test_a_broken_file_is_a_dump_error(
+    name: str, damage: Callable[[bytes], bytes], code: str, tree: Path, tmp_path: Path
+) -> None:
+    written = port.faithful()["keep"]
+    written.write(tmp_path / "keep")
+    written.files[name] = damage((tmp_path / "keep" / name).read_bytes())
+
+    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    assert [(f.code, f.kind, f.tensor) for f in found] == [(code, "dump", name)]
+
+
+def test_a_file_far_too_large_is_not_read(tree: Path, tmp_path: Path) -> None:
+    written = port.faithful()["keep"]
+    written.write(tmp_path / "keep")
+    with (tmp_path / "keep" / "batch_0001.bin").open("r+b") as file:
+        file.truncate(2**40)
+    written.batches = {}
+
+    assert port.told(port.judge(tree, {"keep": written}, tmp_path)) == {"keep": ["too-large"]}
+
+
+def test_relations_to_cases_that_were_not_chosen_are_left_out(tree: Path, tmp_path: Path) -> None:
+    dumps = {"keep-again": port.faithful()["keep-again"]}
+
+    assert port.judge(tree, dumps, tmp_path)["keep-again"] == []
+
+
+def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Path) -> None:
+    dumps = port.faithful()
+    cases = {case.id: case for case in SUITE.cases(tree, {})}
+    dumps["keep-again"].write(tmp_path)
+    assert SUITE.across is not None
+
+    pairs = {"keep": (cases["keep"], None)}
+    again = {"keep-again": (cases["keep-again"], Dump(folder=tmp_path))}
+    (finding,) = SUITE.across(pairs | again)["keep-again"]
+    assert (finding.level, finding.message) == (
+        "notice",
+        "not held against keep (same_as), whose dump could not be read",
+    )
+
+
+def test_a_port_that_never_shuffles_anew_is_told_of_seed_and_epoch(
+    tree: Path, tmp_path: Path
+) -> None:
+    dumps = port.faithful(FreePipeline)
+    for name in ("keep-epoch-1", "keep-seed-18"):
+        dumps[name].batches = dumps["keep"].batches
+        dumps[name].honest()
+
+    codes = port.told(port.judge(tree, dumps, tmp_path, order="free"))
+    assert codes == {"keep-epoch-1": ["epoch-ignored"], "keep-seed-18": ["seed-ignored"]}
+
+
+def test_disjoint_cases_may_share_no_item(tmp_path: Path) -> None:
+    tree = write_split(tmp_path / "tree")
+    assert port.told(port.judge(tree, split(), tmp_path / "right", order="free")) == {}
+
+    found = leaking(tmp_path / "wrong")
+    assert port.told(found) == {"valid": ["leakage"]}
+
+
+def test_claims_that_were_right_before_the_fault_contradict_it(tree: Path, tmp_path: Path) -> None:
+    dumps = port.faithful()
+    dumps["keep"].set_rows({5: row(9)})
+
+    found = port.judge(tree, {"keep": dumps["keep"]}, tmp_path)["keep"]
+    keys = [f.measures["key"] for f in found if f.code == "contradiction"]
+    assert sorted(keys) == ["masked_mean", "omitted_ids", "order[0:11]"]
+
+
+def _meta(change: dict[str, Any]) -> Callable[[Path], object]:
+    def damage(case: Path) -> None:
+        path = case / "meta.json"
+        meta = json.loads(path.read_text("utf-8")) | change
+        path.write_text(json.dumps({key: v for key, v in meta.items() if v is not ...}))
+
+    return damage
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a batch lost": (
+        lambda case: (case / "batch_0001.bin").unlink(),
+        "the reference's own batches: batch_0001.bin is missing, batch_0002.bin is there",
+    ),
+    "all batches lost": (
+        lambda case: [path.unlink() for path in case.glob("*.bin")],
+        "the reference's own batches: 0 batches came, 3 are due",
+    ),
+    "another order": (_meta({"order": [10, 9, 4, 1, 0, 7, 6, 8, 2, 5, 3]}), "2 of 11 items stand"),
+    "no order": (_meta({"order": [0, 1]}), "order does not hold each id of the data set once"),
+    "another mean": (_meta({"masked_mean": 1.5}), "masked_mean = 1.5"),
+    "another digest": (_meta({"fingerprint": "0" * 64}), "fingerprint"),
+    "other sizes": (_meta({"batch_sizes": [4, 4, 4]}), "batch_sizes = [4, 4, 4]"),
+    "other omitted ids": (_meta({"omitted_ids": [1]}), "omitted_ids = [1]"),
+    "another policy": (_meta({"policy": "pad"}), "(policy pad); it was delivered as it is"),
+    "an unknown policy": (_meta({"policy": "cut"}), "policy is 'cut'; known: keep, drop, pad"),
+    "no batch size": (_meta({"batch_size": 0}), "batch_size is 0; it must be at least 1"),
+    "no seed": (_meta({"seed": None}), "seed must be int, not None"),
+    "ids twice": (
+        _meta({"dataset": {"ids": [1, 1], "x": [0, 0], "y": [0, 0]}}),
+        "dataset: ids must be unique, these are not: [1]",
+    ),
+    "ids of text": (
+        _meta({"dataset": {"ids": ["a"], "x": [0], "y": [0]}}),
+        "dataset: ",
+    ),
+    "sizes of text": (_meta({"batch_sizes": ["4"]}), "batch_sizes must hold nothing but int"),
+    "a partner that is not there": (
+        _meta({"same_as": "kept"}),
+        "names the case 'kept', which the bundle lacks",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_reference_that_does_not_hold_together_is_suspect(name: str, tmp_path: Path) -> None:
+    tree = port.write_bundle(tmp_path / "tree")
+    damage, message = DAMAGE[name]
+    damage(tree / "keep")
+
+    with pytest.raises(ReferenceSuspectError, match=re.escape(message)) as caught:
+        port.judge(tree, {"keep": port.faithful()["keep"]}, tmp_path)
+    assert str(caught.value).startswith("[reference-malformed] keep/meta.json: ")
+
+
+def _run(pipeline: Pipeline, batch: int = 0) -> Run:
+    cursor = pipeline.start(seed=17, epoch=0, batch=batch)
+    return Run.of([b for b, _ in pipeline.run(cursor)], batch)
+
+
+@pytest.mark.parametrize("policy", ["keep", "drop", "pad"])
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 5, 10, 11, 12])
+def test_runs_in_memory_are_audited_under_every_policy_and_resumed_at_every_cut(
+    policy: Any, batch_size: int
+) -> None:
+    pipeline = Pipeline(dataset=lesson_dataset(), batch_size=batch_size, policy=policy)
+    whole = _run(pipeline)
+    for cut in range(len(whole.sizes) + 1):
+        rest = _run(pipeline, cut)
+        owed = Owed(
+            dataset=pipeline.dataset,
+            batch_size=batch_size,
+            policy=policy,
+            start_batch=cut,
+            order=pipeline.order(17, 0),
+        )
+        assert [f.code for f in audit_run(rest, owed) if f.level == "error"] == []
+        assert resumed(whole, rest, "whole") == []
+        if rest.ids and cut:
+            assert [f.code for f in resumed(whole, _run(pipeline), "whole")] == []
+            shifted = Run.of([b for b, _ in pipeline.run(pipeline.start(seed=17, epoch=1))], cut)
+            assert resumed(whole, shifted, "whole") != []
+
+
+def test_items_may_bear_any_ids() -> None:
+    ids = np.array([70, 3, 2**24, 11, 5])
+    dataset = Dataset(ids, np.arange(5), np.arange(5))
+    owed = Owed(dataset=dataset, batch_size=2, policy="keep", order=np.array([4, 2, 0, 1, 3]))
+    rows = [4, 2, 0, 1, 1]
+    columns = [(ids[rows], dataset.x[rows], dataset.y[rows])]
+    run = Run.of([[column[start : start + 2] for column in columns[0]] for start in (0, 2, 4)])
+
+    messages = [finding.message for finding in audit_run(run, owed)]
+    assert messages == [
+        "item 3 came again in batch 2 row 0, after batch 1 row 1",
+        "item 11 never came (due in batch 2 row 0)",
+    ]
+
+
+def test_ids_that_f32_cannot_hold_are_told_apart_in_memory() -> None:
+    ids = np.array([2**24, 2**24 + 1])
+    dataset = Dataset(ids, np.zeros(2), np.zeros(2))
+    owed = Owed(dataset=dataset, batch_size=2, policy="keep")
+
+    assert audit_run(Run.of([(ids, np.zeros(2), np.zeros(2))]), owed) == []
+    twice = Run.of([(ids[[0, 0]], np.zeros(2), np.zeros(2))])
+    assert [f.code for f in audit_run(twice, owed)] == ["item-twice", "item-missing"]
+
+
+def test_batches_of_columns_that_differ_in_length_are_an_error() -> None:
+    with pytest.raises(ValueError, match="vectors of one length"):
+        Run.of([(np.zeros(2), np.zeros(3), np.zeros(2))])
+
+
+def test_runs_are_compared_to_the_byte() -> None:
+    pipeline = Pipeline(dataset=lesson_dataset(), batch_size=4, policy="pad")
+    one, other = _run(pipeline), _run(pipeline)
+    assert repeated(one, other, "one") == []
+
+    changed = Run.of([(b.ids, -b.x, b.y, b.mask) for b in _batches(pipeline)])
+    assert [f.code for f in repeated(one, changed, "one")] == ["not-repeated"]
+    assert [f.code for f in disjoint(one, other, "one")] == ["leakage"]
+
+
+def _batches(pipeline: Pipeline) -> list[Any]:
+    return [batch for batch, _ in pipeline.run(pipeline.start(seed=17, epoch=0))]
