@@ -1,0 +1,300 @@
+"""What a loader delivered against what it owed: who came, in which order, with which label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from parity.identity import Items, identify, nearest
+from parity.items import Batches, Place, labels, membership, order, place_of
+from parity.matching import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+NAN, INF = float("nan"), float("inf")
+_ = UNKNOWN
+
+
+def ints(values: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def floats(*values: float) -> NDArray[np.float32]:
+    return np.array(values, np.float32)
+
+
+#: due, came -> positions that are unknown, strangers, repeated, earlier; items missing.
+MEMBERSHIP = {
+    "all, in order": ([0, 1, 2], [0, 1, 2], [], [], [], [], []),
+    "all, in another order": ([0, 1, 2], [2, 0, 1], [], [], [], [], []),
+    "nobody due, nobody came": ([], [], [], [], [], [], []),
+    "nobody came": ([3, 1], [], [], [], [], [], [1, 3]),
+    "nobody due": ([], [4], [], [0], [], [], []),
+    "one missing": ([0, 1, 2], [2, 0], [], [], [], [], [1]),
+    "one twice for another": ([0, 1, 2], [0, 0, 2], [], [], [1], [0], [1]),
+    "one three times": ([0, 1], [1, 0, 1, 1], [], [], [2, 3], [0, 0], []),
+    "a stranger": ([0, 2], [0, 1, 2], [], [1], [], [], []),
+    "a stranger twice": ([0], [5, 0, 5], [], [0, 2], [], [], []),
+    "one unknown": ([0, 1], [_, 1], [0], [], [], [], [0]),
+    "all unknown": ([0, 1], [_, _], [0, 1], [], [], [], [0, 1]),
+    "due twice, came twice": ([7, 7, 1], [7, 1, 7], [], [], [], [], []),
+    "due twice, came once": ([7, 7, 1], [7, 1], [], [], [], [], [7]),
+    "due twice, came three times": ([7, 7], [7, 7, 7], [], [], [2], [0], []),
+    "two repeats of two": ([0, 1], [1, 0, 0, 1], [], [], [2, 3], [1, 0], []),
+    "ids far apart": ([10**12, 5], [5, 10**12, 5], [], [], [2], [0], []),
+    "ids below zero": ([-7, 5], [5, -7, -8], [], [2], [], [], []),
+}
+
+
+class TestMembership:
+    @pytest.mark.parametrize(
+        ("due", "came", "unknown", "strangers", "repeated", "earlier", "missing"),
+        MEMBERSHIP.values(),
+        ids=MEMBERSHIP,
+    )
+    def test_who_came(
+        self,
+        *,
+        due: list[int],
+        came: list[int],
+        unknown: list[int],
+        strangers: list[int],
+        repeated: list[int],
+        earlier: list[int],
+        missing: list[int],
+    ) -> None:
+        found = membership(ints(due), ints(came))
+        assert found.unknown.tolist() == unknown
+        assert found.strangers.tolist() == strangers
+        assert found.repeated.tolist() == repeated
+        assert found.earlier.tolist() == earlier
+        assert found.missing.tolist() == missing
+        assert bool(found) == bool(unknown or strangers or repeated or missing)
+
+    def test_of_a_part_nothing_is_missing(self) -> None:
+        found = membership(ints([0, 1, 2]), ints([2, 2]), part=True)
+        assert found.missing.tolist() == []
+        assert found.repeated.tolist() == [1]
+
+    @pytest.mark.parametrize("far", [0, 10**9])
+    @pytest.mark.parametrize("seed", range(5))
+    def test_counting_and_sorting_agree(self, seed: int, far: int) -> None:
+        """Numbers of a table are counted, ids from anywhere are sorted."""
+        draw = np.random.default_rng(seed)
+        due, came = draw.integers(0, 30, 40), draw.integers(0, 40, 50)
+        found = membership(due + far, came + far)
+        seen: dict[int, list[int]] = {}
+        repeated, strangers = [], []
+        for position, item in enumerate(came.tolist()):
+            if item not in due:
+                strangers.append(position)
+                continue
+            if len(seen.setdefault(item, [])) >= (due == item).sum():
+                repeated.append((position, seen[item][0]))
+            seen[item].append(position)
+        short = [i for i in sorted(set(due.tolist())) if len(seen.get(i, [])) < (due == i).sum()]
+        assert found.strangers.tolist() == strangers
+        assert list(zip(found.repeated.tolist(), found.earlier.tolist(), strict=True)) == repeated
+        assert (found.missing - far).tolist() == short
+
+
+#: due, came, sizes -> displaced positions, due batch of each delivered one.
+ORDERS = {
+    "the due one": ([0, 1, 2, 3], [0, 1, 2, 3], [2, 2], [], None),
+    "batches swapped": ([0, 1, 2, 3, 4], [2, 3, 0, 1, 4], [2, 2, 1], [0, 1, 2, 3], (1, 0, 2)),
+    "batches by a slow worker": (
+        [0, 1, 2, 3, 4, 5],
+        [2, 3, 4, 5, 0, 1],
+        [2] * 3,
+        [*range(6)],
+        (1, 2, 0),
+    ),
+    "a short batch first": ([0, 1, 2], [2, 0, 1], [1, 2], [0, 1, 2], None),
+    "two rows swapped in a batch": ([0, 1, 2, 3], [1, 0, 2, 3], [2, 2], [0, 1], None),
+    "one row moved": ([0, 1, 2, 3], [1, 2, 3, 0], [2, 2], [0, 1, 2, 3], None),
+    "two rows swapped between batches": ([0, 1, 2, 3], [2, 1, 0, 3], [2, 2], [0, 2], None),
+    "reversed in one batch": ([0, 1], [1, 0], [2], [0, 1], None),
+    "other items": ([0, 1, 2, 3], [2, 3, 0, 9], [2, 2], [0, 1, 2, 3], None),
+    "a repeated item": ([5, 1, 5, 2], [5, 2, 5, 1], [2, 2], [1, 3], None),
+}
+
+
+class TestOrder:
+    @pytest.mark.parametrize(
+        ("due", "came", "sizes", "displaced", "batches"), ORDERS.values(), ids=ORDERS
+    )
+    def test_where_items_stand(
+        self,
+        due: list[int],
+        came: list[int],
+        sizes: list[int],
+        displaced: list[int],
+        batches: tuple[int, ...] | None,
+    ) -> None:
+        found = order(ints(due), ints(came), sizes)
+        assert found.displaced.tolist() == displaced
+        assert found.batches == batches
+
+    def test_places_are_batch_and_row(self) -> None:
+        assert [place_of((2, 1, 3), position) for position in range(6)] == [
+            Place(0, 0),
+            Place(0, 1),
+            Place(1, 0),
+            Place(2, 0),
+            Place(2, 1),
+            Place(2, 2),
+        ]
+        assert str(Place(3, 0)) == "batch 3 row 0"
+
+
+#: due, came -> wrong, fractions, rolled, permuted.
+LABELS = {
+    "right": ([0, 1, 2], [0, 1, 2], [], [], 0, False),
+    "zero of either sign": ([0, 1], [-0.0, 1], [], [], 0, False),
+    "none": ([], [], [], [], 0, False),
+    "one wrong": ([0, 1, 2], [0, 1, 1], [2], [], 0, False),
+    "one with a fraction": ([0, 1, 2], [0, 1.9, 2], [1], [1], 0, False),
+    "a hair beside": ([0, 1, 2], [0, 1.0000001, 2], [1], [1], 0, False),
+    "one NaN": ([0, 1, 2], [0, NAN, 2], [1], [1], 0, False),
+    "all NaN": ([0, 1], [NAN, NAN], [0, 1], [0, 1], 0, False),
+    "NaN on both sides": ([NAN], [NAN], [0], [0], 0, False),
+    "infinite": ([0], [INF], [0], [], 0, False),
+    "beyond f32": ([16777217.0], [16777216.0], [0], [], 0, False),
+    "rolled to the next": ([3, 1, 4, 2], [1, 4, 2, 3], [0, 1, 2, 3], [], 1, True),
+    "rolled either way": ([0, 1], [1, 0], [0, 1], [], 1, True),
+    "rolled to the one before": ([3, 1, 4, 2], [2, 3, 1, 4], [0, 1, 2, 3], [], -1, True),
+    "rolled by two": ([3, 1, 4, 2, 5], [4, 2, 5, 3, 1], [0, 1, 2, 3, 4], [], 2, True),
+    "rolled, some right by chance": ([0, 1, 2, 0], [1, 2, 0, 0], [0, 1, 2], [], 1, True),
+    "two exchanged": ([3, 1, 4, 2, 7], [1, 3, 4, 2, 7], [0, 1], [], 0, True),
+    "rolled but for one": ([3, 1, 4, 2, 7], [1, 4, 2, 7, 9], [0, 1, 2, 3, 4], [], 0, False),
+}
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("due", "came", "wrong", "fractions", "rolled", "permuted"), LABELS.values(), ids=LABELS
+    )
+    def test_how_labels_differ(
+        self,
+        *,
+        due: list[float],
+        came: list[float],
+        wrong: list[int],
+        fractions: list[int],
+        rolled: int,
+        permuted: bool,
+    ) -> None:
+        found = labels(np.array(due), np.array(came))
+        assert found.wrong.tolist() == wrong
+        assert found.fractions.tolist() == fractions
+        assert found.rolled == rolled
+        assert found.permuted is permuted
+
+    def test_labels_that_are_measured_are_held_to_a_bound(self) -> None:
+        due, came = np.array([0.5, 1.5, 2.5]), np.array([0.5000001, 1.5, 2.6])
+        assert labels(due, came, 1e-6).wrong.tolist() == [2]
+        assert labels(due, came).wrong.tolist() == [0, 2]
+        assert labels(due, np.roll(due, -1) + 1e-7, 1e-6).rolled == 1
+
+    def test_a_roll_is_one_of_all_labels(self) -> None:
+        due = np.arange(1000.0)
+        came = np.roll(due, -3)
+        assert labels(due, came).rolled == 3
+        came[[800, 900]] = came[[900, 800]]
+        assert labels(due, came).rolled == 0
+
+
+class TestNearest:
+    TABLE = np.array([[0, 0, 0], [1, 1, 1], [5, 5, NAN]], np.float32)
+
+    @pytest.mark.parametrize(
+        ("row", "item", "column", "distance"),
+        [
+            ([0.1, 0, 0], 0, 0, 0.1),
+            ([0.9, 1, 1.25], 1, 2, 0.25),
+            ([5, 5.5, NAN], 2, 1, 0.5),
+            ([5, 5, 5], 1, 0, 4.0),
+            ([1, NAN, 1], 0, 1, INF),
+            ([1, INF, 1], 0, 1, INF),
+        ],
+    )
+    def test_the_item_whose_largest_difference_is_least(
+        self, row: list[float], item: int, column: int, distance: float
+    ) -> None:
+        found = nearest(self.TABLE, floats(*row))
+        assert (found.item, found.column) == (item, column)
+        assert found.distance == pytest.approx(distance)
+        assert found.expected == self.TABLE[item, column]
+
+    def test_a_table_of_several_parts(self) -> None:
+        table = np.arange(40_000, dtype=np.float32).reshape(-1, 1)
+        assert nearest(table, floats(39_000.25)).item == 39_000
+
+
+class TestIdentify:
+    """Features decide; labels and places only where features leave a choice."""
+
+    def run(
+        self,
+        table: Sequence[float],
+        came: Sequence[float],
+        *,
+        known: Sequence[float] | None = None,
+        said: Sequence[float] | None = None,
+        due: Sequence[int] | None = None,
+        ordered: bool = False,
+    ) -> list[int]:
+        items = Items(floats(*table).reshape(-1, 1), floats(*(known or [0] * len(table))))
+        rows = floats(*came).reshape(-1, 1)
+        batches = Batches(rows, floats(*(said or [0] * len(came))), (len(came),))
+        owed = ints(range(len(table)) if due is None else due)
+        return identify(items, owed, batches, 0.1, ordered=ordered).tolist()
+
+    def test_by_features(self) -> None:
+        assert self.run([1, 2, 3], [3, 1.05, 2]) == [2, 0, 1]
+
+    def test_a_wrong_label_does_not_hide_an_item(self) -> None:
+        assert self.run([1, 2], [2, 1], known=[0, 1], said=[1, 5]) == [1, 0]
+        assert self.run([1, 2], [2, 1], known=[0, 1], said=[NAN, NAN]) == [1, 0]
+
+    def test_equal_features_are_told_apart_by_labels(self) -> None:
+        assert self.run([7, 7, 7], [7, 7, 7], known=[0, 1, 2], said=[2, 0, 1]) == [2, 0, 1]
+
+    def test_close_features_are_told_apart_by_labels(self) -> None:
+        # The second item is nearest to both rows.
+        assert self.run([1, 1.05], [1.05, 1.05], known=[0, 1], said=[1, 0]) == [1, 0]
+
+    def test_what_is_due_comes_before_what_is_not(self) -> None:
+        assert self.run([1, 1.05, 2], [1.05, 2], due=[0, 2]) == [0, 2]
+
+    def test_what_is_not_due_is_still_recognised(self) -> None:
+        assert self.run([1, 2, 3], [3, 2], due=[0, 1]) == [2, 1]
+
+    def test_where_an_order_is_owed_the_place_decides(self) -> None:
+        assert self.run([1, 1.05], [1.05, 1.0], ordered=True) == [0, 1]
+        assert self.run([1, 1.05], [1.05, 1.0], due=[1, 0], ordered=True) == [1, 0]
+
+    def test_an_item_elsewhere_than_due_is_still_itself(self) -> None:
+        assert self.run([1, 2, 3], [1, 3, 2], ordered=True) == [0, 2, 1]
+
+    def test_what_is_taken_is_left_to_its_row(self) -> None:
+        assert self.run([1, 1.05, 2], [1, 2, 1], ordered=True) == [0, 2, 1]
+        assert self.run([1, 1.05], [1, 1], known=[0, 1], said=[0, 9]) == [0, 1]
+
+    def test_more_rows_than_are_due(self) -> None:
+        assert self.run([1, 2], [1, 2, 2, 9], ordered=True) == [0, 1, 1, UNKNOWN]
+
+    def test_fewer_rows_than_are_due(self) -> None:
+        assert self.run([1, 2, 3], [1, 3], ordered=True) == [0, 2]
+
+    def test_a_row_that_came_again(self) -> None:
+        assert self.run([1, 2], [1, 1], ordered=True) == [0, 0]
+        assert self.run([1, 2], [2, 2]) == [1, 1]
+
+    def test_nothing_due(self) -> None:
+        assert self.run([1, 2], [2, 5], due=[]) == [1, UNKNOWN]
