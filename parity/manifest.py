@@ -7,7 +7,7 @@ relative to the case's folder, which bears its id. ``docs/tensors.md`` documents
 from __future__ import annotations
 
 import json
-import math
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -25,7 +25,7 @@ NAME = "parity.json"
 MAX_BYTES = 4 * 2**20
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
-DEFAULT_BOUNDS = {"exact": 1.0}
+_MOST = 1e300
 _TEXTS = ("group", "why", "rule")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs")
@@ -83,15 +83,20 @@ class _Reader:
 
     def cases(self) -> tuple[TensorCase, ...]:
         top = self._object(_parsed(self.tree / NAME), "the file", ("schema", "cases"))
-        if top.get("schema") != SCHEMA or isinstance(top.get("schema"), bool):
-            self.wrong(f"schema must be {SCHEMA}, not {top.get('schema')!r}")
+        self._schema(top.get("schema"))
         entries = self._object(top.get("cases"), "cases", None)
         if not entries and not self.problems:
             self.problems.append(Problem("no-cases", f"{NAME} lists no case"))
         return tuple(self._case(name, entry) for name, entry in entries.items())
 
+    def _schema(self, value: Any) -> None:
+        if type(value) is int and value > SCHEMA:
+            self.wrong(f"schema {shown(value)} is newer than {SCHEMA}; upgrade parity-action")
+        elif type(value) is not int or value != SCHEMA:
+            self.wrong(f"schema must be {SCHEMA}, not {shown(value)}")
+
     def _case(self, name: str, entry: Any) -> TensorCase:
-        what = f"case {name!r}"
+        what = f"case {shown(name)}"
         folder = self.tree / name
         if not ID.fullmatch(name):
             self.wrong(f"{what}: an id is lower-case letters, digits, '.', '_' and '-'")
@@ -101,11 +106,12 @@ class _Reader:
         values = self._object(entry, what, _KEYS)
         group, why, rule = (self._text(values, key, what) for key in _TEXTS)
         checkpoint, reference = (
-            self._path(folder, values.get(key), f"{key} of {what}") for key in _PATHS
+            self._path(folder, values[key], f"{key} of {what}") if key in values else None
+            for key in _PATHS
         )
         expect = values.get("expect", "load")
         if expect not in get_args(Expect):
-            self.wrong(f"expect of {what} is {expect!r}; it must be load, refuse or either")
+            self.wrong(f"expect of {what} is {shown(expect)}; it must be load, refuse or either")
         if "reference" not in values and expect != "refuse":
             reference = self._path(folder, "reference", f"the default reference of {what}")
         return TensorCase(
@@ -123,57 +129,76 @@ class _Reader:
 
     def _object(self, value: Any, what: str, keys: tuple[str, ...] | None) -> dict[str, Any]:
         if not isinstance(value, dict):
-            self.wrong(f"{what} must be an object, not {value!r:.60}")
+            self.wrong(f"{what} must be an object, not {shown(value)}")
             return {}
         for key in value:
             if keys is not None and key not in keys:
-                self.wrong(f"{what} has no key {key!r}; known: {', '.join(keys)}")
+                self.wrong(f"{what} has no key {shown(key)}; known: {', '.join(keys)}")
         return value
 
     def _text(self, values: dict[str, Any], key: str, what: str) -> str:
         value = values.get(key, "")
         if not isinstance(value, str):
-            self.wrong(f"{key} of {what} must be a string, not {value!r:.60}")
+            self.wrong(f"{key} of {what} must be a string, not {shown(value)}")
             return ""
         return value
 
     def _path(self, folder: Path, value: Any, what: str) -> Path | None:
-        if value is None:
-            return None
         parts = PurePosixPath(value).parts if isinstance(value, str) else ()
         if not parts or value.startswith("/") or ".." in parts or "\\" in value or ":" in value:
-            self.wrong(f"{what} is {value!r}; it must be a path below the case's folder")
+            self.wrong(f"{what} is {shown(value)}; it must be a path below the case's folder")
             return None
         path = folder.joinpath(*parts)
-        if not path.exists():
-            self.wrong(f"{what} is {value!r}, which the bundle does not hold")
+        if not os.path.exists(path):  # noqa: PTH110 - Path's raises where a name is too long
+            self.wrong(f"{what} is {shown(value)}, which the bundle does not hold")
         return path
 
     def _inputs(self, folder: Path, value: Any, what: str) -> tuple[Path, ...]:
         if not isinstance(value, list):
-            self.wrong(f"inputs of {what} must be a list, not {value!r:.60}")
+            self.wrong(f"inputs of {what} must be a list, not {shown(value)}")
             return ()
         paths = [self._path(folder, item, f"an input of {what}") for item in value]
         return tuple(path for path in paths if path is not None)
 
     def _bounds(self, value: Any, what: str) -> dict[str, float]:
-        entries = self._object(value, f"bounds of {what}", MEASURES)
-        bounds = {}
-        for measure, bound in entries.items():
-            if (measure == "exact" and isinstance(bound, bool)) or _is_bound(bound):
-                bounds[measure] = float(bound)
-            else:
-                self.wrong(f"{measure} of the bounds of {what} is {bound!r:.60}")
-        if not any(bounds.values()) and "max_abs" not in bounds:
-            self.wrong(f"bounds of {what} ask nothing")
-        if bounds.get("exact") and len(bounds) > 1:
-            self.wrong(f"bounds of {what}: exact excludes the other measures")
-        return bounds
+        entries = self._object(value, f"bounds of {what}", None)
+        for problem in bounds_problems(entries):
+            self.wrong(f"bounds of {what}: {problem}")
+        return {name: float(bound) for name, bound in entries.items() if is_bound(name, bound)}
 
 
-def _is_bound(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+def bounds_problems(bounds: Mapping[str, Any]) -> list[str]:
+    """Why a bundle may not state ``bounds``: what is no measure or number, or asks too little."""
+    found = [f"{shown(name)} is no measure" for name in bounds if name not in MEASURES]
+    found += [
+        f"{name} is {shown(bound)}, which is no bound"
+        for name, bound in bounds.items()
+        if name in MEASURES and not is_bound(name, bound)
+    ]
+    if "exact" in bounds and len(bounds) > 1:
+        found.append("exact excludes the other measures")
+    if not bounds:
+        found.append("nothing is asked")
+    if set(bounds) == {"cosine"}:
+        found.append("cosine alone passes any scale; state another measure beside it")
+    return found
+
+
+def is_bound(measure: str, value: Any) -> bool:
+    """Whether ``value`` can be the bound of ``measure``; ``exact`` can only be true."""
+    if measure == "exact":
+        return value is True
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return measure in MEASURES and 0 <= value <= (1 if measure == "cosine" else _MOST)
+
+
+def shown(value: Any) -> str:
+    """``value`` as a message shows it, cut; however deep it is nested."""
+    try:
+        return f"{value!r:.60}"
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        return f"{type(value).__name__} of great depth or length"
 
 
 def _parsed(path: Path) -> Any:
@@ -191,7 +216,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for key, value in pairs:
         if key in entries:
-            message = f"the key {key!r} stands twice in one object"
+            message = f"the key {shown(key)} stands twice in one object"
             raise ValueError(message)
         entries[key] = value
     return entries
