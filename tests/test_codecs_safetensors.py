@@ -255,9 +255,11 @@ WORDS: dict[str, tuple[bytes, str, str]] = {
                             "tensor 't' at data byte 1 leaves a hole before it"),
     "data cut": (with_header(one(), b"abc"), "truncated", "data needs 72 bytes, the file has 71"),
     "data too long": (with_header(one(), b"abcde"), "trailing-bytes",
-                      "1 bytes follow the last tensor"),
+                      "1 byte follows the last tensor"),
+    "two more": (with_header(one(), b"abcdef"), "trailing-bytes",
+                 "2 bytes follow the last tensor"),
     "data without a tensor": (with_header({}, b"a"), "trailing-bytes",
-                              "1 bytes follow the last tensor"),
+                              "1 byte follows the last tensor"),
     "nested deeply": (with_header('{"t":' + deep(100_000) + "}"), "bad-header",
                       "header is nested too deeply"),
 }  # fmt: skip

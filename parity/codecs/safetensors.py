@@ -162,7 +162,8 @@ def _hold_contiguous(tensors: dict[str, Stored], start: int, size: int) -> None:
     if at > size:
         _bad("truncated", f"data needs {at:,} bytes, the file has {size:,}")
     if at < size:
-        _bad("trailing-bytes", f"{size - at:,} bytes follow the last tensor")
+        follow = "1 byte follows" if size - at == 1 else f"{size - at:,} bytes follow"
+        _bad("trailing-bytes", f"{follow} the last tensor")
 
 
 def _bad(code: str, message: str) -> NoReturn:

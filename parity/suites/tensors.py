@@ -14,6 +14,7 @@ from parity.errors import ConfigError, Problem
 from parity.layout import suspect
 from parity.suites.base import Case, Dump, Outcome, Suite
 from parity.suites.tensor_findings import Reference, hold
+from parity.suites.words import EXAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,10 +55,8 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     """
     place: Path = case.detail.reference
     found = tensors_in(place)
-    for name, error in found.broken.items():
-        raise suspect(place / name, error.message)
-    if not found.tensors or found.twice:
-        raise suspect(place, "holds no tensor" if not found.tensors else "names a tensor twice")
+    if faults := found.faults():
+        raise suspect(place, "; ".join(faults[:EXAMPLES]))
     return hold(Reference(tensors=found.tensors, bounds=bounds), tensors_in(dump.folder))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from parity.codecs import bin as bin_codec
 from parity.codecs import npy, safetensors
-from parity.codecs.dtypes import DTYPES
+from parity.suites import tensors
+from parity.suites.base import Dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.codecs.stored import Stored
+    from parity.suites.base import Case, Outcome
 
-#: The bits of a number that is exact in bfloat16.
+#: safetensors' names of NumPy's types.
 NAMES = {
     "<f8": "F64",
     "<f4": "F32",
@@ -117,6 +119,28 @@ def write(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
     return folder
 
 
-def size_of(name: str) -> int:
-    """Bytes of an element of the dtype with safetensors' ``name``."""
-    return DTYPES[name].storage.itemsize
+def tensors_case(root: Path, reference: Mapping[str, NDArray[Any] | bytes], **entry: Any) -> Case:
+    """The one case of a generic bundle made in ``root``."""
+    write(root / "a" / "reference", reference)
+    content = {"schema": 1, "cases": {"a": entry}}
+    (root / "parity.json").write_text(json.dumps(content), "utf-8")
+    (case,) = tensors.cases(root, {})
+    return case
+
+
+def verified(
+    folder: Path,
+    reference: Mapping[str, NDArray[Any] | bytes],
+    dump: Mapping[str, NDArray[Any] | bytes],
+    **entry: Any,
+) -> Outcome:
+    """What the suite `tensors` says of a dump against a reference."""
+    number = len(list(folder.iterdir()))
+    case = tensors_case(folder / f"{number}-bundle", reference, **entry)
+    dumped = Dump(folder=write(folder / f"{number}-dump", dump))
+    return tensors.verify(case, dumped, dict(case.bounds))
+
+
+def told(outcome: Outcome) -> list[tuple[str, str, str]]:
+    """Level, code and message of each finding."""
+    return [(found.level, found.code, found.message) for found in outcome.findings]

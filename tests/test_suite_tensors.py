@@ -1,0 +1,589 @@
+"""The suite `tensors`: findings word for word, and wrong dumps of every kind in the trade."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity import suites
+from parity.codecs.bin import tensor_bytes
+from parity.errors import ConfigError, ReferenceSuspectError
+from parity.suites import tensors
+from parity.suites.base import Dump
+from tests.support.tensors import (
+    bf16,
+    f32,
+    from_bits,
+    named,
+    safetensors_bytes,
+    tensors_case,
+    told,
+    verified,
+    write,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.suites.base import Outcome
+
+NAN, INF = math.nan, math.inf
+W = np.arange(6, dtype="<f4").reshape(2, 3)
+ABS = {"max_abs": 1e-5}
+
+
+def error(outcome: Outcome) -> tuple[str, str]:
+    """Code and message of the one finding, which is an error."""
+    ((level, code, message),) = told(outcome)
+    assert level == "error"
+    return code, message
+
+
+# --- what passes ---------------------------------------------------------------------------
+
+
+def test_the_suite_is_registered() -> None:
+    assert suites.suite("tensors") is tensors.SUITE
+
+
+@pytest.mark.parametrize("carrier", ["npy", "safetensors"])
+def test_each_dtype_is_compared_as_itself(carrier: str, tmp_path: Path) -> None:
+    arrays: dict[str, NDArray[Any]] = {
+        "double": np.array([0.1, 1e300]),
+        "single": f32(0.1, 2.0),
+        "half": np.array([0.1, 65504], "<f2"),
+        "counter": np.array([2**63 - 1, 2**24 + 1], "<i8"),
+        "mask": np.array([True, False]),
+        "codes": np.array([0, 255], "u1"),
+    }
+    due: dict[str, Any] = {"r.safetensors": safetensors_bytes(named(arrays))}
+    dump = due if carrier == "safetensors" else {f"{n}.npy": a for n, a in arrays.items()}
+    outcome = verified(tmp_path, due, dump)
+    assert told(outcome) == []
+    assert (outcome.compared, outcome.margin) == (12, None)
+    assert outcome.tensors == tuple(arrays)
+    assert outcome.measures["tensors"] == outcome.measures["tensors_expected"] == 6
+    dtypes = {name: m["dtype"] for name, m in outcome.measures["per_tensor"].items()}
+    assert dtypes["counter"] == "I64"
+    off = arrays | {"counter": arrays["counter"] - np.array([0, 1])}
+    wrong = verified(tmp_path, due, {"x.safetensors": safetensors_bytes(named(off))})
+    assert error(wrong) == (
+        "values",
+        (
+            "counter: 1 of 2 elements differs; worst at [1]: expected 16777217, obtained 16777216 "
+            "(off by 1); bound: exact"
+        ),
+    )
+
+
+def test_bfloat16_and_eight_bits_arrive_by_safetensors(tmp_path: Path) -> None:
+    due = {
+        "w": ("BF16", bf16(1.0, -2.5, 3.140625)),
+        "s": ("F8_E4M3", np.array([0x38, 0x7E], "u1")),
+    }
+    content = {"r.safetensors": safetensors_bytes(due)}
+    assert told(verified(tmp_path, content, content)) == []
+    off = due | {
+        "w": ("BF16", bf16(1.0, -2.5, 3.125)),
+        "s": ("F8_E4M3", np.array([0x38, 0x7D], "u1")),
+    }
+    wrong = verified(tmp_path, content, {"d.safetensors": safetensors_bytes(off)})
+    assert [message for _, _, message in told(wrong)] == [
+        (
+            "w: 1 of 3 elements differs; worst at [2]: expected 3.140625, obtained 3.125 "
+            "(off by 0.0156, 1 ULP); bound: exact"
+        ),
+        (
+            "s: 1 of 2 elements differs; worst at [1]: expected 448, obtained 416 "
+            "(off by 32, 1 ULP); bound: exact"
+        ),
+    ]
+
+
+def test_references_may_be_one_file(tmp_path: Path) -> None:
+    root = tmp_path / "bundle"
+    content = safetensors_bytes(named({"w": W}))
+    write(root / "a", {"all.safetensors": content, "model.pth": b"x"})
+    entry = {"reference": "all.safetensors", "checkpoint": "model.pth", "group": "g"}
+    (root / "parity.json").write_text(json.dumps({"schema": 1, "cases": {"a": entry}}))
+    (case,) = tensors.cases(root, {})
+    assert case.words == {"group": "g", "checkpoint": str(root / "a" / "model.pth")}
+    outcome = tensors.verify(case, Dump(folder=write(tmp_path / "d", {"w.bin": W})), {"exact": 1.0})
+    assert (told(outcome), outcome.compared) == ([], 6)
+
+
+ODD = ["größe.weight", "n" * 200, "a.b.c", " ", "CON", "%0A::error::x", "-rf", "[0]", "W"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_name_is_a_name(name: str, tmp_path: Path) -> None:
+    due = {"r.safetensors": safetensors_bytes(named({name: W, "w": W}))}
+    assert told(verified(tmp_path, due, {f"{name}.bin": W, "w.npy": W})) == []
+    assert error(verified(tmp_path, due, {f"{name}.bin": W + 1, "w.npy": W}))[0] == "values"
+
+
+@pytest.mark.parametrize("name", ["a/b", "../../etc/passwd", "", "n" * 300, "a\nb", "\x00"])
+def test_a_name_that_no_file_can_have_arrives_by_safetensors(name: str, tmp_path: Path) -> None:
+    due = {"r.safetensors": safetensors_bytes(named({name: W}))}
+    assert told(verified(tmp_path, due, due)) == []
+    wrong = verified(tmp_path, due, {"x.safetensors": safetensors_bytes(named({name: W + 1}))})
+    (finding,) = wrong.findings
+    assert (finding.code, finding.tensor) == ("values", name)
+
+
+def test_a_scalar_and_an_empty_tensor_pass_beside_another(tmp_path: Path) -> None:
+    arrays = {"s.npy": np.array(2.5), "e.npy": np.zeros((0, 3), "<f4"), "w.npy": W}
+    outcome = verified(tmp_path, arrays, arrays)
+    assert (told(outcome), outcome.compared) == ([], 7)
+    shapes = verified(tmp_path, arrays, arrays | {"e.npy": np.zeros((3, 0), "<f4")})
+    assert error(shapes) == (
+        "shape",
+        "e has the shape [3, 0], expected [0, 3]; the dimensions are reversed",
+    )
+
+
+# --- names ---------------------------------------------------------------------------------
+
+
+def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
+    due = {"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)}
+    outcome = verified(tmp_path, due, {"w.npy": W})
+    assert told(outcome) == [
+        ("error", "tensor-missing", "b (I64 [2]) is missing from the dump"),
+        ("error", "tensor-missing", "c (F64 []) is missing from the dump"),
+    ]
+    assert [finding.tensor for finding in outcome.findings] == ["b", "c"]
+    assert (outcome.measures["tensors"], outcome.measures["tensors_expected"]) == (1, 3)
+
+
+def test_a_tensor_too_many(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W})
+    assert told(outcome) == [
+        ("error", "tensor-extra", "W is in the dump, the reference has no such tensor"),
+        ("error", "tensor-extra", "v is in the dump, the reference has no such tensor"),
+    ]
+
+
+def test_nothing_at_all_is_missing_not_equal(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {"w.npy": W}, {"log.txt": b"done"})
+    assert error(outcome) == ("tensor-missing", "w (F32 [2, 3]) is missing from the dump")
+    assert outcome.compared == 0
+
+
+def test_a_tensor_twice(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W, "w.bin": W})
+    assert error(outcome) == (
+        "tensor-twice",
+        "w stands in more than one file of the dump; which one is meant?",
+    )
+    assert (outcome.findings[0].kind, outcome.findings[0].tensor) == ("dump", "w")
+
+
+# --- shapes and dtypes ---------------------------------------------------------------------
+
+SHAPES = [
+    ((2, 3), (3, 2), "w has the shape [3, 2], expected [2, 3]; the dimensions are reversed"),
+    ((2, 3), (6,), "w has the shape [6], expected [2, 3]; both hold 6 elements"),
+    ((2, 3), (2, 3, 1), "w has the shape [2, 3, 1], expected [2, 3]; both hold 6 elements"),
+    ((1,), (), "w has the shape [], expected [1]; both hold 1 element"),
+    ((), (1, 1), "w has the shape [1, 1], expected []; both hold 1 element"),
+    ((2, 3, 4), (4, 3, 2), ("w has the shape [4, 3, 2], expected [2, 3, 4]; the dimensions are"
+     " reversed")),
+    ((2, 3), (2, 2), "w has the shape [2, 2], expected [2, 3]"),
+    ((2, 3), (1000,), "w has the shape [1000], expected [2, 3]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("due", "came", "message"), SHAPES)
+@pytest.mark.parametrize("suffix", ["bin", "npy"])
+def test_a_shape_word_for_word(
+    suffix: str, due: tuple[int, ...], came: tuple[int, ...], message: str, tmp_path: Path
+) -> None:
+    """The storage's length for the shape (PTH-14), dimensions reversed (GGF-07), and so on."""
+    name = f"w.{suffix}"
+    outcome = verified(tmp_path, {name: np.ones(due, "<f4")}, {name: np.ones(came, "<f4")})
+    assert error(outcome) == ("shape", message)
+    (finding,) = outcome.findings
+    assert (finding.expected, finding.obtained) == (str(list(due)), str(list(came)))
+
+
+def test_a_dtype_word_for_word(tmp_path: Path) -> None:
+    due = {"w.npy": W.astype("<f8")}
+    assert error(verified(tmp_path, due, {"w.npy": W})) == (
+        "dtype",
+        "w is F32 in the .npy dump, expected F64",
+    )
+    content = safetensors_bytes(named({"w": W.astype("<i8")}))
+    assert error(verified(tmp_path, due, {"x.safetensors": content})) == (
+        "dtype",
+        "w is I64 in the .safetensors dump, expected F64",
+    )
+
+
+def test_a_bin_reference_is_f32(tmp_path: Path) -> None:
+    assert error(verified(tmp_path, {"w.bin": W}, {"w.npy": W.astype("<f8")})) == (
+        "dtype",
+        "w is F64 in the .npy dump, expected F32",
+    )
+
+
+def test_a_bin_dump_of_what_f32_cannot_hold_is_told(tmp_path: Path) -> None:
+    due = {
+        "a.npy": np.array([0.1]),
+        "b.npy": np.array([2**24 + 1]),
+        "c.npy": np.array([0.1], "<f2"),
+        "d.npy": np.array([7], "<i2"),
+    }
+    dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
+    outcome = verified(tmp_path, due, dump)
+    text = "2 tensors wider than f32 compared as f32, since a .bin carries no more: a, b"
+    assert told(outcome) == [("notice", "seen-as-f32", text)]
+    wrong = verified(tmp_path, due, dump | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))})
+    assert told(wrong)[0] == (
+        "error",
+        "values",
+        (
+            "a: 1 of 1 element differs; worst at [0]: expected 0.1, obtained 0.10000001 "
+            "(off by 7.45e-09, 1 ULP); bound: exact"
+        ),
+    )
+
+
+def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
+    due = {"z.npy": np.array([1 + 2j], "<c8")}
+    assert told(verified(tmp_path, due, due)) == []
+    assert error(verified(tmp_path, due, {"z.bin": f32(1.0)})) == (
+        "dtype",
+        "z is F32 in the .bin dump, expected C64",
+    )
+    outcome = verified(tmp_path, due, {"z.npy": np.array([1 + 3j], "<c8")}, bounds={"max_abs": 9})
+    assert error(outcome) == (
+        "values",
+        (
+            "z: 1 of 1 element differs; worst at [0]: expected (1+2j), obtained (1+3j); "
+            "bound: max_abs <= 9"
+        ),
+    )
+
+
+# --- values --------------------------------------------------------------------------------
+
+
+def test_values_word_for_word(tmp_path: Path) -> None:
+    due = np.arange(12, dtype="<f4").reshape(3, 4)
+    off = due + f32(0, 0, 0, 0.5, 0, 1, 0, 0, 2, 0.25, 4, 8, shape=(3, 4))
+    outcome = verified(tmp_path, {"w.npy": due}, {"w.npy": off}, bounds={"max_abs": 0.3})
+    assert error(outcome) == (
+        "values",
+        (
+            "w: 5 of 12 elements differ; worst at [2, 3]: expected 11, obtained 19 "
+            "(off by 8, 6,815,744 ULP); bound: max_abs <= 0.3"
+        ),
+    )
+    (finding,) = outcome.findings
+    assert finding.details == (
+        "index   expected  obtained  off by",
+        "[0, 3]  3         3.5       0.5",
+        "[1, 1]  5         6         1",
+        "[2, 0]  8         10        2",
+        "[2, 2]  10        14        4",
+        "[2, 3]  11        19        8",
+    )
+    assert (finding.tensor, finding.index, finding.expected, finding.obtained) == (
+        *("w", (2, 3)),
+        *("11", "19"),
+    )
+    assert finding.measures == {
+        "count": 12,
+        "bad": 5,
+        "max_abs": 8.0,
+        "max_relative": pytest.approx(8 / 11),
+        "max_ulp": 6815744,
+        "not_finite_expected": 0,
+        "not_finite_obtained": 0,
+        "signed_zeros": 0,
+        "cosine": None,
+        "histogram": {"-1": 2, "0": 4},
+        "bounds": {"max_abs": 0.3},
+    }
+    assert outcome.margin == pytest.approx(8 / 0.3)
+
+
+def test_more_than_five_are_counted(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)})
+    (finding,) = outcome.findings
+    assert finding.message.startswith(
+        "w: 2,000 of 2,000 elements differ; worst at [0]: expected 0,"
+    )
+    assert len(finding.details) == 7
+    assert finding.details[-1] == "and 1,995 more"
+
+
+BOUNDS = [
+    ({"exact": True}, "bound: exact"),
+    ({"max_abs": 1e-5}, "bound: max_abs <= 1e-05"),
+    ({"ulp": 0}, "bound: ulp <= 0"),
+    ({"relative": 0.001, "ulp": 4}, "bound: relative <= 0.001, ulp <= 4"),
+    ({"max_abs": 0.1, "cosine": 0.9999}, "bound: max_abs <= 0.1, cosine >= 0.9999"),
+]
+
+
+@pytest.mark.parametrize(("bounds", "text"), BOUNDS)
+def test_the_bound_that_held_is_in_the_message(
+    bounds: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W + 1}, bounds=bounds)
+    assert error(outcome)[1].endswith(text)
+
+
+def test_each_bound_decides(tmp_path: Path) -> None:
+    """Flipping the bound flips the verdict (CMP-04)."""
+    due, off = f32(100.0), f32(100.0005)
+    for bounds, passes in (
+        ({"max_abs": 1e-3}, True),
+        ({"max_abs": 1e-4}, False),
+        ({"relative": 1e-5}, True),
+        ({"relative": 1e-6}, False),
+        ({"ulp": 66}, True),
+        ({"ulp": 65}, False),
+        ({"max_abs": 1e-3, "ulp": 65}, False),
+        ({"exact": True}, False),
+    ):
+        outcome = verified(tmp_path, {"w.bin": due}, {"w.bin": off}, bounds=bounds)
+        assert (not outcome.findings) is passes, bounds
+
+
+def test_the_bounds_given_decide_not_the_stated_ones(tmp_path: Path) -> None:
+    """The lockfile may tighten them; the suite is told the result."""
+    case = tensors_case(tmp_path / "b", {"w.bin": f32(1.0)}, bounds={"max_abs": 1.0})
+    dump = Dump(folder=write(tmp_path / "d", {"w.bin": f32(1.5)}))
+    assert tensors.verify(case, dump, {"max_abs": 1.0}).findings == ()
+    assert error(tensors.verify(case, dump, {"max_abs": 0.25}))[0] == "values"
+
+
+SPECIAL = [
+    ([1.0, 2.0], [NAN, 2.0], ABS, "nan",
+     ("w: 1 of 2 elements differs (1 NaN or infinite in the dump, 0 in the reference); worst at "
+     "[0]: expected 1, obtained nan; bound: max_abs <= 1e-05")),
+    ([1.0, 2.0], [NAN, NAN], {"exact": True}, "nan",
+     ("w: 2 of 2 elements differ (2 NaN or infinite in the dump, 0 in the reference); worst at "
+     "[0]: expected 1, obtained nan; bound: exact")),
+    ([NAN, 1.0], [0.0, 1.0], ABS, "nan",
+     ("w: 1 of 2 elements differs (0 NaN or infinite in the dump, 1 in the reference); worst at "
+     "[0]: expected nan, obtained 0; bound: max_abs <= 1e-05")),
+    ([INF], [-INF], ABS, "nan",
+     ("w: 1 of 1 element differs (1 NaN or infinite in the dump, 1 in the reference); worst at "
+     "[0]: expected inf, obtained -inf; bound: max_abs <= 1e-05")),
+    ([0.0, 1.0], [-0.0, 1.0], {"exact": True}, "signed-zero",
+     ("w: 1 of 2 elements differs, all in the sign of zero; worst at [0]: expected 0, obtained -0 "
+     "(off by 0, 0 ULP); bound: exact")),
+    ([0.0, 1.0], [-0.0, 2.0], {"exact": True}, "values",
+     ("w: 2 of 2 elements differ; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
+     "bound: exact")),
+    ([0.0, 1.0], [-0.0, 2.0], ABS, "values",
+     ("w: 1 of 2 elements differs; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
+     "bound: max_abs <= 1e-05")),
+    ([NAN, 1.0], [-NAN, 2.0], ABS, "values",
+     ("w: 1 of 2 elements differs; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
+     "bound: max_abs <= 1e-05")),
+    ([NAN, 1.0], [-NAN, 1.0], {"exact": True}, "nan-payload",
+     ("w: 1 of 2 elements differs, all in the payload of a NaN; worst at [0]: expected nan, "
+     "obtained nan; bound: exact")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("due", "came", "bounds", "said"), [(*s[:3], s[3:]) for s in SPECIAL])
+def test_a_special_value_word_for_word(
+    due: list[float],
+    came: list[float],
+    bounds: dict[str, Any],
+    said: tuple[str, str],
+    tmp_path: Path,
+) -> None:
+    outcome = verified(tmp_path, {"w.bin": f32(*due)}, {"w.bin": f32(*came)}, bounds=bounds)
+    assert error(outcome) == said
+
+
+def test_a_direction_word_for_word(tmp_path: Path) -> None:
+    bounds = {"max_abs": 1, "cosine": 0.9999}
+    outcome = verified(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, bounds=bounds)
+    assert error(outcome) == (
+        "cosine",
+        "w: the cosine between the two is 0.96, expected at least 0.9999 (2 elements)",
+    )
+    scaled = verified(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(3.3, 4.4)}, bounds=bounds)
+    assert (told(scaled), scaled.margin) == ([], pytest.approx(0.4))
+
+
+def test_every_failing_tensor_is_told(tmp_path: Path) -> None:
+    due = {f"t{number:02}.bin": W for number in range(30)}
+    outcome = verified(tmp_path, due, dict.fromkeys(due, W + 1))
+    assert [finding.tensor for finding in outcome.findings] == [f"t{n:02}" for n in range(30)]
+    assert outcome.compared == 180
+
+
+# --- dump files that cannot be read ---------------------------------------------------------
+
+
+def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
+    raw = tensor_bytes(W)
+    due = {f"{name}.bin": W for name in "abcde"}
+    dump: dict[str, Any] = {
+        "a.bin": raw[:-4],
+        "b.bin": raw + b"\x00",
+        "c.bin": b"\xff" * 8,
+        "d.npy": b"",
+        "e.bin": W,
+    }
+    outcome = verified(tmp_path, due, dump)
+    assert told(outcome) == [
+        ("error", "truncated",
+         "a.bin shape [2, 3] needs 24 bytes of data at byte 12, the file has 20 left"),
+        ("error", "trailing-bytes",
+         "b.bin 1 byte follows the data that the header announces (file: 37 bytes)"),
+        ("error", "bad-header",
+         "c.bin announces 4,294,967,295 dimensions at byte 0; at most 32 are accepted"),
+        ("error", "bad-header",
+         "d.npy is no .npy file: EOF: reading magic string, expected 8 bytes got 0"),
+    ]  # fmt: skip
+    assert [finding.tensor for finding in outcome.findings] == ["a", "b", "c", "d"]
+    assert {finding.kind for finding in outcome.findings} == {"dump"}
+    assert outcome.compared == 6
+
+
+def test_a_broken_safetensors_file_speaks_for_all_its_tensors(tmp_path: Path) -> None:
+    content = safetensors_bytes(named({"w": W, "v": W}))
+    outcome = verified(tmp_path, {"r.safetensors": content}, {"d.safetensors": content[:-1]})
+    assert [(finding.code, finding.tensor) for finding in outcome.findings] == [
+        ("truncated", "d.safetensors")
+    ]
+
+
+def test_a_file_that_shrinks_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = tensors_case(tmp_path / "b", {"w.bin": W})
+    folder = write(tmp_path / "d", {"w.bin": W})
+    real = tensors.tensors_in
+
+    def shrinking(place: Path) -> Any:
+        found = real(place)
+        if place == folder:
+            (folder / "w.bin").write_bytes(b"")
+        return found
+
+    monkeypatch.setattr(tensors, "tensors_in", shrinking)
+    outcome = tensors.verify(case, Dump(folder=folder), {"exact": 1.0})
+    assert error(outcome) == ("truncated", "w became shorter while it was read")
+
+
+# --- references that cannot be right ---------------------------------------------------------
+
+SUSPECT: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({"notes.txt": b""}, "a/reference: holds no tensor"),
+    "no element": ({"w.npy": np.zeros((0, 2))}, "a/reference: holds not one element"),
+    "one that is cut": ({"w.bin": b"\x01"}, ("a/reference: w.bin ends at byte 1, where the number "
+                        "of dimensions should stand")),
+    "one twice": ({"w.bin": W, "w.npy": W}, "a/reference: the tensor 'w' stands twice"),
+    "column-major": ({"w.npy": np.asfortranarray(W)}, ("a/reference: w.npy is in column-major "
+                     "(Fortran) order; write it in row-major order")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "message"), SUSPECT.values(), ids=SUSPECT)
+def test_a_reference_that_is_suspect(
+    reference: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ReferenceSuspectError) as caught:
+        verified(tmp_path, reference, {"w.bin": W})
+    assert [problem.message for problem in caught.value.problems] == [message]
+
+
+def test_a_refusal_is_not_judged_yet(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tensors_case(tmp_path, {"w.bin": W}, expect="refuse")
+    assert caught.value.problems[0].code == "expect-unsupported"
+
+
+# --- faults of the trade, as wrong dumps ------------------------------------------------------
+
+rows = np.arange(6, dtype="<f4").reshape(2, 3)
+square = f32(1, 2, 3, 2, 4, 5, 3, 5, 6, shape=(3, 3))
+halves = np.array([1.0, 2.0, -3.5, 0.25], "<f2")
+FAULTS: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+    "strides ignored (PTH-01)": (rows.T, rows.reshape(3, 2)),
+    "Fortran order (PTH-08)": (rows, np.asfortranarray(rows).ravel("F").reshape(2, 3)),
+    "zeros at the end (PTH-02)": (f32(0, 1, 2, 3), f32(0, 1, 0, 0)),
+    "all zero": (rows, np.zeros_like(rows)),
+    "a header as data (PTH-04)": (f32(1, 2, 3), f32(*np.array([3, 0], "<u4").view("<f4"), 1)),
+    "the neighbour's bytes (GGF)": (f32(1, 2, 3), f32(4, 5, 6)),
+    "one element late": (f32(1, 2, 3), f32(0, 1, 2)),
+    "bytes swapped (PTH-13, SFT-11)": (f32(0, 1, 2), f32(0, 1, 2).byteswap()),
+    "bytes swapped in doubles": (np.array([1.0, 2.0]), np.array([1.0, 2.0]).byteswap()),
+    "bytes swapped in integers": (np.array([1, 2]), np.array([1, 2]).byteswap()),
+    "rounded through f16": (f32(0.1, 1, 2), f32(0.1, 1, 2).astype("<f2").astype("<f4")),
+    "a counter through f32": (np.array([2**24 + 1]), np.array([2**24])),
+    "a counter through f64": (np.array([2**53 + 1]), np.array([2**53])),
+    "scaled": (f32(1, 2, 3), f32(1.1, 2.2, 3.3)),
+    "a sign lost": (f32(1, -2, 3), f32(1, 2, 3)),
+    "one off in the last bit": (f32(1, 2, 3), f32(1, 2, np.nextafter(np.float32(3), 9))),
+    "rows exchanged": (rows, rows[::-1]),
+    "a NaN for all": (rows, np.full_like(rows, np.nan)),
+    "another dtype's bits (PTH-10)": (halves.astype("<f4"), np.resize(halves.view("<f4"), 4)),
+    "bits of integers (ONX-04)": (f32(1, 2), f32(15360, 16384)),
+    "half a symmetric square": (square, np.triu(square)),
+}
+
+
+@pytest.mark.parametrize(("due", "came"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("bounds", [{"exact": True}, {"max_abs": 1e-6}, {"ulp": 0}], ids=str)
+def test_a_fault_of_the_trade_is_red(
+    bounds: dict[str, Any], due: NDArray[Any], came: NDArray[Any], tmp_path: Path
+) -> None:
+    if "max_abs" in bounds and np.allclose(due, came, atol=1e-6, rtol=0):
+        bounds = {"max_abs": 1e-8}
+    due, came = np.ascontiguousarray(due), np.ascontiguousarray(came)
+    code, message = error(verified(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds))
+    assert code in ("values", "nan")
+    assert message.startswith("w: ")
+    assert told(verified(tmp_path, {"w.npy": due}, {"w.npy": due}, bounds=bounds)) == []
+
+
+def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
+    """PTH-17: `803f20c04940` is [1, -2.5, 3.140625]; read as f16 it is [1.875, ...]."""
+    due = {"r.safetensors": safetensors_bytes({"w": ("BF16", bf16(1.0, -2.5, 3.140625))})}
+    as_f16 = bf16(1.0, -2.5, 3.140625).view("<f2")
+    by_bin = error(verified(tmp_path, due, {"w.bin": as_f16.astype("<f4")}))
+    assert by_bin == (
+        "values",
+        (
+            "w: 3 of 3 elements differ; worst at [2]: expected 3.140625, obtained 2.1425781 "
+            "(off by 0.998, 4,186,112 ULP); bound: exact"
+        ),
+    )
+    by_name = error(verified(tmp_path, due, {"w.npy": as_f16}))
+    assert by_name == ("dtype", "w is F16 in the .npy dump, expected BF16")
+
+
+def test_names_mixed_up_are_red_on_both(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {"a.bin": W, "b.bin": W + 1}, {"a.bin": W + 1, "b.bin": W})
+    assert [finding.tensor for finding in outcome.findings] == ["a", "b"]
+
+
+def test_a_symmetric_square_transposed_is_equal_and_said_to_be(tmp_path: Path) -> None:
+    """It is its own transpose: nothing is wrong, and nothing may be hinted at (CMP-07)."""
+    came = np.ascontiguousarray(square.T)
+    assert told(verified(tmp_path, {"w.npy": square}, {"w.npy": came})) == []
+
+
+def test_a_signalling_nan_is_kept_bit_by_bit(tmp_path: Path) -> None:
+    due = from_bits("<f4", 0x7F800001, 0x7FC00000)
+    assert told(verified(tmp_path, {"w.npy": due}, {"w.npy": due.copy()})) == []
+    quieted = from_bits("<f4", 0x7FC00001, 0x7FC00000)
+    assert error(verified(tmp_path, {"w.npy": due}, {"w.npy": quieted}))[0] == "nan-payload"
