@@ -1,0 +1,191 @@
+"""Every finding code that the source of ``parity`` can utter, read off its syntax trees.
+
+A code is what is given for a parameter or field named ``code``, or assigned to a variable of
+that name. What stands in a table is named in ``TABLES``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+ROOT = Path(__file__).parent.parent.parent
+#: Their words are causes and mistakes, told in sentences, with lists of their own.
+OTHERS = ("parity/diagnose", "parity/blocks", "parity/faults", "parity/drift")
+#: What stands in tables: by module, the codes of its namespace.
+TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
+    "parity.cargo.messages": lambda names: [
+        *names["_MEANING"],
+        *(row[0] for row in names["_TEXTS"]),
+    ],
+    "parity.fixtures.disk": lambda names: names["_HINTS"],
+    "parity.fixtures.records": lambda names: names["_CODES"].values(),
+    "parity.fixtures.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
+    "parity.suites.pipeline.across": lambda names: [
+        row[0] for row in names["_SAME_ORDER"].values()
+    ],
+}
+#: Functions that return a code, or a tuple that begins with one.
+RETURNING = ("_code", "_bits_only", "_meaning")
+
+Signatures = dict[str, int]
+
+
+def uttered() -> dict[str, list[str]]:
+    """Each code with the places that utter it."""
+    trees = dict(_trees())
+    by_module = {path: _signatures(tree) for path, tree in trees.items()}
+    methods = _unanimous(_signatures(tree, methods=True) for tree in trees.values())
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees.items():
+        names = _imported(tree, by_module) | by_module[path]
+        for code, line in _codes(tree, names, methods | by_module[path]):
+            places[code].append(f"{path}:{line}")
+    for module, codes in TABLES.items():
+        source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        for code in codes(vars(import_module(module))):
+            assert f'"{code}"' in source, (module, code)
+            places[code].append(module)
+    return dict(places)
+
+
+def _unanimous(signatures: Iterable[Signatures]) -> Signatures:
+    found: dict[str, set[int]] = defaultdict(set)
+    for names in signatures:
+        for name, position in names.items():
+            found[name].add(position)
+    return {name: next(iter(where)) for name, where in found.items() if len(where) == 1}
+
+
+def _imported(tree: ast.Module, by_module: dict[str, Signatures]) -> Signatures:
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            path = node.module.replace(".", "/")
+            known = by_module.get(f"{path}.py", by_module.get(f"{path}/__init__.py", {}))
+            found |= {
+                alias.asname or alias.name: known[alias.name]
+                for alias in node.names
+                if alias.name in known
+            }
+    return found
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(ROOT.joinpath("parity").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(OTHERS):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _signatures(tree: ast.Module, *, methods: bool = False) -> Signatures:
+    """By name of a function, method or record, the position of its ``code``."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [arg.arg for arg in node.args.posonlyargs + node.args.args]
+            if methods and names[:1] not in (["self"], ["cls"]):
+                continue
+            names = [name for name in names if name not in ("self", "cls")]
+            keywords = [arg.arg for arg in node.args.kwonlyargs]
+            if "code" in names:
+                found[node.name] = names.index("code")
+            elif "code" in keywords:
+                found[node.name] = -1
+        elif isinstance(node, ast.ClassDef) and not methods:
+            fields = [
+                item.target.id
+                for item in node.body
+                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+            ]
+            if "code" in fields:
+                found[node.name] = fields.index("code")
+            inits = [item for item in node.body if getattr(item, "name", "") == "__init__"]
+            for position in _signatures(ast.Module(inits, [])).values():
+                found[node.name] = position
+    return found
+
+
+def _codes(
+    tree: ast.Module, functions: Signatures, methods: Signatures
+) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        for value in _values(node, functions, methods):
+            for code in _constants(value):
+                yield code, value.lineno
+
+
+def _values(node: ast.AST, functions: Signatures, methods: Signatures) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Call):
+        yield from _given(node, functions, methods)
+    elif isinstance(node, ast.FunctionDef):
+        yield from _defaults(node.args)
+        if node.name in RETURNING:
+            yield from _returned(node)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            yield from _assigned(target, node.value)
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        for value in getattr(node.iter, "elts", ()):
+            yield from _assigned(node.target, value)
+
+
+def _given(node: ast.Call, functions: Signatures, methods: Signatures) -> Iterator[ast.expr]:
+    yield from (keyword.value for keyword in node.keywords if keyword.arg == "code")
+    if isinstance(node.func, ast.Name):
+        position = functions.get(node.func.id, -1)
+    else:
+        position = methods.get(getattr(node.func, "attr", ""), -1)
+    if 0 <= position < len(node.args):
+        yield node.args[position]
+
+
+def _defaults(arguments: ast.arguments) -> Iterator[ast.expr]:
+    names = (arguments.posonlyargs + arguments.args)[::-1]
+    pairs = [
+        *zip(names, arguments.defaults[::-1], strict=False),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    yield from (value for arg, value in pairs if arg.arg == "code" and value is not None)
+
+
+def _returned(node: ast.FunctionDef) -> Iterator[ast.expr]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Return) and inner.value is not None:
+            value = inner.value
+            yield value.elts[0] if isinstance(value, ast.Tuple) else value
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Name) and target.id == "code":
+        yield value
+    elif isinstance(target, ast.Tuple):
+        for branch in _branches(value):
+            if isinstance(branch, ast.Tuple):
+                for part, item in zip(target.elts, branch.elts, strict=False):
+                    yield from _assigned(part, item)
+
+
+def _branches(value: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(value, ast.IfExp):
+        yield from _branches(value.body)
+        yield from _branches(value.orelse)
+    elif isinstance(value, ast.BoolOp):
+        for part in value.values:
+            yield from _branches(part)
+    else:
+        yield value
+
+
+def _constants(value: ast.expr) -> Iterator[str]:
+    for branch in _branches(value):
+        value = branch.value if isinstance(branch, ast.Constant) else None
+        # One letter or two are codes of struct and of NumPy.
+        if isinstance(value, str) and len(value) > 2:
+            yield value
