@@ -299,7 +299,9 @@ def test_values_word_for_word(tmp_path: Path) -> None:
         *("w", (2, 3)),
         *("11", "19"),
     )
+    assert finding.cause is not None
     assert finding.measures == {
+        "cause_code": "no-simple-cause",
         "count": 12,
         "bad": 5,
         "max_abs": 8.0,

@@ -99,6 +99,15 @@ def stored_batch(path: Path, *, counted: bool = True) -> list[Stored]:
     return _read(path, parse)
 
 
+def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
+    """The tensors of a file that holds ``count`` of them, one after the other, uncounted.
+
+    Raises:
+        FormatError: The file is not exactly that many tensors.
+    """
+    return _read(path, lambda file, size: [_tensor(file, size) for _ in range(count)])
+
+
 def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = None) -> T:
     try:
         with path.open("rb") as file:

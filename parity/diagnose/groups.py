@@ -96,8 +96,8 @@ _TESTS = (
         _addends,
         "addend-of-groups",
         (
-            "to each group of neighbours a number of its own is added, as where minima of blocks are "
-            "ignored or decoded wrongly"
+            "to each group of neighbours a number of its own is added, as where minima of blocks "
+            "are ignored or decoded wrongly"
         ),
     ),
     (

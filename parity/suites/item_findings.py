@@ -9,6 +9,7 @@ import numpy as np
 
 from parity import identity, items
 from parity.matching import UNKNOWN
+from parity.suites import diagnosed
 from parity.suites.words import EXAMPLES, counted, listed, number, wrong
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def known_findings(audit: Audit, members: Membership) -> list[Finding]:
     found = [*_repeated(audit, members), *_strangers(audit, members), *_missing(audit, members)]
     if audit.ordered and not members and len(audit.due) == len(audit.came):
         found += _order(audit)
-    return found
+    return diagnosed.items(found, audit)
 
 
 def _unknown(audit: Audit, members: Membership) -> list[Finding]:
@@ -297,16 +298,15 @@ def label_findings(audit: Audit, due_labels: NDArray[np.floating]) -> list[Findi
     lines = [told(int(k)) for k in result.wrong[:EXAMPLES]]
     count = len(result.wrong)
     head = "" if count == 1 else f"{count:,} of {len(known):,} labels are wrong; first: "
-    return [
-        wrong(
-            "labels-rolled" if result.rolled else "label",
-            head + lines[0],
-            tensor="labels",
-            index=(int(known[result.wrong[0]]),),
-            expected=number(due[result.wrong[0]]),
-            obtained=number(came[result.wrong[0]]),
-            cause=cause,
-            measures={"labels_wrong": count, "fractions": len(result.fractions)},
-            details=tuple(lines[1:]),
-        )
-    ]
+    finding = wrong(
+        "labels-rolled" if result.rolled else "label",
+        head + lines[0],
+        tensor="labels",
+        index=(int(known[result.wrong[0]]),),
+        expected=number(due[result.wrong[0]]),
+        obtained=number(came[result.wrong[0]]),
+        cause=cause,
+        measures={"labels_wrong": count, "fractions": len(result.fractions)},
+        details=tuple(lines[1:]),
+    )
+    return [diagnosed.labels(finding, audit, due_labels)]

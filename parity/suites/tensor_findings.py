@@ -11,16 +11,18 @@ from parity.codecs import FormatError
 from parity.codecs.dtypes import F32
 from parity.compare import compare
 from parity.results import Finding
+from parity.suites import diagnosed
 from parity.suites.base import Outcome
 from parity.suites.words import counted, listed, number, table, unreadable, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from parity.codecs.dtypes import DType
     from parity.codecs.files import Found
     from parity.codecs.stored import Stored
     from parity.measures import Measures, Sample
+    from parity.raw import Raw
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,7 @@ class Reference:
         shape_note: Said beside a shape that differs, such as the order of its dimensions.
         widened: Names whose values were stored in another dtype and widened or dequantised,
             so that no NaN's payload is owed.
+        raw: Where tensors lie in their checkpoint, for diagnosis; empty where not recorded.
     """
 
     tensors: Mapping[str, Stored]
@@ -43,6 +46,7 @@ class Reference:
     complete: bool = True
     shape_note: str = ""
     widened: Collection[str] = ()
+    raw: Callable[[], Mapping[str, Raw]] = dict
 
 
 def hold(reference: Reference, found: Found) -> Outcome:
@@ -55,6 +59,8 @@ def hold(reference: Reference, found: Found) -> Outcome:
         obtained = found.tensors.get(name)
         if obtained is not None:
             more, measures = _pair(name, expected, obtained, reference)
+            if more and measures is not None:
+                more = _diagnosed(more, expected, obtained, reference)
             findings += more
             if measures is not None:
                 results[name] = measures
@@ -72,6 +78,22 @@ def _broken(name: str, error: FormatError) -> Finding:
     """A `.bin` or `.npy` is one tensor, and bears its name for ``known-failures``."""
     stem, _, suffix = name.rpartition(".")
     return replace(unreadable(name, error), tensor=name if suffix == "safetensors" else stem)
+
+
+def _diagnosed(
+    findings: list[Finding], expected: Stored, obtained: Stored, reference: Reference
+) -> list[Finding]:
+    return [
+        diagnosed.tensor(
+            finding,
+            expected,
+            obtained,
+            reference.bounds,
+            raw=reference.raw,
+            others=reference.tensors,
+        )
+        for finding in findings
+    ]
 
 
 def _names(reference: Reference, found: Found) -> list[Finding]:
