@@ -83,7 +83,9 @@ def batch_files(folder: Path) -> dict[int, Path]:
     """The `batch_NNNN.bin` files of ``folder`` by number, ascending."""
     found = {}
     for path in folder.iterdir():
-        if (match := _BATCH.fullmatch(path.name)) and path.is_file():
+        match = _BATCH.fullmatch(path.name)
+        # More zeros than are due would give one batch two names.
+        if match and path.name == f"batch_{int(match[1]):04}.bin" and path.is_file():
             found[int(match[1])] = path
     return dict(sorted(found.items()))
 
@@ -122,6 +124,9 @@ def loader_case(folder: Path) -> LoaderCase:
     sizes = tuple(_need(path, meta, "batch_sizes", list))
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         raise suspect(path, "batch_sizes are not all positive whole numbers")
+    for key in ("num_batches", "expected_num_batches"):
+        if meta.get(key) not in (None, len(sizes)):
+            raise suspect(path, f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}")
     mode = _need(path, meta, "equality_mode", str)
     if mode not in MODES:
         raise suspect(path, f"equality_mode is {mode!r}; known: {', '.join(MODES)}")

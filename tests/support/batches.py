@@ -1,0 +1,120 @@
+"""Dataloader bundles and dumps on disk, in the upstream layout, made with NumPy alone.
+
+The data set is ten items that tell on themselves: the features of item ``i`` are
+``10 i + [0, 1, 2, 3]``, its label is ``(3 i² + i) mod 7``, which changes under every roll.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+ITEMS = 10
+#: What torch's loader makes of ten items under ``manual_seed(42)``.
+SHUFFLED = (8, 0, 9, 1, 4, 5, 6, 3, 2, 7)
+
+
+def features_of(item: int) -> list[float]:
+    return [10.0 * item + column for column in range(4)]
+
+
+def label_of(item: int) -> float:
+    return float((3 * item * item + item) % 7)
+
+
+@dataclass
+class Row:
+    """One item as delivered."""
+
+    features: list[float]
+    label: float
+
+
+#: Batches of rows; tests spoil them.
+Run = list[list[Row]]
+
+
+def row(item: int) -> Row:
+    return Row(features_of(item), label_of(item))
+
+
+def run(*batches: Iterable[int]) -> Run:
+    return [[row(item) for item in batch] for batch in batches]
+
+
+def cut(order: Sequence[int], size: int, *, drop_last: bool = False) -> Run:
+    """The batches of a loader that delivers ``order``."""
+    whole = len(order) - len(order) % size if drop_last else len(order)
+    return run(*(order[start : min(start + size, whole)] for start in range(0, whole, size)))
+
+
+def tensor(values: Any) -> bytes:
+    array = np.asarray(values, "<f4")
+    return struct.pack(f"<{1 + array.ndim}I", array.ndim, *array.shape) + array.tobytes()
+
+
+def batch(rows: Sequence[Row]) -> bytes:
+    features, labels = [each.features for each in rows], [each.label for each in rows]
+    return struct.pack("<I", 2) + tensor(features) + tensor(labels)
+
+
+def write_run(folder: Path, batches: Run) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, rows in enumerate(batches):
+        (folder / f"batch_{number:04}.bin").write_bytes(batch(rows))
+    return folder
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A case: the loader's parameters and the order in which it delivers."""
+
+    mode: str
+    order: tuple[int, ...] = tuple(range(ITEMS))
+    batch_size: int = 4
+    drop_last: bool = False
+
+    @property
+    def shuffle(self) -> bool:
+        return self.mode != "ORDER"
+
+    def run(self) -> Run:
+        return cut(self.order, self.batch_size, drop_last=self.drop_last)
+
+    def meta(self) -> dict[str, Any]:
+        sizes = [len(rows) for rows in self.run()]
+        return {
+            "batch_size": self.batch_size,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+            "seed": 42 if self.shuffle else None,
+            "num_items": ITEMS,
+            "num_batches": len(sizes),
+            "batch_sizes": sizes,
+            "full_dataset_features": [features_of(item) for item in range(ITEMS)],
+            "full_dataset_labels": [int(label_of(item)) for item in range(ITEMS)],
+            "equality_mode": self.mode,
+        }
+
+
+ORDER = Spec("ORDER")
+SET = Spec("SET", SHUFFLED)
+SUBSET = Spec("SUBSET", SHUFFLED, drop_last=True)
+
+
+def write_case(folder: Path, spec: Spec, **changes: Any) -> Path:
+    """A reference; ``changes`` replace keys of its `meta.json`, None takes them out."""
+    write_run(folder, spec.run())
+    meta = {**deepcopy(spec.meta()), **changes}
+    kept = {key: value for key, value in meta.items() if key == "seed" or value is not None}
+    (folder / "meta.json").write_text(json.dumps(kept), encoding="utf-8")
+    return folder

@@ -1,0 +1,1434 @@
+"""A port's batches against the reference's: what is a fault and in which words, and what is none.
+
+Every table reads: the case, what the port does to the run that is due, what is said.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.errors import ReferenceSuspectError
+from parity.suites import suite
+from parity.suites.base import Dump
+from tests.support.batches import (
+    ORDER,
+    SET,
+    SHUFFLED,
+    SUBSET,
+    Row,
+    Run,
+    Spec,
+    batch,
+    cut,
+    row,
+    run,
+    tensor,
+    write_case,
+    write_run,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from parity.suites.base import Outcome, Suite
+
+NAN, INF = float("nan"), float("inf")
+ORDER_DROP = Spec("ORDER", drop_last=True)
+SET_DROP = Spec("SET", SHUFFLED, drop_last=True)
+
+
+def the_suite() -> Suite:
+    found = suite("dataloader")
+    assert found is not None
+    return found
+
+
+def held(
+    tmp_path: Path,
+    spec: Spec,
+    dump: Run,
+    line: Mapping[str, Any] | None = None,
+    bound: float = 1e-6,
+    **meta: Any,
+) -> Outcome:
+    """The outcome of holding ``dump`` against the case ``spec``."""
+    write_case(tmp_path / "bundle" / "c", spec, **meta)
+    write_run(tmp_path / "dump", dump)
+    return judged(tmp_path, line, bound)
+
+
+def judged(tmp_path: Path, line: Mapping[str, Any] | None = None, bound: float = 1e-6) -> Outcome:
+    (case,) = the_suite().cases(tmp_path / "bundle", {})
+    return the_suite().verify(case, Dump(folder=tmp_path / "dump", line=line), {"max_abs": bound})
+
+
+def told(outcome: Outcome) -> list[str]:
+    """The findings as a reader sees them, without their causes."""
+    lines = []
+    for finding in outcome.findings:
+        kind = "" if finding.kind == "mismatch" else f"/{finding.kind}"
+        lines.append(f"{finding.level}[{finding.code}{kind}] {finding.message}")
+        lines += [f"| {detail}" for detail in finding.details]
+    return lines
+
+
+# What ports do.
+
+
+def rows_of(batches: Run) -> list[Row]:
+    return [row for rows in batches for row in rows]
+
+
+def put(where: tuple[int, int], item: int) -> Callable[[Run], None]:
+    """Another item where one is due."""
+    number, place = where
+
+    def fault(batches: Run) -> None:
+        batches[number][place] = row(item)
+
+    return fault
+
+
+def value(where: tuple[int, int], column: int, new: float) -> Callable[[Run], None]:
+    number, place = where
+
+    def fault(batches: Run) -> None:
+        batches[number][place].features[column] = new
+
+    return fault
+
+
+def every_value(change: Callable[[float], float]) -> Callable[[Run], None]:
+    def fault(batches: Run) -> None:
+        for each in rows_of(batches):
+            each.features = [change(old) for old in each.features]
+
+    return fault
+
+
+def label(where: tuple[int, int], new: float) -> Callable[[Run], None]:
+    number, place = where
+
+    def fault(batches: Run) -> None:
+        batches[number][place].label = new
+
+    return fault
+
+
+def every_label(change: Callable[[float], float]) -> Callable[[Run], None]:
+    def fault(batches: Run) -> None:
+        for each in rows_of(batches):
+            each.label = change(each.label)
+
+    return fault
+
+
+def roll_labels(by: int) -> Callable[[Run], None]:
+    """Each row gets the label of the row ``by`` places later."""
+
+    def fault(batches: Run) -> None:
+        rows = rows_of(batches)
+        old = [each.label for each in rows]
+        for place, each in enumerate(rows):
+            each.label = old[(place + by) % len(rows)]
+
+    return fault
+
+
+def lose_last_row(batches: Run) -> None:
+    batches[-1].pop()
+
+
+def lose_last_batch(batches: Run) -> None:
+    batches.pop()
+
+
+def lose_first_batch(batches: Run) -> None:
+    del batches[0]
+
+
+def one_batch_more(batches: Run) -> None:
+    batches.append([row(0)])
+
+
+def swap_batches(batches: Run) -> None:
+    batches[0], batches[1] = batches[1], batches[0]
+
+
+def swap_rows(batches: Run) -> None:
+    batches[0][1], batches[1][2] = batches[1][2], batches[0][1]
+
+
+def move_first_row_behind_five(batches: Run) -> None:
+    rows = rows_of(batches)
+    rows.insert(5, rows.pop(0))
+    rebatch(batches, rows, [len(part) for part in batches])
+
+
+def rebatch(batches: Run, rows: list[Row], sizes: list[int]) -> None:
+    ends = np.cumsum(sizes)
+    batches[:] = [rows[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def all_in_one_batch(batches: Run) -> None:
+    batches[:] = [rows_of(batches)]
+
+
+def batches_of_one(batches: Run) -> None:
+    batches[:] = [[each] for each in rows_of(batches)]
+
+
+def last_row_one_batch_earlier(batches: Run) -> None:
+    batches[-2].append(batches[-1].pop(0))
+
+
+def pad_with_the_first_items(batches: Run) -> None:
+    batches[-1] += deepcopy(batches[0][:2])
+
+
+def pad_with_zeros(batches: Run) -> None:
+    batches[-1] += [Row([0.0] * 4, 0.0), Row([0.0] * 4, 0.0)]
+
+
+def each_of_two_workers_yields_everything(batches: Run) -> None:
+    batches[:] = [part for part in batches for _ in range(2)]
+
+
+def everything_twice(batches: Run) -> None:
+    batches += deepcopy(batches)
+
+
+def reverse_rows(batches: Run) -> None:
+    rebatch(batches, rows_of(batches)[::-1], [len(part) for part in batches])
+
+
+def next_ulp(value: float) -> float:
+    return float(np.nextafter(np.float32(value), np.float32(np.inf)))
+
+
+#: The case, what the port does, what is said of it.
+FAULTS: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
+    "an item twice in another's place": (
+        ORDER,
+        put((1, 0), 2),
+        [
+            "error[item-twice] item 2 came again in batch 1 row 0, after batch 0 row 2",
+            "error[item-missing] item 4 never came (due in batch 1 row 0)",
+        ],
+    ),
+    "an item twice in another's place, in any order": (
+        SET,
+        put((1, 0), 2),
+        [
+            "error[item-twice] item 2 came again in batch 2 row 0, after batch 1 row 0",
+            "error[item-missing] item 4 never came",
+        ],
+    ),
+    "an item twice, of a part": (
+        SUBSET,
+        put((1, 0), 1),
+        [
+            "error[item-twice] item 1 came again in batch 1 row 0, after batch 0 row 3",
+        ],
+    ),
+    "an item missing": (
+        ORDER,
+        lose_last_row,
+        [
+            "error[batch-size] batch 2 has 1 item, 2 are due (sizes [4, 4, 1], expected [4, 4, 2])",
+            "error[item-missing] item 9 never came (due in batch 2 row 1)",
+        ],
+    ),
+    "an item missing, in any order": (
+        SET,
+        lose_last_row,
+        [
+            "error[batch-size] batch 2 has 1 item, 2 are due (sizes [4, 4, 1], expected [4, 4, 2])",
+            "error[item-missing] item 7 never came",
+        ],
+    ),
+    "an item missing, of a part": (
+        SUBSET,
+        lose_last_row,
+        [
+            "error[batch-size] batch 1 has 3 items, 4 are due (sizes [4, 3], expected [4, 4])",
+        ],
+    ),
+    "an item of those that are dropped": (
+        ORDER_DROP,
+        put((1, 3), 9),
+        [
+            (
+                "error[item-not-due] item 9 came in batch 1 row 3, but the reference does not "
+                "deliver it"
+            ),
+            "error[item-missing] item 7 never came (due in batch 1 row 3)",
+        ],
+    ),
+    "an item of those that are dropped, in any order": (
+        SET_DROP,
+        put((1, 3), 7),
+        [
+            (
+                "error[item-not-due] item 7 came in batch 1 row 3, but the reference does not "
+                "deliver it"
+            ),
+            "error[item-missing] item 3 never came",
+        ],
+    ),
+    "two batches swapped": (
+        ORDER,
+        swap_batches,
+        [
+            (
+                "error[order] 8 of 10 items stand elsewhere than in the reference; first: batch "
+                "0 row 0 holds item 4, item 0 is due"
+            ),
+        ],
+    ),
+    "two rows swapped": (
+        ORDER,
+        swap_rows,
+        [
+            (
+                "error[order] 2 of 10 items stand elsewhere than in the reference; first: batch "
+                "0 row 1 holds item 6, item 1 is due"
+            ),
+        ],
+    ),
+    "one row moved": (
+        ORDER,
+        move_first_row_behind_five,
+        [
+            (
+                "error[order] 6 of 10 items stand elsewhere than in the reference; first: batch "
+                "0 row 0 holds item 1, item 0 is due"
+            ),
+        ],
+    ),
+    "another order where one is owed": (
+        ORDER,
+        reverse_rows,
+        [
+            (
+                "error[order] 10 of 10 items stand elsewhere than in the reference; first: "
+                "batch 0 row 0 holds item 9, item 0 is due"
+            ),
+        ],
+    ),
+    "labels one row ahead": (
+        ORDER,
+        roll_labels(1),
+        [
+            (
+                "error[labels-rolled] 8 of 10 labels are wrong; first: batch 0 row 0 (item 0) "
+                "has label 4, expected 0"
+            ),
+            "| batch 0 row 1 (item 1) has label 0, expected 4",
+            "| batch 0 row 2 (item 2) has label 2, expected 0",
+            "| batch 0 row 3 (item 3) has label 3, expected 2",
+            "| batch 1 row 1 (item 5) has label 2, expected 3",
+        ],
+    ),
+    "labels one row behind, in any order": (
+        SET,
+        roll_labels(-1),
+        [
+            (
+                "error[labels-rolled] 6 of 10 labels are wrong; first: batch 0 row 0 (item 8) "
+                "has label 0, expected 4"
+            ),
+            "| batch 0 row 1 (item 0) has label 4, expected 0",
+            "| batch 0 row 3 (item 1) has label 0, expected 4",
+            "| batch 1 row 0 (item 4) has label 4, expected 3",
+            "| batch 1 row 2 (item 6) has label 3, expected 2",
+        ],
+    ),
+    "labels two rows ahead, of a part": (
+        SUBSET,
+        roll_labels(2),
+        [
+            (
+                "error[labels-rolled] 8 of 8 labels are wrong; first: batch 0 row 0 (item 8) "
+                "has label 0, expected 4"
+            ),
+            "| batch 0 row 1 (item 0) has label 4, expected 0",
+            "| batch 0 row 2 (item 9) has label 3, expected 0",
+            "| batch 0 row 3 (item 1) has label 3, expected 4",
+            "| batch 1 row 0 (item 4) has label 2, expected 3",
+        ],
+    ),
+    "a label of 1.9": (
+        ORDER,
+        label((1, 1), 1.9),
+        [
+            "error[label] batch 1 row 1 (item 5) has label 1.9, not a whole number, expected 3",
+        ],
+    ),
+    "a label a hair beside": (
+        SET,
+        label((0, 3), 4.0000005),
+        [
+            (
+                "error[label] batch 0 row 3 (item 1) has label 4.0000005, not a whole number, "
+                "expected 4"
+            ),
+        ],
+    ),
+    "a label of another class": (
+        SUBSET,
+        label((0, 3), 6.0),
+        [
+            "error[label] batch 0 row 3 (item 1) has label 6, expected 4",
+        ],
+    ),
+    "a label of NaN": (
+        ORDER,
+        label((1, 1), NAN),
+        [
+            "error[label] batch 1 row 1 (item 5) has label nan, not a whole number, expected 3",
+        ],
+    ),
+    "all labels NaN": (
+        SET,
+        every_label(lambda _: NAN),
+        [
+            (
+                "error[label] 10 of 10 labels are wrong; first: batch 0 row 0 (item 8) has "
+                "label nan, not a whole number, expected 4"
+            ),
+            "| batch 0 row 1 (item 0) has label nan, not a whole number, expected 0",
+            "| batch 0 row 2 (item 9) has label nan, not a whole number, expected 0",
+            "| batch 0 row 3 (item 1) has label nan, not a whole number, expected 4",
+            "| batch 1 row 0 (item 4) has label nan, not a whole number, expected 3",
+        ],
+    ),
+    "labels counted from one": (
+        SUBSET,
+        every_label(lambda old: old + 1),
+        [
+            (
+                "error[label] 8 of 8 labels are wrong; first: batch 0 row 0 (item 8) has label "
+                "5, expected 4"
+            ),
+            "| batch 0 row 1 (item 0) has label 1, expected 0",
+            "| batch 0 row 2 (item 9) has label 1, expected 0",
+            "| batch 0 row 3 (item 1) has label 5, expected 4",
+            "| batch 1 row 0 (item 4) has label 4, expected 3",
+        ],
+    ),
+    "all features NaN": (
+        ORDER,
+        every_value(lambda _: NAN),
+        [
+            (
+                "error[nan] 40 feature values of 40 are NaN or infinite where the reference is "
+                "not, in 10 rows; first: batch 0 row 0 feature 0 is nan"
+            ),
+        ],
+    ),
+    "all features NaN, in any order": (
+        SET,
+        every_value(lambda _: NAN),
+        [
+            (
+                "error[nan] 40 feature values of 40 are NaN or infinite where the reference is "
+                "not, in 10 rows; first: batch 0 row 0 feature 0 is nan"
+            ),
+        ],
+    ),
+    "one feature NaN": (
+        ORDER,
+        value((1, 2), 3, NAN),
+        [
+            (
+                "error[nan] 1 feature value of 40 is NaN or infinite where the reference is "
+                "not, in 1 row; first: batch 1 row 2 feature 3 is nan"
+            ),
+        ],
+    ),
+    "one feature NaN, in the first place": (
+        SET,
+        value((0, 0), 0, NAN),
+        [
+            (
+                "error[nan] 1 feature value of 40 is NaN or infinite where the reference is "
+                "not, in 1 row; first: batch 0 row 0 feature 0 is nan"
+            ),
+        ],
+    ),
+    "one feature NaN, in the last place": (
+        SUBSET,
+        value((1, 3), 3, NAN),
+        [
+            (
+                "error[nan] 1 feature value of 32 is NaN or infinite where the reference is "
+                "not, in 1 row; first: batch 1 row 3 feature 3 is nan"
+            ),
+        ],
+    ),
+    "one feature infinite": (
+        ORDER,
+        value((1, 2), 3, -INF),
+        [
+            (
+                "error[nan] 1 feature value of 40 is NaN or infinite where the reference is "
+                "not, in 1 row; first: batch 1 row 2 feature 3 is -inf"
+            ),
+        ],
+    ),
+    "a value off by 2e-6": (
+        ORDER,
+        value((0, 0), 1, 1.000002),
+        [
+            (
+                "error[values] batch 0 row 0 is not item 0, which is due there: feature 1 is "
+                "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
+            ),
+        ],
+    ),
+    "a value off by 2e-6, in any order": (
+        SET,
+        value((0, 1), 1, 1.000002),
+        [
+            (
+                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
+            ),
+        ],
+    ),
+    "a value off by 2e-6, of a part": (
+        SUBSET,
+        value((0, 1), 1, 1.000002),
+        [
+            (
+                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
+            ),
+        ],
+    ),
+    "all features zero": (
+        ORDER,
+        every_value(lambda _: 0.0),
+        [
+            (
+                "error[values] 10 rows are no item of the data set; first: batch 0 row 0 is not "
+                "item 0, which is due there: feature 3 is 0, expected 3 (off by 3); bound 1e-06"
+            ),
+            (
+                "| batch 0 row 1 is not item 1, which is due there: feature 3 is 0, expected 13 "
+                "(off by 13)"
+            ),
+            (
+                "| batch 0 row 2 is not item 2, which is due there: feature 3 is 0, expected 23 "
+                "(off by 23)"
+            ),
+            (
+                "| batch 0 row 3 is not item 3, which is due there: feature 3 is 0, expected 33 "
+                "(off by 33)"
+            ),
+            (
+                "| batch 1 row 0 is not item 4, which is due there: feature 3 is 0, expected 43 "
+                "(off by 43)"
+            ),
+        ],
+    ),
+    "features in half precision": (
+        SET,
+        every_value(lambda old: float(np.float16(old + 0.1))),
+        [
+            (
+                "error[item-unknown] 10 rows are no item of the data set; first: batch 0 row 0 "
+                "is no item; closest is item 8: feature 0 is 80.125, expected 80 (off by "
+                "0.125); bound 1e-06"
+            ),
+            (
+                "| batch 0 row 1 is no item; closest is item 0: feature 0 is 0.099975586, "
+                "expected 0 (off by 0.1)"
+            ),
+            (
+                "| batch 0 row 2 is no item; closest is item 9: feature 0 is 90.125, expected "
+                "90 (off by 0.125)"
+            ),
+            (
+                "| batch 0 row 3 is no item; closest is item 1: feature 0 is 10.1015625, "
+                "expected 10 (off by 0.102)"
+            ),
+            (
+                "| batch 1 row 0 is no item; closest is item 4: feature 0 is 40.09375, expected "
+                "40 (off by 0.0938)"
+            ),
+        ],
+    ),
+    "a value of another item's size": (
+        ORDER,
+        value((2, 1), 0, 3e38),
+        [
+            (
+                "error[values] batch 2 row 1 is not item 9, which is due there: feature 0 is "
+                "3e+38, expected 90 (off by 3e+38); bound 1e-06"
+            ),
+        ],
+    ),
+    "one batch too many": (
+        ORDER,
+        one_batch_more,
+        [
+            "error[batch-count] 4 batches came, 3 are due (sizes [4, 4, 2, 1], expected [4, 4, 2])",
+            "error[item-twice] item 0 came again in batch 3 row 0, after batch 0 row 0",
+        ],
+    ),
+    "one batch too many, of a part": (
+        SUBSET,
+        one_batch_more,
+        [
+            "error[batch-count] 3 batches came, 2 are due (sizes [4, 4, 1], expected [4, 4])",
+            "error[item-twice] item 0 came again in batch 2 row 0, after batch 0 row 1",
+        ],
+    ),
+    "the last batch dropped": (
+        ORDER,
+        lose_last_batch,
+        [
+            "error[batch-count] 2 batches came, 3 are due (sizes [4, 4], expected [4, 4, 2])",
+            (
+                "error[item-missing] 2 items never came; first: item 8 never came (due in batch "
+                "2 row 0)"
+            ),
+            "| item 9 never came (due in batch 2 row 1)",
+        ],
+    ),
+    "the last batch dropped, in any order": (
+        SET,
+        lose_last_batch,
+        [
+            "error[batch-count] 2 batches came, 3 are due (sizes [4, 4], expected [4, 4, 2])",
+            "error[item-missing] 2 items never came; first: item 2 never came",
+            "| item 7 never came",
+        ],
+    ),
+    "the last batch dropped, of a part": (
+        SUBSET,
+        lose_last_batch,
+        [
+            "error[batch-count] 1 batch came, 2 are due (sizes [4], expected [4, 4])",
+        ],
+    ),
+    "the first batch dropped": (
+        ORDER,
+        lose_first_batch,
+        [
+            "error[batch-count] 2 batches came, 3 are due (sizes [4, 2], expected [4, 4, 2])",
+            (
+                "error[item-missing] 4 items never came; first: item 0 never came (due in batch "
+                "0 row 0)"
+            ),
+            "| item 1 never came (due in batch 0 row 1)",
+            "| item 2 never came (due in batch 0 row 2)",
+            "| item 3 never came (due in batch 0 row 3)",
+        ],
+    ),
+    "the last batch padded with items": (
+        ORDER,
+        pad_with_the_first_items,
+        [
+            (
+                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "[4, 4, 2])"
+            ),
+            (
+                "error[item-twice] 2 items came again; first: item 0 came again in batch 2 row "
+                "2, after batch 0 row 0"
+            ),
+            "| item 1 came again in batch 2 row 3, after batch 0 row 1",
+        ],
+    ),
+    "the last batch padded with items, in any order": (
+        SET,
+        pad_with_the_first_items,
+        [
+            (
+                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "[4, 4, 2])"
+            ),
+            (
+                "error[item-twice] 2 items came again; first: item 8 came again in batch 2 row "
+                "2, after batch 0 row 0"
+            ),
+            "| item 0 came again in batch 2 row 3, after batch 0 row 1",
+        ],
+    ),
+    "the last batch padded with zeros": (
+        SET,
+        pad_with_zeros,
+        [
+            (
+                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "[4, 4, 2])"
+            ),
+            (
+                "error[item-unknown] 2 rows are no item of the data set; first: batch 2 row 2 "
+                "is no item; closest is item 0: feature 3 is 0, expected 3 (off by 3); bound "
+                "1e-06"
+            ),
+            "| batch 2 row 3 is no item; closest is item 0: feature 3 is 0, expected 3 (off by 3)",
+        ],
+    ),
+    "all in one batch": (
+        ORDER,
+        all_in_one_batch,
+        [
+            "error[batch-count] 1 batch came, 3 are due (sizes [10], expected [4, 4, 2])",
+        ],
+    ),
+    "batches of one": (
+        SET,
+        batches_of_one,
+        [
+            (
+                "error[batch-count] 10 batches came, 3 are due (sizes [1, 1, 1, 1, 1 and 5 "
+                "more], expected [4, 4, 2])"
+            ),
+        ],
+    ),
+    "a row in the batch before": (
+        ORDER,
+        last_row_one_batch_earlier,
+        [
+            (
+                "error[batch-size] batch 1 has 5 items, 4 are due (sizes [4, 5, 1], expected "
+                "[4, 4, 2])"
+            ),
+        ],
+    ),
+    "each worker yields everything": (
+        ORDER,
+        each_of_two_workers_yields_everything,
+        [
+            (
+                "error[batch-count] 6 batches came, 3 are due (sizes [4, 4, 4, 4, 2 and 1 "
+                "more], expected [4, 4, 2])"
+            ),
+            (
+                "error[item-twice] 10 items came again; first: item 0 came again in batch 1 row "
+                "0, after batch 0 row 0"
+            ),
+            "| item 1 came again in batch 1 row 1, after batch 0 row 1",
+            "| item 2 came again in batch 1 row 2, after batch 0 row 2",
+            "| item 3 came again in batch 1 row 3, after batch 0 row 3",
+            "| item 4 came again in batch 3 row 0, after batch 2 row 0",
+            "| and 5 more",
+        ],
+    ),
+    "each worker yields everything, in any order": (
+        SET,
+        each_of_two_workers_yields_everything,
+        [
+            (
+                "error[batch-count] 6 batches came, 3 are due (sizes [4, 4, 4, 4, 2 and 1 "
+                "more], expected [4, 4, 2])"
+            ),
+            (
+                "error[item-twice] 10 items came again; first: item 8 came again in batch 1 row "
+                "0, after batch 0 row 0"
+            ),
+            "| item 0 came again in batch 1 row 1, after batch 0 row 1",
+            "| item 9 came again in batch 1 row 2, after batch 0 row 2",
+            "| item 1 came again in batch 1 row 3, after batch 0 row 3",
+            "| item 4 came again in batch 3 row 0, after batch 2 row 0",
+            "| and 5 more",
+        ],
+    ),
+    "everything twice, of a part": (
+        SUBSET,
+        everything_twice,
+        [
+            "error[batch-count] 4 batches came, 2 are due (sizes [4, 4, 4, 4], expected [4, 4])",
+            (
+                "error[item-twice] 8 items came again; first: item 8 came again in batch 2 row "
+                "0, after batch 0 row 0"
+            ),
+            "| item 0 came again in batch 2 row 1, after batch 0 row 1",
+            "| item 9 came again in batch 2 row 2, after batch 0 row 2",
+            "| item 1 came again in batch 2 row 3, after batch 0 row 3",
+            "| item 4 came again in batch 3 row 0, after batch 1 row 0",
+            "| and 3 more",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "fault", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_told_in_these_words(
+    spec: Spec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
+) -> None:
+    dump = spec.run()
+    fault(dump)
+    assert told(held(tmp_path, spec, dump)) == words
+
+
+#: What a cause names, where the data prove one.
+CAUSES: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
+    "two batches swapped": (ORDER, swap_batches, ["batches"]),
+    "labels one row ahead": (ORDER, roll_labels(1), ["1 row", "later"]),
+    "labels two rows behind": (SET, roll_labels(-2), ["2 rows", "earlier"]),
+    "each worker yields everything": (ORDER, each_of_two_workers_yields_everything, ["2 workers"]),
+    "the last batch padded with items": (SET, pad_with_the_first_items, ["last batch"]),
+}
+
+
+@pytest.mark.parametrize(("spec", "fault", "words"), CAUSES.values(), ids=CAUSES)
+def test_a_fault_that_the_data_prove_has_its_cause(
+    spec: Spec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
+) -> None:
+    dump = spec.run()
+    fault(dump)
+    causes = " ".join(f.cause for f in held(tmp_path, spec, dump).findings if f.cause)
+    assert [word for word in words if word not in causes] == []
+
+
+#: The case, a dump of it that is right.
+HARMLESS: dict[str, tuple[Spec, Callable[[Run], object]]] = {
+    "the reference's own run": (ORDER, lambda _: None),
+    "the reference's own run, in any order": (SET, lambda _: None),
+    "the reference's own run, of a part": (SUBSET, lambda _: None),
+    "one ULP beside": (ORDER, value((0, 0), 1, next_ulp(1.0))),
+    "one ULP beside, in any order": (SET, value((0, 1), 1, next_ulp(1.0))),
+    "off by the bound, as f32 has it": (ORDER, value((0, 0), 0, 1e-6)),
+    "zeros of the other sign": (SET, value((0, 1), 0, -0.0)),
+    "labels of zero of the other sign": (ORDER, every_label(lambda old: old or -0.0)),
+    "another shuffle": (SET, reverse_rows),
+    "another shuffle, batches swapped": (SET, swap_batches),
+    "another shuffle, of a part": (SUBSET, reverse_rows),
+    "other items of the whole": (SUBSET, put((0, 0), 7)),
+}
+
+
+@pytest.mark.parametrize(("spec", "variant"), HARMLESS.values(), ids=HARMLESS)
+def test_a_right_dump_has_no_finding(
+    spec: Spec, variant: Callable[[Run], object], tmp_path: Path
+) -> None:
+    dump = spec.run()
+    variant(dump)
+    outcome = held(tmp_path, spec, dump)
+    assert told(outcome) == []
+    assert outcome.compared == 5 * sum(map(len, dump))
+    assert outcome.tensors == ("features", "labels")
+
+
+class TestMeasures:
+    def test_the_largest_difference_and_its_share_of_the_bound(self, tmp_path: Path) -> None:
+        dump = ORDER.run()
+        value((0, 0), 1, 1 + 2**-22)(dump)
+        outcome = held(tmp_path, ORDER, dump)
+        assert outcome.measures == {"items": 10, "batches": 3, "max_abs": 2**-22}
+        assert outcome.margin == 2**-22 / 1e-6
+
+    def test_none_where_a_row_is_no_item(self, tmp_path: Path) -> None:
+        dump = ORDER.run()
+        every_value(lambda _: NAN)(dump)
+        outcome = held(tmp_path, ORDER, dump)
+        assert outcome.measures == {"items": 10, "batches": 3}
+        assert outcome.margin is None
+
+    def test_a_bound_of_zero_has_no_share(self, tmp_path: Path) -> None:
+        assert held(tmp_path, ORDER, ORDER.run(), bound=0.0).margin is None
+
+    def test_a_tighter_bound_is_kept(self, tmp_path: Path) -> None:
+        dump = SET.run()
+        value((0, 1), 1, next_ulp(1.0))(dump)
+        assert told(held(tmp_path, SET, dump, bound=1e-7)) == [
+            (
+                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "1.0000001, expected 1 (off by 1.19e-07); bound 1e-07"
+            )
+        ]
+
+    def test_exact_is_a_bound_of_zero(self, tmp_path: Path) -> None:
+        dump = ORDER.run()
+        value((0, 0), 1, next_ulp(1.0))(dump)
+        write_case(tmp_path / "bundle" / "c", ORDER)
+        write_run(tmp_path / "dump", dump)
+        (case,) = the_suite().cases(tmp_path / "bundle", {})
+        outcome = the_suite().verify(case, Dump(folder=tmp_path / "dump"), {"exact": 1.0})
+        assert [finding.code for finding in outcome.findings] == ["values"]
+
+
+class TestUnshuffled:
+    WORDS = (
+        "warning[not-shuffled] the case shuffles (seed 42), yet all {} items came in the data "
+        "set's own order; is the shuffle switched on?"
+    )
+
+    @pytest.mark.parametrize("spec", [SET, SUBSET])
+    def test_a_shuffle_in_the_data_set_s_order_is_remarked(
+        self, spec: Spec, tmp_path: Path
+    ) -> None:
+        dump = cut(range(10), 4, drop_last=spec.drop_last)
+        assert told(held(tmp_path, spec, dump)) == [self.WORDS.format(sum(map(len, dump)))]
+
+    def test_not_where_an_order_is_owed(self, tmp_path: Path) -> None:
+        assert told(held(tmp_path, ORDER, ORDER.run())) == []
+
+    def test_not_where_a_row_is_no_item(self, tmp_path: Path) -> None:
+        dump = cut(range(10), 4)
+        value((0, 0), 0, NAN)(dump)
+        assert [f.code for f in held(tmp_path, SET, dump).findings] == ["nan"]
+
+    def test_not_for_seven_items_which_may_come_so_by_chance(self, tmp_path: Path) -> None:
+        spec = Spec("SUBSET", SHUFFLED, batch_size=7, drop_last=True)
+        assert told(held(tmp_path, spec, cut(range(7), 7))) == []
+
+    def test_not_where_the_reference_s_order_is_all_that_is_known(self, tmp_path: Path) -> None:
+        """Without the whole data set, its order is not known either."""
+        without = {"full_dataset_features": None, "full_dataset_labels": None}
+        assert told(held(tmp_path, SET, SET.run(), **without)) == []
+
+    def test_not_for_items_that_are_all_alike(self, tmp_path: Path) -> None:
+        alike = {"full_dataset_features": [[1.0] * 4] * 10, "full_dataset_labels": [0] * 10}
+        dump = SET.run()
+        every_value(lambda _: 1.0)(dump)
+        every_label(lambda _: 0.0)(dump)
+        write_case(tmp_path / "bundle" / "c", SET, **alike)
+        write_run(tmp_path / "bundle" / "c", dump)
+        write_run(tmp_path / "dump", dump)
+        assert told(judged(tmp_path)) == []
+
+
+class TestItemsThatAreClose:
+    """Equal features under several labels: no fault of the port, and no choice for it."""
+
+    META: Mapping[str, Any] = {"full_dataset_features": [[1.0] * 4] * 10}
+
+    def prepared(self, tmp_path: Path, spec: Spec, dump: Run) -> list[str]:
+        reference = spec.run()
+        for batches in (reference, dump):
+            every_value(lambda _: 1.0)(batches)
+        write_case(tmp_path / "bundle" / "c", spec, **self.META)
+        write_run(tmp_path / "bundle" / "c", reference)
+        write_run(tmp_path / "dump", dump)
+        return told(judged(tmp_path))
+
+    @pytest.mark.parametrize("spec", [ORDER, SET, SUBSET])
+    def test_labels_tell_them_apart(self, spec: Spec, tmp_path: Path) -> None:
+        assert self.prepared(tmp_path, spec, spec.run()) == []
+
+    def test_labels_are_still_owed(self, tmp_path: Path) -> None:
+        dump = SET.run()
+        label((0, 0), 6.0)(dump)
+        assert self.prepared(tmp_path, SET, dump) == [
+            "error[label] batch 0 row 0 (item 8) has label 6, expected 4"
+        ]
+
+
+def raw(*tensors: bytes) -> bytes:
+    return struct.pack("<I", len(tensors)) + b"".join(tensors)
+
+
+FEATURES, LABELS = tensor(np.zeros((4, 4))), tensor(np.zeros(4))
+WANTED = "; expected [B, 4] and [B] with B of at least 1"
+
+#: Bytes of batch_0001.bin; what is said.
+FILES: dict[str, tuple[bytes, str]] = {
+    "labels as a column": (
+        raw(FEATURES, tensor(np.zeros((4, 1)))),
+        f"error[shape] batch_0001.bin has features [4, 4] and labels [4, 1]{WANTED}",
+    ),
+    "features of another width": (
+        raw(tensor(np.zeros((4, 5))), LABELS),
+        f"error[shape] batch_0001.bin has features [4, 5] and labels [4]{WANTED}",
+    ),
+    "features flattened": (
+        raw(tensor(np.zeros(16)), LABELS),
+        f"error[shape] batch_0001.bin has features [16] and labels [4]{WANTED}",
+    ),
+    "features in another shape of the same size": (
+        raw(tensor(np.zeros((4, 2, 2))), LABELS),
+        f"error[shape] batch_0001.bin has features [4, 2, 2] and labels [4]{WANTED}",
+    ),
+    "features transposed": (
+        raw(tensor(np.zeros((4, 3))), tensor(np.zeros(3))),
+        f"error[shape] batch_0001.bin has features [4, 3] and labels [3]{WANTED}",
+    ),
+    "fewer labels than rows": (
+        raw(FEATURES, tensor(np.zeros(3))),
+        f"error[shape] batch_0001.bin has features [4, 4] and labels [3]{WANTED}",
+    ),
+    "scalars": (
+        raw(tensor(0.0), tensor(0.0)),
+        f"error[shape] batch_0001.bin has features [] and labels []{WANTED}",
+    ),
+    "no row": (
+        raw(tensor(np.zeros((0, 4))), tensor(np.zeros(0))),
+        f"error[shape] batch_0001.bin has features [0, 4] and labels [0]{WANTED}",
+    ),
+    "features alone": (
+        raw(FEATURES),
+        "error[tensor-count] batch_0001.bin holds 1 tensor, expected 2: features and labels",
+    ),
+    "a third tensor": (
+        raw(FEATURES, LABELS, LABELS),
+        "error[tensor-count] batch_0001.bin holds 3 tensors, expected 2: features and labels",
+    ),
+    "no tensor": (
+        raw(),
+        "error[tensor-count] batch_0001.bin holds 0 tensors, expected 2: features and labels",
+    ),
+    "an empty file": (
+        b"",
+        (
+            "error[truncated/dump] batch_0001.bin ends at byte 0, where the number of tensors "
+            "should stand"
+        ),
+    ),
+    "a file cut short": (
+        raw(FEATURES, LABELS)[:-2],
+        (
+            "error[truncated/dump] batch_0001.bin shape [4] needs 16 bytes of data at byte 88, the "
+            "file has 14 left"
+        ),
+    ),
+    "a byte too many": (
+        raw(FEATURES, LABELS) + b"\n",
+        (
+            "error[trailing-bytes/dump] batch_0001.bin 1 byte follows the data that the header "
+            "announces (file: 105 bytes)"
+        ),
+    ),
+    "4 billion dimensions": (
+        raw(struct.pack("<I", 0xFFFFFFFF) + bytes(64), LABELS),
+        (
+            "error[bad-header/dump] batch_0001.bin announces 4,294,967,295 dimensions at byte 4; "
+            "at most 32 are accepted"
+        ),
+    ),
+    "a shape that overflows": (
+        raw(struct.pack("<4I", 3, 2**31, 2**31, 16), LABELS),
+        (
+            "error[bad-header/dump] batch_0001.bin shape [2147483648, 2147483648, 16] overflows 63 "
+            "bits"
+        ),
+    ),
+    "a megabyte more than the data set": (
+        raw(FEATURES, LABELS) + bytes(2**21),
+        "error[too-large/dump] batch_0001.bin has 2,097,256 bytes; at most 1,049,376 are read",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "words"), FILES.values(), ids=FILES)
+def test_a_file_that_is_no_batch_is_told_alone(data: bytes, words: str, tmp_path: Path) -> None:
+    write_case(tmp_path / "bundle" / "c", ORDER)
+    write_run(tmp_path / "dump", ORDER.run())
+    (tmp_path / "dump" / "batch_0001.bin").write_bytes(data)
+    outcome = judged(tmp_path)
+    assert told(outcome) == [words]
+    assert outcome.compared == 0
+
+
+class TestFolder:
+    @pytest.fixture
+    def dump(self, tmp_path: Path) -> Path:
+        write_case(tmp_path / "bundle" / "c", ORDER)
+        return write_run(tmp_path / "dump", ORDER.run())
+
+    def test_a_batch_missing_in_the_middle(self, dump: Path, tmp_path: Path) -> None:
+        (dump / "batch_0001.bin").unlink()
+        assert told(judged(tmp_path)) == [
+            "error[batch-missing] batch_0001.bin is missing, batch_0002.bin is there"
+        ]
+
+    def test_batches_counted_from_one(self, dump: Path, tmp_path: Path) -> None:
+        (dump / "batch_0000.bin").rename(dump / "batch_0003.bin")
+        assert told(judged(tmp_path)) == [
+            "error[batch-missing] batch_0000.bin is missing, batch_0003.bin is there"
+        ]
+
+    def test_names_of_another_kind_are_no_batches(self, dump: Path, tmp_path: Path) -> None:
+        for number in range(3):
+            (dump / f"batch_{number:04}.bin").rename(dump / f"batch{number}.bin")
+        assert told(judged(tmp_path)) == [
+            (
+                "error[batch-missing/dump] the folder holds no batch_NNNN.bin; expected "
+                "batch_0000.bin and so on"
+            )
+        ]
+
+    def test_files_of_other_kinds_are_left_alone(self, dump: Path, tmp_path: Path) -> None:
+        (dump / "meta.json").write_text("not JSON")
+        (dump / "batch_0000.bin.tmp").write_bytes(b"x")
+        (dump / "batch_3.bin").write_bytes(b"x")
+        (dump / "batch_00000.bin").write_bytes(b"x")
+        (dump / "more").mkdir()
+        (dump / "more" / "batch_0003.bin").write_bytes(b"x")
+        (dump / "batch_0003.bin").mkdir()
+        assert told(judged(tmp_path)) == []
+
+    def test_every_unreadable_file_is_told(self, dump: Path, tmp_path: Path) -> None:
+        for number in (0, 2):
+            (dump / f"batch_000{number}.bin").write_bytes(b"")
+        assert [f.tensor for f in judged(tmp_path).findings] == ["batch_0000.bin", "batch_0002.bin"]
+
+
+#: The JSON line on stdout; what is said.
+LINES: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
+    "none": (None, []),
+    "an empty one": ({}, []),
+    "about other things": ({"elapsed": 3, "num_items": "many"}, []),
+    "the truth": ({"num_batches": 3, "batch_sizes": [4, 4, 2]}, []),
+    "null": ({"num_batches": None, "batch_sizes": None}, []),
+    "another count": (
+        {"num_batches": 2},
+        ["error[contradiction] stdout says num_batches = 2, the files hold 3"],
+    ),
+    "other sizes": (
+        {"num_batches": 3, "batch_sizes": [4, 4, 4]},
+        ["error[contradiction] stdout says batch_sizes = [4, 4, 4], the files hold [4, 4, 2]"],
+    ),
+    "words": (
+        {"num_batches": "three"},
+        ["error[contradiction] stdout says num_batches = 'three', the files hold 3"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "words"), LINES.values(), ids=LINES)
+def test_what_the_port_says_may_not_contradict_what_it_wrote(
+    line: dict[str, Any] | None, words: list[str], tmp_path: Path
+) -> None:
+    assert told(held(tmp_path, ORDER, ORDER.run(), line)) == words
+
+
+class TestNothingDue:
+    """Three items in batches of four, the last one dropped: zero batches are right."""
+
+    META: Mapping[str, Any] = {
+        "full_dataset_features": [[1.0, 2.0]] * 3,
+        "full_dataset_labels": [0, 1, 2],
+        "batch_sizes": [],
+        "num_batches": 0,
+    }
+
+    def prepared(self, tmp_path: Path) -> Path:
+        write_case(tmp_path / "bundle" / "c", Spec("ORDER", (), drop_last=True), **self.META)
+        (tmp_path / "dump").mkdir()
+        return tmp_path
+
+    def test_the_port_must_say_so(self, tmp_path: Path) -> None:
+        assert told(judged(self.prepared(tmp_path), {"num_batches": 0})) == []
+
+    @pytest.mark.parametrize("line", [None, {}, {"num_batches": 1}])
+    def test_an_empty_folder_alone_proves_nothing(
+        self, line: dict[str, Any] | None, tmp_path: Path
+    ) -> None:
+        assert told(judged(self.prepared(tmp_path), line)) == [
+            (
+                "error[dump-empty/dump] no batch is due and none was written, but an empty folder "
+                'proves nothing; expected "num_batches": 0 in the JSON line on stdout'
+            )
+        ]
+
+    def test_a_batch_is_one_too_many(self, tmp_path: Path) -> None:
+        self.prepared(tmp_path)
+        write_run(tmp_path / "dump", [[Row([1.0, 2.0], 0.0)]])
+        assert told(judged(tmp_path)) == [
+            "error[batch-count] 1 batch came, 0 are due (sizes [1], expected [])",
+            (
+                "error[item-not-due] item 0 came in batch 0 row 0, but the reference does not "
+                "deliver it"
+            ),
+        ]
+
+
+#: The case, what is changed in its meta.json, how the reference is suspect.
+SUSPECT: dict[str, tuple[Spec, dict[str, Any], str]] = {
+    "sizes that no file has": (
+        ORDER,
+        {"batch_size": 5, "batch_sizes": [5, 5]},
+        "batch_sizes [5, 5] is not what the batch files hold: [4, 4, 2]",
+    ),
+    "a count that the sizes belie": (
+        ORDER,
+        {"num_batches": 4},
+        "num_batches is 4, but batch_sizes names 3",
+    ),
+    "an expected count that the sizes belie": (
+        ORDER,
+        {"expected_num_batches": "3"},
+        "expected_num_batches is '3', but batch_sizes names 3",
+    ),
+    "sizes that the parameters belie": (
+        ORDER,
+        {"batch_sizes": [4, 4]},
+        "batch_sizes is [4, 4], but 10 items in batches of 4, drop_last false, make [4, 4, 2]",
+    ),
+    "a last batch that should be dropped": (
+        ORDER,
+        {"drop_last": True},
+        "batch_sizes is [4, 4, 2], but 10 items in batches of 4, drop_last true, make [4, 4]",
+    ),
+    "no size at all": (ORDER, {"batch_size": 0}, "batch_size is 0; it must be at least 1"),
+    "sizes of zero": (
+        ORDER,
+        {"batch_sizes": [4, 4, 2, 0]},
+        "batch_sizes are not all positive whole numbers",
+    ),
+    "sizes in words": (
+        ORDER,
+        {"batch_sizes": "4, 4, 2"},
+        "batch_sizes must be list, not '4, 4, 2'",
+    ),
+    "no sizes": (ORDER, {"batch_sizes": None}, "batch_sizes must be list, not None"),
+    "a mode of its own": (
+        ORDER,
+        {"equality_mode": "SORTED"},
+        "equality_mode is 'SORTED'; known: ORDER, SET, SUBSET",
+    ),
+    "no mode": (ORDER, {"equality_mode": None}, "equality_mode must be str, not None"),
+    "a seed in words": (SET, {"seed": "42"}, "seed must be int, not '42'"),
+    "a seed of true": (SET, {"seed": True}, "seed must be int, not True"),
+    "a part of nothing": (
+        SUBSET,
+        {"full_dataset_features": None},
+        "SUBSET needs full_dataset_features and full_dataset_labels",
+    ),
+    "another data set": (
+        ORDER,
+        {"full_dataset_features": [[0.0] * 4] * 10},
+        "full_dataset_features and full_dataset_labels are not those of the batch files",
+    ),
+    "other labels": (
+        SET,
+        {"full_dataset_labels": [1] * 10},
+        "full_dataset_features and full_dataset_labels are not those of the batch files",
+    ),
+    "a data set of another width": (
+        ORDER,
+        {"full_dataset_features": [[0.0] * 5] * 10},
+        (
+            "the reference's own batch_0000.bin has features [4, 4] and labels [4]; "
+            "expected [B, 5] and [B] with B of at least 1"
+        ),
+    ),
+    "fewer labels than items": (
+        ORDER,
+        {"full_dataset_labels": [0] * 9},
+        (
+            "full_dataset_features [10, 4] and full_dataset_labels [9] are not one table of "
+            "at least one item"
+        ),
+    ),
+    "an empty data set": (
+        ORDER,
+        {"full_dataset_features": [], "full_dataset_labels": []},
+        (
+            "full_dataset_features [0] and full_dataset_labels [0] are not one table of "
+            "at least one item"
+        ),
+    ),
+    "a ragged data set": (
+        ORDER,
+        {"full_dataset_features": [[0.0] * 4] * 9 + [[0.0] * 3]},
+        "full_dataset_features is ragged: its rows differ in length",
+    ),
+    "a data set with a gap": (
+        ORDER,
+        {"full_dataset_features": [[None, 0, 0, 0]] * 10},
+        "full_dataset_features holds what is not a number",
+    ),
+    "a data set of words": (
+        ORDER,
+        {"full_dataset_features": [["0", "1", "2", "3"]] * 10},
+        "full_dataset_features holds what is not a number",
+    ),
+    "labels of true and false": (
+        ORDER,
+        {"full_dataset_labels": [True, False] * 5},
+        "full_dataset_labels holds what is not a number",
+    ),
+    "a label beyond f32": (
+        ORDER,
+        {"full_dataset_labels": [*range(9), 16777217]},
+        "label 16777217 of item 9 is not a number that f32 holds",
+    ),
+    "a label of NaN": (
+        ORDER,
+        {"full_dataset_labels": [NAN] * 10},
+        "label nan of item 0 is not a number that f32 holds",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "meta", "words"), SUSPECT.values(), ids=SUSPECT)
+def test_a_reference_that_does_not_hold_together_is_suspect(
+    spec: Spec, meta: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    """Not even the reference itself passes as a dump then."""
+    with pytest.raises(ReferenceSuspectError) as caught:
+        held(tmp_path, spec, spec.run(), **meta)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message) == ("reference-malformed", f"c/meta.json: {words}")
+
+
+class TestReferenceFiles:
+    def suspect(self, tmp_path: Path) -> str:
+        write_run(tmp_path / "dump", ORDER.run())
+        with pytest.raises(ReferenceSuspectError) as caught:
+            judged(tmp_path)
+        (problem,) = caught.value.problems
+        return f"[{problem.code}] {problem.message}"
+
+    @pytest.fixture
+    def case(self, tmp_path: Path) -> Path:
+        return write_case(tmp_path / "bundle" / "c", ORDER)
+
+    def test_no_meta_json_anywhere(self, case: Path, tmp_path: Path) -> None:
+        (case / "meta.json").unlink()
+        assert self.suspect(tmp_path) == (
+            "[no-cases] the bundle holds no case: no folder in it has a meta.json"
+        )
+
+    def test_a_meta_json_that_is_no_json(self, case: Path, tmp_path: Path) -> None:
+        (case / "meta.json").write_text("{'batch_size': 4}")
+        assert self.suspect(tmp_path).startswith(
+            "[reference-malformed] c/meta.json: is not JSON: Expecting property name"
+        )
+
+    def test_a_meta_json_that_is_a_list(self, case: Path, tmp_path: Path) -> None:
+        (case / "meta.json").write_text("[1]")
+        assert self.suspect(tmp_path) == (
+            "[reference-malformed] c/meta.json: holds list, not an object"
+        )
+
+    def test_a_batch_missing(self, case: Path, tmp_path: Path) -> None:
+        (case / "batch_0001.bin").unlink()
+        assert self.suspect(tmp_path) == (
+            "[reference-malformed] c/meta.json: the reference's own batch_0001.bin is missing, "
+            "batch_0002.bin is there"
+        )
+
+    def test_a_batch_cut_short(self, case: Path, tmp_path: Path) -> None:
+        (case / "batch_0001.bin").write_bytes(batch([row(4)])[:-1])
+        assert self.suspect(tmp_path) == (
+            "[reference-malformed] c/meta.json: the reference's own batch_0001.bin shape [1] needs "
+            "4 bytes of data at byte 40, the file has 3 left"
+        )
+
+    def test_an_item_twice(self, case: Path, tmp_path: Path) -> None:
+        write_run(case, run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9]))
+        assert self.suspect(tmp_path) == (
+            "[reference-malformed] c/meta.json: the batch files hold an item more than once"
+        )
+
+    def test_a_label_of_nan_without_the_data_set(self, tmp_path: Path) -> None:
+        without = {"full_dataset_features": None, "full_dataset_labels": None}
+        case = write_case(tmp_path / "bundle" / "c", ORDER, **without)
+        spoiled = ORDER.run()
+        label((0, 0), NAN)(spoiled)
+        write_run(case, spoiled)
+        assert self.suspect(tmp_path) == (
+            "[reference-malformed] c/meta.json: the batch files hold a label that is NaN or "
+            "infinite"
+        )
+
+
+class TestWithoutTheDataSet:
+    """ORDER and SET need no more than the batches themselves."""
+
+    WITHOUT: Mapping[str, Any] = {"full_dataset_features": None, "full_dataset_labels": None}
+
+    @pytest.mark.parametrize("spec", [ORDER, SET])
+    def test_the_reference_itself_passes(self, spec: Spec, tmp_path: Path) -> None:
+        assert told(held(tmp_path, spec, spec.run(), **self.WITHOUT)) == []
+
+    def test_items_bear_the_number_of_their_place(self, tmp_path: Path) -> None:
+        dump = SET.run()
+        put((0, 0), 0)(dump)
+        assert told(held(tmp_path, SET, dump, **self.WITHOUT)) == [
+            "error[item-twice] item 1 came again in batch 0 row 1, after batch 0 row 0",
+            "error[item-missing] item 0 never came",
+        ]
+
+
+class TestNotFiniteOnBothSides:
+    """A data set with gaps, as tables have them: NaN is owed where the reference has it."""
+
+    def judged(self, tmp_path: Path, fault: Callable[[Run], object]) -> list[str]:
+        reference = ORDER.run()
+        value((0, 2), 1, NAN)(reference)
+        value((1, 2), 0, INF)(reference)
+        write_case(
+            tmp_path / "bundle" / "c",
+            ORDER,
+            full_dataset_features=[each.features for each in rows_of(reference)],
+        )
+        write_run(tmp_path / "bundle" / "c", reference)
+        fault(reference)
+        write_run(tmp_path / "dump", reference)
+        return told(judged(tmp_path))
+
+    def test_the_same_gaps_pass(self, tmp_path: Path) -> None:
+        assert self.judged(tmp_path, lambda _: None) == []
+
+    def test_a_filled_gap_is_no_item(self, tmp_path: Path) -> None:
+        assert self.judged(tmp_path, value((0, 2), 1, 0.0)) == [
+            (
+                "error[values] batch 0 row 2 is not item 2, which is due there: feature 1 is 0, "
+                "expected nan (off by inf); bound 1e-06"
+            )
+        ]
+
+    def test_an_infinity_of_the_other_sign_is_no_item(self, tmp_path: Path) -> None:
+        assert self.judged(tmp_path, value((1, 2), 0, -INF)) == [
+            (
+                "error[nan] 1 feature value of 40 is NaN or infinite where the reference is not, "
+                "in 1 row; first: batch 1 row 2 feature 0 is -inf"
+            )
+        ]
+
+
+class TestCases:
+    def test_names_words_and_bounds(self, tmp_path: Path) -> None:
+        write_case(tmp_path / "b", SET, seed=7)
+        write_case(tmp_path / "a", ORDER)
+        (tmp_path / "not-a-case").mkdir()
+        first, second = the_suite().cases(tmp_path, {})
+        assert (first.id, first.words, first.bounds) == ("a", {"seed": "42"}, {"max_abs": 1e-6})
+        assert (second.id, second.words) == ("b", {"seed": "7"})
+
+    def test_the_upstream_command_line_is_the_default(self) -> None:
+        assert the_suite().args == (
+            "--config",
+            "{case}",
+            "--seed",
+            "{seed}",
+            "--output-dir",
+            "{output_dir}",
+        )
+
+    def test_meta_json_larger_than_memory_should_hold_is_not_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_case(tmp_path / "c", ORDER)
+        monkeypatch.setattr("parity.layout.MAX_JSON", 100)
+        with pytest.raises(ReferenceSuspectError, match=r"c/meta\.json: larger than 100 bytes"):
+            the_suite().cases(tmp_path, {})
+
+
+def test_the_helper_writes_what_torch_s_bundle_holds(tmp_path: Path) -> None:
+    """Keys and files of a case, as `parity pin dataloader` writes them."""
+    write_case(tmp_path, SET)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "batch_0000.bin",
+        "batch_0001.bin",
+        "batch_0002.bin",
+        "meta.json",
+    ]
+    assert json.loads((tmp_path / "meta.json").read_text())["batch_sizes"] == [4, 4, 2]
