@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl  # noqa: F401 - it subclasses socket.socket, so it comes before that is guarded
 import subprocess
 from typing import TYPE_CHECKING, Any, NoReturn
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import tarfile
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
+from parity import cli
 from parity.errors import EXIT_CODES, Where
 from parity.reports import json as json_report
 from tests.support.reports import HOSTILE, bundle, case, finding, report
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = json.loads(files("parity").joinpath("schemas", "report.schema.json").read_bytes())
 VALIDATOR = Draft202012Validator(SCHEMA)
 DIGEST = "a1" * 32
+BUNDLE = Path(__file__).parent / "bundles" / "dataloader-batches-v1.tar"
 
 
 def rich_finding() -> Report:
@@ -157,6 +161,82 @@ def test_a_disk_that_is_full_leaves_the_earlier_report(
     with pytest.raises(OSError, match="No space"):
         json_report.write(passing(), 0, tmp_path)
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == "{}"
+
+
+def verified(tmp_path: Path, *more: str, spoil: bool, known: str = "") -> tuple[int, Any]:
+    """Exit code and report of a whole run over ready dumps, which are the references."""
+    dumps = tmp_path / "dumps"
+    with tarfile.open(BUNDLE) as archive:
+        for member in archive:
+            if member.name.endswith(".bin"):
+                target = dumps / BUNDLE.stem / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source = archive.extractfile(member)
+                assert source is not None
+                target.write_bytes(source.read())
+    if spoil:
+        last = max(dumps.rglob("*.bin"))
+        last.write_bytes(last.read_bytes() + b"more")
+    digest = hashlib.sha256(BUNDLE.read_bytes()).hexdigest()
+    entry = {
+        "source": BUNDLE.name,
+        "suite": "dataloader",
+        "dump": {"command": ["never-run"]},
+        "known-failures": {known: "#1"} if known else {},
+        "locked": {"sha256": f"sha256:{digest}"},
+    }
+    (tmp_path / BUNDLE.name).write_bytes(BUNDLE.read_bytes())
+    text = json.dumps({"schema": 1, "bundles": {BUNDLE.stem: entry}})
+    (tmp_path / "fixtures.lock.yaml").write_text(text, encoding="utf-8")
+    words = [
+        "verify",
+        "--repo",
+        tmp_path,
+        "--dumps",
+        dumps,
+        "--report-dir",
+        tmp_path / "out",
+        *more,
+    ]
+    code = cli.run([str(word) for word in words])
+    value = read(tmp_path / "out" / "report.json")
+    assert [error.message for error in VALIDATOR.iter_errors(value)] == []
+    assert value["exit_code"] == code
+    return code, value
+
+
+def test_the_report_of_a_whole_green_run_is_of_the_form(tmp_path: Path) -> None:
+    code, value = verified(tmp_path, spoil=False)
+    assert (code, value["failure_kind"]) == (0, None)
+    assert {case["verdict"] for case in value["bundles"][0]["cases"]} == {"pass"}
+
+
+def test_the_report_of_a_whole_red_run_is_of_the_form(tmp_path: Path) -> None:
+    code, value = verified(tmp_path, spoil=True)
+    assert (code, value["failure_kind"]) == (5, "dump")
+    codes = [f["code"] for case in value["bundles"][0]["cases"] for f in case["findings"]]
+    assert codes == ["trailing-bytes"]
+
+
+def test_a_known_failure_of_a_whole_run_is_forgiven_and_told(tmp_path: Path) -> None:
+    code, value = verified(tmp_path, spoil=True, known="*:trailing-bytes")
+    assert (code, value["failure_kind"]) == (0, None)
+    verdicts = sorted(case["verdict"] for case in value["bundles"][0]["cases"])
+    assert verdicts[0] == "known-failure"
+    assert set(verdicts[1:]) == {"pass"}
+
+
+def test_a_known_failure_of_a_whole_run_that_shows_nowhere_is_red(tmp_path: Path) -> None:
+    code, value = verified(tmp_path, spoil=False, known="*:trailing-bytes")
+    assert (code, value["failure_kind"]) == (1, "mismatch")
+    assert [f["code"] for f in value["bundles"][0]["findings"]] == ["known-failure-passes"]
+
+
+def test_a_run_of_one_case_does_not_call_stale_what_others_may_show(tmp_path: Path) -> None:
+    code, value = verified(
+        tmp_path, "--case", "*/sequential", spoil=False, known="*:trailing-bytes"
+    )
+    assert (code, len(value["bundles"][0]["cases"])) == (0, 1)
 
 
 SPOILED: dict[str, Any] = {
