@@ -1151,7 +1151,7 @@ class TestNothingDue:
 SUSPECT: dict[str, tuple[Spec, dict[str, Any], str]] = {
     "sizes that no file has": (
         ORDER,
-        {"batch_size": 5, "batch_sizes": [5, 5]},
+        {"batch_size": 5, "batch_sizes": [5, 5], "num_batches": 2},
         "batch_sizes [5, 5] is not what the batch files hold: [4, 4, 2]",
     ),
     "a count that the sizes belie": (
@@ -1166,7 +1166,7 @@ SUSPECT: dict[str, tuple[Spec, dict[str, Any], str]] = {
     ),
     "sizes that the parameters belie": (
         ORDER,
-        {"batch_sizes": [4, 4]},
+        {"batch_sizes": [4, 4], "num_batches": 2},
         "batch_sizes is [4, 4], but 10 items in batches of 4, drop_last false, make [4, 4, 2]",
     ),
     "a last batch that should be dropped": (
