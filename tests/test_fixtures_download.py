@@ -16,9 +16,11 @@ import parity
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
 from parity.fixtures import sources
 from parity.fixtures.download import download
-from parity.fixtures.http import retries, statuses, transport
+from parity.fixtures.http import pools, retries, statuses, transport
 from parity.fixtures.http.retries import Passing, Patience, persist, retry_after
+from parity.fixtures.secrets import Secret
 from parity.fixtures.sources import Url, resolve, shown
+from parity.fixtures.terms import Terms
 from parity.fixtures.verdicts import Received, diagnosis, judge
 from parity.lockfile import Bundle, Dump, Locked
 from tests.support import fault_server as s
@@ -148,7 +150,7 @@ def test_an_endpoint_that_is_not_allowed() -> None:
 def test_the_token_is_for_the_hub_alone() -> None:
     environ = {"HF_TOKEN": " hf_canary\n"}
 
-    assert resolve("hf://o/r@main/b", None, environ).token == "hf_canary"  # noqa: S105
+    assert resolve("hf://o/r@main/b", None, environ).token.reveal() == "hf_canary"
     assert resolve("https://huggingface.co/b", None, environ).token is None
     assert "canary" not in repr(resolve("hf://o/r@main/b", None, environ))
 
@@ -389,7 +391,7 @@ def test_both_forms_of_retry_after(value: str | None, seconds: float | None) -> 
 def get(source: str, folder: Path, **changed: Any) -> tuple[Received, bytes]:
     target = folder / "target"
     entry = changed.pop("entry", None) or bundle(source)
-    return download(entry, folder, target, **changed), target.read_bytes()
+    return download(entry, folder, target, Terms(**changed)), target.read_bytes()
 
 
 def problem_of(source: str, folder: Path, kind: type[ParityError], **changed: Any) -> Problem:
@@ -415,10 +417,13 @@ def test_a_large_file_is_read_no_further_than_expected(tmp_path: Path) -> None:
     with (tmp_path / "b.tar").open("wb") as file:
         file.truncate(1 << 34)  # sparse
 
-    problem = problem_of("b.tar", tmp_path, IntegrityError)
+    told: list[int] = []
+
+    problem = problem_of("b.tar", tmp_path, IntegrityError, progress=lambda n, _: told.append(n))
 
     assert problem.code == "integrity-size"
-    assert (tmp_path / "target").stat().st_size == len(DATA) + 1
+    assert told == [len(DATA) + 1]
+    assert (tmp_path / "target").stat().st_size == 0
 
 
 @pytest.mark.parametrize(
@@ -609,11 +614,15 @@ def test_an_answer_that_is_always_cut(server: s.Server, tmp_path: Path, time_: T
 def test_one_byte_too_many_ends_it(server: s.Server, tmp_path: Path, answer: s.Answer) -> None:
     server.add("/b", answer)
 
-    problem = problem_of(f"{server.url}/b", tmp_path, IntegrityError)
+    told: list[int] = []
+    source = f"{server.url}/b"
+
+    problem = problem_of(source, tmp_path, IntegrityError, progress=lambda n, _: told.append(n))
 
     assert problem.code == "integrity-size"
     assert f"got     more than {len(DATA):,} bytes; the rest was not read" in problem.details
-    assert (tmp_path / "target").stat().st_size == len(DATA) + 1
+    assert told[-1] == len(DATA) + 1
+    assert (tmp_path / "target").stat().st_size == 0
 
 
 @network
@@ -822,7 +831,7 @@ def test_proxies(
     )
     monkeypatch.setattr("urllib.request.proxy_bypass", lambda host: host == no_proxy)
 
-    pool = transport._pool(address)
+    pool = pools.manager_for(address)
 
     assert (pool.proxy.host if pool.proxy else None) == used
 
@@ -832,7 +841,7 @@ def test_a_proxy_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("urllib.request.proxy_bypass", lambda _: False)
 
     with pytest.raises(FetchError) as caught:
-        transport._pool("https://x.org/b")
+        pools.manager_for("https://x.org/b")
     assert caught.value.problems[0].code == "fetch-proxy"
     assert "secret" not in str(caught.value)
 
@@ -853,4 +862,4 @@ def test_defaults_of_patience() -> None:
 
 
 def test_the_url_keeps_its_token_to_itself() -> None:
-    assert "canary" not in f"{Url('https://x.org', 'canary')!r}"
+    assert "canary" not in f"{Url('https://x.org', Secret('canary'))!r}"
