@@ -147,8 +147,8 @@ def _unshuffled(came: Ints, owed: Owed) -> list[Finding]:
 
 def _omitted(run: Run, owed: Owed) -> list[Finding]:
     """A line that names whom the policy left out of the epoch."""
-    gone = omitted_ids(run, owed)
-    if owed.policy != "drop" or not gone:
+    gone = omitted_ids(run, owed) if owed.policy == "drop" else None
+    if not gone:
         return []
     message = (
         f"the last batch was dropped: {counted(len(gone), 'item')} of {len(owed.dataset):,} "
