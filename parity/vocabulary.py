@@ -137,6 +137,18 @@ VOCABULARY: dict[str, str] = {
     "archive-size": "a size that cannot be right, or is too large",
     "archive-files": "more or fewer files than may be, or than are locked",
     "archive-unpacked": "more or fewer bytes than may be, or than are locked",
+    # Audits.
+    "reference-drift": "a reference is not what upstream's own tools derive",
+    "reference-shape": "a reference has another form than upstream's own tools derive",
+    "reference-missing": "what the checkpoint or the loader yields has no reference",
+    "reference-extra": "a reference of what the checkpoint or the loader does not yield",
+    "reference-rounding": "a reference differs from what is derived, well within the bound",
+    "checkpoint-unreadable": "upstream's own tools cannot read the checkpoint",
+    "keys-stale": "a list of names in the bundle is not the checkpoint's",
+    "meta-stale": "`meta.json` of the bundle states another thing than is derived",
+    "audit-more": "further findings of a case that are not shown",
+    "audit-crashed": "a library was brought down by the bundle, or did not come to an end",
+    "audit-failed": "a bundle that did not pass its audit was not locked",
     # The lockfile.
     "lockfile-absent": "there is no lockfile, or it cannot be read",
     "lockfile-newer": "the lockfile is of a newer form",
