@@ -72,9 +72,9 @@ def _run(session: Any, input_path: str, out: Path) -> dict[str, str]:
         return {"error": f"{len(inputs)} inputs and {len(outputs)} outputs, expected one of each"}
     try:
         (value,) = session.run(None, {inputs[0].name: np.load(input_path, allow_pickle=False)})
-    except Exception as error:  # noqa: BLE001 - likewise
+        np.save(out, np.asarray(value), allow_pickle=False)
+    except Exception as error:  # noqa: BLE001 - likewise; an output may also be no tensor
         return {"error": str(error)}
-    np.save(out, np.asarray(value), allow_pickle=False)
     return {"file": str(out)}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from parity import onnx_child, process
 from parity.codecs import FormatError
-from parity.codecs.bin import read_tensor
+from parity.codecs.bin import read_tensor, stored
 from parity.codecs.dtypes import F32
 from parity.compare import compare_arrays
 from parity.errors import DumpError, Problem
 from parity.layout import suspect
 from parity.results import Finding
+from parity.suites import diagnosed
 from parity.suites.base import Case, Dump, Outcome
 from parity.suites.tensor_findings import numbers, values_finding
 from parity.suites.words import listed, unreadable, wrong
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
     from parity.measures import Measures
 
 _SECONDS = 120.0
+#: Bytes of an output that are read; a sparse file of a terabyte is not.
+_MOST = 64 * 2**20
+#: Where in its source onnxruntime stopped; of no use to a reader.
+_SOURCE = re.compile(r"/\S*onnxruntime\S*:\d+ ")
+_TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 _Arrays = dict[str, "NDArray[np.float32]"]
 
 
@@ -42,6 +49,7 @@ class _Held:
     bounds: Bounds
     findings: list[Finding]
     measures: dict[str, Measures]
+    came: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         """Compare two outputs, shapes and dtypes first."""
@@ -71,10 +79,12 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     held = _Held(bounds, [], {})
     own = _own_forward(dump.folder, list(inputs), held.findings)
     model = _model(dump.folder, held.findings)
+    result: dict[str, Any] = {}
     if model is not None:
         with tempfile.TemporaryDirectory(prefix="parity-") as folder:
             result = _run(model, inputs, Path(folder), held.findings)
             _hold_runs(result, inputs, own, due, held)
+            held.findings = _diagnosed(case, model, result, held, (inputs, due))
     names = tuple(f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in due)
     used = [m.margin for m in held.measures.values() if m.margin is not None]
     return Outcome(
@@ -82,6 +92,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
         measures={
             "max_abs": max((m.max_abs for m in held.measures.values()), default=0.0),
             "per_tensor": {name: numbers(m) for name, m in held.measures.items()},
+            "model": {key: result.get(key) for key in ("versions", "inputs", "outputs")},
         },
         margin=max(used, default=None),
         compared=sum(m.count for m in held.measures.values()),
@@ -93,7 +104,8 @@ def _reference(folder: Path) -> tuple[_Arrays, _Arrays]:
     inputs = _arrays(folder, "input_")
     due = _arrays(folder, "torch_forward_")
     if not inputs or inputs.keys() != due.keys():
-        message = f"inputs {listed(inputs)} and torch_forward {listed(due)} do not match"
+        names = [listed(side) or "none" for side in (inputs, due)]
+        message = f"inputs {names[0]} and torch_forward {names[1]} do not match"
         raise suspect(folder / "input_*.bin", message)
     return inputs, due
 
@@ -119,14 +131,22 @@ def _own_forward(folder: Path, names: list[str], findings: list[Finding]) -> _Ar
             findings.append(wrong("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
             continue
         try:
-            found[name] = read_tensor(paths[0])
+            found[name] = _bounded(paths[0])
         except FormatError as error:
             findings.append(unreadable(paths[0].name, error))
     return found
 
 
+def _bounded(path: Path) -> NDArray[Any]:
+    tensor = stored(path)
+    if tensor.nbytes > _MOST:
+        message = f"has {tensor.nbytes:,} bytes; at most {_MOST:,} are read"
+        raise FormatError("too-large", message)
+    return tensor.array()
+
+
 def _model(folder: Path, findings: list[Finding]) -> Path | None:
-    models = sorted(folder.glob("*.onnx"))
+    models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
     if len(models) == 1:
         return models[0]
     listing = listed(path.name for path in models) or "none"
@@ -182,22 +202,31 @@ def _hold_runs(
         plain, optimised = outputs
         if _suspect(plain, optimised, name, held):
             continue
+        held.came[name] = optimised
         if name in own:
             held.pair(f"onnx-vs-port/{name}", own[name], optimised)
         held.pair(f"onnx-vs-torch/{name}", due[name], optimised)
 
 
+def _diagnosed(
+    case: Case, model: Path, result: Mapping[str, Any], held: _Held, pair: tuple[_Arrays, _Arrays]
+) -> list[Finding]:
+    """The findings with their cause; ``pair`` is inputs and right outputs."""
+    found = diagnosed.model(held.findings, case.folder, model, result.get("inputs"))
+    bound = held.bounds.get("max_abs", 0.0)
+    inputs, due = pair
+    return diagnosed.outputs(
+        found, case.folder, inputs=inputs, due=due, came=held.came, bound=bound
+    )
+
+
 def _refused(result: Mapping[str, Any]) -> Finding:
-    said = _line(result["error"])
-    version = result["versions"]["onnxruntime"]
-    if any(
-        word in said for word in ("Unsupported model IR version", "ONNX Runtime only *guarantees*")
-    ):
-        message = f"the file is newer than onnxruntime {version} accepts: {said}"
+    version, checker = result["versions"]["onnxruntime"], result["checker"]
+    if found := _TOO_NEW.search(result["error"]):
+        message = f"the file is newer than onnxruntime {version} accepts: {_line(found[0])}"
         return wrong("onnx-too-new", message, kind="dump")
-    checker = result["checker"]
     details = (f"onnx.checker: {_line(checker)}",) if checker else ()
-    message = f"onnxruntime {version} refuses the file: {said}"
+    message = f"onnxruntime {version} refuses the file: {_line(result['error'])}"
     return wrong("onnx-load", message, details=details)
 
 
@@ -210,14 +239,15 @@ def _outputs(
             message = f"onnxruntime cannot run the model on input {name}: {_line(run['error'])}"
             findings.append(wrong("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
             return None
-    plain, optimised = (np.load(run["file"], allow_pickle=False) for run in runs)
+    # Mapped, not read: shapes are held against each other before any value.
+    plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
     return plain, optimised
 
 
 def _suspect(plain: NDArray[Any], optimised: NDArray[Any], name: str, held: _Held) -> bool:
     """Whether the runtime disagrees with itself, so that nothing can be said about the port."""
     agree = plain.shape == optimised.shape and plain.dtype == optimised.dtype
-    if agree and plain.dtype == np.float32:
+    if agree and plain.dtype == np.float32 and plain.nbytes <= _MOST:
         agree = compare_arrays(plain, optimised, F32, held.bounds).passed
     if not agree:
         message = (
@@ -229,4 +259,4 @@ def _suspect(plain: NDArray[Any], optimised: NDArray[Any], name: str, held: _Hel
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:500]
+    return " ".join(_SOURCE.sub("", text).split())[:500]

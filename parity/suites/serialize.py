@@ -7,25 +7,30 @@ serialize-parity-v1. A checkpoint is found by its suffix, never by a fixed name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parity import raw
 from parity.codecs.files import tensors_in
 from parity.errors import Problem, ReferenceSuspectError
 from parity.layout import read_json, read_names, suspect
+from parity.manifest import bounds_problems
 from parity.suites import onnx_export
 from parity.suites.base import Case, Dump, Outcome, Suite
 from parity.suites.tensor_findings import Reference, hold
-from parity.suites.words import listed
+from parity.suites.words import EXAMPLES, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from parity.bounds import Bounds
     from parity.codecs.stored import Stored
+    from parity.raw import Raw
 
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
 EXACT = {"exact": 1.0}
+_F32 = "float32"
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
 
 
 def _checkpoint(folder: Path, suffix: str) -> Path:
-    found = sorted(folder.glob(f"*{suffix}"))
+    found = sorted(path for path in folder.glob(f"*{suffix}") if path.is_file())
     if len(found) == 1:
         return found[0]
     names = listed(path.name for path in found) or "none"
@@ -73,13 +78,10 @@ def _stated(folder: Path, kind: _Kind) -> Mapping[str, float]:
     stated = read_json(path).get("bounds") if path.is_file() else None
     if stated is None:
         return kind.bounds
-    numeric = (
-        isinstance(stated, dict)
-        and stated
-        and all(isinstance(value, (int, float)) for value in stated.values())
-    )
-    if not numeric:
+    if not isinstance(stated, dict):
         raise suspect(path, f"bounds must map measures to numbers, not {stated!r:.80}")
+    if problems := bounds_problems(stated):
+        raise suspect(path, f"bounds: {'; '.join(problems)}")
     return {name: float(value) for name, value in stated.items()}
 
 
@@ -90,8 +92,18 @@ def _state_dict(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     _hold_listed(case.folder / "keys.json", [n for n in tensors if n not in keys])
     kinds = _dtypes(case.folder)
     others = {key: kinds.get(key, "of a dtype not stated") for key in keys if key not in tensors}
-    reference = Reference(tensors=tensors, bounds=bounds, others=others)
+    if lacking := [key for key, kind in others.items() if "float" in kind]:
+        raise suspect(case.folder / "keys.json", f"lists {listed(lacking)} without a reference")
+    widened = {name for name in tensors if kinds.get(name, _F32) != _F32}
+    reference = Reference(
+        tensors=tensors, bounds=bounds, others=others, widened=widened, raw=_raw(case)
+    )
     return hold(reference, tensors_in(dump.folder))
+
+
+def _raw(case: Case) -> Callable[[], Mapping[str, Raw]]:
+    """Where the tensors lie in the checkpoint; read once, and only if it is asked for."""
+    return cache(lambda: raw.records(case.folder, Path(case.words["checkpoint"])))
 
 
 def _dtypes(folder: Path) -> dict[str, str]:
@@ -120,6 +132,8 @@ def _dequantised(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
         bounds=bounds,
         others=others,
         complete=False,
+        widened=tensors,
+        raw=_raw(case),
         shape_note="references carry GGUF's stored order, fastest dimension first",
     )
     return hold(reference, tensors_in(dump.folder))
@@ -129,10 +143,8 @@ def _references(folder: Path) -> dict[str, Stored]:
     if not folder.is_dir():
         raise suspect(folder, "is missing")
     found = tensors_in(folder)
-    for name, error in found.broken.items():
-        raise suspect(folder / name, error.message)
-    if not found.tensors:
-        raise suspect(folder, "holds no reference")
+    if faults := found.faults():
+        raise suspect(folder, "; ".join(faults[:EXAMPLES]))
     return found.tensors
 
 

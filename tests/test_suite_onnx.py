@@ -1,0 +1,608 @@
+"""The onnx case: exported files run by onnxruntime in a process of its own, good and bad."""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity import onnx_child
+from parity.codecs.bin import tensor_bytes
+from parity.errors import DumpError, ReferenceSuspectError
+from parity.suites import onnx_export
+from parity.suites.base import Case, Dump, Outcome
+from tests.support.tensors import f32, told, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+# Imported here, since the guards of a test would stop it on its way.
+onnx: Any = import_module("onnx") if find_spec("onnx") else None
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        onnx is None or find_spec("onnxruntime") is None, reason="onnx is not installed"
+    ),
+]
+
+BOUNDS = {"max_abs": 1e-5, "cosine": 0.9999}
+X = {"zeros": f32(0, 0, 0), "ones": f32(1, 1, 1), "random": f32(0.5, -1.25, 2)}
+W1 = f32(1, 2, 3, -1, 0.5, 2, 0.25, -2, 1, 3, 1, -0.5, shape=(4, 3))
+SQUARE = f32(1, 2, 3, -1, 0.5, 2, 0.25, -2, 1, shape=(3, 3))
+B1 = f32(0.5, -0.25, 1, 2)
+W2 = f32(1, -1, 2, 0.5, 0.25, 3, -2, 1, shape=(2, 4))
+B2 = f32(-0.5, 0.75)
+
+
+@dataclass
+class Mlp:
+    """An MLP, and how it is written down; every number is short and dyadic, so sums are exact."""
+
+    w1: NDArray[np.float32] = field(default_factory=W1.copy)
+    b1: NDArray[np.float32] = field(default_factory=B1.copy)
+    w2: NDArray[np.float32] = field(default_factory=W2.copy)
+    b2: NDArray[np.float32] = field(default_factory=B2.copy)
+
+    def forward(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        hidden = np.maximum(x.reshape(1, -1) @ self.w1.T + self.b1, 0)
+        return (hidden @ self.w2.T + self.b2).astype("<f4")
+
+    def nodes(self) -> list[Any]:
+        make = onnx.helper.make_node
+        return [
+            make("Gemm", ["x", "w1", "b1"], ["h"], transB=1),
+            make("Relu", ["h"], ["r"]),
+            make("Gemm", ["r", "w2", "b2"], ["y"], transB=1),
+        ]
+
+    def weights(self) -> list[Any]:
+        named = {"w1": self.w1, "b1": self.b1, "w2": self.w2, "b2": self.b2}
+        return [onnx.numpy_helper.from_array(array, name) for name, array in named.items()]
+
+
+def value(name: str, shape: tuple[Any, ...], kind: str = "FLOAT") -> Any:
+    return onnx.helper.make_tensor_value_info(name, getattr(onnx.TensorProto, kind), shape)
+
+
+def model(mlp: Mlp, nodes: list[Any] | None = None, **changes: Any) -> Any:
+    """The model of ``mlp``; ``changes`` replace ``inputs``, ``outputs``, ``ir`` or ``opset``."""
+    graph = onnx.helper.make_graph(
+        mlp.nodes() if nodes is None else nodes,
+        "mlp",
+        changes.get("inputs", [value("x", (1, mlp.w1.shape[1]))]),
+        changes.get("outputs", [value("y", (1, 2))]),
+        mlp.weights(),
+    )
+    opset = onnx.helper.make_opsetid("", changes.get("opset", 17))
+    made = onnx.helper.make_model(graph, opset_imports=[opset])
+    made.ir_version = changes.get("ir", 8)
+    return made
+
+
+def case_of(folder: Path, mlp: Mlp) -> Case:
+    due = {f"torch_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
+    given = {f"input_{name}.bin": x.reshape(1, -1) for name, x in X.items()}
+    return Case(id="onnx", folder=write(folder / "onnx-mlp", due | given), bounds=BOUNDS)
+
+
+def own(mlp: Mlp) -> dict[str, Any]:
+    return {f"ferrotorch_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
+
+
+def verified(
+    folder: Path, content: Any, forward: dict[str, Any] | None = None, mlp: Mlp | None = None
+) -> Outcome:
+    """What is said of a dump with this model (a proto, bytes, or files by name)."""
+    mlp = mlp or Mlp()
+    case = case_of(folder, mlp)
+    files = content
+    if not isinstance(content, dict):
+        raw = content if isinstance(content, bytes) else content.SerializeToString()
+        files = {"mlp.onnx": raw}
+    dump = write(folder / "dump", files | (own(mlp) if forward is None else forward))
+    return onnx_export.verify(case, Dump(folder=dump), BOUNDS)
+
+
+def codes(outcome: Outcome) -> set[tuple[str, str]]:
+    return {(finding.level, finding.code) for finding in outcome.findings}
+
+
+def child(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
+    """Another program in place of the one that runs the model."""
+    path = folder / "child.py"
+    path.write_text(textwrap.dedent(text), "utf-8")
+    monkeypatch.setattr(onnx_child, "__file__", str(path))
+
+
+# --- what is right -------------------------------------------------------------------------
+
+
+def test_a_good_export_passes(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, model(Mlp()))
+    assert told(outcome) == []
+    assert (outcome.compared, outcome.margin) == (12, 0.0)
+    names = ("ones", "random", "zeros")
+    sides = ("onnx-vs-port", "onnx-vs-torch")
+    assert outcome.tensors == tuple(f"{side}/{name}" for side in sides for name in names)
+    assert set(outcome.measures["per_tensor"]) == set(outcome.tensors)
+    assert outcome.measures["model"]["inputs"] == [["x", "tensor(float)", [1, 3]]]
+    assert outcome.measures["model"]["outputs"] == [["y", "tensor(float)", [1, 2]]]
+    assert set(outcome.measures["model"]["versions"]) == {"onnx", "onnxruntime"}
+
+
+def test_weights_listed_among_the_inputs_are_right(tmp_path: Path) -> None:
+    """As ferrotorch's own export has them; onnxruntime leaves initialised ones out."""
+    mlp = Mlp()
+    inputs = [value("x", (1, 3))]
+    inputs += [value(weight.name, tuple(weight.dims)) for weight in mlp.weights()]
+    assert told(verified(tmp_path, model(mlp, inputs=inputs))) == []
+
+
+def test_another_port_has_another_name(tmp_path: Path) -> None:
+    mlp = Mlp()
+    forward = {f"my_port_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
+    assert told(verified(tmp_path, model(mlp), forward)) == []
+
+
+def test_a_free_batch_axis_is_right_too(tmp_path: Path) -> None:
+    made = model(Mlp(), inputs=[value("x", ("N", 3))], outputs=[value("y", ("N", 2))])
+    assert told(verified(tmp_path, made)) == []
+
+
+def test_nothing_but_zeros_is_right_where_it_is_due(tmp_path: Path) -> None:
+    """A cosine over 1e-30 calls this wrong."""
+    mlp = Mlp(b1=f32(-1, -1, -1, -1), b2=f32(0, 0))
+    mlp.w2[:] = 0
+    assert not any(mlp.forward(x).any() for x in X.values())
+    assert told(verified(tmp_path, model(mlp), mlp=mlp)) == []
+
+
+def test_a_rounding_within_the_bound_passes(tmp_path: Path) -> None:
+    mlp = Mlp()
+    off = Mlp(b2=B2 + np.float32(4e-6))
+    outcome = verified(tmp_path, model(off), own(off), mlp)
+    assert told(outcome) == []
+    assert outcome.margin == pytest.approx(0.4, rel=0.1)
+
+
+# --- what computes something else ------------------------------------------------------------
+
+
+def test_a_lost_transposition_on_a_square_weight(tmp_path: Path) -> None:
+    """It runs; only values tell."""
+    mlp = Mlp(w1=SQUARE, b1=B1[:3], w2=W2[:, :3].copy())
+    nodes = mlp.nodes()
+    nodes[0] = onnx.helper.make_node("Gemm", ["x", "w1", "b1"], ["h"])
+    outcome = verified(tmp_path, model(mlp, nodes), mlp=mlp)
+    assert codes(outcome) == {("error", "values")}
+    assert {finding.tensor for finding in outcome.findings} == {
+        f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in ("ones", "random")
+    }
+
+
+def test_a_lost_transposition_elsewhere_does_not_run(tmp_path: Path) -> None:
+    mlp = Mlp()
+    nodes = mlp.nodes()
+    nodes[0] = onnx.helper.make_node("Gemm", ["x", "w1", "b1"], ["h"])
+    outcome = verified(tmp_path, model(mlp, nodes))
+    (finding,) = outcome.findings
+    assert finding.code == "onnx-load"
+    assert finding.kind == "mismatch"
+    assert finding.details[0].startswith("onnx.checker: [ShapeInferenceError]")
+    assert "onnxruntime_src" not in finding.message
+
+
+def test_a_missing_bias(tmp_path: Path) -> None:
+    mlp = Mlp()
+    nodes = mlp.nodes()
+    nodes[2] = onnx.helper.make_node("Gemm", ["r", "w2"], ["y"], transB=1)
+    outcome = verified(tmp_path, model(mlp, nodes))
+    assert told(outcome)[0] == (
+        "error",
+        "values",
+        (
+            "onnx-vs-port/ones: 2 of 2 elements differ; worst at [0, 1]: expected 11.125, obtained "
+            "10.375 (off by 0.75, 786,432 ULP); bound: max_abs <= 1e-05, cosine >= 0.9999"
+        ),
+    )
+    assert len(outcome.findings) == 6
+
+
+def test_an_export_that_agrees_with_neither(tmp_path: Path) -> None:
+    """The port's own forward is right, so that only its export is at fault."""
+    off = Mlp(b2=B2 + np.float32(0.5))
+    outcome = verified(tmp_path, model(off))
+    assert {finding.tensor for finding in outcome.findings} == set(outcome.tensors)
+
+
+def test_a_forward_that_agrees_with_its_export_alone(tmp_path: Path) -> None:
+    off = Mlp(b2=B2 + np.float32(0.5))
+    outcome = verified(tmp_path, model(off), own(off))
+    assert {finding.tensor for finding in outcome.findings} == {
+        f"onnx-vs-torch/{name}" for name in X
+    }
+
+
+def test_a_forward_that_is_wrong_alone(tmp_path: Path) -> None:
+    off = Mlp(b2=B2 + np.float32(0.5))
+    outcome = verified(tmp_path, model(Mlp()), own(off))
+    assert {finding.tensor for finding in outcome.findings} == {
+        f"onnx-vs-port/{name}" for name in X
+    }
+
+
+def test_another_shape_is_red_though_the_numbers_are_right(tmp_path: Path) -> None:
+    mlp = Mlp()
+    nodes = mlp.nodes()
+    nodes[2].output[0] = "z"
+    nodes.append(onnx.helper.make_node("Transpose", ["z"], ["y"], perm=[1, 0]))
+    outcome = verified(tmp_path, model(mlp, nodes, outputs=[value("y", (2, 1))]))
+    assert sorted(told(outcome)) == sorted(
+        ("error", "shape", f"onnx-vs-{side}/{name} has the shape [2, 1], expected [1, 2]")
+        for name in X
+        for side in ("port", "torch")
+    )
+
+
+def test_a_nan_is_red_though_both_runs_agree_on_it(tmp_path: Path) -> None:
+    mlp = Mlp()
+    off = Mlp(b2=f32(math.nan, 0.75))
+    outcome = verified(tmp_path, model(off), own(off), mlp)
+    assert codes(outcome) == {("error", "nan")}
+    assert {finding.tensor for finding in outcome.findings} == {
+        f"onnx-vs-torch/{name}" for name in X
+    }
+    assert "(1 NaN or infinite in the dump, 0 in the reference)" in outcome.findings[0].message
+
+
+def test_another_dtype(tmp_path: Path) -> None:
+    nodes = Mlp().nodes()
+    nodes[2].output[0] = "z"
+    nodes.append(onnx.helper.make_node("Cast", ["z"], ["y"], to=onnx.TensorProto.DOUBLE))
+    outcome = verified(tmp_path, model(Mlp(), nodes, outputs=[value("y", (1, 2), "DOUBLE")]))
+    assert len(outcome.findings) == 6
+    assert ("error", "dtype", "onnx-vs-torch/ones is float64, expected float32") in told(outcome)
+
+
+def test_weights_in_two_fields_are_a_warning(tmp_path: Path) -> None:
+    """onnxruntime silently takes one, onnx.checker objects."""
+    made = model(Mlp())
+    made.graph.initializer[0].float_data.extend([9.0] * 12)
+    outcome = verified(tmp_path, made)
+    ((level, code, message),) = told(outcome)
+    assert (level, code) == ("warning", "onnx-checker")
+    assert message.startswith(
+        "onnx.checker objects, though onnxruntime runs the file: TensorProto (tensor name: w1) "
+        "should contain one and only one value field."
+    )
+    assert outcome.compared == 12
+
+
+def test_big_endian_weights(tmp_path: Path) -> None:
+    made = model(Mlp())
+    weight = made.graph.initializer[0]
+    weight.raw_data = W1.byteswap().tobytes()
+    assert ("error", "values") in codes(verified(tmp_path, made))
+
+
+def test_typed_weights_are_as_good_as_raw_ones(tmp_path: Path) -> None:
+    made = model(Mlp())
+    for weight in made.graph.initializer:
+        weight.float_data.extend(np.frombuffer(weight.raw_data, "<f4").tolist())
+        weight.ClearField("raw_data")
+    assert told(verified(tmp_path, made)) == []
+
+
+def test_weights_without_data_do_not_load(tmp_path: Path) -> None:
+    made = model(Mlp())
+    made.graph.initializer[0].ClearField("raw_data")
+    assert codes(verified(tmp_path, made)) == {("error", "onnx-load")}
+
+
+# --- what does not run -----------------------------------------------------------------------
+
+VERSION = "onnxruntime {}".format(
+    import_module("onnxruntime").__version__ if find_spec("onnxruntime") else ""
+)
+LOAD = "Load model from {} failed:"
+UNREADABLE = {
+    "nothing": (b"", f"INVALID_ARGUMENT : {LOAD}No graph was found in the protobuf."),
+    "noise": (b"\xffgarbage", f"INVALID_PROTOBUF : {LOAD}Protobuf parsing failed."),
+    "a pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+        f"INVALID_PROTOBUF : {LOAD}Protobuf parsing failed.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_model_word_for_word(content: bytes, said: str, tmp_path: Path) -> None:
+    outcome = verified(tmp_path, content)
+    ((level, code, message),) = told(outcome)
+    assert (level, code) == ("error", "onnx-load")
+    assert message.startswith(f"{VERSION} refuses the file: [ONNXRuntimeError] : ")
+    assert said.format(tmp_path / "dump" / "mlp.onnx") in message
+    assert outcome.compared == 0
+
+
+@pytest.mark.parametrize("cut", [1, 100, -1])
+def test_a_model_that_is_cut(cut: int, tmp_path: Path) -> None:
+    raw = model(Mlp()).SerializeToString()
+    (finding,) = verified(tmp_path, raw[:cut]).findings
+    assert finding.code == "onnx-load"
+
+
+def test_a_newer_format(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, model(Mlp(), ir=99))
+    ((level, code, message),) = told(outcome)
+    assert (level, code, outcome.findings[0].kind) == ("error", "onnx-too-new", "dump")
+    assert message.startswith(
+        f"the file is newer than {VERSION} accepts: Unsupported model IR version: 99, max "
+        "supported IR version: "
+    )
+
+
+def test_a_newer_opset(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, model(Mlp(), opset=999))
+    ((level, code, message),) = told(outcome)
+    assert (level, code, outcome.findings[0].kind) == ("error", "onnx-too-new", "dump")
+    assert message.startswith(
+        f"the file is newer than {VERSION} accepts: Opset 999 is under development and support "
+        "for this is limited."
+    )
+
+
+@pytest.mark.parametrize("left", ["", "x"])
+def test_weights_beside_the_model_that_are_lost(left: str, tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(
+        model(Mlp()), path, save_as_external_data=True, location="weights.dat", size_threshold=0
+    )
+    files = {"mlp.onnx": path.read_bytes()}
+    files |= {"weights.dat": left.encode()} if left else {}
+    outcome = verified(tmp_path, files)
+    (finding,) = outcome.findings
+    assert finding.code == "onnx-load"
+
+
+def test_weights_beside_the_model_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(
+        model(Mlp()), path, save_as_external_data=True, location="weights.dat", size_threshold=0
+    )
+    files = {name: (tmp_path / name).read_bytes() for name in ("mlp.onnx", "weights.dat")}
+    assert told(verified(tmp_path, files)) == []
+
+
+def test_a_model_of_two_inputs(tmp_path: Path) -> None:
+    mlp = Mlp()
+    nodes = mlp.nodes()
+    nodes[2].output[0] = "z"
+    nodes.append(onnx.helper.make_node("Add", ["z", "x2"], ["y"]))
+    made = model(mlp, nodes, inputs=[value("x", (1, 3)), value("x2", (1, 2))])
+    outcome = verified(tmp_path, made)
+    assert told(outcome) == [
+        ("error", "onnx-run", (f"onnxruntime cannot run the model on input {name}: "
+         "2 inputs and 1 outputs, expected one of each"))
+        for name in ("ones", "random", "zeros")
+    ]  # fmt: skip
+    assert {finding.tensor for finding in outcome.findings} == {
+        f"onnx-vs-torch/{name}" for name in X
+    }
+
+
+def test_a_model_of_another_input(tmp_path: Path) -> None:
+    made = model(Mlp(), inputs=[value("x", (2, 3))], outputs=[value("y", (2, 2))])
+    outcome = verified(tmp_path, made)
+    assert codes(outcome) == {("error", "onnx-run")}
+    assert "Got invalid dimensions for input: x" in outcome.findings[0].message
+
+
+def test_an_output_that_is_no_tensor(tmp_path: Path) -> None:
+    nodes = Mlp().nodes()
+    nodes[2].output[0] = "z"
+    nodes.append(onnx.helper.make_node("SequenceConstruct", ["z", "x"], ["y"]))
+    kind = onnx.helper.make_sequence_type_proto(
+        onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)
+    )
+    made = model(Mlp(), nodes, outputs=[onnx.helper.make_value_info("y", kind)])
+    assert codes(verified(tmp_path, made)) == {("error", "onnx-run")}
+
+
+# --- what is missing -------------------------------------------------------------------------
+
+
+def test_a_forward_that_is_missing(tmp_path: Path) -> None:
+    forward = own(Mlp())
+    del forward["ferrotorch_forward_ones.bin"]
+    outcome = verified(tmp_path, model(Mlp()), forward)
+    text = "expected one *_forward_ones.bin in the dump, found none"
+    assert told(outcome) == [("error", "tensor-missing", text)]
+    assert outcome.findings[0].tensor == "onnx-vs-port/ones"
+    assert outcome.compared == 10
+
+
+def test_a_forward_twice(tmp_path: Path) -> None:
+    forward = own(Mlp()) | {"other_forward_ones.bin": f32(1, 1)}
+    outcome = verified(tmp_path, model(Mlp()), forward)
+    text = (
+        "expected one *_forward_ones.bin in the dump, found ferrotorch_forward_ones.bin, "
+        "other_forward_ones.bin"
+    )
+    assert told(outcome) == [("error", "tensor-missing", text)]
+
+
+def test_a_forward_that_cannot_be_read(tmp_path: Path) -> None:
+    raw = tensor_bytes(f32(1, 2))
+    forward = own(Mlp()) | {"ferrotorch_forward_ones.bin": raw[:-1]}
+    outcome = verified(tmp_path, model(Mlp()), forward)
+    text = (
+        "ferrotorch_forward_ones.bin shape [2] needs 8 bytes of data at byte 8, the file has 7 left"
+    )
+    assert told(outcome) == [("error", "truncated", text)]
+    assert outcome.findings[0].kind == "dump"
+
+
+def test_a_forward_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
+    mlp = Mlp()
+    folder = write(tmp_path / "dump", own(mlp) | {"m.onnx": model(mlp).SerializeToString()})
+    with (folder / "ferrotorch_forward_ones.bin").open("wb") as file:
+        file.write((1).to_bytes(4, "little") + (2**32 - 1).to_bytes(4, "little"))
+        file.truncate(8 + 4 * (2**32 - 1))
+    outcome = onnx_export.verify(case_of(tmp_path, mlp), Dump(folder=folder), BOUNDS)
+    text = "ferrotorch_forward_ones.bin has 17,179,869,180 bytes; at most 67,108,864 are read"
+    assert told(outcome) == [("error", "too-large", text)]
+
+
+def test_a_forward_of_another_shape(tmp_path: Path) -> None:
+    """Its numbers are right: nothing may be flattened first."""
+    forward = {name: array.reshape(2, 1) for name, array in own(Mlp()).items()}
+    outcome = verified(tmp_path, model(Mlp()), forward)
+    assert codes(outcome) == {("error", "shape")}
+    text = "onnx-vs-port/ones has the shape [1, 2], expected [2, 1]"
+    assert ("error", "shape", text) in told(outcome)
+    assert len(outcome.findings) == 3
+
+
+def test_no_model_or_several(tmp_path: Path) -> None:
+    outcome = verified(tmp_path, {})
+    text = "expected one *.onnx in the dump, found none"
+    assert told(outcome) == [("error", "onnx-missing", text)]
+    raw = model(Mlp()).SerializeToString()
+    again = verified(tmp_path, {"a.onnx": raw, "b.onnx": raw})
+    text = "expected one *.onnx in the dump, found a.onnx, b.onnx"
+    assert told(again) == [("error", "onnx-missing", text)]
+    assert again.findings[0].kind == "dump"
+
+
+# --- the process -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals have no names there")
+def test_a_crash_takes_the_child_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child(
+        monkeypatch,
+        tmp_path,
+        """
+        import os, sys
+        sys.stderr.write("one\\ntwo\\nthree\\nterminate called\\n")
+        sys.stderr.flush()
+        os.abort()
+        """,
+    )
+    outcome = verified(tmp_path, model(Mlp()))
+    text = "mlp.onnx brought onnxruntime down: it ended with SIGABRT"
+    assert told(outcome) == [("error", "onnx-load", text)]
+    assert outcome.findings[0].details == ("two", "three", "terminate called")
+    assert outcome.compared == 0
+
+
+def test_an_end_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child(monkeypatch, tmp_path, "raise SystemExit(3)")
+    text = "mlp.onnx brought onnxruntime down: it ended with 3"
+    assert told(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+
+
+def test_a_hang_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_export, "_SECONDS", 0.5)
+    child(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    text = "mlp.onnx brought onnxruntime down: it did not end in time"
+    assert told(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+
+
+def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child(monkeypatch, tmp_path, "import onnx_that_nobody_has")
+    with pytest.raises(DumpError) as caught:
+        verified(tmp_path, model(Mlp()))
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.message) == (
+        "missing-library",
+        "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'",
+    )
+
+
+DISAGREES = """
+    import json, pathlib, sys
+    import numpy as np
+
+    job = json.loads(pathlib.Path(sys.argv[1]).read_text())
+    out = pathlib.Path(job["out"])
+    runs = {{}}
+    for level, output in (("plain", {plain}), ("optimised", {optimised})):
+        runs[level] = {{}}
+        for name in job["inputs"]:
+            path = out / f"{{level}}-{{name}}.npy"
+            np.save(path, np.array(output, "<f4"))
+            runs[level][name] = {{"file": str(path)}}
+    result = {{"versions": {{"onnxruntime": "1"}}, "checker": None, "runs": runs}}
+    (out / "result.json").write_text(json.dumps(result))
+"""
+
+
+@pytest.mark.parametrize(
+    ("plain", "optimised", "suspect"),
+    [
+        ([[1, 2]], [[1, 2.5]], True),
+        ([[1, 2]], [[1, 2.00001]], True),
+        ([[1, 2]], [[1, 2.000001]], False),
+        ([[1, 2]], [[1], [2]], True),
+        ([[1, 2]], [[1, float("nan")]], True),
+    ],
+)
+def test_a_runtime_that_disagrees_with_itself(
+    plain: Any, optimised: Any, suspect: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """microsoft/onnxruntime#32418: an optimiser broke a valid graph; the port is not at fault."""
+    text = DISAGREES.format(plain=plain, optimised=optimised).replace("nan", "np.nan")
+    child(monkeypatch, tmp_path, text)
+    due = write(
+        tmp_path / "onnx-mlp",
+        {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": f32(1, 2, shape=(1, 2))},
+    )
+    dump = write(tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))})
+    case = Case(id="onnx", folder=due, bounds=BOUNDS)
+    outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
+    message = (
+        "onnxruntime gives another output for a with its optimiser than without; "
+        "the runtime is suspect, not the port"
+    )
+    assert told(outcome) == ([("error", "reference-suspect", message)] if suspect else [])
+    assert [finding.kind for finding in outcome.findings] == ["reference"] * suspect
+
+
+# --- references ------------------------------------------------------------------------------
+
+
+def test_references_that_do_not_match(tmp_path: Path) -> None:
+    mlp = Mlp()
+    case = case_of(tmp_path, mlp)
+    dump = Dump(folder=write(tmp_path / "dump", own(mlp)))
+    (case.folder / "input_ones.bin").unlink()
+    with pytest.raises(ReferenceSuspectError) as caught:
+        onnx_export.verify(case, dump, BOUNDS)
+    assert caught.value.problems[0].message == (
+        "onnx-mlp/input_*.bin: inputs random, zeros and torch_forward ones, random, zeros do not "
+        "match"
+    )
+    (case.folder / "input_ones.bin").write_bytes(b"")
+    with pytest.raises(ReferenceSuspectError) as caught:
+        onnx_export.verify(case, dump, BOUNDS)
+    assert caught.value.problems[0].message == (
+        "onnx-mlp/input_ones.bin: ends at byte 0, where the number of dimensions should stand"
+    )
+    for path in case.folder.iterdir():
+        path.unlink()
+    with pytest.raises(
+        ReferenceSuspectError, match="inputs none and torch_forward none do not match"
+    ):
+        onnx_export.verify(case, dump, BOUNDS)
