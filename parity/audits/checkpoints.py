@@ -1,0 +1,118 @@
+"""Checkpoints read by the libraries that they belong to: tensors by name, as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.audits.toolchain import library
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    State = dict[str, Any]
+
+_DEPTH = 8
+
+
+class UnreadableError(Exception):
+    """A library does not read a checkpoint; the message is fit for a finding."""
+
+
+def torch_state(path: Path) -> State:
+    """The tensors in a .pth of either container, by name; nested mappings join with a dot.
+
+    ``weights_only`` always: nothing in the file may run.
+
+    Raises:
+        UnreadableError: torch refuses it, or it holds no tensor.
+    """
+    torch = library("torch")
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise UnreadableError(_said("torch", path, error)) from error
+    state: State = {}
+    _collect(loaded, "", _DEPTH, state)
+    if not state:
+        message = f"torch reads {type(loaded).__name__} from {path.name}, no tensors by name"
+        raise UnreadableError(message)
+    return state
+
+
+def _collect(value: Any, name: str, depth: int, state: State) -> None:
+    torch = library("torch")
+    if isinstance(value, torch.Tensor):
+        if value.layout == torch.strided and not (value.is_quantized or value.is_nested):
+            state[name] = value.detach()
+    elif isinstance(value, dict) and depth:
+        for key, item in value.items():
+            _collect(item, f"{name}.{key}" if name else str(key), depth - 1, state)
+
+
+def safetensors_state(path: Path) -> State:
+    """The tensors in a safetensors file, by name.
+
+    Raises:
+        UnreadableError: The library refuses it.
+    """
+    try:
+        state: State = library("safetensors.torch").load_file(path)
+    except Exception as error:
+        raise UnreadableError(_said("safetensors", path, error)) from error
+    return state
+
+
+def gguf_tensors(path: Path) -> tuple[Any, dict[str, Any]]:
+    """gguf-py's reader of a file, and its tensors by name.
+
+    Raises:
+        UnreadableError: gguf-py does not read it.
+    """
+    try:
+        reader = library("gguf").GGUFReader(path)
+        return reader, {tensor.name: tensor for tensor in reader.tensors}
+    except Exception as error:
+        raise UnreadableError(_said("gguf-py", path, error)) from error
+
+
+def dequantised(tensor: Any) -> NDArray[np.float32]:
+    """The values of a GGUF tensor, f32, in the shape of GGUF's header (fastest first).
+
+    Raises:
+        UnreadableError: gguf-py has no decoder for its type, or contradicts the header.
+    """
+    try:
+        flat = library("gguf").quants.dequantize(tensor.data, tensor.tensor_type)
+        values = np.ascontiguousarray(flat, "<f4").reshape(tensor.shape.tolist())
+    except (NotImplementedError, ValueError) as error:
+        message = f"gguf-py cannot decode {tensor.name!r}: {type(error).__name__} {error}"
+        raise UnreadableError(message) from error
+    return values
+
+
+def as_f32(tensor: Any) -> NDArray[np.float32]:
+    """A torch tensor as f32 in row-major order: widened exactly, or rounded once."""
+    array: NDArray[np.float32] = tensor.to(library("torch").float32).contiguous().numpy()
+    return array
+
+
+def floats(state: State) -> dict[str, NDArray[np.float32]]:
+    """The float tensors of a state, as f32."""
+    return {name: as_f32(value) for name, value in state.items() if value.is_floating_point()}
+
+
+def _said(reader: str, path: Path, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{reader} cannot read {path.name}: {type(error).__name__}: {first}"
+
+
+def raw(tensor: Any, storage: str) -> NDArray[Any]:
+    """A torch tensor's own bits in row-major order, as NumPy type ``storage`` (``<u2``)."""
+    torch = library("torch")
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8)
+    array: NDArray[Any] = flat.numpy().view(storage).reshape(tuple(tensor.shape))
+    return array

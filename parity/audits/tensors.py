@@ -1,0 +1,126 @@
+"""Audit of a generic bundle: references of cases that have a checkpoint, read again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parity import manifest
+from parity.audits import checkpoints
+from parity.audits.checkpoints import UnreadableError
+from parity.audits.holding import Provenance, hold, judged, skipped, suspect
+from parity.audits.serialize import readable
+from parity.codecs.dtypes import DTYPES
+from parity.errors import ReferenceSuspectError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.codecs.stored import Stored
+    from parity.manifest import TensorCase
+    from parity.results import CaseResult, Finding
+
+    Derive = Callable[[Path, dict[str, Stored]], dict[str, NDArray[Any]]]
+
+
+def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
+    """The cases of `parity.json`; those without a checkpoint are skipped.
+
+    Raises:
+        ReferenceSuspectError: `parity.json` is wrong.
+    """
+    return tuple(_case(bundle, case, provenance) for case in manifest.load(tree))
+
+
+def _case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
+    if case.expect != "load" or case.reference is None:
+        return skipped(bundle, case.id, f"a case that expects {case.expect}: nothing to derive")
+    if case.checkpoint is None:
+        return skipped(bundle, case.id, "the case has no checkpoint to derive from")
+    reader = _READERS.get(case.checkpoint.suffix)
+    if reader is None:
+        return skipped(bundle, case.id, f"no audit reads {case.checkpoint.suffix!r} files")
+    derive, libraries = reader
+    try:
+        references = readable(case.reference)
+        derived = derive(case.checkpoint, references)
+    except UnreadableError as error:
+        return judged(bundle, case.id, [suspect("checkpoint-unreadable", str(error))], 0)
+    except ReferenceSuspectError as error:
+        found = [suspect(problem.code, problem.message) for problem in error.problems]
+        return judged(bundle, case.id, found, 0)
+    missing = _extra(references, derived)
+    found, compared = hold(references, derived, provenance.line(*libraries))
+    return judged(bundle, case.id, missing + found, compared)
+
+
+def _extra(references: dict[str, Stored], derived: dict[str, Any]) -> list[Finding]:
+    """References may be a sample, so a tensor without one is no fault."""
+    return [
+        suspect(
+            "reference-extra",
+            f"a reference of {name!r}, which the checkpoint does not hold",
+            tensor=name,
+        )
+        for name in references
+        if name not in derived
+    ]
+
+
+def _torch(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
+    return _as_referenced(checkpoints.torch_state(path), references)
+
+
+def _safetensors(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
+    return _as_referenced(checkpoints.safetensors_state(path), references)
+
+
+def _gguf(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
+    _, tensors = checkpoints.gguf_tensors(path)
+    return {
+        name: checkpoints.dequantised(tensor)
+        for name, tensor in tensors.items()
+        if name in references
+    }
+
+
+def _as_referenced(state: dict[str, Any], references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
+    """Each tensor that has a reference: in its own dtype, or as f32 where the file is a `.bin`."""
+    return {
+        name: _array(tensor, references[name])
+        for name, tensor in state.items()
+        if name in references
+    }
+
+
+def _array(tensor: Any, reference: Stored) -> NDArray[Any]:
+    """Where the dtypes differ, the tensor's own, which ``hold`` then finds."""
+    if reference.carrier == ".bin":
+        return checkpoints.as_f32(tensor)
+    name = _DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+    return checkpoints.raw(tensor, DTYPES[name].storage.str if name in DTYPES else "u1")
+
+
+#: torch's names of dtypes in safetensors' words.
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "bool": "BOOL",
+    "complex64": "C64",
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
+}
+
+
+_READERS: dict[str, tuple[Derive, tuple[str, ...]]] = {
+    ".pth": (_torch, ("torch",)),
+    ".pt": (_torch, ("torch",)),
+    ".safetensors": (_safetensors, ("safetensors", "torch")),
+    ".gguf": (_gguf, ("gguf",)),
+}
