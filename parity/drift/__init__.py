@@ -5,6 +5,7 @@ read: that is said in a ``note``. Files are compared in chunks; tensors are neve
 """
 
 from parity.drift.records import (
+    BundleDrift,
     FileDrift,
     Form,
     KeyDrift,
@@ -16,6 +17,7 @@ from parity.drift.records import (
 from parity.drift.trees import tree_drift
 
 __all__ = [
+    "BundleDrift",
     "FileDrift",
     "Form",
     "KeyDrift",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from parity.items import Place
+    from parity.lockfile import Locked
 
 
 @dataclass(frozen=True)
@@ -126,3 +127,32 @@ class TreeDrift:
     files: tuple[FileDrift, ...]
     loaders: tuple[LoaderDrift, ...] = ()
     same: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleDrift:
+    """Two states of one bundle.
+
+    Attributes:
+        before: The lock that it had; None where it had none.
+        after: The lock that it has now.
+        trees: What differs in content; None where there is nothing to compare with.
+        missing: Why the content of before can no longer be had, or ``""``.
+    """
+
+    bundle: str
+    before: Locked | None
+    after: Locked
+    trees: TreeDrift | None = None
+    missing: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``first``, ``same``, ``re-packed`` (other archive, equal content) or ``changed``."""
+        if self.before is None:
+            return "first"
+        if self.before.sha256 == self.after.sha256:
+            return "same"
+        known = self.before.tree is not None and self.before.tree == self.after.tree
+        equal = self.trees is not None and not self.trees.files
+        return "re-packed" if known or equal else "changed"
