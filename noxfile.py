@@ -59,6 +59,25 @@ def pin(session: nox.Session) -> None:
 
 
 @nox.session
+def bump(session: nox.Session) -> None:
+    """Lock a new or re-pinned bundle; arguments go to `parity bump`.
+
+    The audit needs torch: where the environment of `nox -s torch` is there, it is used.
+    """
+    if Path(torch_python()).exists():
+        session.run(torch_python(), "-m", "parity", "bump", *session.posargs, external=True)
+        return
+    session.install(*RUNTIME)
+    session.run("python", "-m", "parity", "bump", *session.posargs)
+
+
+@nox.session(venv_backend="none", requires=["torch"])
+def audit(session: nox.Session) -> None:
+    """Derive every reference once more; arguments go to `parity audit`."""
+    session.run(torch_python(), "-m", "parity", "audit", *session.posargs, external=True)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check form, types, the house's floors, and the demo port."""
     session.install(*RUNTIME, *groups("lint"))

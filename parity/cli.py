@@ -12,6 +12,8 @@ from parity.commands.options import REPORT_FORMATS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from parity.reports.console import Teller
+
 DESCRIPTION = "Proves that a port computes what the original computes."
 EXITS = """\
 exit codes:
@@ -23,6 +25,7 @@ exit codes:
   5  build or dump failed, or a dump cannot be read
   6  fewer cases verified than --min-cases
   7  the reference is suspect or incomplete
+  10 bump --check: something newer exists
   70 a fault of this program
 """
 
@@ -41,6 +44,9 @@ def parser() -> argparse.ArgumentParser:
     _verify(_verb(verbs, "verify", "hold a port against its pinned references", _run_verify))
     _fetch(_verb(verbs, "fetch", "fetch, check and unpack bundles", _run_fetch))
     _pin(_verb(verbs, "pin", "make a bundle, byte for byte reproducible", _run_pin))
+    _bump(_verb(verbs, "bump", "lock a new or re-pinned bundle, with open eyes", _run_bump))
+    _diff(_verb(verbs, "diff", "what changed between two states of a bundle", _run_diff))
+    _audit(_verb(verbs, "audit", "derive every reference once more", _run_audit))
     return top
 
 
@@ -142,6 +148,33 @@ def _pin(verb: argparse.ArgumentParser) -> None:
     add("--gguf", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
 
 
+def _bump(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    add = verb.add_argument
+    add("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    add("--to", metavar="REF", help="lock this ref or commit of an hf:// source")
+    add("--source", metavar="URL", help="lock from here, and write it as the source")
+    add("--from-file", type=Path, metavar="TAR", help="lock this file; no host is asked")
+    add("--check", action="store_true", help="only say whether there is something newer (10)")
+    add("--download", action="store_true", help="--check: fetch where no digest is stated")
+    add("--accept-audit", action="store_true", help="lock also what the audit finds wrong")
+
+
+def _diff(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    add = verb.add_argument
+    state = "a git revision, whose lockfile counts, or a .tar"
+    add("id", metavar="ID", help="the bundle")
+    add("--from", dest="before", default="HEAD", metavar="REV", help=f"{state} (HEAD)")
+    add("--to", dest="after", metavar="REV", help="the same (the lockfile as it lies there)")
+    add("--markdown", action="store_true", help="as a table for a pull request")
+
+
+def _audit(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+
+
 def _positive(text: str) -> int:
     value = _count(text)
     if value == 0:
@@ -189,7 +222,6 @@ def _places(arguments: argparse.Namespace) -> dict[str, Any]:
 def _run_verify(arguments: argparse.Namespace) -> int:
     from parity.commands.options import VerifyOptions  # noqa: PLC0415 - --help stays cheap
     from parity.commands.verify import verify  # noqa: PLC0415
-    from parity.reports.console import teller  # noqa: PLC0415
 
     options = VerifyOptions(
         **_places(arguments),
@@ -206,23 +238,15 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         min_cases=arguments.min_cases,
         deadline=arguments.deadline,
     )
-    speaker = teller()
-    try:
-        return verify(options, speaker)
-    finally:
-        speaker.close()
+    return _speaking(lambda speaker: verify(options, speaker))
 
 
 def _run_fetch(arguments: argparse.Namespace) -> int:
     from parity.commands.fetch import fetch  # noqa: PLC0415
     from parity.commands.options import Options  # noqa: PLC0415
-    from parity.reports.console import teller  # noqa: PLC0415
 
-    speaker = teller()
-    try:
-        return fetch(Options(**_places(arguments)), arguments.ids, speaker)
-    finally:
-        speaker.close()
+    options = Options(**_places(arguments))
+    return _speaking(lambda speaker: fetch(options, arguments.ids, speaker))
 
 
 def _run_pin(arguments: argparse.Namespace) -> int:
@@ -235,3 +259,39 @@ def _run_pin(arguments: argparse.Namespace) -> int:
     }
     typed = {name: value for name, value in extra.items() if value}
     return pin(PinOptions(kind=arguments.kind or "", out=arguments.out, extra=typed), teller())
+
+
+def _run_bump(arguments: argparse.Namespace) -> int:
+    from parity.commands.asking import BumpOptions  # noqa: PLC0415
+    from parity.commands.bump import bump  # noqa: PLC0415
+
+    names = ("ids", "to", "source", "from_file", "check", "download", "accept_audit")
+    own = {name: getattr(arguments, name) for name in names}
+    options = BumpOptions(**_places(arguments), **own)
+    return _speaking(lambda speaker: bump(options, speaker))
+
+
+def _run_diff(arguments: argparse.Namespace) -> int:
+    from parity.commands.diff import DiffOptions, diff  # noqa: PLC0415
+
+    own = {name: getattr(arguments, name) for name in ("before", "after", "markdown")}
+    options = DiffOptions(**_places(arguments), bundle=arguments.id, **own)
+    return _speaking(lambda speaker: diff(options, speaker))
+
+
+def _run_audit(arguments: argparse.Namespace) -> int:
+    from parity.commands.audit import audit  # noqa: PLC0415
+    from parity.commands.options import Options  # noqa: PLC0415
+
+    options = Options(**_places(arguments))
+    return _speaking(lambda speaker: audit(options, arguments.ids, speaker))
+
+
+def _speaking(verb: Callable[[Teller], int]) -> int:
+    from parity.reports.console import teller  # noqa: PLC0415
+
+    speaker = teller()
+    try:
+        return verb(speaker)
+    finally:
+        speaker.close()

@@ -1,0 +1,119 @@
+"""Earlier states of a bundle: its entry in git's lockfile, and its files if still to be had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parity import process
+from parity.drift import BundleDrift, tree_drift
+from parity.errors import ConfigError, ParityError, Problem, Where
+from parity.fixtures import sources
+from parity.lockfile import parse
+from parity.safetext import safe
+from parity.strict import MAX_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.fixtures.store import Fetched, Store
+    from parity.lockfile import Bundle, Locked, Lockfile
+    from parity.reports.console import Teller
+
+_SECONDS = 60.0
+
+
+def lockfile_at(revision: str, path: Path) -> Lockfile:
+    """The lockfile ``path`` as it was at a revision of the git repo that it lies in.
+
+    Raises:
+        ConfigError: ``git``: git is not there, or knows no such revision or file;
+            or the lockfile was wrong then.
+    """
+    text = _show(revision, path)
+    return parse(path.with_name(f"{path.name}@{safe(revision, 80)}"), text.encode())
+
+
+def _show(revision: str, path: Path) -> str:
+    if not revision or revision.startswith("-"):
+        raise _error(path, f"{revision!r} is no revision")
+    folder = path.resolve().parent
+    words = ["git", "show", "--no-textconv", f"{revision}:./{path.name}"]
+    env = process.environment({"GIT_OPTIONAL_LOCKS": "0"})
+    try:
+        # One byte more than a lockfile has: what is cut off is refused, not misread.
+        ended = process.run(
+            words, cwd=folder, env=env, timeout=_SECONDS, stdout_limit=MAX_BYTES + 1
+        )
+    except process.NotStartedError as error:
+        raise _error(path, str(error)) from None
+    if ended.exit_code:
+        said = ended.stderr.strip().splitlines() or [f"exit {ended.exit_code}"]
+        raise _error(path, f"no {path.name} at {revision!r}", said[-1])
+    if ended.exit_code is None:
+        raise _error(path, f"git did not answer within {_SECONDS:g} s")
+    return ended.stdout
+
+
+def _error(path: Path, reason: str, said: str = "") -> ConfigError:
+    message = f"git cannot show the earlier lockfile: {safe(reason)}"
+    details = (
+        *([f"git     {safe(said)}"] if said else []),
+        "name a revision that has it, or a bundle's .tar, with --from and --to",
+    )
+    return ConfigError(Problem("git", message, Where(path), details))
+
+
+def entry(lock: Lockfile, name: str) -> Bundle | None:
+    """The bundle ``name`` of an earlier lockfile, None where it did not list it."""
+    return next((bundle for bundle in lock.bundles if bundle.id == name), None)
+
+
+class State(NamedTuple):
+    """A bundle at one time; ``missing`` says why its files cannot be had."""
+
+    locked: Locked | None
+    fetched: Fetched | None
+    missing: str = ""
+
+
+def earlier(bundle: Bundle, store: Store, folder: Path, teller: Teller, *, offline: bool) -> State:
+    """A bundle as it was locked before; its files may be gone.
+
+    The store is looked at first. A path is read anew, but holds the new bytes by now most
+    likely; then the digest does not fit, and nothing is taken.
+    """
+    try:
+        fetched = store.tree(bundle, lockfile_dir=folder, offline=True)
+    except ParityError as error:
+        if offline or sources.is_local(bundle.source):
+            return State(bundle.locked, None, _reason(error))
+    else:
+        return State(bundle.locked, fetched)
+    try:
+        progress = teller.download(bundle.id)
+        fetched = store.tree(bundle, lockfile_dir=folder, progress=progress)
+    except ParityError as error:
+        return State(bundle.locked, None, _reason(error))
+    return State(bundle.locked, fetched)
+
+
+def drift_between(name: str, before: State, after: State) -> BundleDrift:
+    """What changed between two states, as far as both can be had; ``after`` has a lock."""
+    if after.locked is None:
+        msg = "a state that comes after has a lock"
+        raise ValueError(msg)
+    trees = None
+    if before.fetched is not None and after.fetched is not None:
+        trees = tree_drift(before.fetched.path, after.fetched.path)
+    return BundleDrift(
+        bundle=name,
+        before=before.locked,
+        after=after.locked,
+        trees=trees,
+        missing=before.missing,
+    )
+
+
+def _reason(error: ParityError) -> str:
+    problem = error.problems[0]
+    return f"[{problem.code}] {problem.message}"
