@@ -1065,7 +1065,7 @@ class TestFolder:
         (dump / "meta.json").write_text("not JSON")
         (dump / "batch_0000.bin.tmp").write_bytes(b"x")
         (dump / "batch_3.bin").write_bytes(b"x")
-        (dump / "batch_00000.bin").write_bytes(b"x")
+        (dump / "batch_00003.bin").write_bytes(b"x")
         (dump / "more").mkdir()
         (dump / "more" / "batch_0003.bin").write_bytes(b"x")
         (dump / "batch_0003.bin").mkdir()
