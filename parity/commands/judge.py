@@ -63,7 +63,7 @@ class Judge:
             earlier.findings = findings or _differing(earlier.first.folder, dumped.folder)
 
     def _compare(self, case: Case, dumped: Dumped) -> tuple[Outcome | None, list[Finding]]:
-        if dumped.findings:
+        if dumped.findings and not (case.may_be_empty and _only_empty(dumped)):
             return None, list(dumped.findings)
         if borrowed := _borrowed(dumped.folder, case.folder):
             return None, [borrowed]
@@ -114,6 +114,11 @@ class Judge:
     def bundle_findings(self) -> list[Finding]:
         """Known failures that no case shows any more."""
         return self._known.unused()
+
+
+def _only_empty(dumped: Dumped) -> bool:
+    """It ended well and left no file."""
+    return all(finding.code == "dump-empty" for finding in dumped.findings)
 
 
 def _borrowed(folder: Path, reference: Path) -> Finding | None:

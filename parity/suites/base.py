@@ -22,6 +22,7 @@ class Case:
         words: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
         bounds: What the bundle states, else the suite.
         detail: The suite's own record of the case.
+        may_be_empty: A dump without a file may be right; the suite says so.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Case:
     words: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, float] = field(default_factory=dict)
     detail: Any = None
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Dump:
     """What a port left for one case.
 
     Attributes:
-        folder: Holds at least one file.
+        folder: Holds at least one file, unless the case may be empty.
         line: The JSON object that it printed last on stdout, if any.
     """
 

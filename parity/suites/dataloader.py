@@ -48,8 +48,14 @@ def cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
 
 def _case(meta: LoaderCase) -> Case:
     seed = SEED if meta.seed is None else meta.seed
-    words = {"seed": str(seed)}
-    return Case(id=meta.name, folder=meta.folder, words=words, bounds=BOUNDS, detail=meta)
+    return Case(
+        id=meta.name,
+        folder=meta.folder,
+        words={"seed": str(seed)},
+        bounds=BOUNDS,
+        detail=meta,
+        may_be_empty=not meta.batch_sizes,
+    )
 
 
 def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
