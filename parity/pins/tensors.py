@@ -21,11 +21,15 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
     Every reference is read first, so that nothing is packed that `verify` would refuse.
 
     Raises:
-        ConfigError: ``folder`` is no folder.
+        ConfigError: ``folder`` is no folder, holds ``target_dir``, or a name in it could not
+            be unpacked everywhere.
         ReferenceSuspectError: `parity.json` is wrong, or a reference cannot be read.
     """
     if not folder.is_dir():
         message = f"{folder.as_posix()} is no folder; `pin tensors FOLDER` packs one"
+        raise ConfigError(Problem("usage", message))
+    if target_dir.resolve().is_relative_to(folder.resolve()):
+        message = f"--out lies in {folder.as_posix()}, and the bundle would hold itself next time"
         raise ConfigError(Problem("usage", message))
     for case in manifest.load(folder):
         _hold_reference(case)
@@ -36,12 +40,7 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
 def _hold_reference(case: TensorCase) -> None:
     if case.reference is None:
         return
-    found = tensors_in(case.reference)
-    broken = [f"{name} {error.message}" for name, error in found.broken.items()]
-    broken += [f"the tensor {name!r} stands twice" for name in found.twice]
-    if not (found.tensors or broken):
-        broken = ["holds no tensor"]
-    if broken:
+    if faults := tensors_in(case.reference).faults():
         raise ReferenceSuspectError(
-            *(Problem("reference-malformed", f"case {case.id!r}: {text}") for text in broken)
+            *(Problem("reference-malformed", f"case {case.id!r}: {text}") for text in faults)
         )
