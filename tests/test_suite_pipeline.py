@@ -67,6 +67,13 @@ def test_the_page_shows_each_finding_as_a_port_gets_it(tmp_path: Path) -> None:
         assert [block for block in blocks if block not in shown[code]] == []
 
 
+def test_the_page_says_of_each_finding_what_it_means() -> None:
+    parts = re.split(r"^#### `([a-z-]+)`$", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    for code, text in zip(parts[::2], parts[1::2], strict=True):
+        prose = re.sub(r"^```.*?^```$|^### [^\n]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+        assert len(prose.split()) > 8, code
+
+
 def test_every_code_in_the_suite_s_source_is_on_the_page() -> None:
     folder = Path(__file__).parents[1] / "parity" / "suites"
     files = [*(folder / "pipeline").glob("*.py"), folder / "batch_findings.py"]
