@@ -6,14 +6,15 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 * ``pipeline``: ``dataset`` (a ``reference_pipeline.Dataset``; not for a command line);
 * ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
   ``full``), ``upstream_only`` (bool);
-* ``tensors``: ``folder`` (the references with their `parity.json`).
+* ``tensors``: ``folder`` (the references with their `parity.json`);
+* ``zoo``: none.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.pins import dataloader, pipeline, serialize, tensors
+from parity.pins import dataloader, pipeline, serialize, tensors, zoo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ PINS: dict[str, Callable[..., Path]] = {
     "serialize": serialize.pin,
     "pipeline": pipeline.pin,
     "tensors": tensors.pin,
+    "zoo": zoo.pin,
 }
 
 #: The bundles that lie in `tests/bundles`, by id: kind and options that make each.
@@ -34,4 +36,5 @@ EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "serialize-parity-v1": ("serialize", {}),
     "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
     "input-pipeline-v1": ("pipeline", {}),
+    "checkpoint-zoo-v1": ("zoo", {}),
 }

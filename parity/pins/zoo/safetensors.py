@@ -1,0 +1,262 @@
+"""safetensors files that a reader must take: every dtype, and every freedom of the header."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.pins.zoo.entry import EQUAL, Entry, Value, draws, dyadic
+from parity.pins.zoo.headers import safetensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_README = "safetensors README, Format"
+#: Bytes of an element, of the dtypes whose elements are whole bytes.
+_SIZES = {
+    "BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "F8_E8M0": 1, "F8_E4M3FNUZ": 1,
+    "F8_E5M2FNUZ": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2, "I32": 4, "U32": 4, "F32": 4,
+    "C64": 8, "F64": 8, "I64": 8, "U64": 8,
+}  # fmt: skip
+_COMPUTED = ("F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
+#: Codes that are finite numbers, of the dtypes of one byte where not all are.
+_CODES = {"BOOL": (0, 1), "F8_E8M0": (100, 140)}
+_SIGNED = ("F8_E5M2", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
+_CODES |= dict.fromkeys(_SIGNED, (1, 0x77))
+#: NumPy's type of the parts of an element, and the most that it holds times 64.
+_FLOATS = {"F16": ("<f2", 2047), "F32": ("<f4", 8191), "C64": ("<f4", 8191)}
+#: Values of the codes of OCP Microscaling's narrow floats, from its tables.
+_F4 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+
+
+def entries() -> list[Entry]:
+    """The cases, in the order of the page."""
+    return [*_dtypes(), *_narrow(), *_headers(), *_shapes(), *_names(), *_specials()]
+
+
+def f32(name: str, *shape: int) -> Value:
+    """A tensor of short dyadic numbers."""
+    return Value("F32", shape, dyadic(name, *shape).astype("<f4").tobytes())
+
+
+def laid(tensors: Mapping[str, Value]) -> tuple[dict[str, Any], bytes]:
+    """Header entries and data, the tensors one after another."""
+    header: dict[str, Any] = {}
+    data = b""
+    for name, (dtype, shape, raw) in tensors.items():
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
+        data += raw
+    return header, data
+
+
+def _case(name: str, content: bytes, why: str, rule: str = _README, **more: Any) -> Entry:
+    letter = more.pop("letter", "y")
+    return Entry(id=f"safetensors-{letter}-{name}", content=content, why=why, rule=rule, **more)
+
+
+def _file(tensors: Mapping[str, Value], metadata: Mapping[str, str] | None = None) -> bytes:
+    header, data = laid(tensors)
+    return safetensors(
+        {"__metadata__": metadata, **header} if metadata is not None else header, data
+    )
+
+
+def _dtypes() -> list[Entry]:
+    found = []
+    for dtype, size in _SIZES.items():
+        raw = _elements(dtype, size)
+        name = dtype.lower().replace("_", "-")
+        bounds = dict(EQUAL) if dtype in _COMPUTED else {"exact": True}
+        content = _file({"w": Value(dtype, (3, 5), raw)})
+        found.append(_case(name, content, f"the dtype {dtype}", f"{_README}: DTYPE", bounds=bounds))
+    return found
+
+
+def _elements(dtype: str, size: int) -> bytes:
+    """Fifteen elements; floats are finite numbers, bools are 0 and 1."""
+    if dtype in _CODES:
+        low, high = _CODES[dtype]
+        signs = draws(f"{dtype} signs").integers(0, 1, 15) << 7 if dtype in _SIGNED else 0
+        return (draws(dtype).integers(low, high, 15) | signs).astype("u1").tobytes()
+    if dtype in _FLOATS:
+        code, most = _FLOATS[dtype]
+        count = 15 * size // np.dtype(code).itemsize
+        return draws(dtype).dyadic(count, most=most).astype(code).tobytes()
+    if dtype == "BF16":
+        exact = draws(dtype).dyadic(15, most=255).astype("<f4").view("<u4")
+        return (exact >> 16).astype("<u2").tobytes()
+    if dtype == "F64":
+        low_bits = draws("F64 low").integers(1, 2**20, 15) / 2.0**40
+        return (draws(dtype).dyadic(15).astype("<f8") + low_bits).tobytes()
+    return draws(dtype).octets(15 * size).tobytes()
+
+
+def _narrow() -> list[Entry]:
+    """Floats narrower than a byte: the document does not say how they are packed."""
+    codes = draws("F4").integers(0, 15, 16)
+    fours = (codes[0::2] | codes[1::2] << 4).astype("u1").tobytes()
+    right = np.array([(-1 if code & 8 else 1) * _F4[code & 7] for code in codes], "<f4")
+    found = [
+        ("f4", Value("F4", (2, 8), fours), right, "two E2M1 to a byte, the first in the low half")
+    ]
+    for dtype, mantissa, bias in (("F6_E2M3", 3, 1), ("F6_E3M2", 2, 3)):
+        codes = draws(dtype).integers(0, 63, 16)
+        stream = sum(int(code) << 6 * place for place, code in enumerate(codes))
+        numbers = np.array([_small(int(code), mantissa, bias) for code in codes], "<f4")
+        packed = Value(dtype, (2, 8), stream.to_bytes(12, "little"))
+        found.append(
+            (
+                dtype.lower().replace("_", "-"),
+                packed,
+                numbers,
+                "four to three bytes, the first in the lowest bits",
+            )
+        )
+    return [
+        _case(
+            name,
+            _file({"w": value}),
+            f"the dtype {value.dtype}: {why}",
+            "OCP Microscaling; the packing is not in the README",
+            letter="i",
+            bounds=dict(EQUAL),
+            values={"w": Value("F32", value.shape, numbers.tobytes())},
+        )
+        for name, value, numbers, why in found
+    ]
+
+
+def _small(code: int, mantissa: int, bias: int) -> float:
+    exponent, fraction = code >> mantissa & (1 << 5 - mantissa) - 1, code & (1 << mantissa) - 1
+    scale = 2.0 ** (max(exponent, 1) - bias - mantissa)
+    return (-1 if code & 32 else 1) * (fraction + ((exponent > 0) << mantissa)) * scale
+
+
+def _headers() -> list[Entry]:
+    pair = {"a": f32("a", 2, 3), "b": f32("b", 4)}
+    header, data = laid(pair)
+    turned = dict(reversed(header.items()))
+    last = {**header, "__metadata__": {"format": "pt"}}
+    shuffled = {name: dict(reversed(entry.items())) for name, entry in header.items()}
+    compact = json.dumps(header, separators=(",", ":"))
+    aligned = compact + " " * (-len(compact) % 8)
+    return [
+        _case("metadata", _file(pair, {"format": "pt", "é": "ü"}), "__metadata__ with two strings"),
+        _case("metadata-empty", _file(pair, {}), "an empty __metadata__"),
+        _case("metadata-last", safetensors(last, data), "__metadata__ after the tensors"),
+        _case(
+            "no-metadata",
+            safetensors(aligned, data),
+            "no __metadata__, the header padded to eight bytes",
+        ),
+        _case(
+            "padded",
+            safetensors(compact + " " * 24, data),
+            "a header padded with more spaces than are needed",
+            f"{_README}: trailing whitespace",
+        ),
+        _case(
+            "misaligned",
+            safetensors(aligned + " ", data),
+            "data that begins at a byte that no element size divides, as older writers left it",
+        ),
+        _case(
+            "other-order",
+            safetensors(turned, data),
+            "tensors listed in another order than they lie",
+        ),
+        _case(
+            "keys-in-other-order",
+            safetensors(shuffled, data),
+            "data_offsets before shape before dtype",
+        ),
+        _case(
+            "spaced-json",
+            safetensors(json.dumps(header, indent=1), data),
+            "a header with spaces and line feeds between its tokens",
+            "RFC 8259, section 2",
+        ),
+    ]
+
+
+def _shapes() -> list[Entry]:
+    empty = {"none": Value("F32", (0, 3), b""), "some": f32("some", 2, 3)}
+    between = {"a": f32("before", 2), "none": Value("F32", (0,), b""), "z": f32("after", 3)}
+    return [
+        _case(
+            "scalar",
+            _file({"w": f32("scalar st")}),
+            "a scalar: an empty shape",
+            f"{_README}: 0-rank tensors",
+        ),
+        _case(
+            "empty",
+            _file(empty),
+            "a tensor without an element beside one with some",
+            f"{_README}: empty tensors",
+        ),
+        _case("empty-between", _file(between), "a tensor without an element between two others"),
+        _case("ones", _file({"w": f32("ones st", 1, 1, 5, 1)}), "dimensions of one element"),
+        _case("eight-dims", _file({"w": f32("eight", 2, 1, 2, 1, 3, 1, 1, 2)}), "eight dimensions"),
+    ]
+
+
+def _names() -> list[Entry]:
+    rule = f"{_README}: keys are strings; RFC 8259, section 7"
+    escaped = json.dumps({'"é\\😀': 0})[1:-4]
+    header, data = laid({"N": f32("escaped", 2, 3)})
+    made = {
+        "unicode": ("größe.重み", "a name beyond ASCII, as UTF-8"),
+        "slash": ("block/weight", "a slash in a name"),
+        "spaces": ("my weight", "a space in a name"),
+        "long": ("w" * 300, "a name of 300 characters"),
+        "dots": ("a.b.0.weight", "dots in a name"),
+    }
+    twins = {"Weight": f32("upper st", 2, 3), "weight": f32("lower st", 2, 3)}
+    text = json.dumps(header).replace('"N"', escaped)
+    return [
+        *[
+            _case(f"name-{key}", _file({name: f32(name, 2, 3)}), why, rule)
+            for key, (name, why) in made.items()
+        ],
+        _case(
+            "name-escaped",
+            safetensors(text, data),
+            "a name spelled with escapes, a surrogate pair among them",
+            rule,
+        ),
+        _case("name-case-twins", _file(twins), "two names that differ by case alone", rule),
+        _case(
+            "name-empty",
+            _file({"": f32("nameless", 2)}),
+            "a name without a character",
+            rule,
+            letter="i",
+        ),
+    ]
+
+
+def _specials() -> list[Entry]:
+    made = {
+        "f32-specials": (
+            "F32",
+            "<u4",
+            [0x80000000, 0x7F800000, 0xFF800000, 0x7FC12345, 0x7F812345, 1],
+        ),
+        "f16-specials": ("F16", "<u2", [0x8000, 0x7C00, 0xFC00, 0x7E01, 1, 0x03FF]),
+        "bf16-specials": ("BF16", "<u2", [0x8000, 0x7F80, 0xFF80, 0x7FA4, 1, 0x7F]),
+        "f8-e4m3-specials": ("F8_E4M3", "u1", [0x80, 0x7E, 0x7F, 0xFF, 1, 7]),
+        "f8-e5m2-specials": ("F8_E5M2", "u1", [0x80, 0x7C, 0xFC, 0x7D, 1, 3]),
+    }
+    return [
+        _case(
+            name,
+            _file({"w": Value(dtype, (6,), np.array(codes, code).tobytes())}),
+            f"-0.0, infinities, NaN and subnormals of {dtype}, as far as it has them",
+            "IEEE 754; OCP 8-bit floating point",
+        )
+        for name, (dtype, code, codes) in made.items()
+    ]
