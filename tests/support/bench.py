@@ -1,0 +1,114 @@
+"""Whole runs of `parity verify` on tiny bundles, with the lockfile that a test writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from parity.__main__ import code_of
+from parity.pins.packing import files_under, pack
+from tests.support.batches import ORDER, SET, SUBSET, Run, Spec, write_case, write_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+CASES = {"ordered": ORDER, "mixed": SET, "part": SUBSET}
+
+
+@dataclass
+class Entry:
+    """A bundle's entry in the lockfile; tests change it before a run."""
+
+    source: str
+    sha256: str
+    locked: str = ""
+    dump: str = "{package: p, example: e}"
+    more: str = ""
+
+    def text(self, name: str) -> str:
+        return (
+            f'  {name}:\n    source: "{self.source}"\n    suite: dataloader\n'
+            f"    dump: {self.dump}\n{self.more}"
+            f'    locked: {{sha256: "sha256:{self.sha256}"{self.locked}}}\n'
+        )
+
+
+@dataclass
+class Ran:
+    """What came of a run: exit code, what it said, `report.json` if there is one."""
+
+    code: int
+    out: str
+    err: str
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        return {
+            f"{bundle['id']}/{case['id']}": case["verdict"]
+            for bundle in self.report["bundles"]
+            for case in bundle["cases"]
+        }
+
+    def codes(self, where: str = "") -> list[str]:
+        """Codes of the findings of the run (""), of a bundle or of a case."""
+        return [finding["code"] for finding in self.findings(where)]
+
+    def findings(self, where: str = "") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [] if where else self.report["findings"]
+        for bundle in self.report["bundles"]:
+            found = found + (bundle["findings"] if where == bundle["id"] else [])
+            for case in bundle["cases"]:
+                found = found + (
+                    case["findings"] if where == f"{bundle['id']}/{case['id']}" else []
+                )
+        return found
+
+
+class Bench:
+    """A folder with bundles, ready dumps that are right, and a lockfile."""
+
+    def __init__(self, root: Path, capture: Any) -> None:
+        self.root, self.capture = root, capture
+        self.entries: dict[str, Entry] = {}
+        self.dumps = root / "dumps"
+        self.lockfile = root / "fixtures.lock.yaml"
+        self.report = root / "report"
+
+    def bundle(self, name: str, cases: Mapping[str, Spec] | None = None, **meta: Any) -> Entry:
+        """Pack a bundle of ``cases`` and write dumps that are right; ``meta`` changes them all."""
+        specs = CASES if cases is None else cases
+        for case, spec in specs.items():
+            write_case(self.root / "trees" / name / case, spec, **meta)
+            self.dump(name, case, spec.run())
+        return self.packed(name)
+
+    def packed(self, name: str) -> Entry:
+        """Pack what lies under ``trees/<name>``."""
+        tree = self.root / "trees" / name
+        tree.mkdir(parents=True, exist_ok=True)
+        tar = pack(files_under(tree), self.root / f"{name}.tar")
+        entry = Entry(tar.name, hashlib.sha256(tar.read_bytes()).hexdigest())
+        self.entries[name] = entry
+        return entry
+
+    def dump(self, name: str, case: str, batches: Run) -> Path:
+        return write_run(self.dumps / name / case, batches)
+
+    def write_lockfile(self) -> None:
+        entries = "".join(entry.text(name) for name, entry in self.entries.items())
+        self.lockfile.write_text(f"schema: 1\nbundles:\n{entries}", encoding="utf-8")
+
+    def verify(self, *words: str, ready: bool = True) -> Ran:
+        """Run `parity verify`; with the dumps that lie ready unless told otherwise."""
+        self.write_lockfile()
+        fixed = ["--repo", str(self.root), "--report-dir", str(self.report)]
+        dumps = ["--dumps", str(self.dumps)] if ready else []
+        code = code_of(["verify", *fixed, *dumps, *words])
+        said = self.capture.readouterr()
+        path = self.report / "report.json"
+        report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return Ran(code, said.out, said.err, report)
