@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import tempfile
 import time
 from contextlib import contextmanager
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from parity.commands.options import VerifyOptions
     from parity.lockfile import Lockfile
     from parity.reports.console import Teller
+
+#: Bytes of a dump's file that is kept beside the report.
+_KEPT = 2**30
 
 
 def verify(options: VerifyOptions, teller: Teller) -> int:
@@ -104,10 +108,29 @@ def _outputs(options: VerifyOptions) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         yield Path(folder).resolve()
         if options.report_dir is not None and options.dumps is None:
-            kept = options.report_dir / "dumps"
-            shutil.rmtree(kept, ignore_errors=True)
-            if any(Path(folder).iterdir()):
-                shutil.copytree(folder, kept)
+            _keep(Path(folder), options.report_dir / "dumps")
+
+
+def _keep(folder: Path, kept: Path) -> None:
+    shutil.rmtree(kept, ignore_errors=True)
+    if not any(folder.iterdir()):
+        return
+    try:
+        shutil.copytree(folder, kept, ignore=_not_kept)
+    except OSError as error:
+        message = f"dumps cannot be kept in {kept.as_posix()}: {error.strerror or error}"
+        raise ConfigError(Problem("report-dir", message)) from None
+
+
+def _not_kept(folder: str, names: list[str]) -> list[str]:
+    """Links, pipes and the like, and files too large to look at: a port may leave anything."""
+    found = []
+    for name in names:
+        status = Path(folder, name).lstat()
+        whole = stat.S_ISREG(status.st_mode) and status.st_size <= _KEPT
+        if not (whole or stat.S_ISDIR(status.st_mode)):
+            found.append(name)
+    return found
 
 
 def _hold_report_dir(folder: Path | None) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from dataclasses import dataclass, replace
+from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from parity import cargo, dumps
@@ -13,7 +15,7 @@ from parity.results import Finding
 from parity.runner import door
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
     from pathlib import Path
 
     from parity.cargo import Program
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from parity.dumps import Dumped, Job
     from parity.lockfile import Dump
     from parity.reports.console import Teller
-    from parity.results import BundleResult
+    from parity.results import BundleResult, CaseResult
     from parity.suites.base import Case
 
 
@@ -53,9 +55,21 @@ def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
         port = _dump_all(entry, judge, work)
     work.teller.running(len(entry.cases))
     cases = judge.results(work.teller.case)
+    if work.options.dumps is None:
+        _clear(work.outputs / entry.bundle.id, cases)
     return replace(
         base, port=port, cases=cases, findings=(*base.findings, *judge.bundle_findings())
     )
+
+
+def _clear(folder: Path, cases: Iterable[CaseResult]) -> None:
+    """Remove the dumps, of every run, that nobody needs to look at."""
+    for case in cases:
+        if case.verdict not in ("fail", "error"):
+            for dump in (folder / case.case, *folder.glob(f"{escape(case.case)}@*")):
+                shutil.rmtree(dump, ignore_errors=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 @dataclass(frozen=True)
