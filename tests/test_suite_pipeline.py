@@ -322,6 +322,28 @@ def test_claims_that_were_right_before_the_fault_contradict_it(tree: Path, tmp_p
     assert sorted(keys) == ["masked_mean", "omitted_ids", "order[0:11]"]
 
 
+def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> None:
+    written = port.faithful()["pad"]
+    written.replace(MASK, 1 - written.column(MASK))
+    written.honest()
+
+    found = port.judge(tree, {"pad": written}, tmp_path)["pad"]
+    causes = [finding.cause for finding in found if finding.code == "item-masked"]
+    assert causes == ["the mask is 0 at every item and 1 at every padded slot: it is inverted"]
+
+
+@pytest.mark.parametrize("case", ["keep", "pad"])
+def test_a_mean_of_the_batches_means_is_told_as_such(case: str, tree: Path, tmp_path: Path) -> None:
+    written = port.faithful()[case]
+    means = [batch[Y][batch[MASK] == 1].mean() for batch in written.batches.values()]
+    assert written.claims is not None
+    written.claims["masked_mean"] = float(np.mean(means))
+
+    (finding,) = port.judge(tree, {case: written}, tmp_path)[case]
+    assert finding.code == "contradiction"
+    assert str(finding.cause).startswith("it is the mean of the batches' means")
+
+
 def _meta(change: dict[str, Any]) -> Callable[[Path], object]:
     def damage(case: Path) -> None:
         path = case / "meta.json"
