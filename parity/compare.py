@@ -7,7 +7,7 @@ size is compared without being held; equal chunks cost one comparison of bytes.
 
 from __future__ import annotations
 
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Elements read of each side at a time: fits the caches, dwarfs the cost of a call.
 CHUNK = 64 * 1024
+#: Cells of the map of bad elements, per side at most.
+CELLS = 32
 _ASKED = ("max_abs", "relative", "ulp", "cosine")
 
 
@@ -52,6 +54,7 @@ def compare(
         message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
         raise ValueError(message)
     state = _State(expected.dtype, obtained.dtype, bounds, payloads=payloads)
+    state.draw(expected.shape)
     for start, left, right in _chunks(expected, obtained):
         state.add(start, left, right)
     return state.finish()
@@ -62,6 +65,7 @@ def compare_arrays(
 ) -> Measures:
     """The same for two arrays in memory, of equal shape and of ``dtype``'s storage type."""
     state = _State(dtype, dtype, bounds)
+    state.draw(expected.shape)
     state.add(0, expected.reshape(-1), obtained.reshape(-1))
     return state.finish()
 
@@ -97,6 +101,13 @@ class _State:
         self.exact = bool(bounds.get("exact")) or not any(name in bounds for name in _ASKED)
         self.found = Measures(bounds={"exact": 1.0} if self.exact else bounds)
         self.direction = Direction() if "cosine" in self.found.bounds else None
+        self.rows = self.columns = 0
+
+    def draw(self, shape: tuple[int, ...]) -> None:
+        """Have a map of where bad elements lie in a tensor of this shape."""
+        self.columns = shape[-1] if shape else 1
+        self.rows = prod(shape[:-1])
+        self.found.grid = (min(self.rows, CELLS), min(self.columns, CELLS))
 
     def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         if self.narrowed:
@@ -198,6 +209,7 @@ class _State:
         if not len(places):
             return
         self.found.bad += len(places)
+        self._mark(at[places])
 
         def sample(place: int) -> Sample:
             here = slice(place, place + 1)
@@ -216,6 +228,15 @@ class _State:
         worst = sample(int(places[int(ranked.argmax())]))
         if self.found.worst is None or _rank(worst) > _rank(self.found.worst):
             self.found.worst = worst
+
+    def _mark(self, at: NDArray[Any]) -> None:
+        down, across = self.found.grid
+        if not down * across:
+            return
+        cells = (at // self.columns) * down // self.rows * across
+        cells += (at % self.columns) * across // self.columns
+        for cell, count in zip(*np.unique(cells, return_counts=True), strict=True):
+            self.found.places[divmod(int(cell), across)] += int(count)
 
     def finish(self) -> Measures:
         """The measures, the direction among them."""

@@ -50,6 +50,9 @@ class Measures:
         zeros: Elements that are 0.0 on one side and -0.0 on the other.
         payloads: NaN on both sides with other bits.
         histogram: Elements whose error lies in ``[10**k, 10**(k+1))``, by k.
+        places: Where the bad elements lie, by cell of ``grid``: the axes but the last are its
+            rows, the last its columns.
+        grid: Rows and columns of the map; both 0 where there is none.
         cosine: None where the norms are too small to speak of a direction (rule R5).
         bounds: Those that were asked.
     """
@@ -67,7 +70,15 @@ class Measures:
     zeros: int = 0
     payloads: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
+    places: Counter[tuple[int, int]] = field(default_factory=Counter)
+    grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
+
+    @property
+    def drawn(self) -> list[list[int]]:
+        """The map of bad elements, row by row."""
+        down, across = self.grid
+        return [[self.places[row, column] for column in range(across)] for row in range(down)]
 
     @property
     def passed(self) -> bool:

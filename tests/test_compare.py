@@ -440,6 +440,22 @@ def test_that_the_measures_are_what_a_loop_finds(
     )
 
 
+def test_the_map_shows_where_bad_elements_lie() -> None:
+    left = np.zeros((2, 3, 100), np.float32)
+    right = left.copy()
+    right[1, 2, 99] = right[0, 0, :4] = 1
+    drawn = compare_arrays(left, right, DTYPES["F32"], {"max_abs": 0.5}).drawn
+    assert (len(drawn), len(drawn[0])) == (6, 32)
+    assert (drawn[0][:3], drawn[5][31], sum(map(sum, drawn))) == ([4, 0, 0], 1, 5)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (2**3, 1)])
+def test_a_map_of_a_degenerate_shape_is_none_or_whole(shape: tuple[int, ...]) -> None:
+    left = np.zeros(shape, np.float32)
+    found = compare_arrays(left, left + 1, DTYPES["F32"], {})
+    assert sum(map(sum, found.drawn)) == found.bad == left.size
+
+
 def test_the_histogram_counts_decades() -> None:
     expected = np.zeros(6)
     obtained = np.array([0.0, 1e-7, 0.05, 0.099, 5.0, 1000.0])

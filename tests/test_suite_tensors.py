@@ -312,6 +312,7 @@ def test_values_word_for_word(tmp_path: Path) -> None:
         "signed_zeros": 0,
         "cosine": None,
         "histogram": {"-1": 2, "0": 4},
+        "map": [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1]],
         "bounds": {"max_abs": 0.3},
     }
     assert outcome.margin == pytest.approx(8 / 0.3)

@@ -173,7 +173,7 @@ def values_finding(name: str, measures: Measures, shape: tuple[int, ...], dtype:
         index=index,
         expected=_shown(worst.expected, dtype),
         obtained=_shown(worst.obtained, dtype),
-        measures=numbers(measures),
+        measures={**numbers(measures), "map": measures.drawn},
         details=_first(measures, shape, dtype),
     )
 
