@@ -76,6 +76,7 @@ class CaseResult:
             bound applies.
         compared: Number of elements held against the reference.
         command: A line that repeats this case alone.
+        source: What a person would open first: the dump example, or the lockfile's line.
         reason: Of a skipped case or a known failure.
     """
 
@@ -88,6 +89,7 @@ class CaseResult:
     margin: float | None = None
     compared: int = 0
     command: str = ""
+    source: Where | None = None
     reason: str = ""
 
     @property

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity import process
+from parity import process, said
 from parity.cargo import recorder
 from parity.cargo.call import Call, Program
 from parity.cargo.crates import install
@@ -119,7 +119,8 @@ def _package(call: Call) -> Program:
     port = {"package": package[1], "version": heard.version, "commit": commit(call.cwd)}
     known = {key: value for key, value in port.items() if value}
     argv, cwd, env = _recorded(call, heard.executable) or _by_cargo(call)
-    return Program(argv, cwd, env, heard.version, known)
+    source = said.locate(str(heard.source), call.repo, call.cwd) if heard.source else None
+    return Program(argv, cwd, env, heard.version, known, source)
 
 
 _Way = tuple[tuple[str, ...], Path, "Mapping[str, str]"]

@@ -31,6 +31,7 @@ class Program:
         env: Its whole environment.
         version: Of the package it belongs to; None for a command.
         port: What reports say of it: crate, package and commit, or command.
+        source: The source file of an example of the repo.
     """
 
     argv: tuple[str, ...]
@@ -38,6 +39,7 @@ class Program:
     env: Mapping[str, str]
     version: str | None
     port: Mapping[str, str]
+    source: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,12 +53,14 @@ class Heard:
     Attributes:
         example: Name of the example whose executable is wanted.
         executable: Its path, once it is built.
+        source: The example's own source file.
         package_id: Cargo's id of the package it belongs to.
         errors: The first ``ERRORS_TOLD`` diagnostics; ``more`` counts the others.
     """
 
     example: str
     executable: Path | None = None
+    source: Path | None = None
     package_id: str = ""
     errors: list[dict[str, Any]] = field(default_factory=list)
     more: int = 0
@@ -84,6 +86,7 @@ class Heard:
         wanted = target["kind"] == ["example"] and target["name"] == self.example
         if wanted and message.get("executable"):
             self.executable = Path(message["executable"])
+            self.source = Path(target["src_path"])
             self.package_id = message["package_id"]
 
     @property

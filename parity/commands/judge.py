@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from parity.commands.plan import Planned
     from parity.dumps import Dumped
+    from parity.errors import Where
     from parity.suites.base import Case
 
 
@@ -41,6 +42,7 @@ class Judge:
 
     entry: Planned
     command: Callable[[Case], str]
+    source: Callable[[Case], Where | None] = lambda _case: None
     _judged: dict[str, _Judged] = field(default_factory=dict)
     _known: KnownFailures = field(init=False)
 
@@ -108,6 +110,7 @@ class Judge:
             margin=outcome.margin,
             compared=outcome.compared,
             command=self.command(judged.case),
+            source=self.source(judged.case),
         )
         return self._known.apply(result, judged.outcome.tensors if judged.outcome else None)
 

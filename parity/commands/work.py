@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from parity import cargo, dumps
 from parity.commands.judge import Judge
-from parity.errors import DumpError
+from parity.errors import DumpError, Where
 from parity.results import Finding
-from parity.runner import door
+from parity.runner import as_typed, door
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -45,14 +45,20 @@ class Work:
 
 def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
     """Dump and judge the chosen cases of one bundle."""
-    judge = Judge(entry, lambda case: _command(entry, case, work.options))
+    sources: dict[str, Path] = {}
+
+    def source(case: Case) -> Where | None:
+        file = sources.get(case.id)
+        return Where(file) if file else _where(entry.bundle.dump_of(case.id))
+
+    judge = Judge(entry, lambda case: _command(entry, case, work.options), source)
     if work.options.dumps is not None:
         port = {"dumps": work.options.dumps.as_posix()}
         for case in entry.cases:
             folder = work.options.dumps
             judge.add(case, dumps.ready(folder, entry.bundle.id, case.id))
     else:
-        port = _dump_all(entry, judge, work)
+        port = _dump_all(entry, judge, work, sources)
     work.teller.running(len(entry.cases))
     cases = judge.results(work.teller.case)
     if work.options.dumps is None:
@@ -86,7 +92,7 @@ class _Built:
         return self.program
 
 
-def _dump_all(entry: Planned, judge: Judge, work: Work) -> dict[str, str]:
+def _dump_all(entry: Planned, judge: Judge, work: Work, sources: dict[str, Path]) -> dict[str, str]:
     built: dict[Hashable, _Built] = {}
     jobs: list[tuple[Case, Job]] = []
     for case in entry.cases:
@@ -95,6 +101,8 @@ def _dump_all(entry: Planned, judge: Judge, work: Work) -> dict[str, str]:
         if program.program is None:
             judge.add(case, _not_run(work, entry, case, program.findings))
             continue
+        if program.program.source:
+            sources[case.id] = program.program.source
         runs = range(1, work.options.repeat + 1)
         jobs += [(case, _job(entry, case, program, work, run=run)) for run in runs]
     by_name = {job.name: case for case, job in jobs}
@@ -183,10 +191,10 @@ def _where(dump: Dump) -> Any:
 def _command(entry: Planned, case: Case, options: VerifyOptions) -> str:
     """The line that repeats one case."""
     words = door().split()
-    if options.repo.as_posix() != ".":
-        words += ["--repo", options.repo.as_posix()]
+    if (repo := as_typed(options.repo)) != ".":
+        words += ["--repo", repo]
     if options.lockfile != options.repo / "fixtures.lock.yaml":
-        words += ["--lockfile", options.lockfile.as_posix()]
+        words += ["--lockfile", as_typed(options.lockfile)]
     if options.dumps is not None:
         words += ["--dumps", options.dumps.as_posix()]
     if options.toolchain:

@@ -12,6 +12,7 @@ from parity.results import REPORT_SCHEMA, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from parity.errors import Where
     from parity.results import BundleResult, CaseResult, Finding, Report
 
 
@@ -53,6 +54,7 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "measures": plain(dict(case.measures)),
         "seconds": _seconds(case.seconds),
         "command": case.command,
+        "source": _where(case.source),
         "findings": [_finding(finding) for finding in case.findings],
     }
 
@@ -61,14 +63,15 @@ def _seconds(seconds: Any) -> dict[str, float]:
     return {name: round(value, 6) for name, value in seconds.items()}
 
 
+def _where(where: Where | None) -> dict[str, Any] | None:
+    if where is None:
+        return None
+    return {"path": where.path.as_posix(), "line": where.line, "column": where.column}
+
+
 def _finding(finding: Finding) -> dict[str, Any]:
     values = {field.name: getattr(finding, field.name) for field in fields(finding)}
-    where = finding.where
-    values["where"] = where and {
-        "path": where.path.as_posix(),
-        "line": where.line,
-        "column": where.column,
-    }
+    values["where"] = _where(finding.where)
     values["measures"] = dict(finding.measures)
     return {name: plain(value) for name, value in values.items()}
 
