@@ -624,6 +624,21 @@ def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
     assert (result.findings, result.compared) == ((), 4)
 
 
+def test_tensors_that_are_not_dense_are_passed_over(tmp_path: Path) -> None:
+    import torch  # noqa: PLC0415
+
+    dense = torch.tensor([1.0, 0.0])
+    files = {
+        "a/m.pth": pickled({"dense": dense, "sparse": dense.to_sparse()}),
+        "a/reference/dense.bin": tensor([1.0, 0.0]),
+        "a/reference/sparse.bin": tensor([1.0, 0.0]),
+    }
+
+    (finding,) = own(tmp_path, {"a": {"checkpoint": "m.pth"}}, files)["a"].findings
+
+    assert (finding.code, finding.tensor) == ("reference-extra", "sparse")
+
+
 def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415
 
