@@ -322,6 +322,26 @@ def test_claims_that_were_right_before_the_fault_contradict_it(tree: Path, tmp_p
     assert sorted(keys) == ["masked_mean", "omitted_ids", "order[0:11]"]
 
 
+def test_places_are_those_of_the_files(tree: Path, tmp_path: Path) -> None:
+    dumps = port.faithful()
+    dumps["keep-resume-2"].set_rows({1: row(2)})
+    dumps["pad"].set_rows({1: (-1, 0, 0, 0), 5: row(9)})
+
+    def messages(name: str) -> list[str]:
+        found = port.judge(tree, {name: dumps[name]}, tmp_path)[name]
+        return [f.message for f in found if f.code.startswith("item-")]
+
+    assert messages("keep-resume-2") == [
+        "item 2 came again in batch 2 row 1, after batch 2 row 0",
+        "item 5 never came (due in batch 2 row 1)",
+    ]
+    # The padded slot counts as a place, though it holds no item.
+    assert messages("pad") == [
+        "item 9 came again in batch 1 row 1, after batch 0 row 0",
+        "2 items never came; first: item 7 never came (due in batch 1 row 1)",
+    ]
+
+
 def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> None:
     written = port.faithful()["pad"]
     written.replace(MASK, 1 - written.column(MASK))

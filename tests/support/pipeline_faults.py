@@ -227,6 +227,7 @@ def _masks() -> Iterator[Fault]:
     yield _in("mask-position", "pad", put(s8=PADDING, s9=row(2), s10=row(5), s11=row(3)))
     gone = ("mask-position", "item-missing")
     yield _in("mask-position", "keep", put(s5=PADDING), codes=gone)
+    yield _in("mask-position", "keep", put(s10=PADDING), codes=gone)
     yield _in("padding-content", "pad", edit(X, 11, 0.3))
     yield _in("padding-content", "pad", edit(Y, 11, np.nan))
     yield _in("padding-content", "pad", put(s11=row(9, mask=0.0)))
