@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from parity import audits
-from parity.audits import toolchain
+from parity.audits import checkpoints, toolchain
 from parity.audits.__main__ import told
 from parity.audits.holding import MOST, Provenance, judged, suspect
 from parity.cli import run
@@ -624,19 +624,15 @@ def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
     assert (result.findings, result.compared) == ((), 4)
 
 
-def test_tensors_that_are_not_dense_are_passed_over(tmp_path: Path) -> None:
+def test_tensors_that_are_not_dense_are_passed_over() -> None:
     import torch  # noqa: PLC0415
 
     dense = torch.tensor([1.0, 0.0])
-    files = {
-        "a/m.pth": pickled({"dense": dense, "sparse": dense.to_sparse()}),
-        "a/reference/dense.bin": tensor([1.0, 0.0]),
-        "a/reference/sparse.bin": tensor([1.0, 0.0]),
-    }
+    state: dict[str, Any] = {}
 
-    (finding,) = own(tmp_path, {"a": {"checkpoint": "m.pth"}}, files)["a"].findings
+    checkpoints._collect({"a": {"x": dense, "s": dense.to_sparse()}, "n": 3}, "", 8, state)
 
-    assert (finding.code, finding.tensor) == ("reference-extra", "sparse")
+    assert list(state) == ["a.x"]
 
 
 def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
