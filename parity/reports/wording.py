@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parity import __version__
 from parity.errors import EXIT_CODES
 from parity.safetext import counted, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parity.results import CaseResult, Finding, Report
 
 _LONGEST = 2000
@@ -50,7 +53,7 @@ def shown(text: str) -> str:
 
 def case_summary(case: CaseResult) -> str:
     """What was compared and how much of the bound it took, in half a line."""
-    parts = []
+    parts = [case.outcome] if case.outcome else []
     if case.compared:
         parts.append(counted(case.compared, "values"))
     if (gap := case.measures.get("max_abs")) is not None:
@@ -62,18 +65,20 @@ def case_summary(case: CaseResult) -> str:
     return ", ".join(parts)
 
 
-def verdict_counts(report: Report) -> dict[str, int]:
+def verdict_counts(cases: Sequence[CaseResult]) -> dict[str, int]:
     """Cases by verdict, in the order in which they are told."""
     order = ("pass", "fail", "error", "known-failure", "skipped")
     counts = dict.fromkeys(order, 0)
-    for case in report.cases:
+    for case in cases:
         counts[case.verdict] += 1
     return counts
 
 
 def conclusion(report: Report, code: int) -> str:
     """The last line: what was verified and what that means."""
-    told = [f"{count} {verdict}" for verdict, count in verdict_counts(report).items() if count]
+    told = [
+        f"{count} {verdict}" for verdict, count in verdict_counts(report.cases).items() if count
+    ]
     text = (
         f"{counted(len(report.cases), 'cases')}: {', '.join(told)}" if told else "no case was run"
     )
@@ -83,3 +88,13 @@ def conclusion(report: Report, code: int) -> str:
     elif code:
         text += "; warnings fail this run (--fail-on warning)"
     return f"{text} (exit {code})"
+
+
+def provenance(report: Report) -> list[tuple[str, str]]:
+    """What was verified, and with what, as pairs."""
+    rows = [("parity-action", __version__), ("lockfile", report.lockfile.as_posix())]
+    rows.append(("lockfile sha256", report.lock_sha256))
+    for bundle in report.bundles:
+        rows.append((bundle.bundle, f"sha256:{bundle.sha256 or '-'}"))
+        rows += [(f"{bundle.bundle}, {key}", value) for key, value in bundle.port.items()]
+    return rows + [(key, value) for key, value in report.environment.items() if key != "parity"]
