@@ -1,0 +1,70 @@
+"""A process that fetches one bundle into a store, and may be killed at a stated step.
+
+    python -m tests.support.fetch_child STORE URL SHA256 SIZE [kill=MODULE:NAME:WHEN:N] [no-locks]
+
+``kill`` sends SIGKILL to itself before (``WHEN`` is ``before``) or after the Nth call of a
+function. It prints the tree's folder, whether it was cached, and what was told.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from parity.fixtures.http.retries import Patience
+from parity.fixtures.store import Store
+from parity.lockfile import Bundle, Dump, Locked
+
+
+def main(root: str, url: str, sha256: str, size: str, *options: str) -> None:
+    for option in options:
+        if option.startswith("kill="):
+            _kill(*option.removeprefix("kill=").split(":"))
+    if "no-locks" in options:
+        _no_locks()
+    locked = Locked(sha256=sha256, size=int(size))
+    bundle = Bundle(id="small", source=url, suite="tensors", dump=Dump(), locked=locked)
+    store = Store(Path(root), patience=Patience())
+    fetched = store.tree(bundle, lockfile_dir=Path(root), tell=lambda text: say(f"told {text}"))
+    say(f"path {fetched.path}")
+    say(f"cached {fetched.cached}")
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _kill(module: str, name: str, when: str, number: str) -> None:
+    owner: Any = importlib.import_module(module)
+    *parts, last = name.split(".")
+    for part in parts:
+        owner = getattr(owner, part)
+    real, left = getattr(owner, last), [int(number)]
+
+    def killing(*args: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if not left[0] and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*args, **options)
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, last, killing)
+
+
+def _no_locks() -> None:
+    import filelock  # noqa: PLC0415
+
+    def none(*_: object, **__: object) -> None:
+        raise NotImplementedError
+
+    filelock.FileLock = none  # type: ignore[assignment,misc]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

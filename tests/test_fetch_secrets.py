@@ -1,0 +1,363 @@
+"""Tokens, presigned queries and a proxy's password: in no word said, and with nobody else."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import socket
+import ssl
+import subprocess
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity.__main__ import code_of
+from parity.errors import FetchError, ParityError
+from parity.fixtures import disk, sources
+from parity.fixtures.download import download
+from parity.fixtures.http import pools
+from parity.fixtures.secrets import Secret, hub_token
+from parity.fixtures.store import Store
+from parity.fixtures.terms import Terms
+from tests.support import fault_server as s
+from tests.support.fault_server import File
+from tests.support.fetching import DATA, OTHER, Time, bundle, sha
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TOKEN, QUERY, PASSWORD = "hf_canary1", "canary2", "canary3"
+CANARIES = (TOKEN, QUERY, PASSWORD, "aGY6Y2FuYXJ5Mw")  # the last is hf:canary3 in base64
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+
+
+# The type
+
+
+@pytest.mark.parametrize(
+    "told", [repr, str, "{}".format, "{!r}".format, lambda s: f"{[s]}", ascii]
+)  # fmt: skip
+def test_a_secret_keeps_itself(told: Any) -> None:
+    secret = Secret(TOKEN)
+
+    assert "canary" not in told(secret)
+    assert "***" in told(secret)
+    assert secret.reveal() == TOKEN
+
+
+def test_a_secret_is_not_pickled() -> None:
+    raw = pickle.dumps(Secret(TOKEN))
+
+    assert b"canary" not in raw
+    assert pickle.loads(raw).reveal() == "***"  # noqa: S301
+
+
+def test_an_address_does_not_show_its_query() -> None:
+    assert "canary" not in repr(sources.Url(f"https://x.org/b?sig={QUERY}", Secret(TOKEN)))
+
+
+@pytest.mark.parametrize(
+    ("environ", "token"),
+    [
+        ({}, "of home"),
+        ({"HF_TOKEN": "stated"}, "stated"),
+        ({"HF_TOKEN": " "}, "of home"),
+        ({"HF_HOME": "{tmp}/hf"}, "of hf"),
+        ({"HF_TOKEN_PATH": "{tmp}/hf/other", "HF_HOME": "{tmp}/hf"}, "of other"),
+        ({"HF_TOKEN_PATH": "{tmp}/nowhere"}, None),
+        ({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}, None),
+        ({"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1", "HF_TOKEN": "stated"}, "stated"),
+        ({"XDG_CACHE_HOME": "{tmp}/xdg"}, "of xdg"),
+    ],
+)
+def test_where_the_token_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: Mapping[str, str], token: str | None
+) -> None:
+    files = {
+        "home/.cache/huggingface/token": "of home",
+        "hf/token": "of hf",
+        "hf/other": "of other",
+        "xdg/huggingface/token": "of xdg",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text.replace(' ', '_')}\n", encoding="utf-8")
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+
+    found = hub_token({name: value.format(tmp=tmp_path) for name, value in environ.items()})
+
+    assert (found.reveal() if found else None) == (token.replace(" ", "_") if token else None)
+
+
+# What is said
+
+
+def lockfile(folder: Path, *entries: tuple[str, str]) -> Path:
+    lines = ["schema: 1", "bundles:"]
+    for name, source in entries:
+        lines += [
+            f"  {name}:",
+            f'    source: "{source}"',
+            "    suite: tensors",
+            "    dump: {command: [x]}",
+            f'    locked: {{sha256: "sha256:{sha(DATA)}", size: {len(DATA)}}}',
+        ]
+    path = folder / "fixtures.lock.yaml"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+TROUBLE: dict[str, Any] = {
+    "401": s.status(401),
+    "403": s.status(403),
+    "429": s.status(429, "Retry-After: 999"),
+    "503": s.status(503),
+    "cut": s.ok(DATA[:9], length=len(DATA)),
+    "reset": s.reset(b""),
+    "wrong": s.ok(OTHER),
+    "loop": s.moved(f"?sig={QUERY}"),
+    "bad-redirect": s.moved(f"ftp://u:{QUERY}@x.org/?sig={QUERY}"),
+    "worse-redirect": s.moved(f"http://[{QUERY}?sig={QUERY}"),
+    "odd-redirect": s.moved(f"https://{'x' * 70}.org/?sig={QUERY}"),
+    "garbage": s.say(f"{QUERY}\r\n\r\n".encode()),
+    "bad-length": s.message(200, "Content-Length: 1", "Content-Length: 2"),
+    "good": File(DATA, drops=[1000]),
+}
+
+
+@pytest.mark.network
+def test_no_secret_is_said_or_sent_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All that is printed, written to the store, or asked of another origin."""
+    store = Store(tmp_path / "store", patience=Time().patience())
+    monkeypatch.setattr(Store, "default", lambda: store)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    monkeypatch.setenv("https_proxy", f"http://hf:{PASSWORD}@127.0.0.1:9")
+    said, codes = "", []
+    with s.Server({"/cdn": [File(DATA)]}) as other, s.Server({}) as server:
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        to_other = {"elsewhere": s.moved(f"{other.url}/cdn?sig={QUERY}")}
+        for name, answer in {**TROUBLE, **to_other}.items():
+            server.add(f"/{name}", answer)
+            server.add(f"/o/r/resolve/main/{name}", answer)
+            for source in (f"{server.url}/{name}?sig={QUERY}", f"hf://o/r@main/{name}"):
+                path = lockfile(tmp_path, (f"b-{name}", source))
+                codes.append(code_of(["fetch", "--lockfile", str(path)]))
+                codes.append(code_of(["fetch", "--offline", "--lockfile", str(path)]))
+                said += "".join(capfd.readouterr())
+        path = lockfile(tmp_path, ("proxied", f"https://example.org/b?sig={QUERY}"))
+        codes.append(code_of(["fetch", "--lockfile", str(path)]))
+        said += "".join(capfd.readouterr())
+        assert not [canary for canary in CANARIES if canary in said]
+        # The presigned query is the other origin's own; nothing else may get there.
+        asked = "".join(other.requests)
+        assert not [canary for canary in (TOKEN, PASSWORD) if canary in asked]
+    assert set(codes) == {0, 3, 4}
+    stored = b"".join(p.read_bytes() for p in store.root.rglob("*") if p.is_file())
+    assert not [canary for canary in CANARIES if canary.encode() in stored]
+    disk.remove(store.root)
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("name", [name for name in TROUBLE if name != "good"])
+def test_no_secret_in_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    with s.Server({f"/o/r/resolve/main/{name}": [TROUBLE[name]]}) as server:
+        server.add("/b", s.moved(f"/o/r/resolve/main/{name}?sig={QUERY}"))
+        monkeypatch.setenv("HF_ENDPOINT", server.url)
+        for source in ("hf://o/r@main/" + name, f"{server.url}/b?sig={QUERY}"):
+            with pytest.raises(ParityError) as caught:
+                download(
+                    bundle(source), tmp_path, tmp_path / "t", Terms(patience=Time().patience())
+                )
+            text = "".join(traceback.format_exception(caught.value))
+            assert not [canary for canary in CANARIES if canary in text]
+
+
+# Proxies
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[ssl.SSLContext, Path]:
+    """A server's certificate for localhost, signed by itself, and its file."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("no openssl to make a certificate with")
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+             "-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=DNS:localhost,DNS:bundles.example"]  # fmt: skip
+    subprocess.run([openssl, *words], check=True, capture_output=True, timeout=30)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return context, cert
+
+
+def tunnel(port: int) -> Any:
+    """A proxy's answer to CONNECT: carry bytes both ways, to ``port`` of this machine."""
+
+    def carry(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as far:
+            back = s.threading.Thread(target=_pour, args=(far, connection), daemon=True)
+            back.start()
+            _pour(connection, far)
+            back.join(5)
+
+    return carry
+
+
+def _pour(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(65_536):
+            target.sendall(piece)
+        target.shutdown(socket.SHUT_WR)
+
+
+def fetched(source: str, folder: Path) -> bytes:
+    target = folder / "target"
+    download(bundle(source), folder, target, Terms(patience=Time().patience()))
+    return target.read_bytes()
+
+
+@pytest.mark.network
+@pytest.mark.process
+def test_a_proxy_is_asked_for_a_tunnel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: tuple[ssl.SSLContext, Path]
+) -> None:
+    context, cert = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with (
+        s.Server({"/b.tar": [s.ok(DATA)]}, tls=context) as server,
+        s.Server({"bundles.example:443": [tunnel(server.port)]}) as proxy,
+    ):
+        monkeypatch.setenv("https_proxy", f"http://hf:{PASSWORD}@127.0.0.1:{proxy.port}")
+
+        assert fetched("https://bundles.example/b.tar", tmp_path) == DATA
+        (asked,) = proxy.requests
+        assert asked.startswith("CONNECT bundles.example:443 HTTP/1.")
+        assert s.header(asked, "proxy-authorization").startswith("Basic aGY6Y2FuYXJ5Mw")
+        # The password is the proxy's alone.
+        assert "proxy-authorization" not in server.requests[0].lower()
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "ALL_PROXY"])
+def test_a_proxy_that_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    with s.Server({"bundles.example:443": [s.status(407)]}) as proxy:
+        monkeypatch.setenv(variable, f"http://hf:{PASSWORD}@127.0.0.1:{proxy.port}")
+
+        with pytest.raises(FetchError) as caught:
+            fetched("https://bundles.example/b.tar", tmp_path)
+        assert len(proxy.requests) == 1  # and is not asked again
+    (problem,) = caught.value.problems
+    assert problem.code == "fetch-proxy"
+    assert problem.details[0] == "got     HTTP status 407 from the proxy"
+
+
+@pytest.mark.network
+@pytest.mark.process
+def test_no_proxy_is_obeyed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: tuple[ssl.SSLContext, Path]
+) -> None:
+    context, cert = tls
+    real = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda _, *more, **rest: real("127.0.0.1", *more, **rest)
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with s.Server({"/b.tar": [s.ok(DATA)]}, tls=context) as server, s.Server({}) as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "localhost,.example")
+
+        assert fetched(f"https://bundles.example:{server.port}/b.tar", tmp_path) == DATA
+        assert proxy.requests == []
+
+
+@pytest.mark.network
+def test_this_machine_is_asked_without_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with s.Server({"/b.tar": [s.ok(DATA)]}) as server, s.Server({}) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("all_proxy", proxy.url)
+
+        assert fetched(f"{server.url}/b.tar", tmp_path) == DATA
+        assert proxy.requests == []
+
+
+@pytest.mark.parametrize("login", ["hf:canary3", "h%66:c%61nary3"])
+def test_a_proxys_login_is_decoded_and_leaves_the_address(
+    monkeypatch: pytest.MonkeyPatch, login: str
+) -> None:
+    monkeypatch.setenv("https_proxy", f"http://{login}@p.example:3128")
+
+    manager: Any = pools.manager_for("https://x.org/b")
+
+    assert manager.proxy.url == "http://p.example:3128"
+    assert manager.proxy_headers == {"proxy-authorization": "Basic aGY6Y2FuYXJ5Mw=="}
+
+
+# TLS
+
+
+@pytest.mark.network
+@pytest.mark.process
+def test_a_certificate_that_nobody_vouches_for(
+    tmp_path: Path, tls: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, cert = tls
+    with s.Server({"/b.tar": [s.ok(DATA)]}, host="localhost", tls=context) as server:
+        with pytest.raises(FetchError) as caught:
+            fetched(f"{server.url}/b.tar?sig={QUERY}", tmp_path)
+        assert server.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+        assert fetched(f"{server.url}/b.tar", tmp_path) == DATA
+    (problem,) = caught.value.problems
+    assert problem.code == "fetch-tls"
+    assert "canary" not in str(problem)
+
+
+@pytest.mark.network
+@pytest.mark.process
+def test_no_way_leads_down_from_https(
+    tmp_path: Path, tls: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, cert = tls
+    monkeypatch.setenv("SSL_CERT_FILE", str(cert))
+    with (
+        s.Server({"/b.tar": [s.ok(DATA)]}) as plain,
+        s.Server({"/b.tar": [s.moved(f"{plain.url}/b.tar")]}, "localhost", context) as server,
+    ):
+        with pytest.raises(FetchError) as caught:
+            fetched(f"{server.url}/b.tar", tmp_path)
+        assert plain.requests == []
+    assert caught.value.problems[0].code == "fetch-redirect"
+
+
+@pytest.mark.network
+def test_a_handshake_that_hangs(tmp_path: Path) -> None:
+    """Such as with a server that knows no TLS, and waits for the end of a request."""
+    terms = Terms(patience=Time().patience(tries=1))
+    with s.Server({}, host="localhost") as server:
+        entry = bundle(f"{server.url.replace('http:', 'https:')}/b.tar")
+        with pytest.raises(FetchError) as caught:
+            download(entry, tmp_path, tmp_path / "target", terms)
+    assert caught.value.problems[0].code == "fetch-stalled"
