@@ -78,6 +78,13 @@ def audit(session: nox.Session) -> None:
 
 
 @nox.session
+def prove(session: nox.Session) -> None:
+    """Show which faults the embedded bundles can see; arguments go to `parity prove`."""
+    session.install(*RUNTIME, *EXTRAS["onnx"])
+    session.run("python", "-m", "parity", "prove", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check form, types, the house's floors, and the demo port."""
     session.install(*RUNTIME, *groups("lint"))

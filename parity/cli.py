@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     _bump(_verb(verbs, "bump", "lock a new or re-pinned bundle, with open eyes", _run_bump))
     _diff(_verb(verbs, "diff", "what changed between two states of a bundle", _run_diff))
     _audit(_verb(verbs, "audit", "derive every reference once more", _run_audit))
+    _ids(_verb(verbs, "prove", "show which faults a bundle can see", _run_prove))
     return top
 
 
@@ -131,6 +132,11 @@ def _verify(verb: argparse.ArgumentParser) -> None:
 
 
 def _fetch(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+
+
+def _ids(verb: argparse.ArgumentParser) -> None:
     _common(verb)
     verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
 
@@ -247,6 +253,14 @@ def _run_fetch(arguments: argparse.Namespace) -> int:
 
     options = Options(**_places(arguments))
     return _speaking(lambda speaker: fetch(options, arguments.ids, speaker))
+
+
+def _run_prove(arguments: argparse.Namespace) -> int:
+    from parity.commands.options import Options  # noqa: PLC0415
+    from parity.commands.prove import prove  # noqa: PLC0415
+
+    options = Options(**_places(arguments))
+    return _speaking(lambda speaker: prove(options, arguments.ids, speaker))
 
 
 def _run_pin(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,9 @@ _HYPOTHESES: tuple[Callable[[Subject], Cause | None], ...] = (
     fills.filled,
     quants.mistaken,
     search.single,
+    fills.rounded,
     others.swapped,
+    search.slipped,
     search.double,
     groups.grouped,
 )

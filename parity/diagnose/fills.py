@@ -27,7 +27,6 @@ def filled(subject: Subject) -> Cause | None:
         _nan,
         _signs,
         _subnormals,
-        _rounding,
     )
     return next((cause for test in tests if (cause := test(subject)) is not None), None)
 
@@ -109,7 +108,7 @@ def _subnormals(subject: Subject) -> Cause | None:
     return Cause("subnormals-lost", "subnormal numbers became zero", evidence)
 
 
-def _rounding(subject: Subject) -> Cause | None:
+def rounded(subject: Subject) -> Cause | None:
     """Last bits only; of narrow types that is too much to be called a rounding."""
     seen = subject.overview
     if subject.seen.name not in ("F32", "F64") or seen.ulp > ROUNDING:

@@ -47,9 +47,23 @@ def claims_of_one(subject: Subject, stop: int | None = None) -> Iterator[Claim]:
         yield claim(base, it.placed, turned)
     for wrong in stored.bases(subject):
         yield claim(wrong, _shaped(subject, wrong))
-    for other, placed in stored.slips(subject):
-        bytes_of = Base(values=base.values, turn=stored.turn_of(subject, other))
-        yield claim(bytes_of, placed)
+
+
+def slipped(subject: Subject) -> Cause | None:
+    """The checkpoint read from another byte on, or as elements of another size.
+
+    Asked for after other tensors, since one of those lies at every distance.
+    """
+    claims = (
+        Claim(
+            subject,
+            Base(values=subject.source, turn=stored.turn_of(subject, dtype)),
+            placed,
+            Turned(),
+        )
+        for dtype, placed in stored.slips(subject)
+    )
+    return _first(claims)
 
 
 def _shaped(subject: Subject, base: Base) -> Placed:

@@ -138,7 +138,8 @@ def _fitted(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Turned]:
 
     Few or equal values fit anything, so three different ones are asked for.
     """
-    left, right = source.astype(np.float64), target.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
+        left, right = source.astype(np.float64), target.astype(np.float64)
     there = np.isfinite(left) & np.isfinite(right)
     left, right = left[there], right[there]
     if len(np.unique(left)) < 3:  # noqa: PLR2004 - two points lie on any line

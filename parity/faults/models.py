@@ -1,0 +1,247 @@
+"""Faults of an ONNX exporter, built from the bundle's own weights; needs the library onnx."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.bin import read_tensors, tensor_bytes
+from parity.errors import DumpError, Problem
+from parity.faults.fault import Fault, Planted, called
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exporter of Linear, ReLU, Linear, with the switches that its faults turn.
+
+    Attributes:
+        weights: fc1.weight ``[h, i]``, fc1.bias, fc2.weight ``[o, h]``, fc2.bias.
+        transposed: Which Gemm has transB.
+        biased: Which Gemm has its bias.
+        active: Whether there is an activation between them.
+        big_endian: Which weights' bytes are swapped.
+        asked: The weights are inputs of the graph, without initialisers.
+        misplaced: Raw data is written under another field.
+        empty: Initialisers have no data.
+    """
+
+    weights: tuple[Array, ...]
+    transposed: tuple[bool, bool] = (True, True)
+    biased: tuple[bool, bool] = (True, True)
+    active: bool = True
+    big_endian: tuple[int, ...] = ()
+    asked: bool = False
+    misplaced: bool = False
+    empty: bool = False
+
+    def write(self, path: Path) -> None:
+        """Write the model.
+
+        Raises:
+            DumpError: onnx is not installed.
+        """
+        content: bytes = self._model().SerializeToString()
+        if self.misplaced:
+            for weight in self.weights:
+                content = _under_other_field(content, weight.astype("<f4").tobytes())
+        path.write_bytes(content)
+
+    def _model(self) -> Any:
+        onnx = _onnx()
+        make, kind = onnx.helper, onnx.TensorProto.FLOAT
+        one, two = self.weights[0], self.weights[2]
+        names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+        initialisers = [self._initialiser(onnx, k, name) for k, name in enumerate(names)]
+        inputs = [make.make_tensor_value_info("x", kind, [1, one.shape[1]])]
+        if self.asked:
+            inputs += [
+                make.make_tensor_value_info(t.name, kind, list(t.dims)) for t in initialisers
+            ]
+            initialisers = []
+        graph = make.make_graph(
+            self._nodes(make),
+            "mlp",
+            inputs,
+            [make.make_tensor_value_info("y", kind, [1, two.shape[0]])],
+            initialisers,
+        )
+        return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
+
+    def _nodes(self, make: Any) -> list[Any]:
+        hidden = "r" if self.active else "h"
+        nodes = [self._gemm(make, 0, "x", "h")]
+        if self.active:
+            nodes.append(make.make_node("Relu", ["h"], ["r"]))
+        return [*nodes, self._gemm(make, 1, hidden, "y")]
+
+    def _gemm(self, make: Any, layer: int, source: str, target: str) -> Any:
+        inputs = [source, f"fc{layer + 1}.weight"]
+        if self.biased[layer]:
+            inputs.append(f"fc{layer + 1}.bias")
+        return make.make_node("Gemm", inputs, [target], transB=int(self.transposed[layer]))
+
+    def _initialiser(self, onnx: Any, index: int, name: str) -> Any:
+        weight = self.weights[index]
+        dims = list(weight.shape)
+        if index in (0, 2) and not self.transposed[index // 2]:
+            dims.reverse()  # a port whose Gemm does not transpose states the shape that fits
+        raw = (weight.astype(">f4") if index in self.big_endian else weight.astype("<f4")).tobytes()
+        tensor = onnx.TensorProto(name=name, dims=dims, data_type=onnx.TensorProto.FLOAT)
+        if not self.empty:
+            tensor.raw_data = raw
+        return tensor
+
+    def forward(self, x: Array) -> Array:
+        """The forward pass of a port that is right, ``[1, i]`` to ``[1, o]`` float32."""
+        one, bias1, two, bias2 = (weight.astype(np.float64) for weight in self.weights)
+        hidden = np.maximum(x.astype(np.float64) @ one.T + bias1, 0)
+        return (hidden @ two.T + bias2).astype(np.float32)
+
+
+def _onnx() -> Any:
+    try:
+        import onnx  # noqa: PLC0415 - only where models are made
+    except ModuleNotFoundError:
+        message = "planting faults into ONNX models needs onnx: pip install 'parity-action[onnx]'"
+        raise DumpError(Problem("missing-library", message)) from None
+    return onnx
+
+
+#: Wire tags of TensorProto's raw_data (9) and of segment's neighbour doc_string's twin (15),
+#: which no version defines.
+_TAG, _OTHER = bytes([9 << 3 | 2]), bytes([15 << 3 | 2])
+
+
+def _under_other_field(content: bytes, raw: bytes) -> bytes:
+    head = _TAG + _varint(len(raw))
+    return content.replace(head + raw, _OTHER + head[1:] + raw)
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def right(folder: Path, target: Path) -> Export:
+    """Write the dump of a port that is right: its model, and its own forward of each input.
+
+    Args:
+        folder: The case's folder, with weights and inputs.
+        target: Gets the dump.
+    """
+    export = Export(tuple(read_tensors(folder / "mlp_weights.bin", 4)))
+    export.write(target / "mlp.onnx")
+    for path in sorted(folder.glob("input_*.bin")):
+        (x,) = read_tensors(path, 1)
+        name = path.stem.removeprefix("input_")
+        (target / f"port_forward_{name}.bin").write_bytes(tensor_bytes(export.forward(x)))
+    return export
+
+
+def faults(export: Export) -> Iterator[Fault]:
+    """All faults of an exporter."""
+    for name, text, codes, changes in _EXPORTS:
+        yield Fault(
+            name=name,
+            text=text,
+            names=called(*codes),
+            plant=_exported(replace(export, **changes)),
+        )
+    two = np.concatenate([export.weights[0].reshape(-1)[1:], export.weights[0].reshape(-1)[:1]])
+    moved = (two.reshape(export.weights[0].shape), *export.weights[1:])
+    yield Fault(
+        name="onnx-weights-moved",
+        text="a weight's data begins one element late",
+        names=called(),
+        plant=_exported(replace(export, weights=moved)),
+        unnamed="outputs alone do not tell which weight is wrong",
+    )
+    yield Fault(
+        name="onnx-forward-off",
+        text="the port's own forward is not what it exports",
+        names=called(),
+        plant=_forward_off,
+        unnamed="the exported model is right, of the port's own code nothing is known",
+    )
+    yield Fault(
+        name="onnx-missing",
+        text="no model is written",
+        names=called("onnx-missing"),
+        plant=_without_model,
+    )
+
+
+_EXPORTS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] = (
+    (
+        "onnx-trans-b-1",
+        "fc1's Gemm does not transpose",
+        ("onnx-trans-b",),
+        {"transposed": (False, True)},
+    ),
+    (
+        "onnx-trans-b-2",
+        "fc2's Gemm does not transpose",
+        ("onnx-trans-b",),
+        {"transposed": (True, False)},
+    ),
+    ("onnx-bias-1", "fc1 is exported without its bias", ("onnx-bias",), {"biased": (False, True)}),
+    ("onnx-bias-2", "fc2 is exported without its bias", ("onnx-bias",), {"biased": (True, False)}),
+    (
+        "onnx-both-biases",
+        "both are exported without a bias",
+        ("onnx-bias+onnx-bias",),
+        {"biased": (False, False)},
+    ),
+    ("onnx-activation", "the ReLU is left out", ("onnx-activation",), {"active": False}),
+    (
+        "onnx-byte-order",
+        "fc1's weight is stored big-endian",
+        ("onnx-byte-order",),
+        {"big_endian": (0,)},
+    ),
+    ("onnx-inputs", "weights are inputs without values", ("onnx-inputs",), {"asked": True}),
+    (
+        "onnx-raw-data",
+        "raw data stands under another field",
+        ("onnx-raw-data",),
+        {"misplaced": True},
+    ),
+    ("onnx-no-data", "initialisers have no data", ("onnx-load",), {"empty": True}),
+)
+
+
+def _exported(export: Export) -> Callable[[Path], Planted]:
+    def plant(folder: Path) -> Planted:
+        path = folder / "mlp.onnx"
+        before = path.read_bytes()
+        export.write(path)
+        return (
+            Planted(("mlp.onnx",)) if path.read_bytes() != before else Planted(void=("mlp.onnx",))
+        )
+
+    return plant
+
+
+def _forward_off(folder: Path) -> Planted:
+    path = min(folder.glob("*_forward_*.bin"))
+    (y,) = read_tensors(path, 1)
+    path.write_bytes(tensor_bytes(y + np.float32(0.01)))
+    return Planted((path.name,))
+
+
+def _without_model(folder: Path) -> Planted:
+    (folder / "mlp.onnx").unlink()
+    return Planted(("mlp.onnx",))
