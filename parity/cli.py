@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
-from parity.commands.options import REPORT_FORMATS
+from parity.commands.options import REPORT_FORMATS, SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,15 +102,7 @@ def _verify(verb: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="take dumps that lie ready under DIR/<bundle>/<case>/; build and run nothing",
     )
-    add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
-    add(
-        "--report-formats",
-        type=_formats,
-        default=REPORT_FORMATS,
-        metavar="F",
-        help=f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (all)",
-    )
-    add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
+    _reports(verb)
     add("--toolchain", default="", metavar="T", help="called as cargo +T")
     add("--cargo-args", action="append", default=[], metavar="A", help="one for cargo (repeat)")
     add("--jobs", type=_positive, metavar="N", help="cases at a time (number of processors)")
@@ -121,6 +113,20 @@ def _verify(verb: argparse.ArgumentParser) -> None:
         metavar="N",
         help="run each case N times; the runs must agree",
     )
+    add("--deadline", type=_seconds, metavar="S", help="seconds for the whole run (none)")
+
+
+def _reports(verb: argparse.ArgumentParser) -> None:
+    add = verb.add_argument
+    add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
+    add(
+        "--report-formats",
+        type=_formats,
+        default=("json",),
+        metavar="F",
+        help=f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (json)",
+    )
+    add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
     add(
         "--min-cases",
         type=_count,
@@ -128,7 +134,19 @@ def _verify(verb: argparse.ArgumentParser) -> None:
         metavar="N",
         help="fewer verified cases than this is a failure (1)",
     )
-    add("--deadline", type=_seconds, metavar="S", help="seconds for the whole run (none)")
+    add(
+        "--annotations",
+        type=_count,
+        default=10,
+        metavar="N",
+        help="on GitHub: most errors that are annotated (10)",
+    )
+    add("--summary", choices=SUMMARIES, default="full", help="on GitHub: the job's summary")
+
+
+def _report_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    names = ("report_dir", "report_formats", "fail_on", "min_cases", "annotations", "summary")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def _fetch(verb: argparse.ArgumentParser) -> None:
@@ -234,14 +252,11 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         bundles=arguments.bundle,
         cases=arguments.case,
         dumps=arguments.dumps,
-        report_dir=arguments.report_dir,
-        report_formats=arguments.report_formats,
-        fail_on=arguments.fail_on,
+        **_report_options(arguments),
         toolchain=arguments.toolchain,
         cargo_args=arguments.cargo_args,
         jobs=arguments.jobs,
         repeat=arguments.repeat,
-        min_cases=arguments.min_cases,
         deadline=arguments.deadline,
     )
     return _speaking(lambda speaker: verify(options, speaker))

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-REPORT_FORMATS = ("json",)
+REPORT_FORMATS = ("json", "junit", "html")
+SUMMARIES = ("full", "compact", "false")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +29,28 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(Options):
+class ReportOptions:
+    """What becomes of a report.
+
+    Attributes:
+        annotations: Most errors, and most warnings, that GitHub is told.
+        summary: ``full``, ``compact`` or ``false``.
+    """
+
+    report_dir: Path | None = None
+    report_formats: Sequence[str] = ("json",)
+    fail_on: str = "mismatch"
+    min_cases: int = 1
+    annotations: int = 10
+    summary: str = "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(Options, ReportOptions):
     """The command line of ``verify``; see its help for each.
 
     Attributes:
+        withheld: Bundles of which no dump is kept, since they are private.
         deadline: Seconds for the whole run, None for no end.
         dumps: Folder of dumps that lie ready; nothing is built or run then.
     """
@@ -39,12 +58,9 @@ class VerifyOptions(Options):
     bundles: Sequence[str] = ()
     cases: Sequence[str] = ()
     dumps: Path | None = None
-    report_dir: Path | None = None
-    report_formats: Sequence[str] = REPORT_FORMATS
-    fail_on: str = "mismatch"
     toolchain: str = ""
     cargo_args: Sequence[str] = ()
     jobs: int | None = None
     repeat: int = 1
-    min_cases: int = 1
     deadline: float | None = None
+    withheld: Sequence[str] = ()

@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.commands import selection
+from parity import runner
+from parity.commands import moved, reporting, selection
 from parity.commands.environment import facts
 from parity.commands.plan import Failed, Planned, plan
 from parity.commands.work import Work, run_cases
 from parity.errors import ConfigError, ParityError, Problem
 from parity.lockfile import load
-from parity.reports import json as json_report
 from parity.reports.wording import exit_code
 from parity.results import BundleResult, Finding, Report
 
@@ -38,22 +38,36 @@ def verify(options: VerifyOptions, teller: Teller) -> int:
     Raises:
         ConfigError: The lockfile or the command line cannot be used.
     """
+    try:
+        with reporting.fenced():
+            report, drift = _held(options, teller)
+            code = exit_code(report, fail_on=options.fail_on)
+            teller.end(report, code)
+        reporting.write(report, code, options)
+    except ParityError as error:
+        reporting.tell_error(error, options)
+        raise
+    reporting.tell(report, code, options, drift=drift)
+    return code
+
+
+def _held(options: VerifyOptions, teller: Teller) -> tuple[Report, list[str]]:
+    """The report, and on a pull request what it does to the lockfile."""
     started = time.monotonic()
     lock = load(options.lockfile)
     chosen = selection.bundles(lock, options.bundles, options.cases)
     selection.locked(chosen)
-    _hold_report_dir(options.report_dir)
+    reporting.hold(options)
     deadline = None if options.deadline is None else started + options.deadline
     planned = [plan(bundle, options, teller, deadline) for bundle in chosen]
+    drift = moved.tables(planned, options, teller)
+    # All bundles are here; what runs next is the port's, and none of its business.
+    runner.take_hub_token_back()
     _hold_globs(options, planned)
     with _outputs(options) as outputs:
         work = Work(options=options, teller=teller, outputs=outputs, deadline=deadline)
         results = [_bundle(entry, work) for entry in planned]
-    report = _report(lock, results, options, time.monotonic() - started)
-    code = exit_code(report, fail_on=options.fail_on)
-    teller.end(report, code)
-    _write(report, code, options)
-    return code
+    return _report(lock, results, options, time.monotonic() - started), drift
 
 
 def _hold_globs(options: VerifyOptions, planned: list[Planned | Failed]) -> None:
@@ -107,6 +121,8 @@ def _outputs(options: VerifyOptions) -> Iterator[Path]:
     """A fresh folder for dumps; those that were not green are kept beside the report."""
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         yield Path(folder).resolve()
+        for name in options.withheld:
+            shutil.rmtree(Path(folder, name), ignore_errors=True)
         if options.report_dir is not None and options.dumps is None:
             _keep(Path(folder), options.report_dir / "dumps")
 
@@ -131,30 +147,3 @@ def _not_kept(folder: str, names: list[str]) -> list[str]:
         if not (whole or stat.S_ISDIR(status.st_mode)):
             found.append(name)
     return found
-
-
-def _hold_report_dir(folder: Path | None) -> None:
-    """Refuse to clear a folder that no earlier run of ours has written."""
-    if folder is None:
-        return
-    if (folder / "dumps").exists() and not (folder / "report.json").is_file():
-        message = (
-            f"--report-dir {folder.as_posix()} has a folder 'dumps' but no report.json, so it is "
-            "not an earlier report; name another folder"
-        )
-        raise ConfigError(Problem("report-dir", message))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
-        raise ConfigError(Problem("report-dir", message)) from None
-
-
-def _write(report: Report, code: int, options: VerifyOptions) -> None:
-    if options.report_dir is None or "json" not in options.report_formats:
-        return
-    try:
-        json_report.write(report, code, options.report_dir)
-    except OSError as error:
-        message = f"report.json cannot be written: {error.strerror}"
-        raise ConfigError(Problem("report-dir", message)) from None

@@ -1,0 +1,170 @@
+"""Where a run's report goes: the report's folder, and GitHub's annotations, summary and outputs."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from parity import runner
+from parity.errors import ConfigError, ParityError, Problem
+from parity.reports import github, markdown
+from parity.reports import json as json_report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from parity.commands.options import ReportOptions
+    from parity.results import CaseResult, Report
+
+#: What each format's file is called, and the libraries that write it.
+FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}
+_LIBRARIES = {"junit": ("junitparser",), "html": ("jinja2", "matplotlib")}
+
+
+def hold(options: ReportOptions) -> None:
+    """Hold, before anything runs, that the reports asked for can be written.
+
+    Raises:
+        ConfigError: ``missing-library``, ``report-dir``.
+    """
+    folder = options.report_dir
+    if folder is None:
+        return
+    for form in options.report_formats:
+        if absent := [name for name in _LIBRARIES.get(form, ()) if find_spec(name) is None]:
+            message = (
+                f"--report-formats {form} needs {' and '.join(absent)}; "
+                'install "parity-action[reports]"'
+            )
+            raise ConfigError(Problem("missing-library", message))
+    _hold_folder(folder)
+
+
+def _hold_folder(folder: Path) -> None:
+    """Refuse to clear a folder that no earlier run of ours has written."""
+    ours = any((folder / name).is_file() for name in FILES.values())
+    if (folder / "dumps").exists() and not ours:
+        message = (
+            f"--report-dir {folder.as_posix()} has a folder 'dumps' but no report.json, so it is "
+            "not an earlier report; name another folder"
+        )
+        raise ConfigError(Problem("report-dir", message))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
+        raise ConfigError(Problem("report-dir", message)) from None
+
+
+def write(report: Report, code: int, options: ReportOptions) -> None:
+    """Write the reports asked for.
+
+    Raises:
+        ConfigError: ``report-dir``.
+    """
+    if options.report_dir is None:
+        return
+    for form in options.report_formats:
+        try:
+            _write(form, report, code, options.report_dir)
+        except OSError as error:
+            message = f"{FILES[form]} cannot be written: {error.strerror}"
+            raise ConfigError(Problem("report-dir", message)) from None
+
+
+def _write(form: str, report: Report, code: int, folder: Path) -> None:
+    if form == "json":
+        json_report.write(report, code, folder)
+        return
+    text = _text(form, report, code).encode("utf-8", "backslashreplace")
+    (folder / FILES[form]).write_bytes(text)
+
+
+def _text(form: str, report: Report, code: int) -> str:
+    if form == "junit":
+        from parity.reports import junit  # noqa: PLC0415 - only where it is asked for
+
+        return junit.text(report)
+    from parity.reports import html  # noqa: PLC0415 - as above
+
+    return html.text(report, code)
+
+
+@contextmanager
+def fenced() -> Iterator[None]:
+    """On GitHub, nothing that is printed meanwhile is a command, whoever wrote it."""
+    if not runner.on_github():
+        yield
+        return
+    opening, closing = runner.fence()
+    _say(opening)
+    try:
+        yield
+    finally:
+        _say(closing)
+
+
+def tell(report: Report, code: int, options: ReportOptions, *, drift: Sequence[str] = ()) -> None:
+    """Annotations, summary and outputs, all before the process ends."""
+    if runner.on_github():
+        for line in github.lines(report, options.annotations):
+            _say(line)
+    if options.summary != "false" and (room := runner.summary_room()):
+        text = markdown.summary(report, code, form=options.summary, room=room, drift=drift)
+        runner.add_summary(text)
+    runner.set_outputs(_outputs(report, code, options))
+
+
+def tell_error(error: ParityError, options: ReportOptions) -> None:
+    """The same for an error that ends the verb."""
+    if runner.on_github():
+        for line in github.problems(error, options.annotations):
+            _say(line)
+    if options.summary != "false" and (room := runner.summary_room()):
+        runner.add_summary(markdown.of_error(error, room))
+    runner.set_outputs({"conclusion": "error", "failure-kind": error.kind})
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - commands go to stdout
+
+
+def _outputs(report: Report, code: int, options: ReportOptions) -> dict[str, str]:
+    cases = report.cases
+    verdicts = [case.verdict for case in cases]
+    kind = report.failure_kind
+    wrong = kind in ("mismatch", None)
+    return {
+        "conclusion": ("failure" if wrong else "error") if code else "success",
+        "failure-kind": (kind or "mismatch") if code else "",
+        "total": str(len(cases)),
+        "passed": str(verdicts.count("pass")),
+        "failed": str(verdicts.count("fail") + verdicts.count("error")),
+        "warnings": str(sum(f.level == "warning" for _, f in report.all_findings())),
+        "worst-case": _worst(cases),
+        "lock-sha256": report.lock_sha256,
+        **_paths(options),
+    }
+
+
+def _paths(options: ReportOptions) -> dict[str, str]:
+    folder = options.report_dir
+    if folder is None:
+        return {}
+    there = {form: folder.resolve() / name for form, name in FILES.items()}
+    found = {f"report-{form}": p.as_posix() for form, p in there.items() if p.is_file()}
+    return {"report-dir": folder.resolve().as_posix(), **found}
+
+
+def _worst(cases: Sequence[CaseResult]) -> str:
+    """The case furthest past its bound, or nearest to it where all hold."""
+
+    def rank(case: CaseResult) -> tuple[bool, float]:
+        margin = -1.0 if case.margin is None else case.margin
+        return bool(case.errors), math.inf if math.isnan(margin) else margin
+
+    ranked = [case for case in cases if case.errors or case.margin is not None]
+    return max(ranked, key=rank).name if ranked else ""
