@@ -28,7 +28,7 @@ MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
 _MOST = 1e300
 _TEXTS = ("group", "why", "rule")
 _PATHS = ("checkpoint", "reference")
-_KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs")
+_KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,10 @@ class TensorCase:
         reference: A folder of `.bin` and `.npy`, or one `.safetensors`; None only where
             nothing is to be loaded.
         expect: What is owed of a port: to load it, to refuse it, or either.
+        stated: The bundle says so itself; its result then tells how the port ended, too.
         bounds: All must hold for every tensor.
+        names: Tensors that a port may be asked for by name, where no reference names them.
+        turned: The port's dump has the dimensions of its reference the other way round.
     """
 
     id: str
@@ -49,10 +52,13 @@ class TensorCase:
     why: str = ""
     rule: str = ""
     expect: Expect = "load"
+    stated: bool = False
     checkpoint: Path | None = None
     reference: Path | None = None
     bounds: Mapping[str, float] = field(default_factory=dict)
     inputs: tuple[Path, ...] = ()
+    names: tuple[str, ...] = ()
+    turned: bool = False
 
 
 def load(tree: Path) -> tuple[TensorCase, ...]:
@@ -121,10 +127,12 @@ class _Reader:
             why=why,
             rule=rule,
             expect=expect,
+            stated="expect" in values,
             checkpoint=checkpoint,
             reference=reference,
             bounds=self._bounds(values.get("bounds", {"exact": True}), what),
             inputs=self._inputs(folder, values.get("inputs", []), what),
+            names=self._names(values.get("names", []), what),
         )
 
     def _object(self, value: Any, what: str, keys: tuple[str, ...] | None) -> dict[str, Any]:
@@ -159,6 +167,12 @@ class _Reader:
             return ()
         paths = [self._path(folder, item, f"an input of {what}") for item in value]
         return tuple(path for path in paths if path is not None)
+
+    def _names(self, value: Any, what: str) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            self.wrong(f"names of {what} must be a list of strings, not {shown(value)}")
+            return ()
+        return tuple(value)
 
     def _bounds(self, value: Any, what: str) -> dict[str, float]:
         entries = self._object(value, f"bounds of {what}", None)

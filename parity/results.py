@@ -78,6 +78,8 @@ class CaseResult:
         command: A line that repeats this case alone.
         source: What a person would open first: the dump example, or the lockfile's line.
         reason: Of a skipped case or a known failure.
+        expect: What the bundle states to be owed, if it does: load, refuse or either.
+        outcome: How the port's run of such a case ended, in one word (``wrong``, ``refused``).
     """
 
     bundle: str
@@ -91,6 +93,8 @@ class CaseResult:
     command: str = ""
     source: Where | None = None
     reason: str = ""
+    expect: str = ""
+    outcome: str = ""
 
     @property
     def name(self) -> str:

@@ -56,6 +56,19 @@ VOCABULARY: dict[str, str] = {
     "cosine": "the direction of a tensor is off by more than the bound",
     "seen-as-f32": "a tensor wider than f32 was compared as f32, since its dump carries no more",
     "not-compared": "tensors for which the bundle holds no reference",
+    # Cases that say what they expect.
+    "wrong": "a tensor that the port read is not the reference's",
+    "partial": "tensors were dropped without a word",
+    "refused": "the port refused what it should load",
+    "panicked": "the port panicked",
+    "crashed": "a signal, an abort, a stack overflow, or an end without a word",
+    "hung": "the port did not come to an end in its time",
+    "out-of-memory": "the port wanted memory out of proportion to a tiny file",
+    "accepted": "the port took what must be refused",
+    "no-control": "a refusal that says nothing, since the port loads no case of the group",
+    "no-outcome": "a ready dump that does not say how its program ended",
+    "not-a-file-name": "a tensor whose name no `.bin` can bear",
+    "outcome-malformed": "`outcome.json` beside a ready dump is not what it should be",
     # ONNX.
     "onnx-missing": "the dump holds no .onnx file, or several",
     "onnx-load": "onnxruntime refuses the exported file, or is brought down by it",
@@ -94,7 +107,6 @@ VOCABULARY: dict[str, str] = {
     "no-cases": "a bundle without a case",
     "reference-malformed": "a bundle whose own files do not hold together",
     "checkpoint-count": "a case that holds no checkpoint, or several",
-    "expect-unsupported": "a case that expects what this version cannot judge",
     "store-repaired": "the store held damaged data, which was made again",
     # Fetching.
     "offline-miss": "the bundle is not in the store, and `--offline` forbids to ask",

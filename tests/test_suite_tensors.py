@@ -508,10 +508,9 @@ def test_a_reference_that_is_suspect(
     assert [problem.message for problem in caught.value.problems] == [message]
 
 
-def test_a_refusal_is_not_judged_yet(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        tensors_case(tmp_path, {"w.bin": W}, expect="refuse")
-    assert caught.value.problems[0].code == "expect-unsupported"
+def test_a_refusal_needs_no_reference(tmp_path: Path) -> None:
+    case = tensors_case(tmp_path, {"w.bin": W}, expect="refuse")
+    assert (case.expect, case.words["group"]) == ("refuse", case.id)
 
 
 # --- faults of the trade, as wrong dumps ------------------------------------------------------

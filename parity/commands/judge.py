@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from parity import dumps
+from parity.commands import expected
 from parity.errors import ParityError
 from parity.results import CaseResult, Finding, verdict_of
 from parity.suites.base import Dump, Outcome
@@ -33,6 +34,8 @@ class _Judged:
     outcome: Outcome | None
     findings: list[Finding]
     seconds: dict[str, float]
+    told: expected.Told | None = None
+    control: str = ""
     runs: int = 1
 
 
@@ -41,7 +44,7 @@ class Judge:
     """Compares dumps as they come and hands out results in the order of the bundle."""
 
     entry: Planned
-    command: Callable[[Case], str]
+    command: Callable[[Case, str], str]
     source: Callable[[Case], Where | None] = lambda _case: None
     _judged: dict[str, _Judged] = field(default_factory=dict)
     _known: KnownFailures = field(init=False)
@@ -54,19 +57,28 @@ class Judge:
     def add(self, case: Case, dumped: Dumped) -> None:
         """Compare one run of a case; a further run must also equal the first in bytes."""
         started = time.perf_counter()
-        outcome, findings = self._compare(case, dumped)
+        told = None
+        if case.expect:
+            told = expected.hold(case, dumped, lambda: self._verify(case, dumped))
+            outcome, findings = told.outcome, list(told.findings)
+        else:
+            outcome, findings = self._compare(case, dumped)
         seconds = {"dump": dumped.seconds, "compare": time.perf_counter() - started}
         earlier = self._judged.get(case.id)
         if earlier is None:
-            self._judged[case.id] = _Judged(case, dumped, outcome, findings, seconds)
+            self._judged[case.id] = _Judged(case, dumped, outcome, findings, seconds, told)
             return
         earlier.runs += 1
         if not earlier.findings:
             earlier.findings = findings or _differing(earlier.first.folder, dumped.folder)
+            earlier.told = told if findings else earlier.told
 
     def _compare(self, case: Case, dumped: Dumped) -> tuple[Outcome | None, list[Finding]]:
         if dumped.findings and not (case.may_be_empty and _only_empty(dumped)):
             return None, list(dumped.findings)
+        return self._verify(case, dumped)
+
+    def _verify(self, case: Case, dumped: Dumped) -> tuple[Outcome | None, list[Finding]]:
         if borrowed := _borrowed(dumped.folder, case.folder):
             return None, [borrowed]
         dump = Dump(folder=dumped.folder, line=dumps.case_line(dumped.stdout))
@@ -79,6 +91,7 @@ class Judge:
     def results(self, told: Callable[[CaseResult], None]) -> tuple[CaseResult, ...]:
         """The results of all cases; each is also told."""
         across = self._across()
+        self._hold_controls()
         found = []
         for case in self.entry.cases:
             judged = self._judged[case.id]
@@ -86,6 +99,15 @@ class Judge:
             found.append(result)
             told(result)
         return tuple(found)
+
+    def _hold_controls(self) -> None:
+        """Refusals count only beside a right load of their group."""
+        told = {name: (one.case, one.told) for name, one in self._judged.items() if one.told}
+        controls = expected.controls(told)
+        for name, (case, one) in told.items():
+            if case.expect != "load":
+                control = self._judged[name].control = controls.get(expected.group_of(case), "")
+                self._judged[name].told = one if control else expected.uncontrolled(case, one)
 
     def _across(self) -> dict[str, tuple[Finding, ...]]:
         suite = self.entry.suite
@@ -98,18 +120,22 @@ class Judge:
         return dict(suite.across(compared))
 
     def _result(self, judged: _Judged, more: tuple[Finding, ...]) -> CaseResult:
-        findings = (*judged.findings, *more)
+        told = judged.told or expected.Told()
+        findings = told.findings if told.skip else (*judged.findings, *more)
         outcome = judged.outcome or Outcome()
         result = CaseResult(
             bundle=self.entry.bundle.id,
             case=judged.case.id,
-            verdict=verdict_of(findings),
+            verdict="skipped" if told.skip else verdict_of(findings),
             findings=findings,
             measures=outcome.measures,
             seconds=judged.seconds,
             margin=outcome.margin,
             compared=outcome.compared,
-            command=self.command(judged.case),
+            command=self.command(judged.case, judged.control),
+            reason=told.skip,
+            expect=judged.case.expect,
+            outcome=told.word,
             source=self.source(judged.case),
         )
         return self._known.apply(result, judged.outcome.tensors if judged.outcome else None)

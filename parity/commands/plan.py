@@ -119,7 +119,11 @@ def _hold_options(bundle: Bundle, chosen: Suite) -> None:
             known = ", ".join(chosen.options) or "none"
             message = f"suite {chosen.name} of {bundle.id!r} has no option {key!r}; known: {known}"
             raise ConfigError(Problem("no-such-option", message, where))
-        if value not in allowed:
+        if callable(allowed):
+            if complaint := allowed(value):
+                message = f"option {key} of {bundle.id!r}: {complaint}"
+                raise ConfigError(Problem("no-such-option", message, where))
+        elif value not in allowed:
             shown = ", ".join(map(str, allowed))
             message = f"option {key} of {bundle.id!r} is {value!r}; it must be one of {shown}"
             raise ConfigError(Problem("no-such-option", message, where))

@@ -9,6 +9,7 @@ from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from parity import cargo, dumps
+from parity.commands import presenting
 from parity.commands.judge import Judge
 from parity.errors import DumpError, Where
 from parity.results import Finding
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from parity.reports.console import Teller
     from parity.results import BundleResult, CaseResult
     from parity.suites.base import Case
+
+
+#: Of a case that says what it expects: its checkpoint is tiny, so that a reader which takes
+#: longer, or more memory, goes by numbers in the file and not by the file.
+EXPECT_SECONDS = 10.0
+EXPECT_BYTES = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +58,15 @@ def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
         file = sources.get(case.id)
         return Where(file) if file else _where(entry.bundle.dump_of(case.id))
 
-    judge = Judge(entry, lambda case: _command(entry, case, work.options), source)
+    judge = Judge(entry, lambda case, control: _command(entry, case, control, work.options), source)
     if work.options.dumps is not None:
         port = {"dumps": work.options.dumps.as_posix()}
         for case in entry.cases:
             folder = work.options.dumps
             judge.add(case, dumps.ready(folder, entry.bundle.id, case.id))
     else:
-        port = _dump_all(entry, judge, work, sources)
+        with presenting.folder(entry.bundle) as place:
+            port = _dump_all(entry, judge, work, sources, place)
     work.teller.running(len(entry.cases))
     cases = judge.results(work.teller.case)
     if work.options.dumps is None:
@@ -92,7 +100,9 @@ class _Built:
         return self.program
 
 
-def _dump_all(entry: Planned, judge: Judge, work: Work, sources: dict[str, Path]) -> dict[str, str]:
+def _dump_all(
+    entry: Planned, judge: Judge, work: Work, sources: dict[str, Path], place: Path | None
+) -> dict[str, str]:
     built: dict[Hashable, _Built] = {}
     jobs: list[tuple[Case, Job]] = []
     for case in entry.cases:
@@ -104,7 +114,7 @@ def _dump_all(entry: Planned, judge: Judge, work: Work, sources: dict[str, Path]
         if program.program.source:
             sources[case.id] = program.program.source
         runs = range(1, work.options.repeat + 1)
-        jobs += [(case, _job(entry, case, program, work, run=run)) for run in runs]
+        jobs += [(case, _job(entry, case, program, work, run=run, place=place)) for run in runs]
     by_name = {job.name: case for case, job in jobs}
     dumps.run_all(
         [job for _, job in jobs],
@@ -158,21 +168,31 @@ def _build(dump: Dump, example: str, work: Work) -> _Built:
     return _Built(program)
 
 
-def _job(entry: Planned, case: Case, built: _Built, work: Work, *, run: int) -> Job:
+def _job(
+    entry: Planned, case: Case, built: _Built, work: Work, *, run: int, place: Path | None
+) -> Job:
     dump = entry.bundle.dump_of(case.id)
     name = case.id if run == 1 else f"{case.id}@{run}"
     folder = work.outputs / entry.bundle.id / name
     words = built.words if dump.command else dump.args
-    values = {**_values(entry, case), "output_dir": str(folder)}
+    presented = presenting.words(entry.bundle, case, place)
+    values = {**_values(entry, case), **presented, "output_dir": str(folder)}
     return dumps.Job(
         name=name,
         program=built.ready,
         args=dumps.expand(entry.suite.args if words is None else words, values, _where(dump)),
         output_dir=folder,
-        timeout=dump.timeout,
+        timeout=_seconds(case, dump),
         repo=work.options.repo,
         where=_where(dump),
+        memory=EXPECT_BYTES if case.expect else None,
     )
+
+
+def _seconds(case: Case, dump: Dump) -> float:
+    """The timeout that the lockfile states, else a short one for a case that expects something."""
+    short = case.expect and "timeout" not in dump.where
+    return min(dump.timeout, EXPECT_SECONDS) if short else dump.timeout
 
 
 def _values(entry: Planned, case: Case) -> dict[str, str]:
@@ -188,8 +208,8 @@ def _where(dump: Dump) -> Any:
     return next((dump.where[k] for k in ("example", "crate", "command") if k in dump.where), None)
 
 
-def _command(entry: Planned, case: Case, options: VerifyOptions) -> str:
-    """The line that repeats one case."""
+def _command(entry: Planned, case: Case, control: str, options: VerifyOptions) -> str:
+    """The line that repeats one case, and the one beside which it counts."""
     words = door().split()
     if (repo := as_typed(options.repo)) != ".":
         words += ["--repo", repo]
@@ -200,4 +220,6 @@ def _command(entry: Planned, case: Case, options: VerifyOptions) -> str:
     if options.toolchain:
         words += ["--toolchain", options.toolchain]
     words += [f"--cargo-args={argument}" for argument in options.cargo_args]
-    return shlex.join([*words, "--case", f"{entry.bundle.id}/{case.id}"])
+    for name in (control, case.id):
+        words += ["--case", f"{entry.bundle.id}/{name}"] if name else []
+    return shlex.join(words)

@@ -63,6 +63,11 @@ def empty(folder: Path, where: Where | None) -> Finding:
     return _error("dump-empty", message, where)
 
 
+def bad_outcome(why: str, where: Where | None) -> Finding:
+    """`outcome.json` beside a ready dump cannot be read."""
+    return _error("outcome-malformed", f"outcome.json of this case {why}.", where)
+
+
 _EMPTY = "The dump ended with exit code 0 but wrote no file into its output folder."
 _STOPPED = "The dump was stopped with all its children"
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from parity import process
 from parity.cargo.call import Program
-from parity.dumps.ends import empty, findings_of, missing, not_started, too_late
+from parity.dumps import recorded
+from parity.dumps.ends import bad_outcome, empty, findings_of, missing, not_started, too_late
 from parity.errors import ConfigError, DumpError, Problem, Where
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Job:
         timeout: Seconds.
         repo: Root of the repo under test, in which a panic's source file is looked for.
         where: The line of the lockfile that says how the case is dumped.
+        memory: Bytes that the program may allocate, where the system can bound it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Job:
     timeout: float
     repo: Path
     where: Where | None = None
+    memory: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,8 @@ class Dumped:
         stdout, stderr: The last bytes of each.
         seconds: Of the program's run alone.
         findings: Why there is nothing to compare; empty where there is something.
-        ended: How the program ended; None where none was started.
+        ended: How the program ended; None where none was started, or nothing says so.
+        late: It was stopped by the run's deadline, which says nothing about it.
     """
 
     folder: Path
@@ -74,6 +78,7 @@ class Dumped:
     seconds: float = 0.0
     findings: tuple[Finding, ...] = ()
     ended: process.Completed | None = None
+    late: bool = False
 
 
 def run_case(
@@ -181,10 +186,27 @@ def expand(
 
 
 def ready(dumps_dir: Path, bundle: str, case: str, where: Where | None = None) -> Dumped:
-    """The dump that lies ready under ``dumps_dir/bundle/case``; nothing is run."""
+    """The dump that lies ready under ``dumps_dir/bundle/case``; nothing is run.
+
+    Where `outcome.json` lies in it, that says how the program ended.
+    """
     folder = dumps_dir / bundle / case
     if not folder.is_dir():
         return Dumped(folder=folder, findings=(missing(folder, where),))
+    try:
+        ended = recorded.read(folder)
+    except recorded.OutcomeError as error:
+        return Dumped(folder=folder, findings=(bad_outcome(str(error), where),))
+    if ended is not None:
+        findings = findings_of(
+            ended,
+            wrote=any(path.name != recorded.NAME for path in folder.iterdir()),
+            over="as outcome.json says",
+            repo=folder,
+            cwd=folder,
+            where=where,
+        )
+        return Dumped(folder=folder, stderr=ended.stderr, findings=findings, ended=ended)
     return Dumped(folder=folder, findings=() if _has_file(folder) else (empty(folder, where),))
 
 
@@ -210,6 +232,7 @@ def _run(job: Job, seconds: float) -> process.Completed:
         env=job.program.env,
         timeout=seconds,
         stdout_limit=STDOUT_LIMIT,
+        memory=job.memory,
     )
 
 
@@ -229,6 +252,7 @@ def _dumped(job: Job, ended: process.Completed, seconds: float) -> Dumped:
         seconds=ended.seconds,
         findings=findings,
         ended=ended,
+        late=ended.timed_out and seconds < job.timeout,
     )
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parity.process import bounded
 from parity.process.pipes import Reader
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def run(
     stderr_limit: int = TAIL,
     on_line: Callable[[str], None] | None = None,
     on_error_line: Callable[[str], None] | None = None,
+    memory: int | None = None,
 ) -> Completed:
     """Run a program to its end, or kill it with all its children after ``timeout`` seconds.
 
@@ -137,18 +139,22 @@ def run(
         stderr_limit: Bytes kept of the end of stderr.
         on_line: Given each line of stdout that is not empty, from a thread.
         on_error_line: The same for stderr.
+        memory: Bytes that the child may allocate, where the system can bound it
+            (``bounded.available``); its children have the same each.
 
     Raises:
         NotStartedError: The program or ``cwd`` is absent, or cannot be executed.
     """
     began = time.monotonic()
-    child = _start(argv, cwd, env)
+    child = _start(argv, cwd, env, memory)
     out, err = _readers(child, (stdout_limit, on_line), (stderr_limit, on_error_line))
     timed_out = _wait(child, timeout, (out, err))
     if problem := out.error or err.error:
         raise problem
     code, name = (None, None) if timed_out else _ending(child.returncode)
     seconds = time.monotonic() - began
+    if memory and code == bounded.EXIT and err.text().startswith(bounded.FAILED):
+        raise NotStartedError(argv[0], err.text().removeprefix(bounded.FAILED).strip())
     return Completed(tuple(argv), code, name, timed_out, out.text(), err.text(), seconds)
 
 
@@ -164,17 +170,27 @@ _live: set[subprocess.Popen[bytes]] = set()
 _lock = threading.Lock()
 
 
-def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], memory: int | None
+) -> subprocess.Popen[bytes]:
     if not cwd.is_dir():
         raise NotStartedError(argv[0], f"the folder {cwd.as_posix()!r} does not exist")
     program = which(argv[0], env.get("PATH", ""), cwd)
     if program is None:
         raise NotStartedError(argv[0], "not found, or not executable")
     try:
-        return _popen([program, *argv[1:]], cwd, env)
+        return _popen([*_launcher(memory), program, *argv[1:]], cwd, env)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotStartedError(argv[0], reason) from error
+
+
+def _launcher(memory: int | None) -> list[str]:
+    """The words before a program whose memory is bounded."""
+    if memory is None or not bounded.available():
+        return []
+    # Isolated and without `site`: the child's environment must not reach into ours.
+    return [sys.executable, "-I", "-S", str(Path(bounded.__file__)), str(memory)]
 
 
 def _popen(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:

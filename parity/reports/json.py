@@ -49,6 +49,8 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "id": case.case,
         "verdict": case.verdict,
         "reason": case.reason,
+        "expect": case.expect or None,
+        "outcome": case.outcome or None,
         "compared": case.compared,
         "margin": plain(case.margin),
         "measures": plain(dict(case.measures)),

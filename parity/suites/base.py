@@ -23,6 +23,9 @@ class Case:
         bounds: What the bundle states, else the suite.
         detail: The suite's own record of the case.
         may_be_empty: A dump without a file may be right; the suite says so.
+        expect: What the bundle states to be owed: ``load``, ``refuse`` or ``either``; empty
+            where it states nothing, and a port's end is then no verdict.
+        why: What the case is, in one line.
     """
 
     id: str
@@ -31,6 +34,8 @@ class Case:
     bounds: Mapping[str, float] = field(default_factory=dict)
     detail: Any = None
     may_be_empty: bool = False
+    expect: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +78,8 @@ class Suite:
         cases: Reads a tree into its cases; raises ``ReferenceSuspectError``.
         verify: Holds one dump against its case under bounds; raises
             ``ReferenceSuspectError`` where the reference itself cannot be read.
-        options: Names of the ``options`` that the suite knows, with their values.
+        options: Names of the ``options`` that the suite knows, with their values, or with
+            what says why a value cannot be taken (empty where it can).
         across: What cases say only together, as findings by case id; a case whose dump could
             not be compared comes without it.
     """
@@ -82,7 +88,7 @@ class Suite:
     args: tuple[str, ...]
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
     verify: Callable[[Case, Dump, Bounds], Outcome]
-    options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    options: Mapping[str, tuple[Any, ...] | Callable[[Any], str]] = field(default_factory=dict)
     across: (
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
     ) = None
