@@ -62,6 +62,7 @@ RED = {
     "the other of two bounds": ([100.0], [101.0], {"relative": 0.1, "max_abs": 0.5}, (1, 0, 0, 0)),
     "NaN under cosine alone": ([1.0, 1.0], [1.0, NAN], {"cosine": 0.5}, (1, 1, 0, 0)),
     "nothing asked": ([1.0], [2.0], {}, (1, 0, 0, 0)),
+    "exact beside another": ([1.0], [2.0], {"exact": 1.0, "max_abs": 9.0}, (1, 0, 0, 0)),
     "exact left out by its value": ([1.0], [2.0], {"exact": 0.0}, (1, 0, 0, 0)),
 }
 # What must pass: the same, and the counts that a report still tells.
@@ -471,6 +472,12 @@ def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
     found = held(f32(1, 1, 1, 1), f32(1e30, INF, 3, NAN), EXACT)
     assert found.worst is not None
     assert (found.worst.index, found.worst.obtained) == (1, INF)
+
+
+def test_the_references_magnitude_is_noted() -> None:
+    assert held(f32(1, -3, NAN, -INF, 2), f32(9, 9, 9, 9, 9), EXACT).largest == 3.0
+    assert held(f32(NAN), f32(NAN), EXACT).largest == 0.0
+    assert held(bf16(-2.5, 1.0), bf16(1.0, 1.0), EXACT, "BF16").largest == 2.5
 
 
 def test_the_margin_is_the_largest_share_of_a_bound() -> None:

@@ -11,9 +11,10 @@ from parity.codecs import FormatError
 from parity.codecs.dtypes import F32
 from parity.compare import compare
 from parity.results import Finding
-from parity.suites import diagnosed
+from parity.suites import bound_findings, diagnosed
 from parity.suites.base import Outcome
-from parity.suites.words import counted, listed, number, table, unreadable, wrong
+from parity.suites.tensor_remarks import remarks
+from parity.suites.words import counted, number, table, unreadable, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -46,6 +47,7 @@ class Reference:
     complete: bool = True
     shape_note: str = ""
     widened: Collection[str] = ()
+    small: bool = False
     raw: Callable[[], Mapping[str, Raw]] = dict
 
 
@@ -64,10 +66,11 @@ def hold(reference: Reference, found: Found) -> Outcome:
             findings += more
             if measures is not None:
                 results[name] = measures
-    findings += _notices(reference, found, results)
+    findings += remarks(reference, found, results)
+    more, scales = bound_findings.of_tensors(reference, found, results)
     return Outcome(
-        findings=tuple(findings),
-        measures=_measures(reference, results),
+        findings=(*findings, *more),
+        measures=_measures(reference, results, scales),
         margin=max((m.margin for m in results.values() if m.margin is not None), default=None),
         compared=sum(m.count for m in results.values()),
         tensors=tuple(reference.tensors),
@@ -275,7 +278,11 @@ def numbers(measures: Measures) -> dict[str, Any]:
     }
 
 
-def _measures(reference: Reference, results: Mapping[str, Measures]) -> dict[str, Any]:
+def _measures(
+    reference: Reference,
+    results: Mapping[str, Measures],
+    scales: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
     return {
         "tensors": len(results),
         "tensors_expected": len(reference.tensors),
@@ -283,33 +290,11 @@ def _measures(reference: Reference, results: Mapping[str, Measures]) -> dict[str
         "max_ulp": max((m.max_ulp for m in results.values()), default=0),
         "signed_zeros": sum(m.zeros for m in results.values()),
         "per_tensor": {
-            name: {"dtype": reference.tensors[name].dtype.name, **numbers(m)}
+            name: {
+                "dtype": reference.tensors[name].dtype.name,
+                **numbers(m),
+                **scales.get(name, {}),
+            }
             for name, m in results.items()
         },
     }
-
-
-def _notices(reference: Reference, found: Found, results: Mapping[str, Measures]) -> list[Finding]:
-    narrowed = [n for n in results if _narrowed(reference.tensors[n], found.tensors[n])]
-    notices = []
-    if narrowed:
-        message = (
-            f"{counted(len(narrowed), 'tensor')} wider than f32 compared as f32, since a .bin "
-            f"carries no more: {listed(narrowed)}"
-        )
-        notices.append(Finding(level="notice", code="seen-as-f32", message=message))
-    if reference.others:
-        kinds = _counts(reference.others.values())
-        message = (
-            f"{counted(len(reference.others), 'tensor')} without a reference, not compared: {kinds}"
-        )
-        notices.append(Finding(level="notice", code="not-compared", message=message))
-    return notices
-
-
-def _narrowed(expected: Stored, obtained: Stored) -> bool:
-    return obtained.dtype != expected.dtype and not expected.dtype.widens_exactly
-
-
-def _counts(kinds: Collection[str]) -> str:
-    return ", ".join(f"{list(kinds).count(kind)} {kind}" for kind in sorted(set(kinds)))
