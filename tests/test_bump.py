@@ -425,6 +425,26 @@ def test_a_source_that_only_moved_is_written_without_another_digest(repo: Repo) 
     assert repo.text() == before.replace("'a.tar'", "'moved.tar'")
 
 
+def test_the_source_that_stands_there_already_is_not_written(repo: Repo, said: Said) -> None:
+    repo.bump()
+    before, when = repo.text(), repo.lockfile.stat().st_mtime_ns
+
+    assert repo.bump("a", "--source", "a.tar") == 0
+
+    assert (repo.text(), repo.lockfile.stat().st_mtime_ns) == (before, when)
+    assert said()[0].endswith("nothing to write\n")
+
+
+@pytest.mark.network
+def test_a_mirror_is_no_source_of_a_new_lock(repo: Repo) -> None:
+    data = (repo.root / "a.tar").read_bytes()
+    with s.Server({"/mirror.tar": [s.ok(data)]}) as server:
+        mirror = f"    mirrors: ['{server.url}/mirror.tar']\n"
+        repo.write(entry("a", f"{server.url}/absent.tar"), mirror)
+
+        assert repo.bump() == 3
+
+
 def test_a_file_of_this_machine_is_locked_without_asking_the_host(
     repo: Repo, tmp_path: Path
 ) -> None:
@@ -442,6 +462,7 @@ def test_a_file_of_this_machine_is_locked_without_asking_the_host(
     assert "hf://o/r@main/b.tar" in repo.text()
 
 
+@pytest.mark.process
 def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
     repo.write(entry("a", "a.tar") + f"    locked: {{sha256: 'sha256:{'0' * 64}', size: 9}}\n")
 

@@ -84,6 +84,11 @@ class Repo:
         git(self.root, "add", "--all")
         git(self.root, "commit", "--quiet", "--allow-empty", "--message", "lock")
 
+    def forget(self) -> None:
+        """Let git keep the lockfile alone."""
+        git(self.root, "rm", "--quiet", "--cached", "sub/a.tar")
+        git(self.root, "commit", "--quiet", "--message", "x")
+
     def run(self, verb: str, *words: str) -> int:
         return code_of([verb, "--lockfile", str(self.lockfile), *words])
 
@@ -151,6 +156,7 @@ def test_an_old_bundle_that_is_gone_is_said_to_be_so(
     repo: Repo, said: Said, tmp_path: Path
 ) -> None:
     repo.lock(FILES)
+    repo.forget()
     archive(repo.folder / "a.tar", OTHER)
     disk.remove(tmp_path / "store")
     repo.run("bump")
@@ -165,6 +171,35 @@ def test_an_old_bundle_that_is_gone_is_said_to_be_so(
         "  what it was before can no longer be had, so only the two locks are told: "
         "[integrity-hash] a: the bundle is not the one in the lockfile\n"
     )
+
+
+@pytest.mark.process
+def test_a_bundle_that_git_keeps_is_had_from_there(repo: Repo, said: Said, tmp_path: Path) -> None:
+    repo.lock(FILES)
+    archive(repo.folder / "a.tar", OTHER)
+    disk.remove(tmp_path / "store")
+
+    assert repo.run("bump") == 0
+    assert "a: changed, 1 of 2 files\n" in said()[0]
+    disk.remove(tmp_path / "store")
+    repo.lock(None, repo.lockfile.read_text())
+
+    assert repo.run("diff", "a", "--from", "HEAD~1", "--to", "HEAD") == 0
+    assert "a: changed, 1 of 2 files\n" in said()[0]
+
+
+@pytest.mark.process
+def test_a_state_that_is_nowhere_cannot_be_the_later_one(
+    repo: Repo, said: Said, tmp_path: Path
+) -> None:
+    repo.lock(FILES)
+    repo.forget()
+    archive(repo.folder / "a.tar", OTHER)
+    disk.remove(tmp_path / "store")
+
+    assert repo.run("diff", "a") == 4
+
+    assert "error[integrity-hash] a: the bundle is not the one in the lockfile" in said()[1]
 
 
 @pytest.mark.process

@@ -55,12 +55,9 @@ def _after(options: DiffOptions, store: Store, teller: Teller) -> State:
         return _archive(options, options.after, store)
     bundle = _bundle(options, options.after)
     selection.locked([bundle])
-    fetched = store.tree(
-        bundle,
-        lockfile_dir=_folder(options),
-        offline=options.offline,
-        verify=options.rehash,
-        progress=teller.download(bundle.id),
+    revision, folder = options.after or "HEAD", _folder(options)
+    fetched = history.obtained(
+        bundle, store, folder, teller, offline=options.offline, revision=revision
     )
     return State(bundle.locked, fetched)
 
@@ -72,7 +69,10 @@ def _before(options: DiffOptions, store: Store, teller: Teller) -> State:
     bundle = history.entry(lock, options.bundle)
     if bundle is None or bundle.locked is None:
         return State(None, None)
-    return history.earlier(bundle, store, _folder(options), teller, offline=options.offline)
+    folder, revision = _folder(options), options.before
+    return history.earlier(
+        bundle, store, folder, teller, offline=options.offline, revision=revision
+    )
 
 
 def _archive(options: DiffOptions, text: str, store: Store) -> State:

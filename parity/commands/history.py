@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity import process
 from parity.drift import BundleDrift, tree_drift
 from parity.errors import ConfigError, ParityError, Problem, Where
-from parity.fixtures import sources
+from parity.fixtures import archive, sources
 from parity.lockfile import parse
 from parity.safetext import safe
 from parity.strict import MAX_BYTES
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from parity.fixtures.store import Fetched, Store
     from parity.lockfile import Bundle, Locked, Lockfile
     from parity.reports.console import Teller
@@ -76,25 +77,71 @@ class State(NamedTuple):
     missing: str = ""
 
 
-def earlier(bundle: Bundle, store: Store, folder: Path, teller: Teller, *, offline: bool) -> State:
-    """A bundle as it was locked before; its files may be gone.
+def earlier(
+    bundle: Bundle,
+    store: Store,
+    folder: Path,
+    teller: Teller,
+    *,
+    offline: bool,
+    revision: str = "HEAD",
+) -> State:
+    """A bundle as it was locked before; its files may be gone."""
+    try:
+        fetched = obtained(bundle, store, folder, teller, offline=offline, revision=revision)
+    except ParityError as error:
+        problem = error.problems[0]
+        return State(bundle.locked, None, f"[{problem.code}] {problem.message}")
+    return State(bundle.locked, fetched)
 
-    The store is looked at first. A path is read anew, but holds the new bytes by now most
-    likely; then the digest does not fit, and nothing is taken.
+
+def obtained(
+    bundle: Bundle,
+    store: Store,
+    folder: Path,
+    teller: Teller,
+    *,
+    offline: bool,
+    revision: str = "HEAD",
+) -> Fetched:
+    """The files of a bundle as it is locked, though its source may hold others by now.
+
+    The store is looked at first, then the source; where that is a path whose file has been
+    overwritten, then what git keeps of the file at ``revision``. The digest decides.
+
+    Raises:
+        ParityError: As ``Store.tree`` does: it can no longer be had.
     """
     try:
-        fetched = store.tree(bundle, lockfile_dir=folder, offline=True)
-    except ParityError as error:
-        if offline or sources.is_local(bundle.source):
-            return State(bundle.locked, None, _reason(error))
-    else:
-        return State(bundle.locked, fetched)
-    try:
-        progress = teller.download(bundle.id)
-        fetched = store.tree(bundle, lockfile_dir=folder, progress=progress)
-    except ParityError as error:
-        return State(bundle.locked, None, _reason(error))
-    return State(bundle.locked, fetched)
+        return store.tree(
+            bundle, lockfile_dir=folder, offline=offline, progress=teller.download(bundle.id)
+        )
+    except ParityError:
+        if not sources.is_local(bundle.source):
+            raise
+        found = _committed(bundle, revision, store, folder)
+        if found is None:
+            raise
+        return found
+
+
+def _committed(bundle: Bundle, revision: str, store: Store, folder: Path) -> Fetched | None:
+    """The bundle from the file that git keeps at ``revision``, None where that is not it."""
+    place = folder / bundle.source
+    with TemporaryDirectory(prefix="parity-") as name:
+        scratch = Path(name)
+        # The digest of a tree, not of a commit: else git writes a pax header of its own.
+        words = ["git", "archive", "--format=tar", f"--output={scratch / 'file.tar'}"]
+        words += [f"{revision}^{{tree}}", "--", place.name]
+        env = process.environment({"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"})
+        try:
+            process.run(words, cwd=place.resolve().parent, env=env, timeout=_SECONDS)
+            (scratch / "out").mkdir()
+            archive.unpack(scratch / "file.tar", scratch / "out", archive.Limits())
+            source = str(scratch / "out" / place.name)
+            return store.tree(replace(bundle, source=source), lockfile_dir=folder)
+        except (process.NotStartedError, ParityError, OSError):
+            return None
 
 
 def drift_between(name: str, before: State, after: State) -> BundleDrift:
@@ -112,8 +159,3 @@ def drift_between(name: str, before: State, after: State) -> BundleDrift:
         trees=trees,
         missing=before.missing,
     )
-
-
-def _reason(error: ParityError) -> str:
-    problem = error.problems[0]
-    return f"[{problem.code}] {problem.message}"
