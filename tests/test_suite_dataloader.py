@@ -818,7 +818,8 @@ def test_a_right_dump_has_no_finding(
     dump = spec.run()
     variant(dump)
     outcome = held(tmp_path, spec, dump)
-    assert told(outcome) == []
+    # A bound that is nearly used up is told, and is no finding against the port.
+    assert [line for line in told(outcome) if "[near-bound]" not in line] == []
     assert outcome.compared == 5 * sum(map(len, dump))
     assert outcome.tensors == ("features", "labels")
 

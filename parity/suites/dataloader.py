@@ -18,6 +18,7 @@ from parity.matching import UNKNOWN, largest
 from parity.results import Finding
 from parity.suites import batch_findings, batch_folders, item_findings
 from parity.suites.base import Case, Dump, Outcome, Suite
+from parity.suites.bound_findings import near_bound
 from parity.suites.dataloader_reference import Reference, read_reference
 from parity.suites.words import wrong
 
@@ -83,6 +84,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     found += item_findings.label_findings(audit, dataset.labels)
     found += _unshuffled(meta, reference, audit.came)
     measures, margin = _measures(audit)
+    found += near_bound({"features": margin} if margin is not None and margin <= 1 else {})
     return Outcome(
         findings=tuple(found),
         measures=measures,

@@ -22,6 +22,7 @@ from parity.layout import suspect
 from parity.results import Finding
 from parity.suites import diagnosed
 from parity.suites.base import Case, Dump, Outcome
+from parity.suites.bound_findings import near_bound
 from parity.suites.tensor_findings import numbers, values_finding
 from parity.suites.words import listed, unreadable, wrong
 
@@ -87,6 +88,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
             held.findings = _diagnosed(case, model, result, held, (inputs, due))
     names = tuple(f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in due)
     used = [m.margin for m in held.measures.values() if m.margin is not None]
+    held.findings += near_bound({n: m.margin for n, m in held.measures.items() if m.passed})
     return Outcome(
         findings=tuple(held.findings),
         measures={

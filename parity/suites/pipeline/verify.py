@@ -9,6 +9,7 @@ from parity.reference_pipeline import fingerprint
 from parity.results import Finding
 from parity.suites import batch_findings
 from parity.suites.base import Outcome
+from parity.suites.bound_findings import near_bound
 from parity.suites.pipeline.audit import audit_run, audited_rows
 from parity.suites.pipeline.cases import owed_exactly
 from parity.suites.pipeline.claims import claim_findings, read_claims
@@ -47,6 +48,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     found += batch_findings.line(dump.line, run.sizes)
     found += claim_findings(claims, run, owed, _asked(meta), meta.fingerprint)
     gap = largest_gap(rows)
+    found += near_bound({"x and y": gap / bound} if 0 < gap <= bound else {})
     return Outcome(
         findings=tuple(found),
         measures={"items": len(rows.slot), "batches": len(run.sizes), "max_abs": gap},
