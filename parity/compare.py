@@ -118,22 +118,19 @@ class _State:
             sides = (self.dtype.values(side).astype(np.float64) for side in (expected, obtained))
             self.direction.add(*sides)
         if self.dtype.kind == "float":
-            self._look_over(expected, obtained)
+            self._count_specials(expected, obtained)
         if same.all():
             return
         at = np.flatnonzero(~same)
         self._differing(start + at, expected[at], obtained[at])
 
-    def _look_over(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        """Count what is not finite on each side, and note the reference's magnitude."""
-        left, right = self.dtype.widened(expected), self.dtype.widened(obtained)
-        finite = np.isfinite(left), np.isfinite(right)
+    def _count_specials(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        counts = [
+            int(np.count_nonzero(~np.isfinite(self.dtype.widened(side))))
+            for side in (expected, obtained)
+        ]
         before = self.found.specials
-        counts = [len(side) - int(np.count_nonzero(side)) for side in finite]
         self.found.specials = (before[0] + counts[0], before[1] + counts[1])
-        known = left if counts[0] == 0 else left[finite[0]]
-        ends = known.max(initial=0), -known.min(initial=0)
-        self.found.largest = max(self.found.largest, *map(float, ends))
 
     def _differing(self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         """Elements whose bits differ: only these can break a bound."""

@@ -46,7 +46,6 @@ class Measures:
         worst: The bad element that is furthest off; one that is not finite comes first.
         first: The first bad elements.
         specials: NaN and infinities, ``(expected, obtained)``.
-        largest: Largest finite magnitude of the expected, floats only.
         lost: Bad elements where only one side is NaN or infinite, or the signs differ.
         zeros: Elements that are 0.0 on one side and -0.0 on the other.
         payloads: NaN on both sides with other bits.
@@ -67,7 +66,6 @@ class Measures:
     worst: Sample | None = None
     first: list[Sample] = field(default_factory=list)
     specials: tuple[int, int] = (0, 0)
-    largest: float = 0.0
     lost: int = 0
     zeros: int = 0
     payloads: int = 0

@@ -54,7 +54,6 @@ VOCABULARY: dict[str, str] = {
     "signed-zero": "-0.0 where 0.0 is due, or the reverse, under exact",
     "nan-payload": "the right NaN with other bits, under exact",
     "cosine": "the direction of a tensor is off by more than the bound",
-    "bound-blind": "an error within the bound that is large for so small a tensor",
     "seen-as-f32": "a tensor wider than f32 was compared as f32, since its dump carries no more",
     "not-compared": "tensors for which the bundle holds no reference",
     # Cases that say what they expect.

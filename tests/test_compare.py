@@ -474,12 +474,6 @@ def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
     assert (found.worst.index, found.worst.obtained) == (1, INF)
 
 
-def test_the_references_magnitude_is_noted() -> None:
-    assert held(f32(1, -3, NAN, -INF, 2), f32(9, 9, 9, 9, 9), EXACT).largest == 3.0
-    assert held(f32(NAN), f32(NAN), EXACT).largest == 0.0
-    assert held(bf16(-2.5, 1.0), bf16(1.0, 1.0), EXACT, "BF16").largest == 2.5
-
-
 def test_the_margin_is_the_largest_share_of_a_bound() -> None:
     found = held(f32(1.0), f32(1.25), {"max_abs": 1.0, "relative": 0.5})
     assert found.margin == 0.5

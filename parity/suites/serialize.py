@@ -133,7 +133,6 @@ def _dequantised(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
         others=others,
         complete=False,
         widened=tensors,
-        small=True,
         raw=_raw(case),
         shape_note="references carry GGUF's stored order, fastest dimension first",
     )

@@ -47,7 +47,6 @@ class Reference:
     complete: bool = True
     shape_note: str = ""
     widened: Collection[str] = ()
-    small: bool = False
     raw: Callable[[], Mapping[str, Raw]] = dict
 
 

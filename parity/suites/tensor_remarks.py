@@ -1,11 +1,11 @@
-"""What is said beside a comparison of named tensors: seen as f32, left out, or hardly seen."""
+"""What is said beside a comparison of named tensors: seen as f32, or left out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from parity.results import Finding
-from parity.suites.words import counted, listed, number
+from parity.suites.words import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -15,13 +15,10 @@ if TYPE_CHECKING:
     from parity.measures import Measures
     from parity.suites.tensor_findings import Reference
 
-#: Share of a tensor's largest value that rounding through f16 can reach.
-_ROUNDING = 1e-3
-
 
 def remarks(reference: Reference, found: Found, results: Mapping[str, Measures]) -> list[Finding]:
-    """Warnings and notices for the tensors that were compared."""
-    said = [_blind(name, m) for name, m in results.items() if reference.small and _is_blind(m)]
+    """Notices for the tensors that were compared, and those that were not."""
+    said = []
     narrowed = [n for n in results if _narrowed(reference.tensors[n], found.tensors[n])]
     if narrowed:
         message = (
@@ -36,21 +33,6 @@ def remarks(reference: Reference, found: Found, results: Mapping[str, Measures])
         )
         said.append(Finding(level="notice", code="not-compared", message=message))
     return said
-
-
-def _is_blind(measures: Measures) -> bool:
-    """Whether an error passed that is large for this tensor (paiml/aprender PR#2115)."""
-    alone = "max_abs" in measures.bounds and not {"relative", "ulp"} & measures.bounds.keys()
-    return alone and measures.passed and measures.max_abs > _ROUNDING * measures.largest
-
-
-def _blind(name: str, measures: Measures) -> Finding:
-    message = (
-        f"{name}: off by {measures.max_abs:.3g} where its largest value is "
-        f"{number(f'{measures.largest:.3g}')}; max_abs <= {measures.bounds['max_abs']:g} is blind "
-        "to that, a bound on relative or ulp in the lockfile would not be"
-    )
-    return Finding(level="warning", code="bound-blind", tensor=name, message=message)
 
 
 def _narrowed(expected: Stored, obtained: Stored) -> bool:
