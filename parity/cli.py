@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
+from parity.commands import cache_words
 from parity.commands.options import REPORT_FORMATS, SUMMARIES
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     _diff(_verb(verbs, "diff", "what changed between two states of a bundle", _run_diff))
     _audit(_verb(verbs, "audit", "derive every reference once more", _run_audit))
     _ids(_verb(verbs, "prove", "show which faults a bundle can see", _run_prove))
+    cache_words.add(_verb(verbs, "cache", "list, check or shrink the store", _run_cache))
     return top
 
 
@@ -314,6 +316,13 @@ def _run_audit(arguments: argparse.Namespace) -> int:
 
     options = Options(**_places(arguments))
     return _speaking(lambda speaker: audit(options, arguments.ids, speaker))
+
+
+def _run_cache(arguments: argparse.Namespace) -> int:
+    from parity.commands.cache import cache  # noqa: PLC0415
+
+    options = cache_words.options(arguments)
+    return _speaking(lambda speaker: cache(options, speaker))
 
 
 def _speaking(verb: Callable[[Teller], int]) -> int:

@@ -1,0 +1,72 @@
+"""The words of ``cache``, kept beside the verb: sizes and ages have units."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parity.commands.cache import CacheOptions
+
+_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DEFAULT = "fixtures.lock.yaml"
+
+
+def add(verb: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``cache``."""
+    add = verb.add_argument
+    add("what", choices=("ls", "verify", "gc"), help="list; read all again; remove")
+    add("--repo", type=Path, default=Path(), help="where a lockfile is looked for (.)")
+    add(
+        "--lockfile",
+        type=Path,
+        action="append",
+        default=[],
+        help=f"in use: gc keeps what it names (repeat; REPO/{_DEFAULT} if there)",
+    )
+    add("--max-size", type=size, metavar="S", help="gc: remove the least used down to S, as 10G")
+    add("--older-than", type=age, metavar="D", help="gc: remove what D ago was used last, as 30d")
+
+
+def options(arguments: argparse.Namespace) -> CacheOptions:
+    """The typed words.
+
+    Raises:
+        ConfigError: ``usage``.
+    """
+    from parity.commands.cache import CacheOptions  # noqa: PLC0415 - --help stays cheap
+    from parity.errors import ConfigError, Problem  # noqa: PLC0415
+
+    limits = (arguments.max_size, arguments.older_than)
+    if arguments.what != "gc" and limits != (None, None):
+        message = f"--max-size and --older-than are for cache gc, not for cache {arguments.what}"
+        raise ConfigError(Problem("usage", message))
+    found = [path for path in [arguments.repo / _DEFAULT] if path.exists()]
+    return CacheOptions(
+        what=arguments.what,
+        lockfiles=tuple(arguments.lockfile or found),
+        most=arguments.max_size,
+        older=arguments.older_than,
+    )
+
+
+def size(text: str) -> int:
+    """Bytes: a number, with K, M, G or T for powers of 1,024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        message = f"{text!r} is not a size such as 500M or 10G"
+        raise argparse.ArgumentTypeError(message)
+    return int(found[1]) << (10 * " KMGT".index(found[2].upper() or " "))
+
+
+def age(text: str) -> float:
+    """Seconds: a number with s, m, h, d or w."""
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        message = f"{text!r} is not an age such as 12h or 30d"
+        raise argparse.ArgumentTypeError(message)
+    return float(found[1]) * _SECONDS[found[2]]

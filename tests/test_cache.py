@@ -1,0 +1,528 @@
+"""The store listed, checked and shrunk: what goes, what stays, and what is never touched."""
+
+from __future__ import annotations
+
+import os
+import time
+from argparse import ArgumentTypeError
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import filelock
+import pytest
+
+from parity.__main__ import code_of
+from parity.commands import cache_words
+from parity.fixtures import disk, holdings, partials
+from parity.fixtures.holdings import Holding, Rules, chosen
+from parity.fixtures.store import Store
+from parity.lockfile import Bundle, Dump, Locked
+from tests.support.fetching import files_of, sha
+from tests.support.tar import member, tar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOUR, DAY = 3600.0, 86_400.0
+DATA = {name: tar(member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
+#: The same content as "aa", in another archive.
+TWIN = tar(member("./aa", b"aa" * 1000))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "store")
+    yield made
+    disk.remove(made.root)
+
+
+@pytest.fixture
+def put(store: Store, tmp_path: Path) -> Callable[..., Path]:
+    """Have a bundle in the store, used ``ago`` seconds ago."""
+
+    def put(name: str, ago: float = 0.0, data: bytes | None = None) -> Path:
+        data = DATA[name] if data is None else data
+        (tmp_path / f"{name}.tar").write_bytes(data)
+        bundle = Bundle(
+            id=name,
+            source=f"{name}.tar",
+            suite="tensors",
+            dump=Dump(),
+            locked=Locked(sha256=sha(data)),
+        )
+        path = store.tree(bundle, lockfile_dir=tmp_path).path
+        then = time.time() - ago
+        for each in (store.shelves.record(sha(data)), store.shelves.blob(sha(data))):
+            os.utime(each, (then, then))
+        return path
+
+    return put
+
+
+def lockfile(folder: Path, *names: str) -> Path:
+    lines = ["schema: 1", "bundles:"]
+    for name in names:
+        lines += [
+            f"  {name}:",
+            f"    source: {name}.tar",
+            "    suite: tensors",
+            "    dump: {command: [x]}",
+            f'    locked: {{sha256: "sha256:{sha(DATA[name])}"}}',
+        ]
+    path = folder / "fixtures.lock.yaml"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def there(store: Store) -> set[str]:
+    return {name for name in DATA if store.shelves.blob(sha(DATA[name])).exists()}
+
+
+def gc(*words: str, folder: Path) -> int:
+    return code_of(["cache", "gc", "--repo", str(folder), *words])
+
+
+# ls
+
+
+def test_a_list(
+    put: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], store: Store
+) -> None:
+    put("aa", DAY)
+    put("bb")
+    (store.crates() / "built").mkdir()
+    (store.crates() / "built" / "program").write_bytes(b"x" * 70)
+    lockfile(tmp_path, "aa")
+
+    assert code_of(["cache", "ls", "--repo", str(tmp_path)]) == 0
+
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - DAY))
+    lines = capsys.readouterr().out.splitlines()
+    size = len(DATA["aa"]) + 2000
+    assert f"sha256:{sha(DATA['aa'])[:12]}  {size:>17,} bytes  used {when}  aa" in lines
+    assert any(line.startswith("crates/built  ") and " 70 bytes  used " in line for line in lines)
+    assert lines[-1] == f"3 things, {2 * size + 70:,} bytes, in {store.root.as_posix()}"
+    assert lines.index(next(li for li in lines if li.endswith("  aa"))) == 2  # used longest ago
+
+
+def test_an_empty_store(store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for what in ("ls", "verify", "gc"):
+        assert code_of(["cache", what, "--repo", str(tmp_path)]) == 0
+    assert not store.root.exists()
+    assert "0 things" in capsys.readouterr().out
+
+
+# verify
+
+
+def test_a_whole_store(
+    put: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put("aa")
+
+    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"whole        sha256:{sha(DATA['aa'])[:12]}\n"
+
+
+@pytest.mark.parametrize("part", ["archive", "tree", "orphan", "extra"])
+def test_damage_is_found_told_and_removed(
+    put: Callable[..., Path],
+    store: Store,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+) -> None:
+    tree = put("aa")
+    put("bb")
+    damaged = store.shelves.blob(sha(DATA["aa"])) if part == "archive" else tree / "aa"
+    if part == "orphan":
+        for path in (store.shelves.record(sha(DATA["aa"])), store.shelves.blob(sha(DATA["aa"]))):
+            disk.remove(path)
+    if part == "extra":
+        tree.chmod(0o755)
+        (tree / "more").write_bytes(b"")
+    else:
+        damaged.chmod(0o600)
+        content = damaged.read_bytes()
+        damaged.write_bytes(content[:-1] + b"?")
+
+    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 4
+
+    said = capsys.readouterr()
+    assert "error[store-damaged]" in said.err
+    assert "in the store is damaged, and was removed" in said.err
+    assert f"whole        sha256:{sha(DATA['bb'])[:12]}" in said.out
+    assert not tree.exists()
+    assert there(store) == {"bb"}
+    assert files_of(put("aa")) == {"aa": b"aa" * 1000}
+    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 0
+
+
+# gc
+
+
+def test_the_least_used_goes_first(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+    trees = {name: put(name, ago) for name, ago in [("aa", DAY), ("bb", 3 * DAY), ("cc", 2 * DAY)]}
+    each = len(DATA["aa"]) + 2000
+
+    assert gc("--max-size", str(2 * each), folder=tmp_path) == 0
+    assert there(store) == {"aa", "cc"}
+    assert not trees["bb"].exists()
+    assert gc("--max-size", str(2 * each - 1), folder=tmp_path) == 0
+    assert there(store) == {"aa"}
+    assert gc("--max-size", "0", folder=tmp_path) == 0
+    assert there(store) == set()
+
+
+def test_what_is_old_goes(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+    for name, ago in [("aa", 1.0), ("bb", 3 * DAY), ("cc", 2 * DAY - 60)]:
+        put(name, ago)
+
+    assert gc("--older-than", "2d", folder=tmp_path) == 0
+    assert there(store) == {"aa", "cc"}
+
+
+def test_without_words_only_waste_goes(
+    put: Callable[..., Path], store: Store, tmp_path: Path
+) -> None:
+    put("aa", 1000 * DAY)
+    orphan = store.shelves.tree("0" * 64)
+    orphan.mkdir(parents=True)
+    (orphan / "x").write_bytes(b"1")
+    left = store.shelves.folder("partial") / f"{sha(b'')}.part"
+    left.write_bytes(b"1")
+    for path in (orphan, left):
+        os.utime(path, (1, 1))
+
+    assert gc(folder=tmp_path) == 0
+    assert there(store) == {"aa"}
+    assert not orphan.exists()
+    assert not left.exists()
+
+
+def test_what_was_just_used_stays(
+    put: Callable[..., Path], store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run may be using it."""
+    put("aa", HOUR - 60)
+    put("bb", HOUR + 60)
+
+    assert gc("--max-size", "0", folder=tmp_path) == 0
+    assert there(store) == {"aa"}
+    assert "what is left is named by a lockfile" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("--max-size", "0"), ("--older-than", "1s")])
+def test_what_a_lockfile_names_stays(
+    put: Callable[..., Path], store: Store, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    for name in DATA:
+        put(name, 9 * DAY)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    lockfile(tmp_path, "aa")
+
+    assert gc(*words, folder=tmp_path) == 0
+    assert there(store) == {"aa"}
+    put("bb", 9 * DAY)
+    other = lockfile(elsewhere, "bb")
+    both = ("--lockfile", str(other), "--lockfile", str(lockfile(tmp_path, "aa")))
+    assert gc(*words, *both, folder=tmp_path) == 0
+    assert there(store) == {"aa", "bb"}
+
+
+def test_nothing_goes_where_the_lockfile_cannot_be_read(
+    put: Callable[..., Path], store: Store, tmp_path: Path
+) -> None:
+    put("aa", 9 * DAY)
+    lockfile(tmp_path, "bb").write_text("bundles: [", encoding="utf-8")
+
+    assert gc("--max-size", "0", folder=tmp_path) == 2
+    assert gc("--max-size", "0", "--lockfile", "missing.yaml", folder=tmp_path) == 2
+    assert there(store) == {"aa"}
+
+
+def test_a_tree_that_another_archive_needs_stays(
+    put: Callable[..., Path], store: Store, tmp_path: Path
+) -> None:
+    first = put("aa", 9 * DAY)
+    second = put("twin", 1 * DAY, TWIN)
+    assert first == second
+
+    assert gc("--older-than", "5d", folder=tmp_path) == 0
+    assert there(store) == set()
+    assert files_of(second) == {"aa": b"aa" * 1000}
+
+
+def test_what_is_being_made_stays(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+    put("aa", 9 * DAY)
+    with filelock.FileLock(store.shelves.lock(sha(DATA["aa"]))):
+        assert gc("--older-than", "1d", folder=tmp_path) == 0
+        assert there(store) == {"aa"}
+    assert gc("--older-than", "1d", folder=tmp_path) == 0
+    assert there(store) == set()
+
+
+def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path: Path) -> None:
+    crates = store.crates()
+    for name in ("one", "target"):
+        (crates / name).mkdir()
+        (crates / name / "x").write_bytes(b"1")
+        os.utime(crates / name, (1, 1))
+    with filelock.FileLock(crates / "two.lock"):
+        assert gc("--older-than", "1d", folder=tmp_path) == 0
+        assert [p.name for p in crates.iterdir() if p.is_dir()] == ["target"]
+    assert gc("--older-than", "1d", folder=tmp_path) == 0
+    assert [p.name for p in crates.iterdir() if p.is_dir()] == []
+
+
+def test_a_half_removed_bundle_is_not_found(
+    put: Callable[..., Path], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("aa", 9 * DAY)
+    (held,) = holdings.holdings(store.shelves)
+    real, calls = disk.remove, []
+
+    def remove(path: Path) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "remove", remove)
+        with pytest.raises(KeyboardInterrupt):
+            holdings.remove(held)
+    assert calls[0] == store.shelves.record(sha(DATA["aa"]))
+    assert files_of(put("aa")) == {"aa": b"aa" * 1000}
+
+
+HELD = Holding(name="h1:0", paths=(), lock=Path("nowhere"), size=10, used=0.0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "age", "goes"),
+    [
+        (Rules(), 9 * DAY, False),
+        (Rules(most=10), 9 * DAY, False),
+        (Rules(most=9), 9 * DAY, True),
+        (Rules(most=0), HOUR - 1, False),
+        (Rules(most=0, older=60.0), HOUR - 1, True),
+        (Rules(most=0, older=60.0), 59.0, False),
+        (Rules(older=60.0), 60.0, True),
+        (Rules(older=60.0), 59.0, False),
+        (Rules(older=0.0, keep=["f" * 64]), 9 * DAY, False),
+    ],
+)
+def test_rules(rules: Rules, age: float, *, goes: bool) -> None:
+    held = replace(HELD, name=f"sha256:{'f' * 64}")
+
+    assert chosen([held], rules, age) == ([held] if goes else [])
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0", 0), ("7", 7), ("1K", 1024), ("2MiB", 2 << 20), ("10G", 10 << 30), ("1tb", 1 << 40)],
+)
+def test_sizes(text: str, value: int) -> None:
+    assert cache_words.size(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0s", 0), ("45m", 2700), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)],
+)
+def test_ages(text: str, value: float) -> None:
+    assert cache_words.age(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5G", "G", "1P", "٣K", "9" * 13])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a size such as"):
+        cache_words.size(text)
+
+
+@pytest.mark.parametrize("text", ["", "30", "-1d", "1y", "1.5h", "9999999d"])
+def test_what_is_no_age(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not an age such as"):
+        cache_words.age(text)
+
+
+def test_limits_are_for_gc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of(["cache", "ls", "--repo", str(tmp_path), "--max-size", "1"]) == 2
+    assert "are for cache gc" in capsys.readouterr().err
+
+
+# Claims
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "partial"
+    made.mkdir()
+    return made
+
+
+SHA = "a" * 64
+
+
+def test_a_claim_is_taken_once(folder: Path) -> None:
+    (folder / f"{SHA}.part").write_bytes(b"123")
+
+    first, second = partials.claim(folder, SHA), partials.claim(folder, SHA)
+
+    assert (first.path.read_bytes(), second.path.read_bytes()) == (b"123", b"")
+    assert first.path != second.path
+    first.discard()
+    second.discard()
+    assert list(folder.iterdir()) == []
+
+
+def test_what_is_given_back_is_claimed_again_with_its_note(folder: Path) -> None:
+    part = partials.claim(folder, SHA)
+    part.path.write_bytes(b"12345")
+    part.note("https://x.org/b", '"v1"', 0)
+
+    part.give_back()
+
+    assert sorted(p.name for p in folder.iterdir()) == [f"{SHA}.part", f"{SHA}.part.json"]
+    again = partials.claim(folder, SHA)
+    assert again.etag("https://x.org/b") == '"v1"'
+    assert again.etag("https://mirror.org/b") is None
+    again.discard()
+
+
+def test_of_two_the_longer_is_kept(folder: Path) -> None:
+    for data in (b"123", b"12345", b"1"):
+        part = partials.claim(folder, SHA) if data == b"123" else partials._empty(folder, SHA)
+        part.path.write_bytes(data)
+        part.give_back()
+
+    assert [p.read_bytes() for p in folder.iterdir()] == [b"12345"]
+
+
+def test_an_empty_one_is_not_kept(folder: Path) -> None:
+    partials.claim(folder, SHA).give_back()
+
+    assert list(folder.iterdir()) == []
+
+
+def claimed(folder: Path, host: str, pid: int, *, age: float = 0.0) -> Path:
+    path = folder / f"{SHA}.{host}-{pid}.0123abcd.tmp"
+    path.write_bytes(b"123")
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("host", "alive", "age", "open_"),
+    [
+        ("", False, 0.0, True),
+        ("", True, 0.0, False),
+        ("", True, 301.0, True),  # another process may bear the number by now
+        ("00000000", False, 0.0, False),  # another machine's processes cannot be seen
+        ("00000000", False, 301.0, True),
+    ],
+)
+def test_whose_claim_is_open(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    age: float,
+    *,
+    alive: bool,
+    open_: bool,
+) -> None:
+    monkeypatch.setattr(partials, "_is_alive", lambda _: alive)
+    path = claimed(folder, host or partials._host(), 4_000_000, age=age)
+
+    part = partials.claim(folder, SHA)
+
+    assert (part.path.read_bytes() == b"123") == open_
+    assert path.exists() != open_
+    part.discard()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_who_is_alive() -> None:
+    assert partials._is_alive(os.getppid())
+    assert not partials._is_alive(os.getpid())  # ours are known by name
+    assert not partials._is_alive(2**31 - 2)
+    assert not partials._is_alive(10**9)
+
+
+@pytest.mark.parametrize("name", [f"{SHA}.0-1.tmp", f"{SHA}.partial", f"{SHA}.", f"{SHA}.x.part"])
+def test_other_names_are_no_claims(folder: Path, name: str) -> None:
+    (folder / name).write_bytes(b"123")
+
+    part = partials.claim(folder, SHA)
+
+    assert part.path.read_bytes() == b""
+    part.discard()
+
+
+def test_a_link_is_no_claim(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"123")
+    (folder / f"{SHA}.part").symlink_to(tmp_path / "secret")
+
+    part = partials.claim(folder, SHA)
+
+    assert part.path.read_bytes() == b""
+    assert (tmp_path / "secret").read_bytes() == b"123"
+    part.discard()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"etag": 7, "url": "u"}', '{"etag": "W/\\"1\\"", "url": "u"}', "[" * 70_000,
+     '{"etag": "\\"a\\r\\nX: y\\"", "url": "u"}', '{"etag": "bare", "url": "u"}'],
+)  # fmt: skip
+def test_a_note_of_anything(folder: Path, text: str) -> None:
+    part = partials.claim(folder, SHA)
+    part.path.with_name(f"{part.path.name}.json").write_text(text, encoding="utf-8")
+
+    assert part.etag("u") is None
+    assert not part.is_damaged(0)
+    part.discard()
+
+
+def test_bytes_that_are_gone_are_damage(folder: Path) -> None:
+    part = partials.claim(folder, SHA)
+    part.note("u", None, 5)
+
+    assert (part.is_damaged(4), part.is_damaged(5)) == (True, False)
+    part.discard()
+
+
+def test_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partials, "_is_alive", lambda pid: pid == 1)
+    host, week = partials._host(), 7 * DAY
+    ours = partials.claim(folder, "b" * 64)
+    os.utime(ours.path, (1, 1))
+    names = {
+        f"{SHA}.part": week - 60,
+        f"{'c' * 64}.part": week + 60,
+        f"{SHA}.{host}-2.0123abcd.tmp": week - 60,  # may be gone on with
+        f"{'c' * 64}.part.json": 0.0,  # its part goes first
+        f"{'d' * 64}.part.json": 0.0,  # says something of nothing
+    }
+    for name, age in names.items():
+        (folder / name).write_bytes(b"1")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    for name in (f"aaaa.{host}-2.x_1", f"aaaa.{host}-1.x_2", "aaaa.00000000-2.x_3"):
+        (folder / name).mkdir()
+        (folder / name / "file").write_bytes(b"1")
+
+    removed = {path.name for path in partials.sweep(folder)}
+
+    assert removed == {
+        f"{'c' * 64}.part",
+        f"{'c' * 64}.part.json",
+        f"{'d' * 64}.part.json",
+        f"aaaa.{host}-2.x_1",
+    }
+    ours.discard()
