@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parity.commands import selection
 from parity.commands.plan import fetch as fetch_one
+from parity.commands.plan import tell_misses
 from parity.errors import EXIT_CODES, ParityError, gravest
 from parity.lockfile import load
 from parity.reports.console import tell_error
@@ -26,6 +27,7 @@ def fetch(options: Options, ids: Sequence[str], teller: Teller) -> int:
     """
     chosen = selection.bundles(load(options.lockfile), ids)
     selection.locked(chosen)
+    tell_misses(chosen, options, teller)
     kinds: list[Kind] = []
     for bundle in chosen:
         try:

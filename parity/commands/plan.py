@@ -15,7 +15,7 @@ from parity.verdicts import patterns, problems
 from parity.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from parity.commands.options import Options, VerifyOptions
@@ -94,6 +94,14 @@ def _plan(
     )
 
 
+def tell_misses(bundles: Sequence[Bundle], options: Options, teller: Teller) -> None:
+    """Where no server may be asked, say at once what all of them would be asked for."""
+    from parity.fixtures.store import Store  # noqa: PLC0415 - only where bundles are had
+
+    for line in Store.default().misses(bundles) if options.offline else ():
+        teller.line(line)
+
+
 def fetch(bundle: Bundle, options: Options, teller: Teller, deadline: float | None) -> Fetched:
     """The bundle's tree from the store, fetched, checked and unpacked where it is not there."""
     from parity.fixtures.store import Store  # noqa: PLC0415 - only where bundles are had
@@ -104,6 +112,7 @@ def fetch(bundle: Bundle, options: Options, teller: Teller, deadline: float | No
         offline=options.offline,
         verify=options.rehash,
         progress=teller.download(bundle.id),
+        tell=lambda text: teller.bundle(bundle.id, text),
         deadline=deadline,
     )
     how = "in the store" if fetched.cached else "fetched, checked, unpacked"

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 from parity import runner
 from parity.commands import moved, reporting, selection
 from parity.commands.environment import facts
-from parity.commands.plan import Failed, Planned, plan
-from parity.commands.work import Work, run_cases
+from parity.commands.plan import Failed, Planned, plan, tell_misses
+from parity.commands.work import Work, repeated, run_cases
 from parity.errors import ConfigError, ParityError, Problem
 from parity.lockfile import load
 from parity.reports.wording import exit_code
 from parity.results import BundleResult, Finding, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from parity.commands.options import VerifyOptions
+    from parity.errors import Kind
     from parity.lockfile import Lockfile
     from parity.reports.console import Teller
 
@@ -32,8 +33,14 @@ if TYPE_CHECKING:
 _KEPT = 2**30
 
 
-def verify(options: VerifyOptions, teller: Teller) -> int:
+def verify(
+    options: VerifyOptions,
+    teller: Teller,
+    heard: Callable[[Kind | None], None] = lambda _kind: None,
+) -> int:
     """Run the whole job and say what was found; returns the exit code.
+
+    ``heard`` is given the kind of each trouble of the run.
 
     Raises:
         ConfigError: The lockfile or the command line cannot be used.
@@ -47,7 +54,9 @@ def verify(options: VerifyOptions, teller: Teller) -> int:
     except ParityError as error:
         reporting.tell_error(error, options)
         raise
-    reporting.tell(report, code, options, drift=drift)
+    for kind in report.kinds:
+        heard(kind)
+    reporting.tell(report, code, options, drift=drift, command=repeated(options))
     return code
 
 
@@ -59,6 +68,7 @@ def _held(options: VerifyOptions, teller: Teller) -> tuple[Report, list[str]]:
     selection.locked(chosen)
     reporting.hold(options)
     deadline = None if options.deadline is None else started + options.deadline
+    tell_misses(chosen, options, teller)
     planned = [plan(bundle, options, teller, deadline) for bundle in chosen]
     drift = moved.tables(planned, options, teller)
     # All bundles are here; what runs next is the port's, and none of its business.
