@@ -59,8 +59,11 @@ def identify(
             return came
     free = due if not ordered else due[~np.isin(due, came)]
     _fill(came, free, _with_labels(dataset), _with_labels(batches), bound)
-    _fill(came, free[~np.isin(free, came)], dataset.features, batches.features, bound)
-    _fill(came, np.arange(len(dataset)), dataset.features, batches.features, bound)
+    free = free[~np.isin(free, came)]
+    _fill(came, free, dataset.features, batches.features, bound)
+    others = np.ones(len(dataset), np.bool_)
+    others[free] = False
+    _fill(came, np.flatnonzero(others), dataset.features, batches.features, bound)
     return came
 
 
