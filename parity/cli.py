@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parity import __version__
+from parity import __version__, cli_github
 from parity.commands import cache_words
 from parity.commands.options import REPORT_FORMATS, SUMMARIES
 
@@ -50,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
     _audit(_verb(verbs, "audit", "derive every reference once more", _run_audit))
     _ids(_verb(verbs, "prove", "show which faults a bundle can see", _run_prove))
     cache_words.add(_verb(verbs, "cache", "list, check or shrink the store", _run_cache))
+    _init(_verb(verbs, "init", "write a first lockfile and workflow", _run_init))
+    _plan(_verb(verbs, "plan", "print a job matrix for GitHub", _run_plan))
+    _merge(_verb(verbs, "merge", "make one report of many", _run_merge))
+    cli_github.action_words(_verb(verbs, "action", "a step of the action", _run_action))
     return top
 
 
@@ -149,6 +153,22 @@ def _reports(verb: argparse.ArgumentParser) -> None:
 def _report_options(arguments: argparse.Namespace) -> dict[str, Any]:
     names = ("report_dir", "report_formats", "fail_on", "min_cases", "annotations", "summary")
     return {name: getattr(arguments, name) for name in names}
+
+
+def _init(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    cli_github.init_words(verb)
+
+
+def _plan(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    cli_github.plan_words(verb)
+
+
+def _merge(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    cli_github.merge_words(verb)
+    _reports(verb)
 
 
 def _fetch(verb: argparse.ArgumentParser) -> None:
@@ -262,6 +282,23 @@ def _run_verify(arguments: argparse.Namespace) -> int:
         deadline=arguments.deadline,
     )
     return _speaking(lambda speaker: verify(options, speaker))
+
+
+def _run_init(arguments: argparse.Namespace) -> int:
+    return _speaking(cli_github.run_init(_places(arguments), arguments))
+
+
+def _run_plan(arguments: argparse.Namespace) -> int:
+    return _speaking(cli_github.run_plan(_places(arguments), arguments))
+
+
+def _run_merge(arguments: argparse.Namespace) -> int:
+    told = _report_options(arguments)
+    return _speaking(cli_github.run_merge(_places(arguments), told, arguments))
+
+
+def _run_action(arguments: argparse.Namespace) -> int:
+    return _speaking(cli_github.run_action(arguments))
 
 
 def _run_fetch(arguments: argparse.Namespace) -> int:

@@ -189,9 +189,14 @@ VOCABULARY: dict[str, str] = {
     "report-dir": "the folder for reports cannot be used",
     "not-found": "a file that was named is not there",
     "git": "git cannot show an earlier lockfile",
+    "input": "an input of the action that cannot be used",
+    "init": "`init` cannot write without overwriting",
+    "report-unreadable": "a report or a plan that `merge` cannot read",
+    "reports-differ": "reports that are not of one run",
     # The run.
     "nothing-verified": "fewer cases were verified than --min-cases",
     "known-failure-passes": "a known failure that no longer fails",
+    "shard-missing": "cases whose job left no report",
     # Making bundles.
     "unsafe-name": "a name that does not unpack everywhere",
     "changed-on-disk": "a file changed while it was packed",

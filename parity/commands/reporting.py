@@ -107,7 +107,14 @@ def fenced() -> Iterator[None]:
         _say(closing)
 
 
-def tell(report: Report, code: int, options: ReportOptions, *, drift: Sequence[str] = ()) -> None:
+def tell(
+    report: Report,
+    code: int,
+    options: ReportOptions,
+    *,
+    drift: Sequence[str] = (),
+    command: str = "",
+) -> None:
     """Annotations, summary and outputs, all before the process ends."""
     if runner.on_github():
         for line in github.lines(report, options.annotations):
@@ -115,7 +122,7 @@ def tell(report: Report, code: int, options: ReportOptions, *, drift: Sequence[s
     if options.summary != "false" and (room := runner.summary_room()):
         text = markdown.summary(report, code, form=options.summary, room=room, drift=drift)
         runner.add_summary(text)
-    runner.set_outputs(_outputs(report, code, options))
+    runner.set_outputs({**_outputs(report, code, options), "command": command})
 
 
 def tell_error(error: ParityError, options: ReportOptions) -> None:

@@ -22,10 +22,9 @@ from parity.reports.wording import exit_code
 from parity.results import BundleResult, Finding, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from parity.commands.options import VerifyOptions
-    from parity.errors import Kind
     from parity.lockfile import Lockfile
     from parity.reports.console import Teller
 
@@ -33,14 +32,8 @@ if TYPE_CHECKING:
 _KEPT = 2**30
 
 
-def verify(
-    options: VerifyOptions,
-    teller: Teller,
-    heard: Callable[[Kind | None], None] = lambda _kind: None,
-) -> int:
+def verify(options: VerifyOptions, teller: Teller) -> int:
     """Run the whole job and say what was found; returns the exit code.
-
-    ``heard`` is given the kind of each trouble of the run.
 
     Raises:
         ConfigError: The lockfile or the command line cannot be used.
@@ -54,8 +47,6 @@ def verify(
     except ParityError as error:
         reporting.tell_error(error, options)
         raise
-    for kind in report.kinds:
-        heard(kind)
     reporting.tell(report, code, options, drift=drift, command=repeated(options))
     return code
 

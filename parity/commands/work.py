@@ -6,7 +6,7 @@ import shlex
 import shutil
 from dataclasses import dataclass, replace
 from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from parity import cargo, dumps
 from parity.commands import presenting
@@ -66,7 +66,7 @@ def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
             judge.add(case, dumps.ready(folder, entry.bundle.id, case.id))
     else:
         with presenting.folder(entry.bundle) as place:
-            port = _dump_all(entry, judge, work, sources, place)
+            port = dump_all(entry, judge, work, sources, place)
     work.teller.running(len(entry.cases))
     cases = judge.results(work.teller.case)
     if work.options.dumps is None:
@@ -100,9 +100,28 @@ class _Built:
         return self.program
 
 
-def _dump_all(
-    entry: Planned, judge: Judge, work: Work, sources: dict[str, Path], place: Path | None
+class Taker(Protocol):
+    """Is given each dump as it is made."""
+
+    def add(self, case: Case, dumped: Dumped) -> None:
+        """One run of a case."""
+
+
+def dump_all(
+    entry: Planned, judge: Taker, work: Work, sources: dict[str, Path], place: Path | None
 ) -> dict[str, str]:
+    """Build what is needed, and run the chosen cases of a bundle.
+
+    Args:
+        entry: The bundle.
+        judge: Is given the dumps.
+        work: What is asked for.
+        sources: Gets the source file of each case's program, where it is known.
+        place: Folder for presented checkpoints, if the bundle needs one.
+
+    Returns:
+        The port: crate, package and commit, or command.
+    """
     built: dict[Hashable, _Built] = {}
     jobs: list[tuple[Case, Job]] = []
     for case in entry.cases:
@@ -208,8 +227,22 @@ def _where(dump: Dump) -> Any:
     return next((dump.where[k] for k in ("example", "crate", "command") if k in dump.where), None)
 
 
+def repeated(options: VerifyOptions) -> str:
+    """The line that repeats the run."""
+    chosen = [("--bundle", name) for name in options.bundles]
+    chosen += [("--case", glob) for glob in options.cases]
+    return shlex.join([*_words(options), *(word for pair in chosen for word in pair)])
+
+
 def _command(entry: Planned, case: Case, control: str, options: VerifyOptions) -> str:
     """The line that repeats one case, and the one beside which it counts."""
+    words = _words(options)
+    for name in (control, case.id):
+        words += ["--case", f"{entry.bundle.id}/{name}"] if name else []
+    return shlex.join(words)
+
+
+def _words(options: VerifyOptions) -> list[str]:
     words = door().split()
     if (repo := as_typed(options.repo)) != ".":
         words += ["--repo", repo]
@@ -219,7 +252,4 @@ def _command(entry: Planned, case: Case, control: str, options: VerifyOptions) -
         words += ["--dumps", options.dumps.as_posix()]
     if options.toolchain:
         words += ["--toolchain", options.toolchain]
-    words += [f"--cargo-args={argument}" for argument in options.cargo_args]
-    for name in (control, case.id):
-        words += ["--case", f"{entry.bundle.id}/{name}"] if name else []
-    return shlex.join(words)
+    return words + [f"--cargo-args={argument}" for argument in options.cargo_args]

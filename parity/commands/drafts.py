@@ -1,0 +1,72 @@
+"""The texts that ``init`` writes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parity.commands.init import Example
+
+#: Stands for an address that only the user knows.
+SOURCE = "https://example.org/my-bundle-v1.tar"
+
+WORKFLOW = """\
+name: parity
+on: [push, pull_request]
+permissions: {}
+jobs:
+  parity:
+    runs-on: ubuntu-latest
+    permissions:
+      contents: read
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+        with:
+          persist-credentials: false
+      - uses: org/parity-action@v1
+"""
+
+_HEAD = """\
+# What this port is held against. `parity bump` writes under `locked:`; the rest is yours.
+schema: 1
+bundles:
+"""
+
+_SUITES = {"serialize": "serialize", "dataloader": "dataloader", "pipeline": "pipeline"}
+
+
+def lockfile(name: str, source: str, example: Example | None) -> str:
+    """A whole first lockfile."""
+    return _HEAD + bundle(name, source, example)
+
+
+def bundle(name: str, source: str, example: Example | None) -> str:
+    """One entry; what could not be found out is marked with a comment."""
+    package = example.package if example else "my-port"
+    program = example.name if example else "my_dump"
+    todo = "" if example else "  # the example that you will write"
+    suite = next((s for word, s in _SUITES.items() if word in name), "tensors")
+    lines = [
+        f"  {name}:",
+        f"    source: {json.dumps(source)}",
+        f"    suite: {suite}  # dataloader, serialize, pipeline or tensors",
+        "    dump:",
+        f"      package: {package}",
+        f"      example: {program}{todo}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def next_steps(has_example: bool, has_source: bool) -> list[str]:
+    """What the user does next, in order."""
+    steps = []
+    if not has_source:
+        steps.append("put the bundle's address into `source`, and its kind into `suite`")
+    if not has_example:
+        steps.append("write a dump example (docs/dump-example.md), and name it under `dump`")
+    steps += [
+        "`parity bump` fetches the bundle, shows what is in it, and locks its digest",
+        "`parity verify` holds your port against it, here, as the workflow will",
+    ]
+    return ["", "next:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]

@@ -1,0 +1,99 @@
+"""``report.json`` read back as a report."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity.errors import EXIT_CODES, Where
+from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LEVELS = ("error", "warning", "notice")
+_VERDICTS = ("pass", "fail", "error", "known-failure", "skipped")
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def report(path: Path) -> Report:
+    """The report in ``path``.
+
+    Raises:
+        ValueError: It is none of this version's.
+        OSError: The file cannot be read.
+    """
+    value = json.loads(path.read_bytes())
+    try:
+        if value["schema"] != REPORT_SCHEMA:
+            message = f"a report of schema {value['schema']!r}, expected {REPORT_SCHEMA}"
+            raise ValueError(message)
+        return _report(value)
+    except (KeyError, TypeError, AttributeError) as error:
+        message = f"no report: {error!r}"
+        raise ValueError(message) from error
+
+
+def _report(value: Mapping[str, Any]) -> Report:
+    return Report(
+        lockfile=Path(value["lockfile"]["path"]),
+        lock_sha256=value["lockfile"]["sha256"],
+        environment=dict(value["environment"]),
+        seconds=float(value["seconds"]),
+        findings=_findings(value),
+        bundles=tuple(_bundle(bundle) for bundle in value["bundles"]),
+    )
+
+
+def _bundle(value: Mapping[str, Any]) -> BundleResult:
+    cases = tuple(_case(value["id"], case) for case in value["cases"])
+    own = {"bundle": value["id"], "cases": cases, "findings": _findings(value)}
+    return BundleResult(**_known(BundleResult, value), **own)
+
+
+def _case(bundle: str, value: Mapping[str, Any]) -> CaseResult:
+    if value["verdict"] not in _VERDICTS:
+        message = f"no verdict: {value['verdict']!r}"
+        raise ValueError(message)
+    margin = value["margin"]
+    own = {
+        "bundle": bundle,
+        "case": value["id"],
+        "findings": _findings(value),
+        "margin": _NOT_FINITE.get(margin, margin) if isinstance(margin, str) else margin,
+        "source": _where(value["source"]),
+    }
+    return CaseResult(**{**_known(CaseResult, value), **own})
+
+
+def _findings(value: Mapping[str, Any]) -> tuple[Finding, ...]:
+    return tuple(_finding(finding) for finding in value["findings"])
+
+
+def _finding(value: Mapping[str, Any]) -> Finding:
+    if value["level"] not in _LEVELS or value["kind"] not in EXIT_CODES:
+        message = f"no finding: {value['level']!r}, {value['kind']!r}"
+        raise ValueError(message)
+    index = value["index"]
+    own = {
+        "index": None if index is None else tuple(index),
+        "where": _where(value["where"]),
+        "details": tuple(map(str, value["details"])),
+    }
+    return Finding(**{**_known(Finding, value), **own})
+
+
+def _where(value: Mapping[str, Any] | None) -> Where | None:
+    if value is None:
+        return None
+    return Where(Path(value["path"]), value["line"], value["column"])
+
+
+def _known(record: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that bear the names of the record's fields; the rest is read by hand."""
+    by_hand = {"findings", "cases", "bundle", "case"}
+    names = {field.name for field in fields(record)} - by_hand
+    return {name: value[name] for name in names if name in value}
