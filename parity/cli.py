@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     _diff(_verb(verbs, "diff", "what changed between two states of a bundle", _run_diff))
     _audit(_verb(verbs, "audit", "derive every reference once more", _run_audit))
     _ids(_verb(verbs, "prove", "show which faults a bundle can see", _run_prove))
+    _show(_verb(verbs, "show", "a tensor's two sides next to each other", _run_show))
     cache_words.add(_verb(verbs, "cache", "list, check or shrink the store", _run_cache))
     _init(_verb(verbs, "init", "write a first lockfile and workflow", _run_init))
     _plan(_verb(verbs, "plan", "print a job matrix for GitHub", _run_plan))
@@ -179,6 +180,16 @@ def _fetch(verb: argparse.ArgumentParser) -> None:
 def _ids(verb: argparse.ArgumentParser) -> None:
     _common(verb)
     verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+
+
+def _show(verb: argparse.ArgumentParser) -> None:
+    _common(verb)
+    add = verb.add_argument
+    add("case", metavar="CASE", help="bundle/case, or a case's name")
+    add("tensor", metavar="TENSOR", help="its name, as findings have it")
+    add("slice", nargs="?", default="", metavar="SLICE", help="as in NumPy, such as 0,:,1:3")
+    add("--dumps", type=Path, metavar="DIR", help="take the dump from DIR/<bundle>/<case>/")
+    add("--toolchain", default="", metavar="T", help="called as cargo +T")
 
 
 def _pin(verb: argparse.ArgumentParser) -> None:
@@ -315,6 +326,21 @@ def _run_prove(arguments: argparse.Namespace) -> int:
 
     options = Options(**_places(arguments))
     return _speaking(lambda speaker: prove(options, arguments.ids, speaker))
+
+
+def _run_show(arguments: argparse.Namespace) -> int:
+    from parity.commands.options import Options  # noqa: PLC0415
+    from parity.commands.show import ShowOptions, show  # noqa: PLC0415
+
+    options = ShowOptions(
+        options=Options(**_places(arguments)),
+        case=arguments.case,
+        tensor=arguments.tensor,
+        slice=arguments.slice,
+        dumps=arguments.dumps,
+        toolchain=arguments.toolchain,
+    )
+    return _speaking(lambda speaker: show(options, speaker))
 
 
 def _run_pin(arguments: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from parity import raw
 from parity.codecs.files import tensors_in
+from parity.commands.sides import state_folder
 from parity.faults import batches, models, tensors
 from parity.layout import batch_files
 from parity.reference_pipeline import epoch_order
@@ -44,8 +45,7 @@ def right_dump(suite: str, case: Case, folder: Path) -> list[Fault] | None:
     if suite == "serialize" and case.id == "onnx":
         return list(models.faults(models.right(case.folder, folder)))
     if suite == "serialize":
-        name = "reference_dequant" if case.id == "gguf" else "reference_state_dict"
-        return list(_tensors(case, case.folder / name, folder))
+        return list(_tensors(case, state_folder(case), folder))
     return (
         None
         if case.detail.expect != "load"

@@ -102,6 +102,30 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     )
 
 
+def sides(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]]:
+    """Outputs for the input ``name``: ``torch``, and of ``port`` and ``onnx`` those that are there.
+
+    Raises:
+        ReferenceSuspectError: As ``verify``.
+        DumpError: onnxruntime is not installed.
+    """
+    inputs, due = _reference(case.folder)
+    ignored: list[Finding] = []
+    found: dict[str, NDArray[Any]] = {"torch": due[name]}
+    own = _own_forward(dump.folder, [name], ignored)
+    if name in own:
+        found["port"] = own[name]
+    model = _model(dump.folder, ignored)
+    if model is None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        result = _run(model, {name: inputs[name]}, Path(folder), ignored)
+        outputs = _outputs(result, name, ignored) if result.get("runs") else None
+        if outputs is not None:
+            found["onnx"] = np.array(outputs[1])
+    return found
+
+
 def _reference(folder: Path) -> tuple[_Arrays, _Arrays]:
     inputs = _arrays(folder, "input_")
     due = _arrays(folder, "torch_forward_")
