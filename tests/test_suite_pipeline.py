@@ -463,6 +463,22 @@ def test_items_may_bear_any_ids() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rows", "where"), [((0, 1), "each within its batch"), ((0, 2), "across batches")]
+)
+def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
+    rows: tuple[int, int], where: str
+) -> None:
+    ids, x, y = np.arange(4), np.ones(4, np.float32), np.arange(4, dtype=np.float32)
+    moved = y.copy()
+    moved[list(rows)] = y[list(reversed(rows))]
+    owed = Owed(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
+
+    (finding,) = audit_run(Run.of([(ids[:2], x[:2], moved[:2]), (ids[2:], x[2:], moved[2:])]), owed)
+    assert finding.code == "labels-shuffled"
+    assert where in str(finding.cause)
+
+
 def test_ids_that_f32_cannot_hold_are_told_apart_in_memory() -> None:
     ids = np.array([2**24, 2**24 + 1])
     dataset = Dataset(ids, np.zeros(2), np.zeros(2))
