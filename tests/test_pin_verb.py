@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from parity import manifest
 from parity.__main__ import code_of
 from tests.support.tensors import bf16, f32, safetensors_bytes, write
 
@@ -172,10 +173,7 @@ def test_a_manifest_that_is_wrong(
     assert pin(folder, tmp_path / "out") == 7
     head = f"{place.as_posix()}: error[reference-malformed] parity.json: "
     assert [line.removeprefix(head) for line in said(capsys)] == [
-        (
-            "case 'own-dtype' has no key 'bound'; known: group, why, rule, checkpoint, reference, "
-            "expect, bounds, inputs"
-        ),
+        f"case 'own-dtype' has no key 'bound'; known: {', '.join(manifest._KEYS)}",
         "case 'x' has no folder of that name",
         "the default reference of case 'x' is 'reference', which the bundle does not hold",
     ]
