@@ -40,6 +40,26 @@ def verify(session: nox.Session) -> None:
     session.run("python", "-m", "parity", "verify", *session.posargs)
 
 
+@nox.session(name="in-action")
+def in_action(session: nox.Session) -> None:
+    """What the steps of action.yml run: each package is locked by its hash."""
+    locked = ("--require-hashes", "-r", "requirements/action.txt")
+    session.install("--disable-pip-version-check", *locked, env={"PYTHONPATH": None})
+    session.run("python", "-I", "-X", "utf8", "action/engine.py", "action", *session.posargs)
+
+
+@nox.session
+def requirements(session: nox.Session) -> None:
+    """Lock anew, by hashes, what the action installs; for all Pythons and systems."""
+    session.install("uv")
+    extras = ("--extra", "onnx", "--extra", "reports", "pyproject.toml")
+    for target, source in (("nox", ("requirements/nox.in",)), ("action", extras)):
+        how = ("--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url")
+        quiet = ("--quiet", "--no-annotate", "--custom-compile-command", "nox -s requirements")
+        out = ("--output-file", f"requirements/{target}.txt", "--upgrade")
+        session.run("uv", "pip", "compile", *how, *quiet, *out, *source)
+
+
 @nox.session(name="torch")
 def torch_env(session: nox.Session) -> None:
     """Make the one environment that holds torch; `tests` and `pin` share it."""
