@@ -855,6 +855,15 @@ def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:
 
 
 @pytest.mark.network
+@pytest.mark.timeout(30)
+def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> None:
+    with s.Server({"/a.tar.sha256": [s.endless(b"HTTP/1.1 200 OK\r\n\r\n")]}) as server:
+        found = claims(f"{server.url}/a.tar", Path(), patience=Patience(tries=1))
+
+    assert found.silence.endswith("/a.tar.sha256 begins with no SHA-256")
+
+
+@pytest.mark.network
 def test_an_address_with_a_query_has_no_digest_beside_it() -> None:
     with s.Server({}) as server:
         found = claims(f"{server.url}/a.tar?token=canary", Path(), patience=Patience(tries=1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +18,16 @@ if TYPE_CHECKING:
     State = dict[str, Any]
 
 _DEPTH = 8
+#: The highest pickle protocol that torch reads with ``weights_only``.
+_WEIGHTS_ONLY = 3
 
 
 class UnreadableError(Exception):
     """A library does not read a checkpoint; the message is fit for a finding."""
+
+
+class UnderivableError(Exception):
+    """A checkpoint is well, as far as is known, but its library does not read its kind."""
 
 
 def torch_state(path: Path) -> State:
@@ -29,11 +37,15 @@ def torch_state(path: Path) -> State:
 
     Raises:
         UnreadableError: torch refuses it, or it holds no tensor.
+        UnderivableError: Its pickle is of a protocol that ``weights_only`` does not read.
     """
     torch = library("torch")
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
+        if (protocol := _protocol(path)) > _WEIGHTS_ONLY:
+            message = f"torch reads no pickle of protocol {protocol} with weights_only"
+            raise UnderivableError(message) from error
         raise UnreadableError(_said("torch", path, error)) from error
     state: State = {}
     _collect(loaded, "", _DEPTH, state)
@@ -41,6 +53,18 @@ def torch_state(path: Path) -> State:
         message = f"torch reads {type(loaded).__name__} from {path.name}, no tensors by name"
         raise UnreadableError(message)
     return state
+
+
+def _protocol(path: Path) -> int:
+    """The protocol that a zip's pickle announces, 0 where that cannot be seen."""
+    try:
+        with zipfile.ZipFile(path) as members:
+            name = next(name for name in members.namelist() if name.endswith("data.pkl"))
+            with members.open(name) as pickle:
+                head = pickle.read(2)
+    except (OSError, ValueError, StopIteration, NotImplementedError, zipfile.BadZipFile):
+        return 0
+    return head[1] if len(head) > 1 and head[:1] == b"\x80" else 0
 
 
 def _collect(value: Any, name: str, depth: int, state: State) -> None:
@@ -92,6 +116,20 @@ def dequantised(tensor: Any) -> NDArray[np.float32]:
         message = f"gguf-py cannot decode {tensor.name!r}: {type(error).__name__} {error}"
         raise UnreadableError(message) from error
     return values
+
+
+def gguf_raw(tensor: Any, storage: str) -> NDArray[Any]:
+    """The elements of a GGUF tensor that is not made of blocks, as NumPy type ``storage``.
+
+    Raises:
+        UnreadableError: Its data has another length.
+    """
+    dims = tensor.shape.tolist()
+    flat = np.frombuffer(tensor.data.tobytes(), storage)
+    if len(flat) != prod(dims):
+        message = f"{tensor.name!r} of {dims} holds {len(flat):,} elements"
+        raise UnreadableError(message)
+    return flat.reshape(dims)
 
 
 def as_f32(tensor: Any) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parity.audits import checkpoints, mlp, records
-from parity.audits.checkpoints import UnreadableError
+from parity.audits.checkpoints import UnderivableError, UnreadableError
 from parity.audits.holding import Provenance, hold, hold_names, judged, suspect
 from parity.codecs.files import tensors_in
 from parity.errors import Problem, ReferenceSuspectError
@@ -43,7 +43,7 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
 def _case(bundle: str, name: str, derive: Callable[[], Found]) -> CaseResult:
     try:
         found, compared = derive()
-    except UnreadableError as error:
+    except (UnreadableError, UnderivableError) as error:
         found, compared = [suspect("checkpoint-unreadable", str(error))], 0
     except ReferenceSuspectError as error:
         found, compared = [suspect(p.code, p.message) for p in error.problems], 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import manifest
 from parity.audits import checkpoints
-from parity.audits.checkpoints import UnreadableError
+from parity.audits.checkpoints import UnderivableError, UnreadableError
 from parity.audits.holding import Provenance, hold, judged, skipped, suspect
 from parity.audits.serialize import readable
 from parity.codecs.dtypes import DTYPES
@@ -35,25 +35,36 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
 
 
 def _case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
-    if case.expect != "load" or case.reference is None:
-        return skipped(bundle, case.id, f"a case that expects {case.expect}: nothing to derive")
-    if case.checkpoint is None:
-        return skipped(bundle, case.id, "the case has no checkpoint to derive from")
-    reader = _READERS.get(case.checkpoint.suffix)
-    if reader is None:
-        return skipped(bundle, case.id, f"no audit reads {case.checkpoint.suffix!r} files")
-    derive, libraries = reader
+    if reason := _nothing_to_derive(case):
+        return skipped(bundle, case.id, reason)
     try:
-        references = readable(case.reference)
-        derived = derive(case.checkpoint, references)
+        found, compared = _derive(case, provenance)
+    except UnderivableError as error:
+        return skipped(bundle, case.id, str(error))
     except UnreadableError as error:
-        return judged(bundle, case.id, [suspect("checkpoint-unreadable", str(error))], 0)
+        found, compared = [suspect("checkpoint-unreadable", str(error))], 0
     except ReferenceSuspectError as error:
-        found = [suspect(problem.code, problem.message) for problem in error.problems]
-        return judged(bundle, case.id, found, 0)
-    missing = _extra(references, derived)
+        found, compared = [suspect(p.code, p.message) for p in error.problems], 0
+    return judged(bundle, case.id, found, compared)
+
+
+def _nothing_to_derive(case: TensorCase) -> str:
+    if case.expect != "load" or case.reference is None:
+        return f"a case that expects {case.expect}: nothing to derive"
+    if case.checkpoint is None:
+        return "the case has no checkpoint to derive from"
+    suffix = case.checkpoint.suffix
+    return "" if suffix in _READERS else f"no audit reads {suffix!r} files"
+
+
+def _derive(case: TensorCase, provenance: Provenance) -> tuple[list[Finding], int]:
+    if case.checkpoint is None or case.reference is None:
+        return [], 0
+    derive, libraries = _READERS[case.checkpoint.suffix]
+    references = readable(case.reference)
+    derived = derive(case.checkpoint, references)
     found, compared = hold(references, derived, provenance.line(*libraries))
-    return judged(bundle, case.id, missing + found, compared)
+    return _extra(references, derived) + found, compared
 
 
 def _extra(references: dict[str, Stored], derived: dict[str, Any]) -> list[Finding]:
@@ -80,10 +91,18 @@ def _safetensors(path: Path, references: dict[str, Stored]) -> dict[str, NDArray
 def _gguf(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
     _, tensors = checkpoints.gguf_tensors(path)
     return {
-        name: checkpoints.dequantised(tensor)
+        name: _elements(tensor, references[name])
         for name, tensor in tensors.items()
         if name in references
     }
+
+
+def _elements(tensor: Any, reference: Stored) -> NDArray[Any]:
+    """What is no block is taken as it lies where the reference is of that very type."""
+    kind = tensor.tensor_type.name
+    if reference.carrier != ".bin" and kind == reference.dtype.name:
+        return checkpoints.gguf_raw(tensor, reference.dtype.storage.str)
+    return checkpoints.dequantised(tensor)
 
 
 def _as_referenced(state: dict[str, Any], references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
@@ -96,10 +115,10 @@ def _as_referenced(state: dict[str, Any], references: dict[str, Stored]) -> dict
 
 
 def _array(tensor: Any, reference: Stored) -> NDArray[Any]:
-    """Where the dtypes differ, the tensor's own, which ``hold`` then finds."""
-    if reference.carrier == ".bin":
-        return checkpoints.as_f32(tensor)
+    """The tensor's own dtype, so that ``hold`` finds another one; f32 where it has no file type."""
     name = _DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+    if reference.carrier == ".bin" or (tensor.is_floating_point() and name not in DTYPES):
+        return checkpoints.as_f32(tensor)
     return checkpoints.raw(tensor, DTYPES[name].storage.str if name in DTYPES else "u1")
 
 
