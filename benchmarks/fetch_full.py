@@ -1,0 +1,148 @@
+"""What a fetch of a full-size bundle costs: ``python benchmarks/fetch_full.py [MEGABYTES]``.
+
+A tar of about 455 MB is served from loopback by another process, and ``parity fetch`` runs
+as a whole process: start, download, hash, sync, unpack, hash, publish. It is held against
+hashing the file plus copying it (with a sync, since the store syncs, too), in the same run.
+Ends with 1 where the best round costs more than 2.5 times that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from parity.fixtures import disk
+from parity.pins.packing import pack
+
+ROUNDS = 5
+MOST = 2.5
+FILES = 232  # as the full-size bundle of a small transformer has
+
+
+def make(folder: Path, megabytes: int) -> Path:
+    """A bundle of so many megabytes, that differ everywhere."""
+    length = megabytes * 10**6 // FILES
+    source = folder / "content"
+    source.mkdir()
+    for number in range(FILES):
+        (source / f"{number:03}.bin").write_bytes(os.urandom(length))
+    return pack({path.name: path for path in source.iterdir()}, folder / "bundle.tar")
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Says nothing of its requests."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def copyfile(self, source: object, outputfile: object) -> None:
+        """By the kernel, so that the server takes little of the two processors."""
+        size = os.fstat(source.fileno()).st_size  # type: ignore[attr-defined]
+        sent = 0
+        while sent < size:
+            sent += os.sendfile(
+                outputfile.fileno(),  # type: ignore[attr-defined]
+                source.fileno(),  # type: ignore[attr-defined]
+                sent,
+                size - sent,
+            )
+
+
+def serve(folder: str, port: multiprocessing.Queue[int]) -> None:
+    """Serve ``folder``; the port is told once it is known."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    port.put(server.server_port)
+    server.serve_forever()
+
+
+def hash_it(path: Path) -> tuple[float, str]:
+    """Seconds and digest."""
+    started = time.perf_counter()
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return time.perf_counter() - started, digest
+
+
+def copy_it(path: Path) -> float:
+    """Seconds, with a sync."""
+    started = time.perf_counter()
+    copy = path.with_suffix(".copy")
+    shutil.copyfile(path, copy)
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+    seconds = time.perf_counter() - started
+    copy.unlink()
+    return seconds
+
+
+def fetch_it(folder: Path, lockfile: Path) -> float:
+    """Seconds of the whole process, with an empty store."""
+    store = folder / "store"
+    env = {**os.environ, "PARITY_CACHE_DIR": str(store)}
+    words = [sys.executable, "-m", "parity", "fetch", "--lockfile", str(lockfile)]
+    started = time.perf_counter()
+    subprocess.run(  # noqa: S603 - our own program
+        words, check=True, cwd=Path(__file__).parents[1], env=env, stdout=subprocess.DEVNULL
+    )
+    seconds = time.perf_counter() - started
+    disk.remove(store)
+    return seconds
+
+
+def lock(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
+    """A lockfile that names the bundle."""
+    path = folder / "fixtures.lock.yaml"
+    path.write_text(
+        "schema: 1\nbundles:\n  full:\n"
+        f"    source: {url}\n    suite: tensors\n    dump: {{command: [x]}}\n"
+        f'    locked: {{sha256: "sha256:{sha256}", size: {bundle.stat().st_size}}}\n',
+        encoding="utf-8",
+    )
+    return path
+
+
+def rounds(folder: Path, bundle: Path) -> list[tuple[float, float, float]]:
+    """Seconds to hash, to copy and to fetch, of each round."""
+    port: multiprocessing.Queue[int] = multiprocessing.Queue()
+    server = multiprocessing.Process(target=serve, args=(str(folder), port), daemon=True)
+    server.start()
+    try:
+        url = f"http://127.0.0.1:{port.get(timeout=30)}/bundle.tar"
+        lockfile = lock(folder, url, bundle, hash_it(bundle)[1])
+        return [
+            (hash_it(bundle)[0], copy_it(bundle), fetch_it(folder, lockfile)) for _ in range(ROUNDS)
+        ]
+    finally:
+        server.terminate()
+        server.join()
+
+
+def main() -> int:
+    """Measure and print."""
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 455
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bundle = make(folder, megabytes)
+        size = bundle.stat().st_size
+        done = rounds(folder, bundle)
+    for hashed, copied, fetched in done:
+        ratio = fetched / (hashed + copied)
+        print(f"hash {hashed:.2f} s + copy {copied:.2f} s, fetch {fetched:.2f} s: {ratio:.2f}")
+    best = min(fetched / (hashed + copied) for hashed, copied, fetched in done)
+    print(f"{size:,} bytes, {FILES} files: best ratio {best:.2f} (at most {MOST})")
+    return int(best > MOST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""How much faster two threads hash a tree than one: ``python benchmarks/hash_tree.py [MEGABYTES]``.
+
+Prints both times and their ratio, and ends with 1 where the ratio is below 1.7 on a machine
+with two processors or more. Each round does both, one after the other, so that other work on
+the machine troubles both; the best round counts.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from parity.fixtures import trees
+
+ROUNDS = 5
+LEAST = 1.7
+#: Sizes of files in kilobytes, as in a bundle: many small ones, some large.
+SIZES = (4, 4, 16, 64, 256, 1024, 4096, 16_384)
+
+
+def make(folder: Path, megabytes: int) -> int:
+    """Fill ``folder`` with files of mixed sizes; returns their bytes."""
+    block = os.urandom(1 << 20)
+    size = number = 0
+    while size < megabytes * 10**6:
+        length = SIZES[number % len(SIZES)] * 1024
+        repeated = block * (length // len(block) + 1)
+        (folder / f"{number}.bin").write_bytes(repeated[:length])
+        size, number = size + length, number + 1
+    return size
+
+
+def seconds(folder: Path, threads: int) -> float:
+    """Of one pass over the tree."""
+    trees.THREADS = threads
+    started = time.perf_counter()
+    trees.hashed(folder)
+    return time.perf_counter() - started
+
+
+def main() -> int:
+    """Measure and print."""
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 455
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        size = make(folder, megabytes)
+        seconds(folder, 2)  # from the disk into memory
+        rounds = [(seconds(folder, 1), seconds(folder, 2)) for _ in range(ROUNDS)]
+    one, two = max(rounds, key=lambda pair: pair[0] / pair[1])
+    print(f"{size:,} bytes: one thread {one:.2f} s, two threads {two:.2f} s")
+    print(f"ratio {one / two:.2f}, at {size / two / 2**30:.2f} GiB/s; all rounds:")
+    print(", ".join(f"{first / second:.2f}" for first, second in rounds))
+    return int((os.cpu_count() or 1) > 1 and one / two < LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
