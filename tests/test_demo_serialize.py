@@ -124,6 +124,7 @@ SMALL = [
 ]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool]
 WIDE_UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
+WHOLE = torch.tensor([0, 1, 100])
 
 
 def state_dict() -> dict[str, Any]:
@@ -152,7 +153,7 @@ CHECKPOINTS: dict[str, dict[Any, Any]] = {
     "floats": {str(dtype): SPECIAL.to(dtype) for dtype in FLOATS},
     "every-half": {"f16": HALVES.clone().view(torch.float16), "b": HALVES.view(torch.bfloat16)},
     "every-byte": {str(dtype): BYTES.clone().view(dtype) for dtype in SMALL},
-    "skipped": {str(dtype): torch.ones(3).to(dtype) for dtype in INTEGERS + WIDE_UNSIGNED},
+    "whole-numbers": {str(d): WHOLE.to(d) for d in INTEGERS + WIDE_UNSIGNED},
     "names": {"a b": BLOCK, "größe": BLOCK, "x.y": BLOCK},
     "harmless": {"w": BLOCK, "size": torch.Size([2]), "on": torch.device("cpu"), "t": torch.half},
 }
@@ -181,10 +182,10 @@ def saved(value: Any, **options: Any) -> bytes:
 
 
 def flattened(value: Mapping[Any, Any], prefix: str = "") -> dict[str, np.ndarray]:
-    """Float tensors by their path of keys, rounded once to f32."""
+    """Tensors by their path of keys, rounded once to f32."""
     found: dict[str, np.ndarray] = {}
     for key, item in value.items():
-        if isinstance(item, torch.Tensor) and item.is_floating_point():
+        if isinstance(item, torch.Tensor):
             found[f"{prefix}{key}"] = item.detach().to(torch.float32).numpy()
         elif isinstance(item, dict):
             found |= flattened(item, f"{prefix}{key}.")

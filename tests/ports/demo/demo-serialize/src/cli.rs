@@ -49,11 +49,7 @@ fn finish(outcome: Result<String>) -> ExitCode {
 fn dump(arguments: &Arguments) -> Result<String> {
     let dump = arguments.target.produce(&arguments.fixture_dir)?;
     dump.write(&arguments.output_dir)?;
-    Ok(format!(
-        "{} files written, {} integer tensors skipped",
-        dump.len(),
-        dump.skipped
-    ))
+    Ok(format!("{} files written", dump.len()))
 }
 
 fn parse(

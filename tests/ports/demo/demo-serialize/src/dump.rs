@@ -24,8 +24,6 @@ pub enum Target {
 /// Files that are ready to be written.
 pub struct Dump {
     files: Vec<(String, Vec<u8>)>,
-    /// How many integer and bool tensors are not among them.
-    pub skipped: usize,
 }
 
 impl Target {
@@ -87,7 +85,7 @@ impl Dump {
         Ok(())
     }
 
-    fn of(tensors: &[Tensor], skipped: usize) -> Result<Self> {
+    fn of(tensors: &[Tensor]) -> Result<Self> {
         let folds_case = cfg!(any(windows, target_os = "macos"));
         names::distinct(
             tensors.iter().map(|tensor| tensor.name.as_str()),
@@ -98,7 +96,7 @@ impl Dump {
             Ok((names::file_name(&tensor.name)?, bytes))
         });
         let files = files.collect::<Result<_>>()?;
-        Ok(Self { files, skipped })
+        Ok(Self { files })
     }
 }
 
@@ -141,7 +139,7 @@ fn checkpoint(
 ) -> Result<Dump> {
     let path = find(folder, suffix)?;
     let checkpoint = reader(&read(&path)?).map_err(|refusal| refusal.within(&label(&path)))?;
-    Dump::of(&checkpoint.tensors, checkpoint.skipped.len())
+    Dump::of(&checkpoint)
 }
 
 fn label(path: &Path) -> String {
@@ -154,7 +152,7 @@ fn gguf_dump(folder: &Path) -> Result<Dump> {
     let bytes = read(&path)?;
     let sampled = sampled_names(&folder.join("sampled_tensor_names.json"))?;
     let tensors = gguf_tensors(&bytes, sampled).map_err(|refusal| refusal.within(&label(&path)))?;
-    Dump::of(&tensors, 0)
+    Dump::of(&tensors)
 }
 
 fn gguf_tensors(bytes: &[u8], sampled: Option<BTreeSet<String>>) -> Result<Vec<Tensor>> {
@@ -190,7 +188,7 @@ fn onnx_dump(folder: &Path) -> Result<Dump> {
         let output = forward(&mlp, &bytes).map_err(|refusal| refusal.within(&input))?;
         files.push((format!("demo_forward_{name}.bin"), output));
     }
-    Ok(Dump { files, skipped: 0 })
+    Ok(Dump { files })
 }
 
 fn forward(mlp: &Mlp, input: &[u8]) -> Result<Vec<u8>> {

@@ -51,7 +51,7 @@ struct Entry {
     end: usize,
 }
 
-/// Reads all tensors; integer and bool tensors are checked and left out.
+/// Reads all tensors.
 ///
 /// # Errors
 /// For a header that breaks a rule of the format, ranges that do not tile the payload, and
@@ -60,11 +60,8 @@ pub fn read(bytes: &[u8]) -> Result<Checkpoint> {
     let (header, payload) = split(bytes)?;
     let entries = entries(header)?;
     check_tiling(&entries, payload.len())?;
-    let mut checkpoint = Checkpoint::default();
-    for entry in entries {
-        decode(entry, payload, &mut checkpoint)?;
-    }
-    Ok(checkpoint)
+    let tensors = entries.into_iter().map(|entry| decode(entry, payload));
+    tensors.collect()
 }
 
 /// The header without its length, and the payload.
@@ -194,21 +191,16 @@ fn check_tiling(entries: &[Entry], length: usize) -> Result<()> {
     refuse(format!("the tensors end at {end}, the payload at {length}"))
 }
 
-fn decode(entry: Entry, payload: &[u8], into: &mut Checkpoint) -> Result<()> {
+fn decode(entry: Entry, payload: &[u8]) -> Result<Tensor> {
     let Some(dtype) = entry.dtype else {
         return refuse(format!(
             "tensor {:?}: dtype {} is not decoded",
             entry.name, entry.label
         ));
     };
-    if dtype.is_float() {
-        let data = dtype.decode(&payload[entry.begin..entry.end], false);
-        let Entry { name, shape, .. } = entry;
-        into.tensors.push(Tensor { name, shape, data });
-    } else {
-        into.skipped.push(entry.name);
-    }
-    Ok(())
+    let data = dtype.decode(&payload[entry.begin..entry.end], false);
+    let Entry { name, shape, .. } = entry;
+    Ok(Tensor { name, shape, data })
 }
 
 #[cfg(test)]

@@ -56,23 +56,6 @@ impl Dtype {
         }
     }
 
-    /// Whether a dump of floats shows it.
-    #[must_use]
-    pub fn is_float(self) -> bool {
-        !matches!(
-            self,
-            Self::Bool
-                | Self::U8
-                | Self::I8
-                | Self::U16
-                | Self::I16
-                | Self::U32
-                | Self::I32
-                | Self::U64
-                | Self::I64
-        )
-    }
-
     /// The elements that lie in `bytes`, most significant byte first if `big`.
     ///
     /// A last element that is cut short is left out: callers have checked the length.

@@ -8,13 +8,14 @@ use super::value::{Heap, Value};
 use super::{literal, op};
 use crate::cursor::Cursor;
 use crate::error::{refuse, Refusal, Result};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 struct Machine<'a> {
     cursor: Cursor<'a>,
     stack: Vec<Value>,
     marks: Vec<usize>,
-    memo: Vec<Option<Value>>,
+    memo: HashMap<usize, Value>,
     heap: Heap,
 }
 
@@ -24,7 +25,7 @@ pub(super) fn run(bytes: &[u8]) -> Result<(Value, Heap, usize)> {
         cursor: Cursor::new(bytes),
         stack: Vec::new(),
         marks: Vec::new(),
-        memo: Vec::new(),
+        memo: HashMap::new(),
         heap: Heap::default(),
     };
     machine.protocol()?;
@@ -133,13 +134,8 @@ impl Machine<'_> {
             op::LONG_BINPUT => self.cursor.u32("a memo index")? as usize,
             _ => self.memo.len(),
         };
-        // Whoever numbers entries one by one never gets ahead of the bytes written.
-        if index > self.cursor.position() {
-            return refuse(format!("memo index {index} is out of all proportion"));
-        }
         let value = self.top()?.clone();
-        self.memo.resize(self.memo.len().max(index + 1), None);
-        self.memo[index] = Some(value);
+        self.memo.insert(index, value);
         Ok(())
     }
 
@@ -148,7 +144,7 @@ impl Machine<'_> {
             op::BINGET => self.cursor.u8("a memo index")?.into(),
             _ => self.cursor.u32("a memo index")? as usize,
         };
-        let value = self.memo.get(index).cloned().flatten();
+        let value = self.memo.get(&index).cloned();
         value.ok_or_else(|| Refusal::new(format!("memo {index} was never set")))
     }
 

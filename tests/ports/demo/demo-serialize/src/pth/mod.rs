@@ -36,7 +36,7 @@ pub(crate) struct Records<'a> {
     bytes: HashMap<String, &'a [u8]>,
 }
 
-/// Reads all tensors; integer and bool tensors are checked and left out.
+/// Reads all tensors.
 ///
 /// A tensor under keys `a` and then `b` is named `a.b`.
 ///

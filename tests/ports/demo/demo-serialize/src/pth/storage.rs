@@ -13,21 +13,16 @@ const MAX_DIMS: usize = 64;
 /// Elements that a small file may expand to (a stride of zero repeats what is stored once).
 const FREE_ELEMENTS: usize = 1 << 24;
 
-/// Decodes the tensors of floating dtypes and checks the others, which are left out.
+/// Decodes all tensors.
 pub(super) fn collect(named: &Named, records: &Records, file: usize) -> Result<Checkpoint> {
-    let mut checkpoint = Checkpoint::default();
     let mut budget = file.saturating_mul(4).saturating_add(FREE_ELEMENTS);
-    for (name, tensor) in named {
+    let decoded = named.iter().map(|(name, tensor)| {
         let data = elements(tensor, records, &mut budget);
         let data = data.map_err(|refusal| refusal.within(&format!("tensor {name:?}")))?;
-        if tensor.dtype.is_float() {
-            let (name, shape) = (name.clone(), tensor.shape.clone());
-            checkpoint.tensors.push(Tensor { name, shape, data });
-        } else {
-            checkpoint.skipped.push(name.clone());
-        }
-    }
-    Ok(checkpoint)
+        let (name, shape) = (name.clone(), tensor.shape.clone());
+        Ok(Tensor { name, shape, data })
+    });
+    decoded.collect()
 }
 
 /// The elements in row-major order of the tensor's axes, whatever order they are stored in.

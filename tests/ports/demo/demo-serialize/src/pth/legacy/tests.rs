@@ -18,10 +18,7 @@ fn a_legacy_stream_states_the_count_of_each_storage() {
     .concat();
     let data = [0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0, 0, 0x40, 0x40];
     let file = |count: u64, data: &[u8]| [&head[..], &count.to_le_bytes(), data].concat();
-    assert_eq!(
-        read(&file(3, &data)).unwrap().tensors[0].data,
-        [1.0, 2.0, 3.0]
-    );
+    assert_eq!(read(&file(3, &data)).unwrap()[0].data, [1.0, 2.0, 3.0]);
     assert!(read(&file(2, &data)).is_err());
     assert!(read(&file(u64::MAX / 2, &data)).is_err());
     assert!(read(&file(3, &data[..8])).is_err());
