@@ -11,7 +11,7 @@ MAX_BYTES = 200
 
 def portable(name: str) -> bool:
     """Whether ``<name>.bin`` is a file's name on every system."""
-    if len(name.encode()) > MAX_BYTES:
+    if not name or len(name.encode()) > MAX_BYTES:
         return False
     try:
         return parts_of(f"{name}.bin".encode(), folder=False) == (f"{name}.bin",)

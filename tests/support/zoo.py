@@ -1,0 +1,124 @@
+"""Small bundles whose cases say what they expect, and ports in Python that meet or break it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.commands.options import VerifyOptions
+from parity.commands.verify import verify
+from parity.pins import packing
+from parity.reports.console import Teller
+from tests.support.tensors import named, safetensors_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+W = np.arange(6, dtype="<f4").reshape(2, 3)
+#: What every hand-made port begins with: `out` is the output folder, `case` the case's id.
+HEAD = """
+import json, os, sys, time
+from pathlib import Path
+case, fixtures, checkpoint, out = sys.argv[1], *map(Path, sys.argv[2:])
+def dump(name, shape, *values):
+    import struct
+    words = struct.pack(f"<{1 + len(shape)}I{len(values)}f", len(shape), *shape, *values)
+    (out / f"{name}.bin").write_bytes(words)
+def right(name="w"):
+    dump(name, (2, 3), 0, 1, 2, 3, 4, 5)
+def refuse(why="this is not for me"):
+    print("FAILED:", why, file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+def reference(**arrays: Any) -> bytes:
+    """A reference file; by default the tensor `w`."""
+    return safetensors_bytes(named(arrays or {"w": W}))
+
+
+def bundle(
+    folder: Path,
+    cases: Mapping[str, Mapping[str, Any]],
+    references: Mapping[str, bytes] | None = None,
+) -> Path:
+    """A bundle's tar: each case has a checkpoint, and a reference unless it is to be refused."""
+    files: dict[str, bytes] = {}
+    described = {}
+    for name, entry in cases.items():
+        values = {"group": "gguf", "checkpoint": "c.gguf", **entry}
+        files[f"{name}/c.gguf"] = name.encode()
+        if values.get("expect") != "refuse":
+            files[f"{name}/reference/r.safetensors"] = (references or {}).get(name, reference())
+            values["reference"] = "reference/r.safetensors"
+        described[name] = values
+    files["parity.json"] = packing.json_bytes({"schema": 1, "cases": described})
+    return packing.pack(files, folder / "zoo.tar")
+
+
+class Run:
+    """A run of ``verify`` over a small zoo; what came of each case by its id."""
+
+    def __init__(self, code: int, report: Any) -> None:
+        self.code = code
+        self.report = report
+        self.cases: dict[str, Any] = {case["id"]: case for case in report["bundles"][0]["cases"]}
+
+    def outcomes(self) -> dict[str, tuple[str | None, str]]:
+        return {name: (case["outcome"], case["verdict"]) for name, case in self.cases.items()}
+
+    def findings(self, case: str) -> list[tuple[str, str]]:
+        return [(finding["level"], finding["code"]) for finding in self.cases[case]["findings"]]
+
+
+def run(
+    folder: Path,
+    tar: Path,
+    port: str | list[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    known: Mapping[str, str] | None = None,
+    dumps: Path | None = None,
+    timeout: float | None = None,
+    globs: tuple[str, ...] = (),
+    repeat: int = 1,
+    deadline: float | None = None,
+) -> Run:
+    """Verify ``port``, the body of a Python script or the words of a command, over ``tar``."""
+    script = folder / "port.py"
+    words = port
+    if isinstance(port, str):
+        script.write_text(HEAD + port, encoding="utf-8")
+        places = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
+        words = [sys.executable, "-I", "-S", str(script), *places]
+    entry = {
+        "source": tar.name,
+        "suite": "tensors",
+        "dump": {"command": list(words), **({"timeout": timeout} if timeout else {})},
+        "options": dict(options or {}),
+        "known-failures": dict(known or {}),
+        "locked": {"sha256": f"sha256:{_digest(tar)}"},
+    }
+    lock = folder / "fixtures.lock.yaml"
+    lock.write_text(json.dumps({"schema": 1, "bundles": {"zoo": entry}}), encoding="utf-8")
+    found = VerifyOptions(
+        repo=folder,
+        lockfile=lock,
+        cases=globs,
+        dumps=dumps,
+        report_dir=folder / "report",
+        report_formats=("json",),
+        repeat=repeat,
+        deadline=deadline,
+    )
+    code = verify(found, Teller())
+    return Run(code, json.loads((folder / "report" / "report.json").read_text(encoding="utf-8")))
+
+
+def _digest(tar: Path) -> str:
+    return hashlib.sha256(tar.read_bytes()).hexdigest()
