@@ -854,6 +854,17 @@ def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:
         hold(Claims("h", size=5), Locked(sha256="0" * 64, size=6), bundle)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFO")
+@pytest.mark.timeout(30)
+def test_a_source_that_would_wait_for_its_writer_is_refused(repo: Repo, said: Said) -> None:
+    os.mkfifo(repo.root / "fifo.tar")
+    repo.write(entry("a", "fifo.tar"))
+
+    assert repo.bump() == 3
+
+    assert "error[source-missing]" in said()[1]
+
+
 @pytest.mark.network
 @pytest.mark.timeout(30)
 def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> None:

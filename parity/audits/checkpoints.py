@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,9 @@ def torch_state(path: Path) -> State:
     """
     torch = library("torch")
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # of old protocols and types of storage
+            warnings.simplefilter("ignore")
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         if (protocol := _protocol(path)) > _WEIGHTS_ONLY:
             message = f"torch reads no pickle of protocol {protocol} with weights_only"
@@ -110,7 +113,8 @@ def dequantised(tensor: Any) -> NDArray[np.float32]:
         UnreadableError: gguf-py has no decoder for its type, or contradicts the header.
     """
     try:
-        flat = library("gguf").quants.dequantize(tensor.data, tensor.tensor_type)
+        with np.errstate(all="ignore"):  # scales may be NaN or infinite
+            flat = library("gguf").quants.dequantize(tensor.data, tensor.tensor_type)
         values = np.ascontiguousarray(flat, "<f4").reshape(tensor.shape.tolist())
     except (NotImplementedError, ValueError) as error:
         message = f"gguf-py cannot decode {tensor.name!r}: {type(error).__name__} {error}"
