@@ -1,0 +1,94 @@
+"""Without a network, a run says at once all that it lacks, and does what it can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.__main__ import code_of
+from parity.fixtures import disk
+from parity.fixtures.store import Store
+from tests.support.fetching import DATA, bundle, sha
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    made = Store(tmp_path / "store")
+    yield made
+    disk.remove(made.root)
+
+
+def lockfile(folder: Path) -> Path:
+    (folder / "b.tar").write_bytes(DATA)
+    digest = f'sha256: "sha256:{sha(DATA)}"'
+    entries = {
+        "gone-one": ("https://x.org/a?sig=canary", f'{{sha256: "sha256:{"1" * 64}", size: 1000}}'),
+        "here": ("b.tar", f"{{{digest}}}"),
+        "gone-two": ("hf://o/r@main/b", f'{{sha256: "sha256:{"2" * 64}", size: 234}}'),
+        "gone-three": ("https://x.org/c", f'{{sha256: "sha256:{"3" * 64}"}}'),
+    }
+    lines = ["schema: 1", "bundles:"]
+    for name, (source, locked) in entries.items():
+        lines += [
+            f"  {name}:",
+            f'    source: "{source}"',
+            '    mirrors: ["https://m.org/{sha256}"]' if name == "gone-one" else "    why: x",
+            "    suite: tensors",
+            "    dump: {command: [x]}",
+            f"    locked: {locked}",
+        ]
+    path = folder / "fixtures.lock.yaml"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+WANTED = f"""\
+3 of 4 bundles are not in the store, and --offline forbids to ask; to fetch: 1,234 bytes, and \
+1 bundle without a locked size
+  gone-one  1,000 bytes
+    https://x.org/a
+    https://m.org/{"1" * 64}
+  gone-two  234 bytes
+    hf://o/r@main/b
+  gone-three  size not locked
+    https://x.org/c
+"""
+
+
+@pytest.mark.usefixtures("store")
+def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of(["fetch", "--offline", "--lockfile", str(lockfile(tmp_path))]) == 3
+
+    said = capsys.readouterr()
+    assert said.out.startswith(WANTED)
+    assert "here: fetched, checked, unpacked" in said.out
+    assert said.err.count("error[offline-miss]") == 3
+
+
+@pytest.mark.usefixtures("store")
+def test_verify_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", "--offline", "--lockfile", str(lockfile(tmp_path)), "--dumps", str(tmp_path)]
+
+    code = code_of(words)
+
+    assert WANTED in capsys.readouterr().out
+    assert code != 0
+
+
+def test_nothing_is_listed_where_nothing_is_missing(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "b.tar").write_bytes(DATA)
+    web = bundle("https://x.org/b.tar")
+    local = bundle("b.tar")
+
+    assert store.misses([web, local])[0].startswith("1 of 2 bundles is not in the store")
+    store.tree(local, lockfile_dir=tmp_path)
+    assert store.misses([web, local]) == []
+    disk.remove(store.shelves.blob(sha(DATA)))
+    assert store.misses([web, local]) == []  # its tree is there
+    disk.remove(store.shelves.record(sha(DATA)))
+    assert len(store.misses([web, local])) == 3
