@@ -431,8 +431,12 @@ def test_long_tables_are_cut_with_a_count() -> None:
     files = tuple(FileDrift(path=f"{n}.txt", before=1, after=2) for n in range(63))
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TreeDrift(files=files))
 
-    assert drift_words.lines(drift)[-1] == "  and 3 more rows"
-    assert drift_words.markdown(drift)[-2:] == ["", "and 3 more rows"]
+    lines, markdown = drift_words.lines(drift), drift_words.markdown(drift)
+
+    assert lines[-1] == "  and 3 more rows"
+    assert markdown[-2:] == ["", "and 3 more rows"]
+    assert sum(line.startswith("  ~") for line in lines) == 60
+    assert sum(line.startswith("| ~") for line in markdown) == 60
 
 
 @pytest.mark.parametrize(
