@@ -294,3 +294,12 @@ def test_all_problems_are_told_at_once(tree: Path) -> None:
         "parity.json: an input of case 'b' is 'x', which the bundle does not hold",
         f"parity.json: an input of case 'b' is '/y'; {BELOW}",
     ]
+
+
+def test_whatever_is_wrong_can_be_shown() -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    assert manifest.shown(nested) == "list of great depth or length"
+    assert manifest.shown(10**5000) == "int of great depth or length"
+    assert len(manifest.shown("x" * 10**6)) == 60
