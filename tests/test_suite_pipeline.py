@@ -14,7 +14,17 @@ from parity.errors import ReferenceSuspectError
 from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
 from parity.suites import suite
 from parity.suites.base import Dump
-from parity.suites.pipeline import ARGS, SUITE, Owed, Run, audit_run, disjoint, repeated, resumed
+from parity.suites.pipeline import (
+    ARGS,
+    SUITE,
+    Owed,
+    Run,
+    audit_run,
+    disjoint,
+    other_order,
+    repeated,
+    resumed,
+)
 from tests.support import pipeline as port
 from tests.support.pipeline import ID, MASK, FreePipeline, Written, X, Y
 from tests.support.pipeline_examples import examples, leaking, split, write_split
@@ -502,6 +512,28 @@ def test_runs_are_compared_to_the_byte() -> None:
     changed = Run.of([(b.ids, -b.x, b.y, b.mask) for b in _batches(pipeline)])
     assert [f.code for f in repeated(one, changed, "one")] == ["not-repeated"]
     assert [f.code for f in disjoint(one, other, "one")] == ["leakage"]
+
+
+def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_told_apart() -> None:
+    ids, zeros, ones = np.arange(4), np.zeros(4, np.float32), np.ones(4, np.float32)
+    one = Run.of([(ids, zeros, zeros, ones)])
+    changes = {
+        "sizes [2, 2] instead of [4]": [(ids[:2], *[zeros[:2]] * 2), (ids[2:], *[zeros[2:]] * 2)],
+        "batch 0 row 0 has mask 0 instead of 1": [(ids, zeros, zeros, zeros)],
+        "batch 0 row 0 has y -0 instead of 0": [(ids, zeros, -zeros, ones)],
+    }
+
+    for words, batches in changes.items():
+        (finding,) = repeated(one, Run.of(batches), "one")
+        assert words in finding.message
+
+
+def test_orders_of_few_items_are_not_held_to_differ() -> None:
+    def runs(count: int) -> Run:
+        return Run.of([(np.arange(count), np.zeros(count), np.zeros(count))])
+
+    assert other_order(runs(7), runs(7), "epoch-ignored", "same") == []
+    assert len(other_order(runs(8), runs(8), "epoch-ignored", "same")) == 1
 
 
 def _batches(pipeline: Pipeline) -> list[Any]:
