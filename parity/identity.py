@@ -57,14 +57,21 @@ def identify(
         came[right] = due[right]
         if len(right) == len(came):
             return came
-    free = due if not ordered else due[~np.isin(due, came)]
+    free = _free(due, came, len(dataset)) if ordered else due
     _fill(came, free, _with_labels(dataset), _with_labels(batches), bound)
-    free = free[~np.isin(free, came)]
+    free = _free(free, came, len(dataset))
     _fill(came, free, dataset.features, batches.features, bound)
     others = np.ones(len(dataset), np.bool_)
     others[free] = False
     _fill(came, np.flatnonzero(others), dataset.features, batches.features, bound)
     return came
+
+
+def _free(pool: Ints, came: Ints, count: int) -> Ints:
+    """Those of ``pool``, of ``count`` items in all, that no row is yet."""
+    taken = np.zeros(count, np.bool_)
+    taken[came[came != UNKNOWN]] = True
+    return pool[~taken[pool]]
 
 
 def _fill(came: Ints, pool: Ints, table: Floats, rows: Floats, bound: float) -> None:

@@ -195,7 +195,9 @@ def _by_rank(sides: _Sides, lines: Lines, equal: Edges) -> Edges:
     """
     left = sides.counts - np.bincount(equal.item, minlength=len(sides.counts))
     item = np.repeat(np.arange(len(left)), np.maximum(left, 0))
-    row = np.setdiff1d(np.arange(len(sides.rows)), equal.row)
+    alone = np.ones(len(sides.rows), np.bool_)
+    alone[equal.row] = False
+    row = np.flatnonzero(alone)
     length = min(len(row), len(item))
     row = row[np.argsort(lines.rows[row])][:length]
     item = item[np.argsort(lines.table[item])][:length]

@@ -76,12 +76,23 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     if delivered is None:
         return Outcome(findings=tuple(found))
     bound = 0.0 if bounds.get("exact") else bounds["max_abs"]
+    return compare(meta, reference, delivered, bound, dump.line)
+
+
+def compare(
+    meta: LoaderCase,
+    reference: Reference,
+    delivered: Batches,
+    bound: float,
+    line: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """Hold a run in memory against the reference; ``line`` is what the port said of it."""
     audit = _audit(meta, reference, delivered, bound)
-    found += batch_findings.sizes(reference.sizes, delivered.sizes)
-    found += batch_findings.line(dump.line, delivered.sizes)
+    found = batch_findings.sizes(reference.sizes, delivered.sizes)
+    found += batch_findings.line(line, delivered.sizes)
     members = items.membership(audit.due, audit.came, part=meta.mode == "SUBSET")
     found += item_findings.findings(audit, members)
-    found += item_findings.label_findings(audit, dataset.labels)
+    found += item_findings.label_findings(audit, reference.dataset.labels)
     found += _unshuffled(meta, reference, audit.came)
     measures, margin = _measures(audit)
     found += near_bound({"features": margin} if margin is not None and margin <= 1 else {})
