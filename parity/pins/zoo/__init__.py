@@ -12,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from parity import manifest
+from parity.codecs.files import tensors_in
 from parity.errors import Problem, ReferenceSuspectError
 from parity.pins import packing
 from parity.pins.toolchain import version_of
@@ -75,6 +77,8 @@ def pin(target_dir: Path) -> Path:
         described[entry.id], more = _case(entry)
         files |= more
     files["parity.json"] = packing.json_bytes({"schema": 1, "cases": described})
+    with TemporaryDirectory() as scratch:
+        _hold_together(Path(scratch), files)
     return packing.pack(files, target_dir / f"{BUNDLE}.tar")
 
 
@@ -83,6 +87,22 @@ def entries() -> list[Entry]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sparse, quantised and nested tensors are "in beta"
         return [entry for module in _MODULES for entry in module.entries()]
+
+
+def _hold_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Read the bundle as ``verify`` will: nothing is packed that it would call suspect."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    faults = [
+        Problem("reference-malformed", f"{case.id}: {text}")
+        for case in manifest.load(folder)
+        if case.reference is not None
+        for text in tensors_in(case.reference).faults()
+    ]
+    if faults:
+        raise ReferenceSuspectError(*faults)
 
 
 def _case(entry: Entry) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -1,0 +1,395 @@
+"""The zoo: every kind has its cases, every reference is what upstream reads, nothing is twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity import blocks, manifest
+from parity.codecs import safetensors
+from parity.errors import ReferenceSuspectError
+from parity.pins import zoo
+from parity.pins.zoo import readers
+from parity.pins.zoo.entry import Entry
+
+if TYPE_CHECKING:
+    from parity.codecs.stored import Stored
+    from parity.manifest import TensorCase
+
+BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+
+
+def each(prefix: str, words: str) -> str:
+    return " ".join(f"{prefix}{word}" for word in words.split())
+
+
+#: Every kind of file that the zoo must hold, and the cases that hold it; `*` ends a prefix.
+KINDS = {
+    # pth, to be loaded
+    "zip container": "pth-y-zip",
+    "legacy container": "pth-y-legacy pth-y-legacy-views pth-y-legacy-dtypes",
+    "protocols 2 to 5": "pth-y-zip pth-y-protocol-3 pth-y-protocol-4 pth-y-protocol-5",
+    "dict": "pth-y-zip",
+    "OrderedDict": "pth-y-ordered-dict",
+    "a module's state dict": "pth-y-module",
+    "Parameter": "pth-y-parameter",
+    "nested": "pth-y-nested",
+    "more than 256 entries": "pth-y-many-entries",
+    "transposed": "pth-y-transposed",
+    "permuted": "pth-y-permuted",
+    "channels_last": "pth-y-channels-last",
+    "column slice": "pth-y-columns",
+    "row slice": "pth-y-rows",
+    "stepped": "pth-y-stepped",
+    "expanded": "pth-y-expanded",
+    "storage offset": "pth-y-offset pth-y-large-offset",
+    "two tensors on one storage": "pth-y-shared-storage pth-y-tied",
+    "scalar, empty, one-element dims": "pth-y-scalar pth-y-empty pth-y-ones",
+    "f16, bf16, f64": "pth-y-float16 pth-y-bfloat16 pth-y-float64",
+    "bool, every int": "pth-y-bool pth-y-int8 pth-y-int16 pth-y-int32 pth-y-int64 pth-y-uint8 "
+    "pth-y-uint16 pth-y-uint32 pth-y-uint64",
+    "complex64": "pth-y-complex64",
+    "float8": "pth-y-float8-e4m3fn pth-y-float8-e5m2 pth-y-float8-e8m0fnu",
+    "special values": "pth-y-minus-zero pth-y-infinities pth-y-nan-payload pth-y-subnormals",
+    "names": "pth-y-name-dots pth-y-name-slash pth-y-name-spaces pth-y-name-unicode "
+    "pth-y-name-long pth-y-name-case-twins",
+    "integers of each opcode": "pth-y-binint pth-y-binint1 pth-y-binint2 pth-y-long1",
+    "sparse, quantized, nested": "pth-i-sparse-coo pth-i-quantized pth-i-nested-tensor",
+    # safetensors, to be loaded
+    "every dtype": each(
+        "safetensors-y-",
+        "bool u8 i8 f8-e5m2 f8-e4m3 f8-e8m0 f8-e4m3fnuz f8-e5m2fnuz i16 u16 f16 bf16 "
+        "i32 u32 f32 c64 f64 i64 u64",
+    )
+    + " safetensors-i-f4 safetensors-i-f6-e2m3 safetensors-i-f6-e3m2",
+    "__metadata__": "safetensors-y-metadata safetensors-y-no-metadata",
+    "header padded and not": "safetensors-y-padded safetensors-y-no-metadata",
+    "listed in another order": "safetensors-y-other-order",
+    "scalar, empty": "safetensors-y-scalar safetensors-y-empty",
+    "Unicode and escaped names": "safetensors-y-name-unicode safetensors-y-name-escaped",
+    "misaligned data": "safetensors-y-misaligned",
+    # gguf, to be loaded
+    "every type": each(
+        "gguf-y-",
+        "f32 f16 bf16 f64 i8 i16 i32 i64 q4-0 q4-1 q5-0 q5-1 q8-0 q2-k q3-k q4-k q5-k "
+        "q6-k iq1-s iq1-m iq2-xxs iq2-xs iq2-s iq3-xxs iq3-s iq4-nl iq4-xs tq1-0 tq2-0 "
+        "mxfp4 nvfp4",
+    ),
+    "one to four dimensions": "gguf-y-one-dim gguf-y-f32 gguf-y-three-dims gguf-y-four-dims",
+    "alignment": "gguf-y-alignment-8 gguf-y-alignment-16 gguf-y-alignment-64",
+    "v2 and v3": "gguf-y-version-2 gguf-y-three-tensors",
+    "metadata of every type": each(
+        "gguf-y-meta-",
+        "uint8 int8 uint16 int16 uint32 int32 float32 bool string array-bool uint64 "
+        "int64 float64 array-of-arrays",
+    ),
+    "another order, gaps": "gguf-y-other-order gguf-y-gap",
+    "Unicode names": "gguf-y-name-unicode",
+    "block scales": " ".join(
+        f"gguf-y-{kind}-scale-{scale}"
+        for kind in ("q4-0", "q5-1", "q8-0", "q4-k", "q6-k")
+        for scale in ("zero", "subnormal", "infinite", "nan")
+    ),
+    "big-endian and v1": "gguf-i-big-endian gguf-i-version-1",
+    # to be refused
+    "2^31": "pth-n-storage-2-31 safetensors-n-length-2-31 gguf-n-tensors-2-31 gguf-n-dim-2-31",
+    "2^60": "pth-n-storage-2-60 safetensors-n-length-2-60 gguf-n-array-2-60 gguf-n-pairs-2-60",
+    "2^63": "pth-n-storage-2-63 safetensors-n-length-2-63 gguf-n-tensors-2-63 gguf-n-offset-2-63",
+    "zero": "pth-n-storage-zero safetensors-n-length-0 gguf-n-alignment-0",
+    "negative": "pth-n-storage-negative safetensors-n-offsets-negative gguf-n-dim-minus-3",
+    "overlapping": "safetensors-n-overlap safetensors-n-alias gguf-i-shared-data",
+    "past the end": "pth-n-size-past-end safetensors-n-offsets-past-end gguf-n-offset-past-end",
+    "misaligned": "gguf-n-offset-misaligned",
+    "products that overflow": "pth-n-size-product safetensors-n-product-2-64 gguf-n-product-2-64",
+    "shape against byte length": "safetensors-n-length-short safetensors-n-length-long",
+    "truncation": "pth-n-cut-half pth-n-cut-pickle pth-n-cut-directory pth-n-storage-cut "
+    "safetensors-n-cut-header safetensors-n-cut-data gguf-n-cut-counts gguf-n-cut-metadata "
+    "gguf-n-cut-info gguf-n-cut-data",
+    "versions unknown": "pth-n-version-newer pth-n-legacy-version gguf-n-version-4",
+    "alignment 0 and no power of two": "gguf-n-alignment-0 gguf-n-alignment-3 gguf-n-alignment-24",
+    "deep nesting": "gguf-n-array-deep safetensors-n-json-deep-arrays "
+    "safetensors-n-json-deep-objects pth-i-deep-tuples pth-i-deep-lists pth-i-deep-dicts",
+    "duplicate names": "gguf-n-name-twice gguf-n-key-twice safetensors-n-json-duplicate-name",
+    "JSON that is no object": "safetensors-n-json-array safetensors-n-json-string",
+    "JSON with duplicate keys": "safetensors-n-json-duplicate-field",
+    "floats or negatives as offsets": "safetensors-n-offsets-float safetensors-n-offsets-negative",
+    "holes and trailing data": "safetensors-n-hole safetensors-n-trailing-data",
+    "unknown opcode": "pth-n-unknown-opcode",
+    "memo never set": "pth-n-memo-never-set",
+    "a global that is no rebuild": "pth-n-global-system pth-n-global-exec pth-n-global-stacked",
+    "persistent id of another shape": "pth-n-pid-short pth-n-pid-tag pth-n-pid-class",
+    "storage missing": "pth-n-storage-missing",
+    "storage shorter than declared": "pth-n-storage-cut",
+    "offset and stride out of range": "pth-n-offset-past-end pth-n-stride-past-end",
+    "negative sizes": "pth-n-size-negative",
+    "member twice": "pth-i-member-twice pth-i-pickle-twice",
+    "deflated bomb": "pth-n-bomb-storage pth-n-bomb-pickle",
+    "encrypted": "pth-n-encrypted",
+    "absolute path": "pth-n-absolute-path",
+    "no data.pkl": "pth-n-no-data-pkl",
+    "not the format": "pth-n-not-the-format gguf-n-not-the-format safetensors-n-lfs-pointer",
+    "empty file": "pth-n-empty-file safetensors-n-empty-file gguf-n-empty-file",
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo")
+    with tarfile.open(BUNDLE) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cases(tree: Path) -> dict[str, TensorCase]:
+    return {case.id: case for case in manifest.load(tree)}
+
+
+def of(cases: dict[str, TensorCase], group: str, *expect: str) -> list[TensorCase]:
+    return [case for case in cases.values() if case.group == group and case.expect in expect]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_its_cases(kind: str, cases: dict[str, TensorCase]) -> None:
+    assert [name for name in KINDS[kind].split() if name not in cases] == []
+
+
+def test_it_is_large_enough_and_small_enough(cases: dict[str, TensorCase]) -> None:
+    assert len(cases) >= 150
+    assert sum(case.expect == "refuse" for case in cases.values()) >= 40
+    assert BUNDLE.stat().st_size < 3_000_000
+
+
+def test_each_case_says_what_it_is_and_where_the_rule_stands(cases: dict[str, TensorCase]) -> None:
+    for case in cases.values():
+        assert case.stated, case.id
+        assert case.id.startswith(f"{case.group}-")
+        assert {"y": "load", "n": "refuse", "i": "either"}[case.id.split("-")[1]] == case.expect
+        for text in (case.why, case.rule):
+            assert 3 < len(text) < 160, case.id
+            assert text == text.strip()
+            assert "\n" not in text
+        assert (case.reference is None) == (case.expect == "refuse")
+
+
+def test_no_two_say_the_same(cases: dict[str, TensorCase]) -> None:
+    said = [(case.group, case.expect, case.why) for case in cases.values()]
+    assert len(set(said)) == len(said)
+    contents = [
+        case.checkpoint.read_bytes() for case in cases.values() if case.checkpoint is not None
+    ]
+    filled = [content for content in contents if content]
+    assert len(set(filled)) == len(filled)
+    assert len(contents) - len(filled) == 3  # the empty file of each format
+
+
+def test_what_the_readers_said_is_recorded(tree: Path, cases: dict[str, TensorCase]) -> None:
+    record = json.loads((tree / "readers.json").read_text(encoding="utf-8"))
+    assert record["versions"].keys() == {"torch", "safetensors", "gguf", "numpy"}
+    due = {name for name, case in cases.items() if case.expect != "load"}
+    assert record["cases"].keys() == due
+    hostile = {name for name in due if name.startswith("pth-n-global-") and "absent" not in name}
+    for name, said in record["cases"].items():
+        readers = {
+            "pth": {"torch", "torch-full"},
+            "safetensors": {"safetensors"},
+            "gguf": {"gguf-py"},
+        }
+        asked = readers[cases[name].group] - ({"torch-full"} if name in hostile else set())
+        assert said.keys() == asked, name
+        assert set(said.values()) <= {"loaded", "refused", "crashed", "limit"}
+
+
+#: Cases to be refused although a reference reader takes them, or dies of them: a document rules.
+BY_DOCUMENT = {
+    "safetensors-n-json-space-first",
+    "safetensors-n-json-duplicate-name",
+    "gguf-n-bool-2",
+    "gguf-n-name-65",
+    "gguf-n-offset-misaligned",
+    "gguf-n-offset-minus-32",
+    "gguf-n-array-2-31",
+    "pth-n-bytes-2-60",
+}
+
+
+def test_a_reader_s_refusal_or_a_document_stands_behind_each_refusal(
+    tree: Path, cases: dict[str, TensorCase]
+) -> None:
+    said = json.loads((tree / "readers.json").read_text(encoding="utf-8"))["cases"]
+    by_document = {
+        name
+        for name, case in cases.items()
+        if case.expect == "refuse" and set(said[name].values()) != {"refused"}
+    }
+    assert by_document == BY_DOCUMENT
+    for name in by_document:
+        assert re.search("README|docs/|Lib/", cases[name].rule), name
+
+
+# --- the references are what upstream reads -----------------------------------------------------
+
+
+def expected(case: TensorCase) -> dict[str, Stored]:
+    assert case.reference is not None
+    return safetensors.stored(case.reference)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.process  # importing torch asks the system for its name
+def test_torch_reads_what_the_references_say(cases: dict[str, TensorCase]) -> None:
+    torch = pytest.importorskip("torch")
+    load_file = pytest.importorskip("safetensors.torch").load_file
+    for case in of(cases, "pth", "load"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loaded = dict(flat("", torch.load(case.checkpoint, weights_only=False)))
+        due = load_file(case.reference)
+        assert loaded.keys() == due.keys(), case.id
+        for name, tensor in loaded.items():
+            computed = case.bounds != {"exact": 1.0}
+            came = tensor.detach().float() if computed else tensor.detach()
+            assert (came.dtype, came.shape) == (due[name].dtype, due[name].shape), case.id
+            left, right = (
+                one.contiguous().reshape(-1).view(torch.uint8) for one in (came, due[name])
+            )
+            assert torch.equal(left, right), case.id
+
+
+def flat(path: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        pairs = [flat(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+        return [pair for found in pairs for pair in found]
+    return [(path, value)] if hasattr(value, "storage_offset") else []
+
+
+@pytest.mark.torch
+def test_the_library_reads_what_the_references_of_safetensors_say(
+    cases: dict[str, TensorCase],
+) -> None:
+    library = pytest.importorskip("safetensors")
+    for case in of(cases, "safetensors", "load"):
+        assert case.checkpoint is not None
+        due = expected(case)
+        read = dict(library.deserialize(case.checkpoint.read_bytes()))
+        assert read.keys() == due.keys(), case.id
+        for name, entry in read.items():
+            assert tuple(entry["shape"]) == due[name].shape
+            if case.bounds == {"exact": 1.0}:
+                assert entry["dtype"] == due[name].dtype.name
+                assert bytes(entry["data"]) == due[name].array().tobytes(), case.id
+
+
+@pytest.mark.torch
+def test_gguf_py_reads_what_the_references_say(cases: dict[str, TensorCase]) -> None:
+    gguf = pytest.importorskip("gguf")
+    for case in of(cases, "gguf", "load"):
+        due = expected(case)
+        tensors = gguf.GGUFReader(case.checkpoint).tensors
+        assert {tensor.name for tensor in tensors} == due.keys(), case.id
+        for tensor in tensors:
+            reference = due[tensor.name]
+            assert tuple(tensor.shape) == reference.shape, case.id
+            came = tensor.data
+            if case.bounds != {"exact": 1.0}:
+                with np.errstate(all="ignore"):
+                    came = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            assert same(np.asarray(came), reference), case.id
+
+
+def same(came: np.ndarray, due: Stored) -> bool:
+    array = due.array()
+    if array.dtype == np.float32:
+        return np.array_equal(came.reshape(-1), array.reshape(-1), equal_nan=True)
+    return came.tobytes() == array.tobytes()
+
+
+# --- no wrong decoder meets the right values ------------------------------------------------------
+
+QUANTS = [kind for kind in blocks.DECODERS if kind not in ("F32", "F16", "BF16")]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", QUANTS)
+def test_a_wrong_decoder_shows(kind: str, cases: dict[str, TensorCase]) -> None:
+    gguf = pytest.importorskip("gguf")
+    case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
+    (tensor,) = gguf.GGUFReader(case.checkpoint).tensors
+    right = blocks.DECODERS[kind]
+    raw = tensor.data.reshape(-1, right.size)
+    due = expected(case)["w"].array().reshape(-1)
+    assert np.array_equal(right(raw).reshape(-1), due)
+    wrong = blocks.mistakes(kind)
+    assert wrong
+    for one in wrong:
+        with np.errstate(all="ignore"):
+            came = one.decoder(raw).reshape(-1)
+        assert not np.array_equal(came, due, equal_nan=True), one.name
+
+
+@pytest.mark.parametrize("group", ["pth", "safetensors", "gguf"])
+def test_values_are_not_all_alike(group: str, cases: dict[str, TensorCase]) -> None:
+    """All zeros, or all of one value, are what a broken reader hits by chance."""
+    for case in of(cases, group, "load", "either"):
+        for name, tensor in expected(case).items():
+            values = tensor.array().reshape(-1)
+            if len(values) > 3 and "specials" not in case.id:
+                assert len(np.unique(values.view("u1"))) > 1, (case.id, name)
+
+
+# --- making it ---------------------------------------------------------------------------------
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.process
+class TestTheMaker:
+    def test_a_reader_that_takes_what_must_be_refused_stops_it(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        good = next(entry for entry in zoo.entries() if entry.id == "safetensors-y-scalar")
+        lie = Entry(id="safetensors-n-lie", content=good.content, why="why", rule="rule")
+        monkeypatch.setattr(zoo, "entries", lambda: [lie])
+        with pytest.raises(ReferenceSuspectError, match="must be refused"):
+            zoo.pin(tmp_path)
+
+    def test_a_reader_that_crashes_hangs_or_eats_memory_is_told_apart(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        child = tmp_path / "child.py"
+        body = Path(readers.__file__).with_name("readers_child.py").read_text(encoding="utf-8")
+        fake = (
+            "import os, time\n"
+            "def fake():\n"
+            "    def read(path):\n"
+            "        if 'crash' in path.name: os.abort()\n"
+            "        if 'hang' in path.name: time.sleep(60)\n"
+            "        if 'eat' in path.name: bytearray(4 << 30)\n"
+            "        if 'bad' in path.name: raise ValueError(path)\n"
+            "    return read\n"
+            "READERS['fake'] = fake\n"
+        )
+        start = body.index("if __name__")
+        child.write_text(body[:start] + fake + body[start:], encoding="utf-8")
+        monkeypatch.setattr(readers, "_CHILD", child)
+        monkeypatch.setattr(readers, "SECONDS", 1.0)
+        names = ["a-good", "b-crash", "c-bad", "d-hang", "e-eat", "f-good"]
+        (tmp_path / "files").mkdir()
+        for name in names:
+            (tmp_path / "files" / name).touch()
+        assert readers.ask("fake", tmp_path / "files", names) == {
+            "a-good": "loaded",
+            "b-crash": "crashed",
+            "c-bad": "refused",
+            "d-hang": "limit",
+            "e-eat": "limit",
+            "f-good": "loaded",
+        }

@@ -1,0 +1,61 @@
+"""The demo port, built and run over the whole zoo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from parity.commands.options import VerifyOptions
+from parity.commands.verify import verify
+from parity.pins.zoo.negative_pth import MARKER
+from parity.reports.console import Teller
+
+pytestmark = [pytest.mark.cargo, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[1]
+ZOO = "checkpoint-zoo-v1"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    """What became of each case by its id; the run itself must be green."""
+    folder = tmp_path_factory.mktemp("report")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PARITY_CACHE_DIR", str(folder / "store"))
+        options = VerifyOptions(
+            repo=ROOT, lockfile=ROOT / "fixtures.lock.yaml", bundles=(ZOO,), report_dir=folder
+        )
+        assert verify(options, Teller()) == 0
+    found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    return {case["id"]: case for case in found["bundles"][0]["cases"]}
+
+
+def test_everything_is_read_right_or_refused(report: dict[str, dict[str, object]]) -> None:
+    outcomes = {case["outcome"] for case in report.values()}
+    assert outcomes == {"right", "refused", None}
+    skipped = {case["reason"] for case in report.values() if case["outcome"] is None}
+    assert skipped == {"not-a-file-name"}
+
+
+def test_every_fault_is_refused(report: dict[str, dict[str, object]]) -> None:
+    refuse = [case for case in report.values() if case["expect"] == "refuse"]
+    assert {case["verdict"] for case in refuse} == {"pass"}
+    assert len(refuse) >= 200
+
+
+def test_what_is_not_supported_is_declared(report: dict[str, dict[str, object]]) -> None:
+    declared = {name for name, case in report.items() if case["verdict"] == "known-failure"}
+    quants = ["iq1-s", "iq1-m", "iq2-xxs", "iq2-xs", "iq2-s", "iq3-xxs", "iq3-s"]
+    assert declared == {f"gguf-y-{kind}" for kind in quants} | {
+        "pth-y-complex64",
+        "safetensors-y-c64",
+    }
+
+
+def test_no_hostile_pickle_left_its_mark(report: dict[str, dict[str, object]]) -> None:
+    """Where the port runs, and where the tests do."""
+    assert report["pth-n-global-system"]["outcome"] == "refused"
+    for folder in (ROOT, ROOT / "tests" / "ports" / "demo", Path.cwd()):
+        assert not (folder / MARKER).exists()
