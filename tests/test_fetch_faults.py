@@ -506,26 +506,35 @@ def test_nothing_secret_goes_to_another_origin(
         assert "canary" not in "".join(other.requests)
 
 
+ABSENT = "the Hub does not give it out: the repo is private, gated or absent"
+
+
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("code", "said", "message"),
     [
-        (401, "small: the Hub does not give it out: the repo is private, gated or absent"),
-        (403, "small: the Hub does not give it out: the repo is private, gated or absent"),
-        (404, "small: the Hub does not give it out: the repo is private, gated or absent"),
-        (410, "small: the file was removed for good"),
+        (401, "", ABSENT),
+        (403, "", ABSENT),
+        (404, "", ABSENT),
+        (401, "RepoNotFound", ABSENT),
+        (404, "EntryNotFound", "the repo has no such file"),
+        (404, "RevisionNotFound", "the repo has no such ref or commit"),
+        (403, "GatedRepo", "the repo is gated"),
+        (410, "", "the file was removed for good"),
     ],
 )
 def test_what_the_hub_means(
     fetch: Callable[..., Fetched],
     server: s.Server,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     code: int,
+    said: str,
     message: str,
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
-    server.add("/o/r/resolve/main/b.tar", s.status(code))
+    server.add("/o/r/resolve/main/b.tar", s.status(code, f"X-Error-Code: {said}"))
 
-    assert problem_of(fetch, "hf://o/r@main/b.tar").message == message
+    assert problem_of(fetch, "hf://o/r@main/b.tar").message == f"small: {message}"
 
 
 def test_the_locked_commit_is_asked_for(
