@@ -11,7 +11,7 @@ import pytest
 
 from parity import suites
 from parity.codecs.bin import tensor_bytes
-from parity.errors import ConfigError, ReferenceSuspectError
+from parity.errors import ReferenceSuspectError
 from parity.suites import tensors
 from parity.suites.base import Dump
 from tests.support.tensors import (
