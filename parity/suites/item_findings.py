@@ -161,23 +161,7 @@ def _repeated(audit: Audit, members: Membership) -> list[Finding]:
             f"{audit.at(members.repeated[k])}, after {audit.at(members.earlier[k])}"
         ),
         "items came again",
-        cause=_why_again(audit, members) if len(members.repeated) else None,
     )
-
-
-def _why_again(audit: Audit, members: Membership) -> str | None:
-    """What the data prove about repeats: all alike, or those that fill the last batch."""
-    sizes, repeated = audit.batches.sizes, members.repeated
-    counts = np.unique(audit.came, return_counts=True)[1]
-    if len(counts) > 1 and counts.min() == counts.max() and not len(members.unknown):
-        return (
-            f"every item that came, came exactly {counts[0]} times, as where each of "
-            f"{counts[0]} workers delivers everything"
-        )
-    tail = np.arange(len(audit.came) - len(repeated), len(audit.came))
-    if sizes[-1] == sizes[0] and len(repeated) < sizes[-1] and np.array_equal(repeated, tail):
-        return f"they fill up the last batch to {counted(sizes[-1], 'row')}"
-    return None
 
 
 def _strangers(audit: Audit, members: Membership) -> list[Finding]:
@@ -218,13 +202,7 @@ def _untold(audit: Audit, members: Membership) -> Ints:
     return missing[~np.isin(missing, told)]
 
 
-def each(
-    code: str,
-    positions: Ints,
-    told: Callable[[int], str],
-    heading: str,
-    cause: str | None = None,
-) -> list[Finding]:
+def each(code: str, positions: Ints, told: Callable[[int], str], heading: str) -> list[Finding]:
     """One finding for all ``positions``: their count, and the first few told by ``told(k)``."""
     if not len(positions):
         return []
@@ -236,7 +214,7 @@ def each(
     if len(positions) > EXAMPLES:
         details += (f"and {len(positions) - EXAMPLES:,} more",)
     measures = {"items": len(positions)}
-    return [wrong(code, message, cause=cause, measures=measures, details=details)]
+    return [wrong(code, message, measures=measures, details=details)]
 
 
 def _order(audit: Audit) -> list[Finding]:
