@@ -11,31 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parity import blocks
+from tests.support.blocks import SCALES, random_blocks
 
 KINDS = tuple(blocks.DECODERS)
 QUANTISED = tuple(kind for kind in KINDS if kind.startswith("Q"))
-SCALES = {
-    "Q4_0": (0,),
-    "Q4_1": (0, 2),
-    "Q5_0": (0,),
-    "Q5_1": (0, 2),
-    "Q8_0": (0,),
-    "Q2_K": (80, 82),
-    "Q3_K": (108,),
-    "Q4_K": (0, 2),
-    "Q5_K": (0, 2),
-    "Q6_K": (208,),
-}
-
-
-def random_blocks(kind: str, count: int, seed: int = 0) -> np.ndarray:
-    """Random bytes; the scales are numbers between 0.1 and 0.5."""
-    draws = np.random.default_rng(seed)
-    raw = draws.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
-    for at in SCALES.get(kind, ()):
-        scale = (draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
-        raw[:, at : at + 2] = scale.view(np.uint8)
-    return raw
 
 
 @pytest.mark.torch

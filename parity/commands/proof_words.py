@@ -27,13 +27,21 @@ def lines(proven: Proven) -> Iterator[str]:
     yield ""
     yield f"{proven.bundle}: faults planted in copies of its references"
     yield from table([*_rows(proven)])
-    for case, why in proven.left_out.items():
-        yield f"left out: {case}: {why}"
+    yield from _left_out(proven)
     yield from _unnamed(proven)
     yield from _blind(proven)
     for name, why in proven.allowed.items():
         yield f"no fault by what is owed: {name}: {why}"
     yield _score(proven)
+
+
+def _left_out(proven: Proven) -> Iterator[str]:
+    """Cases by the reason why nothing was planted into them."""
+    reasons: dict[str, list[str]] = {}
+    for case, why in proven.left_out.items():
+        reasons.setdefault(why, []).append(case)
+    for why, cases in reasons.items():
+        yield f"left out, {why}: {listed(cases)}"
 
 
 def _rows(proven: Proven) -> Iterator[list[str]]:

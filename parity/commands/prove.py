@@ -130,10 +130,10 @@ def _prove_case(planned: Planned, case: Case, scratch: Path, proven: Proven) -> 
     right.mkdir()
     faults = right_dump(planned.suite.name, case, right)
     if faults is None:
-        proven.left_out[case.id] = "no dump is due there"
+        proven.left_out[case.id] = "since no dump is due there"
         return
     if errors := _errors(planned, case, right):
-        proven.left_out[case.id] = f"its own references fail: {errors[0].message}"
+        proven.left_out[case.id] = f"since its own references fail ({errors[0].message})"
         return
     proven.cases.append(case.id)
     for fault in faults:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.diagnose.cause import Cause
+from parity.diagnose.claims import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parity.diagnose.subject import Subject
-
-#: Units in the last place up to which differences are called a rounding.
-ROUNDING = 4
 
 
 def filled(subject: Subject) -> Cause | None:

@@ -1,0 +1,36 @@
+"""Random blocks of GGUF's types whose scales are plain numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity import blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Where a type's f16 fields stand in a block.
+SCALES = {
+    "Q4_0": (0,),
+    "Q4_1": (0, 2),
+    "Q5_0": (0,),
+    "Q5_1": (0, 2),
+    "Q8_0": (0,),
+    "Q2_K": (80, 82),
+    "Q3_K": (108,),
+    "Q4_K": (0, 2),
+    "Q5_K": (0, 2),
+    "Q6_K": (208,),
+}
+
+
+def random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
+    """Random bytes; the scales are numbers between 0.1 and 0.5."""
+    draws = np.random.default_rng(seed)
+    raw = draws.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
+    for at in SCALES.get(kind, ()):
+        scale = (draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
+        raw[:, at : at + 2] = scale.view(np.uint8)
+    return raw

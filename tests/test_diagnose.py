@@ -1,0 +1,773 @@
+"""Causes of wrong tensors: planted ones are named word for word, and nothing is named for nothing.
+
+Each test plants by hand, without a look at how causes are searched for.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parity import blocks
+from parity.codecs.bin import stored as stored_bin
+from parity.codecs.bin import tensor_bytes
+from parity.codecs.dtypes import DTYPES
+from parity.diagnose import CODES, Cause, Subject, diagnose
+from parity.raw import Raw
+from tests.support.blocks import random_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+EXACT = {"exact": 1.0}
+DRAWS = np.random.default_rng(20_261_129)
+
+
+def numbers(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    """Short dyadic numbers, none of them zero."""
+    draws = np.random.default_rng([seed, *shape])
+    found = draws.integers(1, 8191, shape) * draws.choice([-1, 1], shape)
+    return (found / 64).astype("<f4")
+
+
+def subject(
+    expected: Any,
+    obtained: Any,
+    *,
+    dtype: str = "F32",
+    bounds: Mapping[str, float] = EXACT,
+    **more: Any,
+) -> Subject:
+    kind = DTYPES[dtype]
+    due = np.asarray(expected, kind.storage)
+    came = np.ascontiguousarray(np.asarray(obtained, kind.storage)).reshape(due.shape)
+    return Subject(
+        name="w", expected=due, obtained=came, dtype=kind, seen=kind, bounds=bounds, **more
+    )
+
+
+def cause(expected: Any, obtained: Any, **more: Any) -> Cause:
+    found = diagnose(subject(expected, obtained, **more))
+    assert found is not None
+    return found
+
+
+def flat(change: Callable[[NDArray[Any]], Any]) -> Callable[[NDArray[Any]], Any]:
+    def made(array: NDArray[Any]) -> Any:
+        values = array.reshape(-1).copy()
+        found = change(values)
+        return values if found is None else found
+
+    return made
+
+
+def put(where: slice | int, value: float) -> Callable[[NDArray[Any]], Any]:
+    def change(values: NDArray[Any]) -> None:
+        values[where] = value
+
+    return flat(change)
+
+
+def bf16(array: NDArray[Any]) -> NDArray[Any]:
+    code = array.view("<u4")
+    return ((code + 0x7FFF + (code >> 16 & 1)) & 0xFFFF0000).astype("<u4").view("<f4")
+
+
+_SMALL = numbers(3, 4)
+_CUBE = numbers(2, 3, 4)
+_FOUR = numbers(2, 3, 4, 5)
+_LONG = (_CUBE * np.float32(1.2345678)).astype("<f4")
+
+#: By name: reference, what a port makes of it, and what is said.
+SINGLE: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str, str]] = {
+    "zeros": (
+        *(_SMALL, np.zeros_like, "all-zero"),
+        (
+            "all values are zero, as after a read that failed: all 12 elements of the dump are 0, "
+            "12 "
+            "of the reference are not"
+        ),
+    ),
+    "one value": (
+        *(_SMALL, lambda a: np.full_like(a, 3.5), "all-equal"),
+        "one value stands everywhere: all 12 elements of the dump are 3.5",
+    ),
+    "a tail of zeros": (
+        *(_SMALL, put(slice(7, None), 0), "zero-tail"),
+        (
+            "right up to element 7, then only zeros, as after a read that was cut short: the "
+            "first 7 "
+            "of 12 elements are right, the other 5 are 0"
+        ),
+    ),
+    "a block of zeros": (
+        *(_SMALL, put(slice(3, 6), 0), "zero-block"),
+        (
+            "a part of the tensor is zero, as a block never written: elements 3 to 5 of the dump "
+            "are "
+            "0, the other 9 of 12 are right"
+        ),
+    ),
+    "a NaN": (
+        *(_SMALL, put(5, np.nan), "only-nan"),
+        (
+            "nothing is wrong but NaN or infinities: 1 of 12 elements are NaN or infinite in the "
+            "dump "
+            "alone, all others are right"
+        ),
+    ),
+    "signs of zeros": (
+        np.array([1, -0.0, 2, -0.0], "<f4"),
+        lambda a: a + np.float32(0),
+        "zero-sign-lost",
+        (
+            "nothing is wrong but the sign of zeros: all 2 elements that differ are 0.0 on one "
+            "side, "
+            "-0.0 on the other"
+        ),
+    ),
+    "subnormals": (
+        np.array([1, 1e-40, 2, -3e-41], "<f4"),
+        lambda a: np.where(np.abs(a) < 1e-38, 0, a),
+        "subnormals-lost",
+        (
+            "subnormal numbers became zero: all 2 elements that differ are 0, where the reference "
+            "is "
+            "smaller than the smallest normal number"
+        ),
+    ),
+    "transposed (PTH-01)": (
+        *(_SMALL, lambda a: a.T, "transposed"),
+        "axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 12 elements are bit-equal",
+    ),
+    "transposed when reading": (
+        *(_CUBE, lambda a: a.reshape(2, 4, 3).transpose(0, 2, 1), "transposed"),
+        (
+            "axes 1 and 2 are exchanged: after transposing axes 1 and 2 of the dump all 24 "
+            "elements "
+            "are bit-equal"
+        ),
+    ),
+    "axes rotated": (
+        *(_CUBE, lambda a: a.transpose(2, 0, 1), "axes-permuted"),
+        (
+            "the axes are in another order: after permuting the axes to 2, 0, 1 all 24 elements "
+            "are "
+            "bit-equal"
+        ),
+    ),
+    "four axes": (
+        *(_FOUR, lambda a: a.transpose(0, 2, 3, 1), "axes-permuted"),
+        (
+            "the axes are in another order: after permuting the axes to 0, 2, 3, 1 all 120 "
+            "elements "
+            "are bit-equal"
+        ),
+    ),
+    "Fortran order": (
+        *(_FOUR, lambda a: a.ravel(order="F"), "dims-reversed"),
+        (
+            "the axes are in the reverse order (Fortran order for C): after reversing the axes all "
+            "120 elements are bit-equal"
+        ),
+    ),
+    "a header read as data (PTH-04)": (
+        *(_SMALL, flat(lambda v: np.concatenate([[4.2e-45, 0], v[:-2]])), "shifted"),
+        (
+            "the values are shifted right by 2 elements (8 bytes): a header, an offset or padding "
+            "was "
+            "misread: after shifting the reference right by 2 elements (8 bytes) 10 of 12 elements "
+            "are bit-equal; the other 2 come from beyond the tensor"
+        ),
+    ),
+    "rolled": (
+        *(_SMALL, flat(lambda v: np.roll(v, -1)), "rolled"),
+        (
+            "the values are rolled left by 1 element: those that fall out come in at the other "
+            "end: "
+            "after rolling the reference left by 1 element all 12 elements are bit-equal"
+        ),
+    ),
+    "backwards": (
+        *(_SMALL, flat(lambda v: v[::-1]), "reversed"),
+        (
+            "the elements run backwards: after reversing the order of all elements all 12 elements "
+            "are bit-equal"
+        ),
+    ),
+    "big-endian (SFT-11)": (
+        *(_SMALL, lambda a: a.byteswap(), "byte-swapped"),
+        (
+            "the bytes of each value are swapped, as where big-endian was taken for little-endian: "
+            "after swapping the reference's bytes in groups of 4 all 12 elements are bit-equal"
+        ),
+    ),
+    "bytes swapped in pairs": (
+        *(_SMALL, lambda a: a.view("<u2").byteswap().view("<f4"), "byte-swapped"),
+        (
+            "the bytes of each half of 2 bytes are swapped, as where big-endian was taken for "
+            "little-endian: after swapping the reference's bytes in groups of 2 all 12 elements "
+            "are "
+            "bit-equal"
+        ),
+    ),
+    "through float16": (
+        *(_LONG, lambda a: a.astype("<f2").astype("<f4"), "rounded-f16"),
+        (
+            "the values went through float16: after rounding the reference to float16 and back "
+            "all 24 "
+            "elements are bit-equal"
+        ),
+    ),
+    "through bfloat16": (
+        *(_LONG, bf16, "rounded-bf16"),
+        (
+            "the values went through bfloat16: after rounding the reference to bfloat16 and back "
+            "all "
+            "24 elements are bit-equal"
+        ),
+    ),
+    "cut to bfloat16": (
+        *(_LONG, lambda a: (a.view("<u4") & 0xFFFF0000).view("<f4"), "cut-bf16"),
+        (
+            "the values were cut to bfloat16 without rounding: after dropping the lower 16 bits of "
+            "the reference all 24 elements are bit-equal"
+        ),
+    ),
+    "bits as integers (ONX-04)": (
+        *(_SMALL, lambda a: a.view("<i4").astype("<f4"), "bits-as-integers"),
+        (
+            "the bits of the values were taken as whole numbers: after taking the reference's "
+            "bits as "
+            "whole numbers all 12 elements are bit-equal"
+        ),
+    ),
+    "signs flipped": (
+        *(_SMALL, np.negative, "sign-flipped"),
+        (
+            "every sign is the opposite one: after negating the reference all 12 elements are "
+            "bit-equal"
+        ),
+    ),
+    "signs lost": (
+        *(_SMALL, np.abs, "sign-lost"),
+        (
+            "every sign was lost: after taking absolute values of the reference all 12 elements "
+            "are "
+            "bit-equal"
+        ),
+    ),
+    "a factor": (
+        *(_SMALL, lambda a: a * np.float32(0.5), "factor"),
+        (
+            "every value is multiplied by 0.5: after multiplying the reference by 0.5 all 12 "
+            "elements "
+            "are bit-equal"
+        ),
+    ),
+    "an inexact factor": (
+        *(_SMALL, lambda a: a * np.float32(1.1), "factor"),
+        (
+            "every value is multiplied by 1.1: after multiplying the reference by 1.1 all 12 "
+            "elements "
+            "are equal but for a rounding or the bound"
+        ),
+    ),
+    "an addend": (
+        *(_SMALL, lambda a: a + np.float32(0.25), "addend"),
+        (
+            "0.25 is added to every value: after adding 0.25 to the reference all 12 elements are "
+            "bit-equal"
+        ),
+    ),
+    "last bits": (
+        *(_LONG, lambda a: np.nextafter(a, np.float32(np.inf)), "rounding"),
+        (
+            "the values are computed with another rounding: 24 of 24 elements differ, by at most "
+            "0.99 "
+            "units in the last place"
+        ),
+    ),
+    "factors of groups (GGF-01)": (
+        numbers(4, 32),
+        lambda a: a.reshape(-1, 16) * np.resize([0.5, 3, 2], (8, 1)),
+        "factor-of-groups",
+        (
+            "each group of neighbours is multiplied by a number of its own, as where scales of "
+            "blocks "
+            "or their sub-scales are decoded wrongly: so it is in all 8 groups of 16 elements "
+            "(128 of "
+            "128 elements differ)"
+        ),
+    ),
+    "addends of groups": (
+        numbers(4, 32),
+        lambda a: a.reshape(-1, 32) + np.resize([0.5, 3, 2], (4, 1)),
+        "addend-of-groups",
+        (
+            "to each group of neighbours a number of its own is added, as where minima of blocks "
+            "are "
+            "ignored or decoded wrongly: so it is in all 8 groups of 16 elements (128 of 128 "
+            "elements "
+            "differ)"
+        ),
+    ),
+    "order in groups (GGF-02)": (
+        numbers(4, 32),
+        lambda a: np.sort(a.reshape(-1, 32), axis=1),
+        "order-in-groups",
+        (
+            "each group of neighbours holds the right values in another order, as where codes of a "
+            "block are unpacked in another order: so it is in all 4 groups of 32 elements (124 of "
+            "128 "
+            "elements differ)"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong", "code", "text"), SINGLE.values(), ids=SINGLE)
+def test_a_planted_cause_is_named(
+    right: NDArray[Any], wrong: Callable[[NDArray[Any]], Any], code: str, text: str
+) -> None:
+    found = cause(right, wrong(right))
+
+    assert (code, text) == (found.code, str(found))
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_element_that_the_cause_does_not_explain_takes_its_name_away(name: str) -> None:
+    """Near misses: all elements must bear a cause out."""
+    right, wrong, code, _ = SINGLE[name]
+    came = np.array(wrong(right), "<f4").reshape(-1)
+    at = len(came) // 2
+    came[at] = 777.125 if came[at] != 777.125 else 1.5
+    if code in ("factor-of-groups", "addend-of-groups", "order-in-groups"):
+        came[:16] = np.arange(900, 916)
+
+    assert code != cause(right, came).code
+
+
+PAIRS: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str]] = {
+    "transposed and big-endian": (_SMALL, lambda a: a.T.byteswap(), "transposed+byte-swapped"),
+    "transposed and negated": (_SMALL, lambda a: -a.T, "transposed+sign-flipped"),
+    "transposed and scaled": (
+        _CUBE,
+        lambda a: a.transpose(0, 2, 1) * np.float32(1.5),
+        "transposed+factor",
+    ),
+    "transposed and rounded": (
+        _LONG,
+        lambda a: a.transpose(1, 0, 2).astype("<f2").astype("<f4"),
+        "transposed+rounded-f16",
+    ),
+    "scaled and moved": (_SMALL, lambda a: a * 2 + 1, "factor+addend"),
+    "backwards and big-endian": (
+        _SMALL,
+        lambda a: a[::-1, ::-1].byteswap(),
+        "reversed+byte-swapped",
+    ),
+    "shifted and big-endian": (
+        _SMALL,
+        flat(lambda v: np.concatenate([[9], v[:-1]]).astype("<f4").byteswap()),
+        "shifted+byte-swapped",
+    ),
+    "transposed and cut short": (
+        _SMALL,
+        lambda a: put(slice(8, None), 0)(np.ascontiguousarray(a.T)),
+        "transposed+zero-tail",
+    ),
+    "big-endian and cut short": (
+        _SMALL,
+        lambda a: put(slice(8, None), 0)(a.byteswap()),
+        "byte-swapped+zero-tail",
+    ),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong", "code"), PAIRS.values(), ids=PAIRS)
+def test_two_causes_are_said_to_be_two(
+    right: NDArray[Any], wrong: Callable[[NDArray[Any]], Any], code: str
+) -> None:
+    found = cause(right, wrong(right))
+
+    assert code == found.code
+    assert found.text.startswith("two causes at once: ")
+
+
+def test_two_causes_word_for_word() -> None:
+    assert str(cause(_SMALL, -_SMALL.T)) == (
+        "two causes at once: axes 0 and 1 are exchanged, and every sign is the opposite one: after "
+        "transposing axes 0 and 1 and after negating the reference all 12 elements are bit-equal"
+    )
+
+
+def test_noise_has_no_simple_cause_but_a_distribution() -> None:
+    noise = np.resize([0.003, -0.02, 0.2, -0.04], (3, 4)).astype("<f4")
+    found = cause(np.ones((3, 4)) * np.arange(12).reshape(3, 4), _at(noise))
+
+    assert found.code == "no-simple-cause"
+    assert str(found) == (
+        "no simple cause fits: 12 of 12 elements differ; their errors by power of ten: "
+        "1e-3: 3, 1e-2: 6, 1e-1: 3"
+    )
+
+
+def _at(noise: NDArray[Any]) -> NDArray[Any]:
+    return np.arange(12).reshape(3, 4) + noise
+
+
+def test_noise_counts_what_is_not_finite() -> None:
+    found = cause([1, 2, 3, 4, 5], [1.5, np.nan, 3, np.inf, 7])
+
+    assert found.evidence == (
+        "4 of 5 elements differ; their errors by power of ten: 1e-1: 1, 1e+0: 1, not finite: 2"
+    )
+
+
+# --- no false hints -------------------------------------------------------------------------
+
+_SYMMETRIC = numbers(4, 4)
+_SYMMETRIC = (_SYMMETRIC + _SYMMETRIC.T).astype("<f4")
+_UNEVEN = np.resize([0.3, -0.7, 0.11, 0.9, -0.2, 0.05, 0.61], (4, 4)).astype("<f4")
+
+FALSE: dict[str, tuple[Any, Any]] = {
+    "symmetric, with noise (CMP-07)": (_SYMMETRIC, _SYMMETRIC + _UNEVEN),
+    "all ones, all twos": (np.ones((3, 4)), np.full((3, 4), 2.0)),
+    "all ones, all minus ones": (np.ones((3, 4)), -np.ones((3, 4))),
+    "all zeros, all ones": (np.zeros((3, 4)), np.ones((3, 4))),
+    "all ones, one off": (np.ones((3, 4)), put(5, 3)(np.ones((3, 4)))),
+    "all zeros, one off": (np.zeros((3, 4)), put(5, 3)(np.zeros((3, 4)))),
+    "all zeros, the first off": (np.zeros((3, 4)), put(0, 3)(np.zeros((3, 4)))),
+    "a scalar": (3.0, 5.0),
+    "one element": ([3.0], [-3.0]),
+    "two elements": ([3.0, 5.0], [9.0, 10.0]),
+    "one element off": (_SMALL, put(4, 7.25)(_SMALL)),
+    "one element zero": (_SMALL, put(4, 0)(_SMALL)),
+    "two values, both off": ([1, 1, 2, 2], [3, 3, 7, 7]),
+}
+
+
+@pytest.mark.parametrize(("right", "wrong"), FALSE.values(), ids=FALSE)
+def test_what_cannot_be_told_apart_is_not_named(right: Any, wrong: Any) -> None:
+    assert cause(right, wrong).code == "no-simple-cause"
+
+
+@pytest.mark.parametrize("bounds", [EXACT, {"max_abs": 1e-4}])
+def test_what_is_right_has_no_cause(bounds: Mapping[str, float]) -> None:
+    assert diagnose(subject(_SMALL, _SMALL, bounds=bounds)) is None
+    assert diagnose(subject([], [], bounds=bounds)) is None
+    assert diagnose(subject([np.nan, 1], [np.nan, 1], bounds=bounds)) is None
+
+
+def test_a_bound_that_is_blind_proves_nothing() -> None:
+    """Big-endian short numbers are all about 1e-40: below the bound anything agrees with them."""
+    right = (numbers(4, 8) * 8).astype("<f4")
+    found = cause(right, right.T.byteswap(), bounds={"max_abs": 1e-4})
+
+    assert found.code == "transposed+byte-swapped"
+
+
+def test_under_a_bound_a_cause_may_be_off_by_it() -> None:
+    noise = (DRAWS.uniform(-9e-5, 9e-5, (4, 3))).astype("<f4")
+    found = cause(_SMALL, _SMALL.T + noise, bounds={"max_abs": 1e-4})
+
+    assert str(found) == (
+        "axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 12 elements are equal but "
+        "for a rounding or the bound"
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(0, 10**6),
+    st.sampled_from([EXACT, {"max_abs": 1e-4}]),
+)
+def test_whatever_comes_a_cause_is_told_and_its_code_is_known(
+    rows: int, columns: int, seed: int, bounds: Mapping[str, float]
+) -> None:
+    """Few distinct values of every sort, so that all hypotheses come near."""
+    draws = np.random.default_rng(seed)
+    pool = np.array([0, -0.0, 1, -1, 2, 0.5, np.nan, np.inf, -np.inf, 1e-42, 3e38], "<f4")
+    right, wrong = (draws.choice(pool, (rows, columns)) for _ in range(2))
+    one = subject(right, wrong, bounds=bounds)
+    found = diagnose(one)
+
+    good, _ = one.agree(right, wrong, claim=False)
+    assert (found is None) is bool(good.all())
+    assert found is None or set(found.code.split("+")) <= set(CODES)
+
+
+# --- other tensors and raw bytes ------------------------------------------------------------
+
+
+def bin_file(folder: Path, name: str, array: NDArray[Any]) -> Any:
+    path = folder / f"{name}.bin"
+    path.write_bytes(tensor_bytes(np.asarray(array, "<f4")))
+    return stored_bin(path)
+
+
+def test_names_that_are_mixed_up(tmp_path: Path) -> None:
+    due, other = numbers(3, 4), numbers(4, 3, seed=1)
+    others = {"w": bin_file(tmp_path, "w", due), "v": bin_file(tmp_path, "v", other)}
+    asked = []
+
+    def ask() -> Any:
+        asked.append(1)
+        return others
+
+    found = cause(due, other, others=ask)
+    assert (found.code, str(found)) == (
+        "other-tensor",
+        "these are the values of v: all 12 are equal to those of v",
+    )
+    cause(due, due.T, others=ask)
+    assert len(asked) == 1, "other tensors are looked at where nothing else fits"
+
+
+def raw_of(folder: Path, stored: NDArray[Any], kind: str, **fields: Any) -> Raw:
+    """A checkpoint of 40 bytes, the storage, and 24 bytes."""
+    path = folder / "checkpoint"
+    rest = np.random.default_rng(3).integers(1, 255, 64, np.uint8).tobytes()
+    content = stored.tobytes()
+    path.write_bytes(rest[:40] + content + rest[40:])
+    fields = {"shape": stored.shape, "stride": None, "offset": 0, **fields}
+    return Raw(path=path, first=40, last=40 + len(content), kind=kind, **fields)
+
+
+def view(stored: NDArray[Any], raw: Raw, offset: int) -> NDArray[Any]:
+    flat_values = stored.reshape(-1)[offset:]
+    steps = [step * stored.itemsize for step in raw.stride or ()]
+    return np.lib.stride_tricks.as_strided(flat_values, raw.shape, steps).astype("<f4")
+
+
+def test_strides_that_are_ignored(tmp_path: Path) -> None:
+    stored = numbers(60)
+    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), offset=9)
+    found = cause(view(stored, raw, 9), stored[9:44], raw=raw)
+    assert str(found) == (
+        "the strides [1, 7] were ignored: in the order of the storage all 35 elements are bit-equal"
+    )
+    found = cause(view(stored, raw, 9), view(stored, raw, 0), raw=raw)
+    assert str(found) == (
+        "the storage offset 9 was ignored: read from the storage's first element all 35 elements "
+        "are bit-equal"
+    )
+    found = cause(view(stored, raw, 9), stored[:35], raw=raw)
+    assert (found.code, str(found)) == (
+        "offset-ignored+strides-ignored",
+        (
+            "two causes at once: storage offset 9 and strides [1, 7] were ignored: in the order "
+            "of the "
+            "storage from its first element all 35 elements are bit-equal"
+        ),
+    )
+    found = cause(view(stored, raw, 9), -stored[9:44], raw=raw)
+    assert found.code == "strides-ignored+sign-flipped"
+
+
+def test_a_file_that_is_read_at_another_byte(tmp_path: Path) -> None:
+    stored = numbers(6, 4)
+    raw = raw_of(tmp_path, stored, "F32")
+    content = raw.path.read_bytes()
+    for by, words in ((7, "7 bytes too late"), (-3, "3 bytes too early"), (1, "1 byte too late")):
+        came = np.frombuffer(content[40 + by :][: stored.nbytes], "<f4")
+        found = cause(stored, came, raw=raw)
+        assert (found.code, str(found)) == (
+            "shifted",
+            (
+                f"the checkpoint was read {words}: a header, an offset or padding was misread: "
+                f"read "
+                f"{words} in the checkpoint all 24 elements are bit-equal"
+            ),
+        )
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "other", "wrong"),
+    [
+        ("F16", "<f2", "BF16", lambda b: (b.view("<u2").astype("<u4") << 16).view("<f4")),
+        ("BF16", "<u2", "F16", lambda b: b.view("<f2").astype("<f4")),
+        ("F16", "<f2", "U16", lambda b: b.view("<u2").astype("<f4")),
+        ("F64", "<f8", "I64", lambda b: b.view("<i8").astype("<f4")),
+    ],
+)
+def test_bytes_that_are_read_as_another_dtype(
+    kind: str, code: str, other: str, wrong: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    """PTH-10, PTH-17, ONX-04: dtypes of one width taken for each other."""
+    stored = numbers(3, 5).astype(code) if kind != "BF16" else (numbers(3, 5).view("<u4") >> 16)
+    stored = stored.astype(code)
+    raw = raw_of(tmp_path, stored, kind)
+    with np.errstate(all="ignore"):
+        found = cause(DTYPES[kind].as_f32(stored), wrong(stored), raw=raw)
+    assert (found.code, str(found)) == (
+        "other-dtype",
+        (
+            f"stored {kind} was read as {other}: after reading the checkpoint's bytes as {other} "
+            f"all "
+            "15 elements are bit-equal"
+        ),
+    )
+
+
+def test_bytes_that_are_read_as_a_wider_dtype(tmp_path: Path) -> None:
+    """f16 taken for f32: half as many elements as there should be."""
+    stored = numbers(4, 5).astype("<f2")
+    raw = raw_of(tmp_path, stored, "F16")
+    came = np.concatenate([stored.reshape(-1).view("<f4"), np.full(10, 7, "<f4")])
+    found = cause(stored.astype("<f4"), came, raw=raw)
+    assert str(found) == (
+        "stored F16 was read as F32: after reading the checkpoint's bytes as F32 10 of 20 elements "
+        "are bit-equal; the other 10 come from beyond the tensor"
+    )
+
+
+def test_stored_values_that_are_big_endian(tmp_path: Path) -> None:
+    stored = numbers(4, 5).astype("<f2")
+    raw = raw_of(tmp_path, stored, "F16")
+    with np.errstate(all="ignore"):
+        wrong = stored.byteswap().astype("<f4")
+    assert str(cause(stored.astype("<f4"), wrong, raw=raw)) == (
+        "the bytes of each stored F16 are swapped, as where big-endian was taken for "
+        "little-endian: after swapping the checkpoint's bytes in groups of 2 all 20 elements are "
+        "bit-equal"
+    )
+    found = cause(stored.astype("<f4"), wrong.T, raw=raw)
+    assert found.code == "byte-swapped+transposed"
+
+
+# --- GGUF -----------------------------------------------------------------------------------
+
+
+def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[Raw, NDArray[Any]]:
+
+    decoder = blocks.DECODERS[kind]
+    count = rows * 2
+    stored = random_blocks(kind, count)
+    shape = (rows, 2 * decoder.elements)
+    raw = raw_of(folder, stored, kind, shape=shape)
+    # The reference states its dimensions in GGUF's order, the fastest first.
+    return raw, blocks.decode(kind, stored).reshape(shape[::-1])
+
+
+def _mistakes() -> list[tuple[str, str]]:
+
+    return [(k, m.name) for k in blocks.DECODERS if k[0] == "Q" for m in blocks.mistakes(k)]
+
+
+@pytest.mark.parametrize(("kind", "name"), _mistakes())
+def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> None:
+
+    raw, right = quantised(tmp_path, kind)
+    (wrong,) = (m for m in blocks.mistakes(kind) if m.name == name)
+    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
+    came = wrong.decoder(stored.reshape(-1, blocks.DECODERS[kind].size))
+    found = cause(right, came, raw=raw, bounds={"max_abs": 1e-4})
+
+    assert found == Cause(
+        f"block-{name}",
+        wrong.text,
+        f"decoding 6 blocks of {kind} in that way, all {right.size:,} elements are bit-equal",
+    )
+    came[-1, -1] += 1
+    near = cause(right, came, raw=raw, bounds={"max_abs": 1e-4})
+    assert not near.code.startswith("block-")
+
+
+def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
+
+    raw, right = quantised(tmp_path, "Q4_K")
+    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8).reshape(-1, 144)
+    pairs = {(a.name, b.name): both for a, b, both in blocks.two_mistakes("Q4_K")}
+    found = cause(right, pairs["nibbles-interleaved", "min-ignored"](stored), raw=raw)
+
+    assert found.code == "block-nibbles-interleaved+block-min-ignored"
+    assert found.text.startswith("two causes at once: the two nibbles of a byte were taken as ")
+
+
+def test_a_wrong_decoder_whose_rows_are_transposed_too(tmp_path: Path) -> None:
+
+    raw, right = quantised(tmp_path, "Q4_0", rows=4)
+    (wrong,) = (m for m in blocks.mistakes("Q4_0") if m.name == "codes-unsigned")
+    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8).reshape(-1, 18)
+    found = cause(right, wrong.decoder(stored).reshape(raw.shape).T, raw=raw)
+
+    assert found.code == "block-codes-unsigned+transposed"
+
+
+def test_blocks_that_are_read_at_another_byte(tmp_path: Path) -> None:
+    """The alignment of a GGUF file misread."""
+
+    raw, right = quantised(tmp_path, "Q8_0")
+    content = raw.path.read_bytes()[raw.first - 32 : raw.last - 32]
+    came = blocks.decode("Q8_0", np.frombuffer(content, np.uint8).reshape(-1, 34))
+    found = cause(right, came, raw=raw)
+
+    assert found.code == "shifted"
+    assert found.text == (
+        "the blocks were read 32 bytes too early: a header, an offset or the alignment was misread"
+    )
+
+
+def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
+    raw, right = quantised(tmp_path, "Q4_0")
+    for last in (raw.last - 18, raw.last - 1):
+        odd = Raw(**{**raw.__dict__, "last": last})
+        assert cause(right, right * 2, raw=odd).code == "factor"
+
+
+# --- size -----------------------------------------------------------------------------------
+
+_LIMIT = """
+import resource, sys
+from pathlib import Path
+from parity.codecs.bin import stored
+from parity.diagnose import Subject, diagnose
+folder = Path(sys.argv[1])
+subject = Subject.of("w", stored(folder / "w.bin"), stored(folder / "v.bin"))
+print(diagnose(subject).code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts kilobytes on Linux alone")
+@pytest.mark.parametrize("code", ["transposed", "no-simple-cause"])
+def test_a_large_tensor_is_not_held_in_memory(code: str, tmp_path: Path) -> None:
+    """288 MB a side, more than 512 MiB together, which is what a diagnosis may take."""
+    rows, columns = 8_000, 9_000
+    header = np.array([2, rows, columns], "<u4").tobytes()
+    line = np.arange(columns, dtype="<f4") * 3
+    with (tmp_path / "w.bin").open("wb") as due, (tmp_path / "v.bin").open("wb") as came:
+        due.write(header)
+        came.write(header)
+        for row in range(rows):
+            due.write((line + row * 0.5).astype("<f4").tobytes())
+        for part in range(0, rows * columns, columns):
+            place = np.arange(part, part + columns)
+            values = (place // rows) * 3 + (place % rows) * 0.5
+            if code == "no-simple-cause":
+                values = values + np.sin(place) * (place % 7)
+            came.write(values.astype("<f4").tobytes())
+    ended = subprocess.run(
+        [sys.executable, "-c", _LIMIT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    found, megabytes = ended.stdout.split()
+    assert found == code
+    assert int(megabytes) <= 512
