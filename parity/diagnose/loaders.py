@@ -135,15 +135,21 @@ def _shards(count: int) -> list[tuple[str, Ints]]:
     places = np.arange(count)
     found = []
     for workers in range(2, min(_WORKERS, count // 2) + 1):
-        found.append((f"every {workers}th item", places % workers))
+        found.append((f"every {_nth(workers)} item", places % workers))
         found.append((f"a run of 1/{workers} of the items", places * workers // count))
     return found
+
+
+def _nth(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")
 
 
 def _shard_again(run: Delivery) -> Cause | None:
     values, counts = np.unique(run.came, return_counts=True)
     twice = values[counts > 1]
     if not len(twice) or len(twice) == len(values) or set(counts.tolist()) != {1, 2}:
+        return None
+    if not np.array_equal(values, np.unique(run.due)):
         return None
     found = _shard_of(run, twice)
     if found is None:
@@ -177,7 +183,7 @@ def _shard_of(run: Delivery, items: Ints) -> str | None:
         for which in range(workers):
             members = run.due[: len(batch)][batch % workers == which]
             if len(members) == len(items) and np.array_equal(np.sort(members), np.sort(items)):
-                return f"every {workers}th batch (from batch {which + run.first})"
+                return f"every {_nth(workers)} batch (from batch {which + run.first})"
     return None
 
 
@@ -201,6 +207,8 @@ def _batches(run: Delivery) -> Cause | None:
     if None in came or len(set(came)) < len(came):
         return None
     moved = [k for k, batch in enumerate(came) if batch != k]
+    if not moved:
+        return None
     shown = [k + run.first for k in moved[:20]]
     if len(moved) == 2:  # noqa: PLR2004 - two changed places
         text = f"batches {shown[0]} and {shown[1]} are exchanged"

@@ -1,0 +1,299 @@
+"""Causes of wrong loaders and exported models, planted by hand and named word for word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.diagnose import CODES, forward, loaders
+from parity.faults.models import Export
+from parity.reference_pipeline import epoch_order
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DUE = np.array([8, 0, 9, 1, 4, 5, 6, 3, 2, 7])
+SIZES = (4, 4, 2)
+
+
+def cause(came: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
+    fields = {"due_sizes": SIZES, **more}
+    run = loaders.Delivery(due=np.asarray(due), came=np.asarray(came), sizes=sizes, **fields)
+    return loaders.delivery(run)
+
+
+RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
+    "each worker delivers everything (DLD-04)": (
+        np.concatenate([DUE, DUE]),
+        SIZES + SIZES,
+        "every-item-again",
+        (
+            "every item came 2 times, as where each of 2 workers delivers everything: each of 10 "
+            "items came 2 times"
+        ),
+    ),
+    "last batch dropped": (
+        DUE[:8],
+        (4, 4),
+        "last-batch-dropped",
+        "the last batch, which is not full, was dropped: all 8 items before it came, its 2 did not",
+    ),
+    "last batch padded (DLD-01)": (
+        np.concatenate([DUE, DUE[:2]]),
+        (4, 4, 4),
+        "last-batch-padded",
+        (
+            "the last batch was filled up to 4 rows: after all 10 items come 2 more: the first "
+            "ones "
+            "again"
+        ),
+    ),
+    "last batch padded with its last item": (
+        np.concatenate([DUE, DUE[-1:], DUE[-1:]]),
+        (4, 4, 4),
+        "last-batch-padded",
+        (
+            "the last batch was filled up to 4 rows: after all 10 items come 2 more: the last one "
+            "again"
+        ),
+    ),
+    "a worker again": (
+        np.concatenate([DUE, DUE[1::2]]),
+        (4, 4, 4, 3),
+        "shard-repeated",
+        (
+            "the items of one worker came twice: every second item of the run (shard 1), 5 in "
+            "all, came "
+            "again"
+        ),
+    ),
+    "a worker's batches again": (
+        np.concatenate([DUE, DUE[4:8]]),
+        (4, 4, 4, 2),
+        "shard-repeated",
+        "the items of one worker came twice: every second batch (from batch 1), 4 in all, came "
+        "again",
+    ),
+    "a worker that delivers nothing": (
+        DUE[::2],
+        (4, 1),
+        "shard-missing",
+        (
+            "the items of one worker never came: every second item of the run (shard 1), 5 in "
+            "all, are "
+            "missing"
+        ),
+    ),
+    "never shuffled": (
+        np.arange(10),
+        SIZES,
+        "never-shuffled",
+        "the items were never shuffled: all 10 items came in the data set's own order",
+    ),
+    "two batches exchanged (DLD-05)": (
+        np.concatenate([DUE[4:8], DUE[:4], DUE[8:]]),
+        SIZES,
+        "batches-swapped",
+        (
+            "batches 0 and 1 are exchanged: the batches themselves are right, 2 of 3 stand "
+            "elsewhere "
+            "(0, 1)"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("came", "sizes", "code", "text"), RUNS.values(), ids=RUNS)
+def test_a_planted_cause_of_a_run_is_named(
+    came: Any, sizes: tuple[int, ...], code: str, text: str
+) -> None:
+    found = cause(came, sizes)
+
+    assert (code, text) == (found.code, str(found))
+    assert code in CODES
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "never shuffled"])
+def test_one_item_more_takes_the_name_of_a_run_away(name: str) -> None:
+    came, sizes, code, _ = RUNS[name]
+    came = came.copy()
+    came[0] = 77
+    found = cause(came, sizes)
+
+    assert found is None or found.code != code
+
+
+def test_a_last_batch_that_was_to_be_dropped() -> None:
+    found = cause(DUE, SIZES, due=DUE[:8], due_sizes=(4, 4))
+
+    assert str(found) == (
+        "a last batch that is not full came, which was to be dropped: all 8 items that are due "
+        "came, and 2 after them"
+    )
+
+
+@pytest.mark.parametrize("came", [DUE, DUE[:0]])
+def test_a_run_that_is_right_or_empty_has_no_cause(came: Any) -> None:
+    assert cause(came, SIZES if len(came) else ()) is None
+
+
+def test_where_no_order_is_owed_no_order_is_a_cause() -> None:
+    assert cause(np.arange(10), ordered=False) is None
+    assert cause(DUE[::-1][:8], (4, 4), ordered=False).code == "last-batch-dropped"
+
+
+def test_the_order_of_another_epoch_is_told() -> None:
+    due, came = epoch_order(10, 17, 0), epoch_order(10, 17, 3)
+
+    assert str(cause(came, due=due, numpy=10)) == (
+        "this is the order of seed 17, epoch 3: all 10 items stand as there"
+    )
+    assert cause(came, due=due) is None, "torch's orders are not NumPy's"
+    assert cause(due[:8], (4, 4), due=due, numpy=10).code == "last-batch-dropped"
+
+
+LABELS = np.array([0, 3, 3, 2, 3, 6, 4, 4, 6, 3], float)
+
+
+def test_labels_rolled_against_features() -> None:
+    due = LABELS[DUE]
+    for by, words in ((1, "1 row earlier"), (-2, "2 rows later")):
+        found = loaders.labels(due, np.roll(due, by), LABELS, DUE)
+        rows = words.rsplit(" ", 1)[0]
+        assert str(found) == (
+            f"labels are rolled by {rows} against features: all 10 labels are those of the item "
+            f"{words}"
+        )
+
+
+def test_labels_that_were_not_shuffled_with_their_features() -> None:
+    assert str(loaders.labels(LABELS[DUE], LABELS, LABELS, DUE)) == (
+        "features were shuffled and labels were not: all 10 labels stand in the data set's own "
+        "order"
+    )
+
+
+def test_labels_that_are_equal_or_merely_wrong_have_no_cause() -> None:
+    ones = np.ones(4)
+    assert loaders.labels(ones, ones * 2, ones, np.arange(4)) is None
+    assert loaders.labels(LABELS, LABELS, LABELS, np.arange(10)) is None
+    assert loaders.labels(np.array([1.0]), np.array([2.0]), ones, np.arange(1)) is None
+
+
+# --- exported models ------------------------------------------------------------------------
+
+_DRAWS = np.random.default_rng(5)
+WEIGHTS = [
+    (_DRAWS.integers(-64, 64, shape) / 64).astype("<f4") for shape in ((8, 4), (8,), (2, 8), (2,))
+]
+INPUTS = {
+    "zeros": np.zeros((1, 4), "<f4"),
+    "random": (_DRAWS.integers(-64, 64, (1, 4)) / 64).astype("<f4"),
+}
+NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+
+
+def right(x: Any) -> Any:
+    one, bias1, two, bias2 = WEIGHTS
+    return (np.maximum(x @ one.T + bias1, 0) @ two.T + bias2).astype("<f4")
+
+
+def forward_cause(wrong: Any) -> Any:
+    due = {name: right(x) for name, x in INPUTS.items()}
+    came = {name: np.asarray(wrong(x, *WEIGHTS), "<f4") for name, x in INPUTS.items()}
+    return forward.forward(WEIGHTS, INPUTS, due, came, 1e-5)
+
+
+def relu(x: Any) -> Any:
+    return np.maximum(x, 0)
+
+
+EXPORTS: dict[str, tuple[Any, str, str]] = {
+    "transB of fc1": (
+        lambda x, w, b, v, c: relu(x @ w.reshape(4, 8) + b) @ v.T + c,
+        "onnx-trans-b",
+        "the Gemm of fc1 takes its weight without transposing it (transB)",
+    ),
+    "transB of fc2": (
+        lambda x, w, b, v, c: relu(x @ w.T + b) @ v.reshape(8, 2) + c,
+        "onnx-trans-b",
+        "the Gemm of fc2 takes its weight without transposing it (transB)",
+    ),
+    "bias of fc1": (
+        lambda x, w, b, v, c: relu(x @ w.T) @ v.T + c + 0 * b[0],
+        "onnx-bias",
+        "fc1 has no bias",
+    ),
+    "bias of fc2": (
+        lambda x, w, b, v, c: relu(x @ w.T + b) @ v.T + 0 * c,
+        "onnx-bias",
+        "fc2 has no bias",
+    ),
+    "no activation": (
+        lambda x, w, b, v, c: (x @ w.T + b) @ v.T + c,
+        "onnx-activation",
+        "the ReLU between the layers is missing",
+    ),
+    "another activation": (
+        lambda x, w, b, v, c: np.tanh(x @ w.T + b) @ v.T + c,
+        "onnx-activation",
+        "tanh stands where ReLU should",
+    ),
+    "one activation more": (
+        lambda x, w, b, v, c: relu(relu(x @ w.T + b) @ v.T + c),
+        "onnx-activation",
+        "a ReLU follows the last layer",
+    ),
+    "big-endian weights": (
+        lambda x, w, b, v, c: relu(x @ w.byteswap().T + b) @ v.T + c,
+        "onnx-byte-order",
+        "the weight of fc1 is stored big-endian",
+    ),
+    "no bias at all": (
+        lambda x, w, b, v, c: relu(x @ w.T) @ v.T + 0 * (b[0] + c),
+        "onnx-bias+onnx-bias",
+        "two causes at once: fc1 has no bias, and fc2 has no bias",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wrong", "code", "text"), EXPORTS.values(), ids=EXPORTS)
+def test_a_mistake_of_an_exporter_is_named(wrong: Any, code: str, text: str) -> None:
+    with np.errstate(all="ignore"):
+        found = forward_cause(wrong)
+
+    assert (code, text) == (found.code, found.text)
+    assert found.evidence == (
+        "computed in that way, all outputs on 2 inputs (zeros, random) are the obtained ones"
+    )
+
+
+def test_outputs_that_no_mistake_gives_have_no_cause() -> None:
+    assert forward_cause(lambda x, *_: right(x) + np.float32(0.01)) is None
+    assert forward_cause(lambda x, *_: right(x)) is None, "right outputs show no mistake"
+    assert forward_cause(lambda x, *_: right(x).reshape(2)) is None
+
+
+def test_weights_under_another_field(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    weights = dict(zip(NAMES, WEIGHTS, strict=True))
+    path = tmp_path / "mlp.onnx"
+    Export(tuple(WEIGHTS), misplaced=True).write(path)
+    found = forward.misplaced(path, weights)
+    assert found is not None
+    assert found.evidence.startswith("4 of 4 lie in the file byte for byte: fc1.weight under field")
+    Export(tuple(WEIGHTS)).write(path)
+    assert forward.misplaced(path, weights) is None
+
+
+def test_weights_that_are_inputs() -> None:
+    weights = dict(zip(NAMES, WEIGHTS, strict=True))
+    asked: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
+    assert str(forward.unfilled(asked, weights)) == (
+        "weights are inputs of the graph and have no initialiser: onnxruntime asks for 2 inputs, "
+        "among them w [8, 4] like fc1.weight"
+    )
+    assert forward.unfilled(asked[:1], weights) is None
+    assert forward.unfilled([*asked[:1], ("mask", "f", [1, 1])], weights) is None
