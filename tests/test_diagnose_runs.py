@@ -73,8 +73,10 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         np.concatenate([DUE, DUE[4:8]]),
         (4, 4, 4, 2),
         "shard-repeated",
-        "the items of one worker came twice: every second batch (from batch 1), 4 in all, came "
-        "again",
+        (
+            "the items of one worker came twice: every second batch (from batch 1), 4 in all, came "
+            "again"
+        ),
     ),
     "a worker that delivers nothing": (
         DUE[::2],

@@ -1,0 +1,182 @@
+"""Faults that are planted: each changes what it says, and leaves the rest of a dump alone."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.blocks import mistakes
+from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
+from parity.codecs.files import tensors_in
+from parity.diagnose import CODES
+from parity.faults import batches, tensors
+from parity.faults.values import VALUES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> Path:
+    """Two tensors and a scalar, as `.bin`."""
+    folder = tmp_path / "references"
+    folder.mkdir()
+    draws = np.random.default_rng(1)
+    for name, shape in {"a": (3, 4), "b": (2, 3, 4), "s": ()}.items():
+        values = np.asarray(draws.integers(1, 8191, shape) / 64, "<f4")
+        (folder / f"{name}.bin").write_bytes(tensor_bytes(values))
+    return folder
+
+
+def planted(references: Path, scratch: Path, name: str, **more: Any) -> tuple[Any, Path]:
+    folder = scratch / "dump"
+    shutil.copytree(references, folder)
+    found = tensors_in(references).tensors
+    (fault,) = (f for f in tensors.faults(found, {}, **more) if f.name == name)
+    return fault.plant(folder), folder
+
+
+def test_a_fault_is_planted_into_all_tensors_that_it_fits(references: Path, tmp_path: Path) -> None:
+    what, folder = planted(references, tmp_path, "transposed")
+
+    assert (what.changed, what.void) == (("a", "b"), ())
+    right = read_tensor(references / "a.bin")
+    assert read_tensor(folder / "a.bin").tobytes() == right.T.tobytes()
+    assert (folder / "s.bin").read_bytes() == (references / "s.bin").read_bytes()
+
+
+def test_a_plant_that_changes_nothing_is_void(references: Path, tmp_path: Path) -> None:
+    """Short dyadic numbers are kept by a rounding to their own width."""
+    for name in ("a", "b", "s"):
+        values = np.full(read_tensor(references / f"{name}.bin").shape, 0.5, "<f4")
+        (references / f"{name}.bin").write_bytes(tensor_bytes(values))
+    what, _ = planted(references, tmp_path, "rounded-f16")
+
+    assert (what.changed, what.void) == ((), ("a", "b", "s"))
+
+
+def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) -> None:
+    found = tensors_in(references).tensors
+    exact = {fault.name for fault in tensors.faults(found, {})}
+    bounded = {fault.name for fault in tensors.faults(found, {}, exact=False)}
+
+    assert exact - bounded == {"zero-sign-lost", "subnormals-lost"}
+
+
+def test_faults_have_names_of_their_own(references: Path) -> None:
+    names = [fault.name for fault in tensors.faults(tensors_in(references).tensors, {})]
+
+    assert len(set(names)) == len(names) > 40
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_a_fault_is_called_is_a_known_code(name: str) -> None:
+    """A name that no cause and no finding bears would never be found."""
+    findings = {"nan", "signed-zero"}
+    for code in VALUES[name].names:
+        assert set(code.split("+")) <= set(CODES) | findings
+
+
+def test_what_has_no_name_says_why() -> None:
+    assert [name for name, wrong in VALUES.items() if not wrong.names and not wrong.unnamed] == []
+
+
+def test_every_mistake_of_a_block_type_is_planted_where_its_bytes_are_known(tmp_path: Path) -> None:
+    from parity.blocks import decode  # noqa: PLC0415
+    from parity.raw import Raw  # noqa: PLC0415
+    from tests.support.blocks import random_blocks  # noqa: PLC0415
+
+    stored = random_blocks("Q4_K", 4)
+    (tmp_path / "checkpoint").write_bytes(stored.tobytes())
+    (tmp_path / "references").mkdir()
+    values = decode("Q4_K", stored).reshape(512, 2)
+    (tmp_path / "references" / "w.bin").write_bytes(tensor_bytes(values))
+    raw = Raw(path=tmp_path / "checkpoint", first=0, last=stored.size, kind="Q4_K", shape=(2, 512))
+    found = tensors_in(tmp_path / "references").tensors
+    faults = {f.name: f for f in tensors.faults(found, {"w": raw}, exact=False)}
+    names = {f"block-{one.name}:Q4_K" for one in mistakes("Q4_K")}
+    assert names <= set(faults)
+    for name in names:
+        folder = tmp_path / name.replace(":", "-")
+        shutil.copytree(tmp_path / "references", folder)
+        assert faults[name].plant(folder).changed == ("w",)
+
+
+# --- loaders --------------------------------------------------------------------------------
+
+ROWS = np.arange(10, dtype="<f4")[:, None] * 10 + np.arange(4, dtype="<f4")
+LABELS = (3 * np.arange(10) ** 2 + np.arange(10)) % 7.0
+
+
+def loader_folder(folder: Path) -> Path:
+    folder.mkdir()
+    for number, start in enumerate((0, 4, 8)):
+        part = slice(start, min(start + 4, 10))
+        content = batch_bytes([ROWS[part], LABELS[part].astype("<f4")])
+        (folder / f"batch_{number:04}.bin").write_bytes(content)
+    return folder
+
+
+def rows(folder: Path) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
+    read = [read_batch(path) for path in sorted(folder.iterdir())]
+    columns = [np.concatenate(parts) for parts in zip(*read, strict=True)]
+    return [len(batch[0]) for batch in read], columns[0], columns[1]
+
+
+LOADER = batches.Loader(label=1, feature=0, ordered=True, batch_size=4)
+SIZES = {
+    "every-item-twice": [4, 4, 2, 4, 4, 2],
+    "shard-repeated": [4, 4, 4, 3],
+    "shard-missing": [4, 1],
+    "last-batch-dropped": [4, 4],
+    "last-batch-padded": [4, 4, 4],
+    "batches-merged": [8, 2],
+    "batches-swapped": [4, 4, 2],
+    "labels-rolled": [4, 4, 2],
+}
+
+
+@pytest.mark.parametrize(("name", "sizes"), SIZES.items())
+def test_a_fault_of_a_loader_has_the_batches_that_it_says(
+    name: str, sizes: list[int], tmp_path: Path
+) -> None:
+    folder = loader_folder(tmp_path / "dump")
+    (fault,) = (f for f in batches.faults(LOADER) if f.name == name)
+
+    assert fault.plant(folder).changed == ("batches",)
+    assert rows(folder)[0] == sizes
+
+
+def test_a_fault_of_order_is_none_where_no_order_is_owed() -> None:
+    free = batches.Loader(label=1, feature=0, ordered=False, batch_size=4)
+    names = {fault.name for fault in batches.faults(free)}
+
+    assert not names & {"batches-swapped", "items-swapped", "other-epoch"}
+
+
+def test_a_shuffle_that_is_not_owed_is_allowed_to_be_none(tmp_path: Path) -> None:
+    order = np.arange(10)[::-1]
+    free = batches.Loader(label=1, feature=0, ordered=False, batch_size=4, own_order=order)
+    (fault,) = (f for f in batches.faults(free) if f.name == "never-shuffled")
+
+    assert fault.allowed
+    folder = loader_folder(tmp_path / "dump")
+    fault.plant(folder)
+    assert rows(folder)[1][:, 0].tolist() == ROWS[::-1, 0].tolist()
+
+
+def test_a_fault_that_does_not_fit_plants_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    content = batch_bytes([ROWS[:1], LABELS[:1].astype("<f4")])
+    (folder / "batch_0000.bin").write_bytes(content)
+    for fault in batches.faults(LOADER):
+        if fault.name in ("batches-swapped", "items-swapped", "shard-missing", "last-batch-padded"):
+            what = fault.plant(folder)
+            assert (what.changed, what.void) == ((), ())
+    assert (folder / "batch_0000.bin").read_bytes() == content

@@ -1,0 +1,149 @@
+"""``parity prove``: our bundles see every fault, and a blind one is told to be blind."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from parity.__main__ import code_of
+from parity.codecs.bin import tensor_bytes
+from parity.commands.proof_words import lines
+from parity.commands.prove import Cell, Proven
+from parity.faults.fault import Fault, Planted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BUNDLES = Path(__file__).parent / "bundles"
+SUITES = {
+    "dataloader-batches-v1": "dataloader",
+    "serialize-parity-v1": "serialize",
+    "serialize-upstream-v1": "serialize",
+    "input-pipeline-v1": "pipeline",
+}
+
+
+def lockfile(folder: Path, bundle: str, suite: str, tar: Path) -> Path:
+    """A lockfile of one bundle, which is copied beside it."""
+    content = tar.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    (folder / f"{bundle}.tar").write_bytes(content)
+    path = folder / "fixtures.lock.yaml"
+    path.write_text(
+        "schema: 1\nbundles:\n"
+        f"  {bundle}:\n"
+        f'    source: "{bundle}.tar"\n'
+        f"    suite: {suite}\n"
+        '    dump: {command: ["true"]}\n'
+        "    locked:\n"
+        f'      sha256: "sha256:{digest}"\n'
+    )
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("bundle", SUITES)
+def test_our_bundles_see_every_fault(
+    bundle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    lock = lockfile(tmp_path, bundle, SUITES[bundle], BUNDLES / f"{bundle}.tar")
+
+    code = code_of(["prove", "--lockfile", str(lock), bundle])
+    said = capsys.readouterr().out
+    caught, planted = said.splitlines()[-1].removesuffix(" faults caught").split(" of ")
+    assert (code, caught) == (0, planted)
+    assert int(planted) > 20
+    assert "MISSED" not in said
+
+
+def tensor_bundle(folder: Path, values: np.ndarray, bounds: str) -> Path:
+    """A bundle of the generic suite with one tensor."""
+    manifest = f'{{"schema": 1, "cases": {{"one": {{"bounds": {bounds}}}}}}}'
+    files: Mapping[str, bytes] = {
+        "parity.json": manifest.encode(),
+        "one/reference/w.bin": tensor_bytes(values),
+    }
+    path = folder / "blind.tar"
+    with tarfile.open(path, "w") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.process
+def test_a_bundle_whose_values_are_small_beside_the_bound_is_told_to_be_blind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
+    tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001}')
+    lock = lockfile(tmp_path, "blind", "tensors", tar)
+
+    assert code_of(["prove", "--lockfile", str(lock)]) == 7
+    said = capsys.readouterr().out
+    assert "what this bundle cannot see (the fault changes these, and they pass):" in said
+    assert "  transposed in one: w\n" in said
+    assert "missed: all-zero, " in said
+    assert said.endswith("(exit 7)\n")
+
+
+@pytest.mark.process
+def test_the_same_bundle_sees_them_where_a_relative_bound_is_owed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
+    tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001, "relative": 1e-6}')
+    lock = lockfile(tmp_path, "sharp", "tensors", tar)
+
+    assert code_of(["prove", "--lockfile", str(lock)]) == 0
+    assert "cannot see" not in capsys.readouterr().out
+
+
+def proven(**cells: dict[str, Cell]) -> Proven:
+    found = Proven("b", cases=["one", "two"], cells=dict(cells))
+    for name in cells:
+        fault = Fault(name=name, text="text", names=frozenset(), plant=lambda _: Planted())
+        found.faults[name] = fault
+    return found
+
+
+def test_the_table_tells_named_caught_void_and_missed() -> None:
+    told = proven(
+        seen={"one": Cell(changed=("w", "v"), named=("w",)), "two": Cell(void=("w",))},
+        half={"one": Cell(changed=("w", "v"), slipped=("v",)), "two": Cell(changed=("w",))},
+        gone={"one": Cell(changed=("w",), slipped=("w",))},
+    )
+    assert list(lines(told)) == [
+        "",
+        "b: faults planted in copies of its references",
+        "fault  one         two       what the port does",
+        "seen   named 1/2   void      text",
+        "half   MISSED 1/2  caught 1  text",
+        "gone   MISSED 1/1  -         text",
+        "caught, but not by name:",
+        "  seen: 1 of 2: too few values, or too equal ones, to prove it",
+        "  half: 2 of 3: too few values, or too equal ones, to prove it",
+        "what this bundle cannot see (the fault changes these, and they pass):",
+        "  half in one: v",
+        "  gone in one: w",
+        "2 of 3 faults caught; missed: gone (exit 7)",
+    ]
+
+
+def test_a_void_plant_is_no_catch() -> None:
+    told = proven(nothing={"one": Cell(void=("w",))})
+
+    assert (told.planted, told.missed) == ([], [])
+    assert list(lines(told))[-2:] == [
+        "void in every case (the fault changes nothing): nothing",
+        "no fault could be planted: the bundle shows nothing",
+    ]

@@ -1,0 +1,246 @@
+"""``parity show``: both sides next to each other, slices read strictly."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parity.__main__ import code_of
+from parity.codecs.bin import batch_bytes, read_batch, tensor_bytes
+from parity.codecs.dtypes import DTYPES
+from parity.commands.show import MOST, lines
+from parity.commands.sides import Sides
+from parity.commands.slices import fit, parse
+from parity.errors import ConfigError
+from tests.test_prove import BUNDLES, lockfile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PARTS = st.one_of(
+    st.integers(-9, 9),
+    st.builds(
+        slice,
+        st.none() | st.integers(-9, 9),
+        st.none() | st.integers(-9, 9),
+        st.none() | st.integers(-3, 3).filter(bool),
+    ),
+    st.just(...),
+)
+
+
+def typed(part: Any) -> str:
+    if part is ...:
+        return "..."
+    if isinstance(part, int):
+        return str(part)
+    ends = ["" if end is None else str(end) for end in (part.start, part.stop, part.step)]
+    return ":".join(ends)
+
+
+@given(st.lists(_PARTS, max_size=4).filter(lambda parts: parts.count(...) < 2))
+def test_a_slice_is_read_as_numpy_reads_it(parts: list[Any]) -> None:
+    text = ", ".join(map(typed, parts))
+
+    assert parse(text) == parse(f"[{text}]") == tuple(parts)
+
+
+@given(st.lists(_PARTS, max_size=3).filter(lambda parts: parts.count(...) < 2))
+def test_a_slice_takes_what_numpy_takes(parts: list[Any]) -> None:
+    array = np.arange(24).reshape(2, 3, 4)
+    try:
+        due = array[tuple(parts)]
+    except IndexError:
+        with pytest.raises(ConfigError):
+            fit(tuple(parts), array.shape, "")
+    else:
+        assert np.array_equal(array[fit(tuple(parts), array.shape, "")], due)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "1;2",
+        "1:2:3:4",
+        "__import__('os')",
+        "1.5",
+        "::0",
+        "..., ...",
+        "1,,2",
+        "[[1]]",
+        "٣",
+        "1e3",
+        "None",
+    ],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert caught.value.problems[0].code == "slice"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0,0,0", "slice '0,0,0': has 3 parts, the tensor has 2 dimensions: [2, 3]"),
+        ("0,3", "slice '0,3': 3 lies outside of axis 1, which has 3 elements"),
+        ("-3", "slice '-3': -3 lies outside of axis 0, which has 2 elements"),
+    ],
+)
+def test_a_slice_that_does_not_fit_says_why(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        fit(parse(text), (2, 3), text)
+    assert caught.value.problems[0].message == why
+
+
+def sides(expected: Any, obtained: Any, **more: Any) -> Sides:
+    due, came = (np.asarray(side, "<f4") for side in (expected, obtained))
+    return Sides(expected=due, obtained=came, dtype=DTYPES["F32"], **more)
+
+
+def told(both: Sides, text: str = "", **bounds: float) -> list[str]:
+    return [line for _, line in lines(both, parse(text), bounds or {"exact": 1.0}, text)]
+
+
+def test_differences_are_shown_and_marked() -> None:
+    both = sides([[1, 2, 3], [4, 5, 6]], [[1, 2.5, 3], [4, 5, 6.00001]])
+
+    assert told(both, max_abs=1e-3) == [
+        "F32 [2, 3]",
+        "6 elements: 1 beyond the bound, 1 differ within it",
+        "          expected  obtained  difference",
+        "! [0, 1]  2         2.5       +0.5",
+    ]
+    assert told(both, "1,1:", max_abs=1e-3)[2:] == [
+        "          expected  obtained  difference",
+        "  [1, 1]  5         5",
+        "~ [1, 2]  6         6.00001   +1e-05",
+    ]
+
+
+def test_bits_decide_under_exact() -> None:
+    assert told(sides([0.0, np.nan, 1], [-0.0, np.nan, np.nan]))[1:] == [
+        "3 elements: 2 beyond the bound, 0 differ within it",
+        "       expected  obtained  difference",
+        "! [0]  0         -0        -0",
+        "! [2]  1         nan       +nan",
+    ]
+
+
+def test_the_output_is_bounded() -> None:
+    found = told(sides(np.zeros(1000), np.ones(1000)))
+
+    assert len(found) == MOST + 4
+    assert found[-1] == f"  and {1000 - MOST} more; a slice shows others"
+
+
+def test_shapes_that_differ_are_told_and_no_more() -> None:
+    assert told(sides(np.zeros((2, 3)), np.zeros((3, 2)))) == [
+        "F32 [2, 3]",
+        "shapes differ: expected [2, 3], obtained [3, 2]",
+    ]
+
+
+def test_the_cause_comes_last() -> None:
+    both = sides([1, 2], [2, 1], cause=lambda _bounds: "because")
+    assert told(both)[-1] == "cause: because"
+    assert "because" not in told(sides([1, 2], [1, 2], cause=lambda _bounds: "because"))[-1]
+
+
+# --- the verb -------------------------------------------------------------------------------
+
+
+def unpacked(bundle: str, folder: Path) -> Path:
+    import tarfile  # noqa: PLC0415
+
+    with tarfile.open(BUNDLES / f"{bundle}.tar") as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+def test_a_tensor_of_a_dump_that_lies_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = unpacked("serialize-parity-v1", tmp_path / "tree")
+    dump = tmp_path / "dumps" / "serialize-parity-v1" / "pth"
+    dump.mkdir(parents=True)
+    for path in (tree / "resnet18-pth" / "reference_state_dict").iterdir():
+        (dump / path.name).write_bytes(path.read_bytes())
+    right = np.frombuffer((dump / "views.transposed.bin").read_bytes()[12:], "<f4").reshape(7, 5)
+    wrong = np.ascontiguousarray(right.T).reshape(7, 5)
+    (dump / "views.transposed.bin").write_bytes(tensor_bytes(wrong))
+    lock = lockfile(
+        tmp_path, "serialize-parity-v1", "serialize", BUNDLES / "serialize-parity-v1.tar"
+    )
+    words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
+
+    assert code_of([*words, "serialize-parity-v1/pth", "views.transposed", "0:1,:2"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "serialize-parity-v1/pth views.transposed",
+        "F32 [7, 5]",
+        "35 elements: 32 beyond the bound, 0 differ within it",
+        "          expected     obtained     difference",
+        "  [0, 0]  -114.921875  -114.921875",
+        "! [0, 1]  68.609375    -23.5        -92.1",
+        (
+            "cause: the strides [1, 7] were ignored: in the order of the storage all 35 elements "
+            "are "
+            "bit-equal"
+        ),
+    ]
+    assert code_of([*words, "pth", "views.nothing"]) == 2
+    assert "[no-such-tensor] the case has no tensor 'views.nothing'" in capsys.readouterr().err
+    (dump / "views.rows.bin").unlink()
+    assert code_of([*words, "pth", "views.rows"]) == 5
+    assert "[tensor-missing] views.rows is not in the dump" in capsys.readouterr().err
+    assert code_of([*words, "nothing", "views.rows"]) == 2
+
+
+def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = unpacked("dataloader-batches-v1", tmp_path / "tree")
+    dump = tmp_path / "dumps" / "dataloader-batches-v1" / "shuffled_seeded"
+    dump.mkdir(parents=True)
+    for path in (tree / "shuffled_seeded").glob("*.bin"):
+        features, labels = read_batch(path)
+        (dump / path.name).write_bytes(batch_bytes([features[::-1], labels[::-1] + 1]))
+    lock = lockfile(
+        tmp_path, "dataloader-batches-v1", "dataloader", BUNDLES / "dataloader-batches-v1.tar"
+    )
+    words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
+
+    assert code_of([*words, "shuffled_seeded", "labels", ":2"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "dataloader-batches-v1/shuffled_seeded labels",
+        "F32 [10], each row beside the item that it is",
+        "10 elements: 10 beyond the bound, 0 differ within it",
+        "                         expected  obtained  difference",
+        "! batch 0 row 0, item 1  1         2         +1",
+        "! batch 0 row 1, item 9  0         1         +1",
+    ]
+
+
+def test_colours_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from parity.commands.show import _say  # noqa: PLC0415
+
+    _say("!", "wrong")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    _say("!", "wrong \x1b[2J")
+    _say("", "right")
+    monkeypatch.setenv("NO_COLOR", "1")
+    _say("~", "within")
+
+    assert capsys.readouterr().out.splitlines() == [
+        "wrong",
+        "\x1b[31mwrong \\x1b[2J\x1b[0m",
+        "right",
+        "within",
+    ]
