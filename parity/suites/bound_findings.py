@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NEAR = 0.8
 #: Error beside the largest value of a block that no rounding reaches, not even to bfloat16,
 #: and every wrong decoder of a GGUF type does (held by a test over all of them).
-ROUNDING = 2.0**-9
+ROUNDING = 2.0**-8
 #: Elements of the smallest blocks; a larger block consists of such.
 _BLOCK = 32
 _PART = 1 << 16
