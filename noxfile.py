@@ -49,13 +49,21 @@ def in_action(session: nox.Session) -> None:
 
 
 @nox.session
+def action(session: nox.Session) -> None:
+    """Run the action in workflows of a consumer repo, by act, without GitHub."""
+    session.install(*RUNTIME, *groups("action"))
+    session.run("python", "-m", "pytest", "tests/action", "--timeout=900", *session.posargs)
+
+
+@nox.session
 def requirements(session: nox.Session) -> None:
     """Lock anew, by hashes, what the action installs; for all Pythons and systems."""
     session.install("uv")
     extras = ("--extra", "onnx", "--extra", "reports", "pyproject.toml")
     for target, source in (("nox", ("requirements/nox.in",)), ("action", extras)):
-        how = ("--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url")
-        quiet = ("--quiet", "--no-annotate", "--custom-compile-command", "nox -s requirements")
+        how = ("--universal", "--python-version", "3.11", "--generate-hashes")
+        quiet = ("--quiet", "--no-emit-index-url", "--no-annotate")
+        quiet += ("--custom-compile-command", "nox -s requirements")
         out = ("--output-file", f"requirements/{target}.txt", "--upgrade")
         session.run("uv", "pip", "compile", *how, *quiet, *out, *source)
 

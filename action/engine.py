@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from parity.__main__ import main  # noqa: E402 - found by the line above
+from parity.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -42,7 +42,9 @@ def nox_python(home: Path, env: dict[str, str]) -> Path:
 def session(python: Path, home: Path, step: str) -> list[str]:
     """The words that run a step in the Nox session that belongs to the action alone."""
     where = ("-f", str(HERE / "noxfile.py"), "--envdir", str(home / "sessions"))
-    how = ("--default-venv-backend", "virtualenv", "--reuse-venv", "yes", "--no-color")
+    how = ["--default-venv-backend", "virtualenv", "--reuse-venv", "yes", "--no-color"]
+    # A later step of the same job finds all installed.
+    how += ["--no-install"] if (home / "installed").exists() else []
     return [str(python), "-I", "-m", "nox", *where, *how, "-s", "in-action", "--", step]
 
 
@@ -62,7 +64,10 @@ def main(step: str) -> int:
         print(f"the action's own environment could not be made: {error}", file=sys.stderr)  # noqa: T201
         return FAULT
     words = session(python, home, step)
-    return subprocess.run(words, env=env, check=False).returncode  # noqa: S603 - our own words
+    code = subprocess.run(words, env=env, check=False).returncode  # noqa: S603 - our own words
+    if step == "prepare" and code == 0:
+        (home / "installed").touch()
+    return code
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from parity import runner
 from parity.reports import wording
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def tell_error(error: ParityError) -> None:
 
 
 def teller() -> Teller:
-    """The one that fits where stdout goes."""
-    if not sys.stdout.isatty():
+    """The one that fits where stdout goes; a runner's log is none, though it may pose as one."""
+    if runner.on_github() or not sys.stdout.isatty():
         return Teller()
     from parity.reports.terminal import TerminalTeller  # noqa: PLC0415 - rich costs 50 ms
 

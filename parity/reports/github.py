@@ -87,7 +87,10 @@ def _causes(report: Report, level: Level) -> list[_Cause]:
             where = finding.where or case.source
             cause = _Cause(finding, where, _severity(case), case.command, [case.name])
             _note(found, _key(finding) if alone else case.name, cause)
-    return list(found.values())
+    causes = list(found.values())
+    # That too little was verified is no news where it is told why.
+    told = [cause for cause in causes if cause.finding.code != "nothing-verified"]
+    return told or causes
 
 
 def _of(level: Level, findings: Iterable[Finding]) -> list[Finding]:
