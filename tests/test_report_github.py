@@ -1,0 +1,163 @@
+"""Annotations word for word, read back by the runner's grammar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.errors import ConfigError, Problem, Where
+from parity.reports import github
+from tests.action.grammar import Command, commands
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.test_console import mixed
+
+if TYPE_CHECKING:
+    from parity.results import Report
+
+SOURCE = Where(Path("examples/dump.rs"))
+
+
+@pytest.fixture(autouse=True)
+def _workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def told(whole: Report, most: int = 10) -> list[Command]:
+    lines = github.lines(whole, most)
+    found = commands(lines)
+    assert len(found) == len(lines), "each line is one command"
+    return found
+
+
+def titles(whole: Report, most: int = 10) -> list[str]:
+    return [command.properties["title"] for command in told(whole, most)]
+
+
+def test_every_kind_of_failure_word_for_word() -> None:
+    assert github.lines(mixed(), 10) == [
+        "::error file=fixtures.lock.yaml,line=8,col=7,title=absent%3A http-not-found"
+        "::there is no such file",
+        "::error file=src/gguf.rs,line=7,col=1,title=b/gguf%3A dump-panic"
+        "::The dump panicked at src/gguf.rs:7:1: no such block"
+        "%0Arepeat: nox -s verify -- --case b/gguf%0A| thread 'main' panicked",
+        "::error title=b/pth%3A values::w[3] is 1.5, expected 1.25; bound 1e-06"
+        "%0Acause: the rows are read in column order%0Arepeat: nox -s verify -- --case b/pth"
+        "%0A| [0]  1.5  1.25%0A| [1]  2.5  2.25",
+    ]
+
+
+def test_a_case_points_at_its_dump_example() -> None:
+    whole = report(bundle(case("x", finding("values"), source=SOURCE)))
+    (only,) = told(whole)
+    assert (only.properties["file"], only.properties["line"]) == ("examples/dump.rs", "1")
+
+
+def test_a_file_outside_of_the_workspace_is_not_named() -> None:
+    whole = report(bundle(case("x", finding("values", where=Where(Path("/etc/passwd"), 3)))))
+    (only,) = told(whole)
+    assert set(only.properties) == {"title"}
+
+
+def test_the_worst_comes_first() -> None:
+    cases = [
+        case("near", finding("values"), margin=1.5),
+        case("far", finding("values", "far"), margin=90.0),
+        case("not-a-number", finding("nan", "nan"), margin=2.0),
+        case("built", finding("compile-error", "no", kind="dump")),
+    ]
+    found = titles(report(bundle(*cases)))
+    assert found == [
+        "b/built: compile-error",
+        "b/not-a-number: nan",
+        "b/far: values",
+        "b/near: values",
+    ]
+
+
+def test_a_cause_that_cases_share_is_told_once() -> None:
+    same = finding("compile-error", "mismatched types", kind="dump", where=Where(Path("a.rs"), 2))
+    other = finding("compile-error", "no such name", kind="dump", where=Where(Path("a.rs"), 9))
+    whole = report(bundle(*(case(f"c{n}", same, other) for n in range(7))))
+    first, second = told(whole)
+    assert (first.properties["line"], second.properties["line"]) == ("2", "9")
+    assert "in 7 cases: b/c0, b/c1, b/c2, b/c3, b/c4 and 2 more" in first.data
+
+
+def test_several_findings_of_a_case_are_one_annotation() -> None:
+    whole = report(
+        bundle(case("x", finding("values", "a"), finding("shape", "b"), finding("nan", "c")))
+    )
+    (only,) = told(whole)
+    assert only.data.split("\n") == ["a", "and 2 more findings in this case"]
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "shown"),
+    [(10, 10, 10), (11, 10, 10), (300, 10, 10), (3, 2, 2), (2, 1, 1), (3, 0, 0)],
+)
+def test_there_are_never_more_than_asked_and_the_last_tells_of_the_rest(
+    count: int, most: int, shown: int
+) -> None:
+    whole = report(bundle(*(case(f"c{n}", finding("values", str(n))) for n in range(count))))
+    found = told(whole, most)
+    assert len(found) == shown
+    if count > most > 0:
+        assert found[-1].properties["title"] == f"parity: {count - most + 1} more errors"
+        assert "The job's summary tells all." in found[-1].data
+
+
+def test_warnings_have_a_budget_of_their_own_and_notices_none() -> None:
+    whole = report(bundle(case("x", finding("a", level="warning"), finding("b", level="notice"))))
+    assert [command.name for command in told(whole)] == ["warning"]
+
+
+def test_that_too_little_was_verified_is_told_where_nothing_says_why() -> None:
+    few = finding("nothing-verified", kind="empty")
+    assert titles(report(findings=(few,))) == ["parity: nothing-verified"]
+    broken = case("x", finding("dump-panic", kind="dump"))
+    assert titles(report(bundle(broken), findings=(few,))) == ["b/x: dump-panic"]
+
+
+def test_titles_and_messages_keep_to_githubs_limits() -> None:
+    long = case("x" * 999, finding("values", "é" * 1990, details=("d" * 1990,) * 9))
+    (only,) = told(report(bundle(long)))
+    assert len(only.properties["title"]) == 255
+    assert len(only.data) == 4096
+    assert only.data.endswith("…")
+
+
+INJECTIONS = [
+    HOSTILE,
+    "a\n::error::b",
+    "a\r::add-path::/b",
+    "##[add-matcher]/x",
+    "%0A::error::b",
+    "::stop-commands::x",
+    ",line=9,file=/etc/passwd",
+    "\u2028::error::b",
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+    found = finding("values", text, cause=text, details=(text,), where=Where(Path("a.rs"), 1))
+    whole = report(bundle(case(text, found, command=text), bundle=text))
+    (only,) = told(whole)
+    assert (only.name, set(only.properties)) == ("error", {"file", "line", "title"})
+    assert (only.properties["file"], only.properties["line"]) == ("a.rs", "1")
+    lines = "".join(github.lines(whole, 10))
+    assert "##[" not in lines
+    assert lines.isprintable() or "\ud800" in lines
+
+
+def test_an_error_that_ends_the_run_is_told_at_its_places() -> None:
+    problems = [Problem("yaml", f"wrong {n}", Where(Path("l.yaml"), n, 2)) for n in range(1, 13)]
+    found = commands(github.problems(ConfigError(*problems), 10))
+    assert len(found) == 10
+    assert found[0] == Command(
+        "error", "wrong 1", {"file": "l.yaml", "line": "1", "col": "2", "title": "parity: yaml"}
+    )
+    assert found[-1].properties["title"] == "parity: 3 more errors"

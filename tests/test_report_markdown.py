@@ -1,0 +1,144 @@
+"""The job's summary, word for word, within its bytes, and harmless whatever it holds."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from parity.errors import ConfigError, Problem
+from parity.reports import markdown
+from parity.reports.distribution import decades, decades_line
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.test_console import mixed, passing
+
+ROOM = 2**20
+
+
+def text_of(found: str) -> str:
+    return html.unescape(re.sub(r"</?(code|pre|summary|details)>", "", found))
+
+
+def test_a_green_run_word_for_word() -> None:
+    found = markdown.summary(passing(), 0, form="full", room=ROOM)
+    assert text_of(found).startswith(
+        "## ✅ parity: 2 cases: 2 pass (exit 0)\n\n"
+        "| bundle | pass | fail | error | known failure | skipped |\n"
+        "|---|--:|--:|--:|--:|--:|\n"
+        "| b | 2 | 0 | 0 | 0 | 0 |\n\n"
+        "| | case | compared | seconds |\n"
+        "|---|---|---|--:|\n"
+        "| ✅ | b/sequential | 210 values, equal | 0.00 |\n"
+        "| ✅ | b/shuffled | 210 values, max |Δ| 5.96e-08, 6% of the bound | 0.00 |\n\n"
+        "What was verified, and with what\n"
+    )
+
+
+def test_a_red_run_tells_everything() -> None:
+    found = text_of(markdown.summary(mixed(), 3, form="full", room=ROOM))
+    for words in (
+        "### The run\n\n\nerror[http-not-found] there is no such file\n  at fixtures.lock.yaml:8:7\n",
+        "### ❌ b/pth\n\n\nerror[values] w[3] is 1.5, expected 1.25; bound 1e-06\n",
+        "  cause: the rows are read in column order\n",
+        "### 💥 b/gguf\n",
+        "Repeat it:\n\n\nnox -s verify -- --case b/gguf\n",
+        "### 🩹 Known failures\n\n| case | reason |\n|---|---|\n| b/quants | #12 |\n",
+        f"| lockfile sha256 | {'0' * 64} |",
+    ):
+        assert words in found
+
+
+def test_warnings_and_drift_are_told() -> None:
+    whole = report(bundle(case("x", finding("onnx-checker", "odd", level="warning"))))
+    found = markdown.summary(whole, 0, form="full", room=ROOM, drift=["### it moved"])
+    assert "b/x: warning[onnx-checker] odd" in found
+    assert "### it moved" in found
+
+
+def test_compact_is_a_line_a_failing_case() -> None:
+    found = text_of(markdown.summary(mixed(), 3, form="compact", room=ROOM))
+    assert "- ❌ b/pth values: w[3] is 1.5, expected 1.25; bound 1e-06\n" in found
+    assert "cause" not in found
+    assert "b/good" not in found
+
+
+def test_many_cases_are_folded_up() -> None:
+    whole = report(bundle(*(case(f"c{n}") for n in range(30))))
+    assert "<details><summary>All 30 cases</summary>" in markdown.summary(
+        whole, 0, form="full", room=ROOM
+    )
+
+
+@pytest.mark.parametrize("form", ["full", "compact"])
+@pytest.mark.parametrize("room", [0, 10, 300, 2_000, 20_000, 200_000])
+def test_it_keeps_within_its_bytes_and_says_what_is_missing(form: str, room: int) -> None:
+    cases = [
+        case(f"é{n}", finding("values", "é" * 500, details=("d" * 90,) * 9)) for n in range(300)
+    ]
+    found = markdown.summary(report(bundle(*cases)), 1, form=form, room=room)
+    assert len(found.encode()) <= room
+    if room >= 300:
+        assert found.startswith("## ❌ parity: 300 cases: 300 fail")
+        assert "left out for want of room" in found or form == "compact"
+
+
+class Tags(HTMLParser):
+    """Which tags and attributes a reader of HTML would see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag + "".join(f" {name}" for name, _ in attrs))
+
+
+INJECTIONS = [
+    HOSTILE,
+    "<script>alert(1)</script>",
+    "</pre></code><img src=x onerror=y>",
+    "a|b\n# heading",
+    "[link](https://example.org) @someone #12 owner/repo#3",
+    "https://example.org www.example.org",
+    "```\n~~~",
+    "**bold** _it_ `code` <!-- -->",
+    "&lt;b&gt;",
+    "\\| \\`",
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+    bad = finding("values", text, cause=text, details=(text,))
+    known = case(text, verdict="known-failure", reason=text)
+    whole = report(
+        bundle(case(text, bad, command=text), known, bundle=text, port={text: text}),
+        findings=(finding("x", text, level="warning"),),
+        environment={text: text},
+    )
+    for form in ("full", "compact"):
+        found = markdown.summary(whole, 1, form=form, room=ROOM)
+        tags = Tags()
+        tags.feed(found)
+        assert tags.seen <= {"code", "pre", "details", "summary"}
+        # Outside of code nothing of it is left that Markdown reads.
+        bare = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", found, flags=re.DOTALL)
+        assert not re.search(r"https?:|www\.|@|\[|`|\*\*|<img|<script", bare)
+        cells = re.findall(r"<code>(.*?)</code>", found, re.DOTALL)
+        assert not any(re.search(r"[|`\[\]@*\n]|://|www\.", cell) for cell in cells)
+
+
+def test_an_error_that_ends_the_run() -> None:
+    error = ConfigError(Problem("yaml", "the file is <b>empty</b>"))
+    found = markdown.of_error(error, ROOM)
+    assert found.startswith("## ❌ parity: the command line or the lockfile cannot be used\n")
+    assert "[yaml] the file is &lt;b&gt;empty&lt;/b&gt;" in found
+
+
+def test_a_distribution_in_block_characters() -> None:
+    assert decades_line({"-7": 1000, "-5": 3, "-4": 1}) == "1e-07 █ ▂▂ 1e-03, 1,004 of them"
+    assert decades_line({"0": 1}) == "1e+00 █ 1e+01, 1 of them"
+    assert decades_line({}) == decades_line(None) == decades_line("x") == ""
+    assert decades({"-1": 2, "1": 3}) == [(-1, 2), (0, 0), (1, 3)]
