@@ -282,6 +282,15 @@ def test_a_file_far_too_large_is_not_read(tree: Path, tmp_path: Path) -> None:
     assert port.told(port.judge(tree, {"keep": written}, tmp_path)) == {"keep": ["too-large"]}
 
 
+def test_claims_far_too_large_are_not_read(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.suites.pipeline.claims.MAX_JSON", 100)
+
+    found = port.judge(tree, {"keep": port.faithful()["keep"]}, tmp_path)
+    assert port.told(found) == {"keep": ["too-large"]}
+
+
 def test_relations_to_cases_that_were_not_chosen_are_left_out(tree: Path, tmp_path: Path) -> None:
     dumps = {"keep-again": port.faithful()["keep-again"]}
 

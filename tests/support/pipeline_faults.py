@@ -151,6 +151,17 @@ def _columns_of_one(w: Written) -> None:
     w.batches[0] = [column[:, None] for column in w.batches[0]]
 
 
+def _part_of(which: int, size: int) -> Change:
+    def change(w: Written) -> None:
+        w.batches[0][which] = w.batches[0][which][:size]
+
+    return change
+
+
+def _empty_batch(w: Written) -> None:
+    w.batches[3] = [np.empty(0, np.float32)] * 4
+
+
 def _nothing(w: Written, *, claims: bool = False) -> None:
     w.batches = {}
     if not claims:
@@ -184,6 +195,9 @@ def _examples() -> Iterator[Fault]:
     yield _in("batch-missing", "keep", _lose_batch, honest=False)
     yield _in("tensor-count", "keep", _tensors(ID, X, Y), honest=False)
     yield _in("shape", "pad", _columns_of_one, honest=False)
+    yield _in("shape", "keep", _part_of(X, 3), honest=False)
+    yield _in("shape", "drop", _part_of(MASK, 3), honest=False)
+    yield _in("shape", "keep", _empty_batch, honest=False)
     yield _in("batch-count", "keep", sized(4, 7))
     yield _in("batch-size", "keep", sized(3, 4, 4))
     yield _in("final-batch", "keep", sized(4, 4, 4, more=[PADDING]))
@@ -244,6 +258,7 @@ def _masks() -> Iterator[Fault]:
 
 def _resumes() -> Iterator[Fault]:
     yield _in("resume-start", "keep-resume-1", _numbered_from_zero)
+    yield _in("resume-start", "keep-resume-2", lambda w: w.rebatch(_rows_of_all(), (4, 4, 3)))
     for case in ("keep", "pad"):
         for cut in (1, 2, 3):
             yield _restarted(case, cut)
@@ -254,6 +269,10 @@ def _resumes() -> Iterator[Fault]:
         for cut in (0, 1, 2):
             yield _in("resume-values", f"{case}-resume-{cut}", edit(X, 0, _ulp(cut)))
     yield _free_resume()
+
+
+def _rows_of_all() -> list[tuple[float, ...]]:
+    return [row(item) for item in _ORDER]
 
 
 def sized_from(first: int, sizes: Sequence[int], items: Sequence[int]) -> Change:
