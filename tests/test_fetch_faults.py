@@ -69,6 +69,10 @@ FAULTS = {
         lambda: [File(DATA, drops=[65_536] * 3)],
         ranges=["", "bytes=65536-", "bytes=131072-", "bytes=196608-"],
     ),
+    "dropped more often than there are tries": Fault(
+        lambda: [File(DATA, drops=[32_768] * 9)],
+        ranges=["", *(f"bytes={32_768 * n}-" for n in range(1, 10))],
+    ),
     "Range ignored": Fault(cut(ranges=False), ranges=["", REST]),
     "weak ETag": Fault(cut(etag='W/"v1"'), ranges=["", REST]),
     "no ETag": Fault(cut(etag=""), ranges=["", REST]),
