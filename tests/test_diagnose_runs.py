@@ -299,3 +299,12 @@ def test_weights_that_are_inputs() -> None:
     )
     assert forward.unfilled(asked[:1], weights) is None
     assert forward.unfilled([*asked[:1], ("mask", "f", [1, 1])], weights) is None
+
+
+def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:
+    """A bias of zeros is missed by nobody."""
+    weights = [*WEIGHTS[:3], np.zeros(2, "<f4")]
+    one, bias1, two, bias2 = weights
+    due = {name: relu(x @ one.T + bias1) @ two.T + bias2 for name, x in INPUTS.items()}
+
+    assert forward.forward(weights, INPUTS, due, due, 1e-5) is None
