@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 
@@ -12,6 +13,8 @@ from parity.safetext import safe
 #: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
 FAULT = 70
 _INTERRUPTED = 130
+#: Whoever read our output has gone (`… | head`); the verdict was not told to its end.
+_UNHEARD = 141
 _LONGEST = 2000
 
 
@@ -35,6 +38,10 @@ def code_of(words: list[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
         return _INTERRUPTED
+    except BrokenPipeError:
+        # Else the interpreter would complain once more while it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _UNHEARD
     except Exception:  # noqa: BLE001 - the boundary
         lines = traceback.format_exc().splitlines()
         lines += ["this is a fault of parity-action, please report it with the lines above"]

@@ -13,7 +13,7 @@ import filelock
 import pytest
 
 from parity.__main__ import code_of
-from parity.commands import cache_words
+from parity.cli import cache as cache_words
 from parity.fixtures import disk, holdings, partials
 from parity.fixtures.holdings import Holding, Rules, chosen
 from parity.fixtures.store import Store

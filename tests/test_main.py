@@ -177,3 +177,19 @@ def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
     ended = ran("-c", script, PYTHONIOENCODING="ascii:strict")
     assert (ended.returncode, ended.stderr) == (7, "")
     assert ended.stdout.strip() == "max |\\u0394|"
+
+
+@pytest.mark.process
+def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
+    script = (
+        "from parity import __main__ as program\n"
+        "program.run = lambda _words: print('x' * 1_000_000, flush=True) or 0\n"
+        "program.main()"
+    )
+    words = [sys.executable, "-c", script]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.close()
+        child.stdout = None
+        _, complaint = child.communicate(timeout=60)
+    assert (child.returncode, complaint) == (141, b"")

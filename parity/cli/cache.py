@@ -1,4 +1,4 @@
-"""The words of ``cache``, kept beside the verb: sizes and ages have units."""
+"""The verb ``cache``; its sizes and ages have units."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parity.cli.words import Verb
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parity.commands.cache import CacheOptions
+    from parity.reports.console import Teller
 
 _SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
@@ -70,3 +75,13 @@ def age(text: str) -> float:
         message = f"{text!r} is not an age such as 12h or 30d"
         raise argparse.ArgumentTypeError(message)
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def _run_cache(arguments: argparse.Namespace) -> Callable[[Teller], int]:
+    from parity.commands.cache import cache  # noqa: PLC0415
+
+    typed = options(arguments)
+    return lambda speaker: cache(typed, speaker)
+
+
+VERBS = (Verb("cache", "list, check or shrink the store", add, _run_cache),)
