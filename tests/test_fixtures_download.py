@@ -630,7 +630,8 @@ def test_length_before_hash(server: s.Server, tmp_path: Path) -> None:
     server.add("/short", s.unsized(DATA[:-1]))
     server.add("/other", s.ok(DATA[:-1] + b"x"))
 
-    short = problem_of(f"{server.url}/short", tmp_path, IntegrityError)
+    patience = Time().patience()
+    short = problem_of(f"{server.url}/short", tmp_path, IntegrityError, patience=patience)
     other = problem_of(f"{server.url}/other", tmp_path, IntegrityError)
 
     assert (short.code, short.where) == ("integrity-size", SIZE_AT)
