@@ -15,6 +15,7 @@ import pytest
 
 from parity import audits
 from parity.audits import checkpoints, toolchain
+from parity.audits import tensors as audit_of_tensors
 from parity.audits.__main__ import told
 from parity.audits.holding import MOST, Provenance, judged, suspect
 from parity.cli import run
@@ -637,9 +638,12 @@ def test_a_pickle_that_weights_only_does_not_read_is_skipped(tmp_path: Path) -> 
     assert (result.verdict, result.reason) == ("skipped", reason)
 
 
-def test_a_type_that_no_reference_can_bear_is_held_as_f32(tmp_path: Path) -> None:
+def test_a_type_that_no_reference_can_bear_is_held_as_f32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch  # noqa: PLC0415
 
+    monkeypatch.delitem(audit_of_tensors._DTYPES, "float8_e8m0fnu")  # as if it had no name yet
     values = torch.tensor([0.5, 4.0])
     files = {
         "a/m.pth": pickled({"x": values.to(torch.float8_e8m0fnu)}),

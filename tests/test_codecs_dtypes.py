@@ -17,6 +17,7 @@ from tests.support.tensors import bf16, from_bits
 torch: Any = import_module("torch") if find_spec("torch") else None
 
 ALL_8 = np.arange(256).astype("u1")
+FLOATS_8 = ("F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0")
 ALL_16 = np.arange(65536).astype("<u2")
 
 
@@ -25,14 +26,14 @@ def test_the_table_is_what_a_reader_may_rely_on() -> None:
         8: {"F64", "I64", "U64", "C64"},
         4: {"F32", "I32", "U32"},
         2: {"F16", "BF16", "I16", "U16"},
-        1: {"F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8", "BOOL"},
+        1: {*FLOATS_8, "I8", "U8", "BOOL"},
     }
     for size, names in by_size.items():
         assert {n for n, dtype in DTYPES.items() if dtype.storage.itemsize == size} == names
     assert all(dtype.storage.newbyteorder("<") == dtype.storage for dtype in DTYPES.values())
     exact = {name for name, dtype in DTYPES.items() if dtype.widens_exactly}
     assert exact == {
-        *("F32", "F16", "BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0"),
+        *("F32", "F16", "BF16", *FLOATS_8),
         *("I16", "I8", "U16", "U8", "BOOL"),
     }
 
@@ -45,6 +46,9 @@ def test_the_table_is_what_a_reader_may_rely_on() -> None:
         ("F16", ALL_16, "float16"),
         ("F8_E4M3", ALL_8, "float8_e4m3fn"),
         ("F8_E5M2", ALL_8, "float8_e5m2"),
+        ("F8_E4M3FNUZ", ALL_8, "float8_e4m3fnuz"),
+        ("F8_E5M2FNUZ", ALL_8, "float8_e5m2fnuz"),
+        ("F8_E8M0", ALL_8, "float8_e8m0fnu"),
     ],
 )
 def test_every_code_is_torchs(name: str, codes: np.ndarray[Any, Any], torch_name: str) -> None:
@@ -88,6 +92,10 @@ def test_bfloat16_by_hand() -> None:
         ("F8_E5M2", 0x7B, 57344.0),
         ("F8_E5M2", 0x7C, math.inf),
         ("F8_E5M2", 0xFC, -math.inf),
+        ("F8_E4M3FNUZ", 0x7F, 240.0),
+        ("F8_E5M2FNUZ", 0x40, 1.0),
+        ("F8_E8M0", 0, 2.0**-127),
+        ("F8_E8M0", 0xFE, 2.0**127),
     ],
 )
 def test_eight_bit_floats_by_hand(name: str, code: int, value: float) -> None:
@@ -96,7 +104,13 @@ def test_eight_bit_floats_by_hand(name: str, code: int, value: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "codes"),
-    [("F8_E4M3", {0x7F, 0xFF}), ("F8_E5M2", {0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF})],
+    [
+        ("F8_E4M3", {0x7F, 0xFF}),
+        ("F8_E5M2", {0x7D, 0x7E, 0x7F, 0xFD, 0xFE, 0xFF}),
+        ("F8_E4M3FNUZ", {0x80}),
+        ("F8_E5M2FNUZ", {0x80}),
+        ("F8_E8M0", {0xFF}),
+    ],
 )
 def test_the_codes_that_are_no_number(name: str, codes: set[int]) -> None:
     assert set(np.flatnonzero(np.isnan(DTYPES[name].values(ALL_8))).tolist()) == codes

@@ -315,13 +315,19 @@ def test_integers_have_a_relative_error_and_a_direction() -> None:
 
 
 def test_opaque_elements_are_bytes_under_any_bound() -> None:
-    """Complex numbers and exponents are no distances apart that a bound could speak of."""
-    for name, code in (("C64", "<u8"), ("F8_E8M0", "u1")):
-        left, right = np.array([1, 2], code), np.array([1, 3], code)
-        for bounds in (EXACT, {"max_abs": 1e30}, {"ulp": 1e30}):
-            found = held(left, right, bounds, name)
-            assert (found.passed, found.bad, found.max_abs) == (False, 1, 0.0)
-            assert held(left, left, bounds, name).passed
+    """Complex numbers are no distances apart that a bound could speak of."""
+    left, right = np.array([1, 2], "<u8"), np.array([1, 3], "<u8")
+    for bounds in (EXACT, {"max_abs": 1e30}, {"ulp": 1e30}):
+        found = held(left, right, bounds, "C64")
+        assert (found.passed, found.bad, found.max_abs) == (False, 1, 0.0)
+        assert held(left, left, bounds, "C64").passed
+
+
+def test_an_exponent_alone_has_no_sign_to_step_over() -> None:
+    left, right = np.array([0x7F, 0x7F], "u1"), np.array([0x7F, 0x81], "u1")
+    found = held(left, right, {"ulp": 2.0}, "F8_E8M0")
+    assert (found.passed, found.max_ulp, found.max_abs) == (True, 2, 3.0)
+    assert not held(left, right, {"ulp": 1.0}, "F8_E8M0").passed
 
 
 # --- the direction (R5) --------------------------------------------------------------------

@@ -3,7 +3,7 @@
 ``bfloat16`` and the 8-bit floats have no NumPy type: they are held as unsigned
 integers, and a table or a shift widens them. Sources: the safetensors format
 description; OCP 8-bit floating point for E4M3 (no infinity, NaN at 0x7f and
-0xff) and E5M2.
+0xff) and E5M2; OCP Microscaling for E8M0; arXiv 2206.02915 for the FNUZ types.
 """
 
 from __future__ import annotations
@@ -73,18 +73,33 @@ def bits(chunk: NDArray[Any]) -> NDArray[Any]:
 @cache
 def _float8(name: str) -> NDArray[np.float32]:
     """Value of each of the 256 codes."""
-    mantissa, bias = (3, 7) if name == "F8_E4M3" else (2, 15)
     codes = np.arange(256)
+    if name == "F8_E8M0":
+        powers = 2.0 ** (codes - 127.0)
+        powers[-1] = np.nan
+        return powers.astype(np.float32)
+    mantissa, bias, special = _FLOAT8[name]
     sign = np.where(codes & 0x80, -1.0, 1.0)
     exponent = (codes & 0x7F) >> mantissa
     fraction = (codes & ((1 << mantissa) - 1)) / (1 << mantissa)
     normal = (1 + fraction) * 2.0 ** (exponent - bias)
     values = sign * np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
-    special = 0x7F if name == "F8_E4M3" else 0x7C  # the first code that is no number
-    values[(codes & 0x7F) >= special] = np.nan
+    if name.endswith("FNUZ"):
+        values[0x80] = np.nan  # the one NaN, where others have -0.0
+    else:
+        values[(codes & 0x7F) >= special] = np.nan
     if name == "F8_E5M2":
         values[special], values[special | 0x80] = np.inf, -np.inf
     return values.astype(np.float32)
+
+
+#: Bits of the mantissa, bias of the exponent, first code of no sign that is no number.
+_FLOAT8 = {
+    "F8_E4M3": (3, 7, 0x7F),
+    "F8_E5M2": (2, 15, 0x7C),
+    "F8_E4M3FNUZ": (3, 8, 0x80),
+    "F8_E5M2FNUZ": (2, 16, 0x80),
+}
 
 
 def _table() -> dict[str, DType]:
@@ -95,7 +110,9 @@ def _table() -> dict[str, DType]:
         "BF16": ("<u2", "float"),
         "F8_E4M3": ("u1", "float"),
         "F8_E5M2": ("u1", "float"),
-        "F8_E8M0": ("u1", "opaque"),
+        "F8_E4M3FNUZ": ("u1", "float"),
+        "F8_E5M2FNUZ": ("u1", "float"),
+        "F8_E8M0": ("u1", "float"),
         "I64": ("<i8", "int"),
         "I32": ("<i4", "int"),
         "I16": ("<i2", "int"),

@@ -27,8 +27,8 @@ MAX_HEADER = 100_000_000
 MAX_NDIM = 32
 _LENGTH = 8
 _WORDS = 2**63
-#: Element types of the format that are narrower than a byte, or have no table here.
-_UNREAD = ("F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
+#: Element types of the format that are narrower than a byte.
+_UNREAD = ("F4", "F6_E2M3", "F6_E3M2")
 
 
 def stored(path: Path) -> dict[str, Stored]:

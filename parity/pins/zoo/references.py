@@ -29,6 +29,9 @@ _TORCH = {
     "bfloat16": "BF16",
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
     "complex64": "C64",
     "bool": "BOOL",
     **{
@@ -36,11 +39,6 @@ _TORCH = {
         for sign in ("", "u")
         for bits in (8, 16, 32, 64)
     },
-}
-_SAFETENSORS = {
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F8_E8M0": "float8_e8m0fnu",
 }
 #: Types of GGUF that are the data itself.
 _PLAIN = {
@@ -102,20 +100,13 @@ def _dense(tensor: Any) -> Value:
         tensor = tensor.to_dense()
     tensor = tensor.resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _TORCH:
-        return Value("F32", tuple(tensor.shape), raw_bytes(tensor.to(torch.float32)))
     return Value(_TORCH[name], tuple(tensor.shape), raw_bytes(tensor))
 
 
 def _safetensors(content: bytes) -> dict[str, Value]:
     found = {}
     for name, entry in library("safetensors").deserialize(content):
-        dtype, raw = entry["dtype"], bytes(entry["data"])
-        if dtype in _SAFETENSORS:
-            torch = library("torch")
-            codes = torch.frombuffer(bytearray(raw), dtype=getattr(torch, _SAFETENSORS[dtype]))
-            dtype, raw = "F32", raw_bytes(codes.to(torch.float32))
-        found[name] = Value(dtype, tuple(entry["shape"]), raw)
+        found[name] = Value(entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
     return found
 
 
