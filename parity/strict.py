@@ -292,10 +292,9 @@ def _unusable(text: str) -> str:
     if "\0" in text:
         return "holds a NUL character"
     # "\\ud83d\\ude00", as JSON escapes them, are two halves to YAML.
-    half = any("\ud800" <= char <= "\udfff" for char in text)
-    return (
-        "holds half of a character (a surrogate escape); write the character itself" if half else ""
-    )
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return "holds half of a character (a surrogate escape); write the character itself"
+    return ""
 
 
 def _cut(text: str) -> str:

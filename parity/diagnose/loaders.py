@@ -90,7 +90,7 @@ def _dropped(run: Delivery) -> Cause | None:
     rest = run.due_sizes[-1]
     if run.ordered and not np.array_equal(run.came, run.due[: len(run.came)]):
         return None
-    if len(np.setdiff1d(run.came, run.due)) or len(np.unique(run.came)) < len(run.came):
+    if not np.isin(run.came, run.due).all() or len(np.unique(run.came)) < len(run.came):
         return None
     text = "the last batch, which is not full, was dropped"
     evidence = f"all {len(run.came):,} items before it came, its {rest:,} did not"
@@ -159,8 +159,8 @@ def _shard_again(run: Delivery) -> Cause | None:
 
 
 def _shard_gone(run: Delivery) -> Cause | None:
-    gone = np.setdiff1d(run.due, run.came)
-    if len(gone) < 2 or len(np.setdiff1d(run.came, run.due)):  # noqa: PLR2004
+    gone = np.unique(run.due[~np.isin(run.due, run.came)])
+    if len(gone) < 2 or not np.isin(run.came, run.due).all():  # noqa: PLR2004
         return None
     if len(np.unique(run.came)) < len(run.came):
         return None
