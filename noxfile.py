@@ -150,3 +150,28 @@ def ferrotorch(session: nox.Session) -> None:
     lockfile = "tests/ports/ferrotorch/registry.lock.yaml"
     words = ("python", "-m", "parity", "verify", "--lockfile", lockfile, *session.posargs)
     session.run(*words)
+
+
+#: The published ports that are run over the zoo, and the cases that each is for.
+ZOO = {
+    "safetensors": "safetensors-*",
+    "pytorch-reader": "pth-*",
+    "candle": "*",
+    "ferrotorch": "*",
+}
+
+
+@nox.session
+def zoo(session: nox.Session) -> None:
+    """Run published ports over the zoo; needs the Rust registry."""
+    session.install(*RUNTIME)
+    changed = []
+    for port, cases in ZOO.items():
+        lock, report = f"tests/ports/zoo/{port}.lock.yaml", f"parity-report/zoo/{port}"
+        words = ("--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}", "--report-dir", report)
+        try:
+            session.run("python", "-m", "parity", "verify", *words, *session.posargs)
+        except nox.command.CommandFailed:
+            changed.append(port)
+    if changed:
+        session.error(f"not as declared: {', '.join(changed)}")
