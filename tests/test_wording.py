@@ -103,7 +103,9 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "a tiny margin": ({"margin": 1e-9}, "1% of the bound"),
     "all of the bound": ({"margin": 1.0}, "100% of the bound"),
     "no margin used": ({"margin": 0.0}, ""),
-    "over the bound": ({"margin": 12.5}, "1250% of the bound"),
+    "over the bound": ({"margin": 2.5}, "250% of the bound"),
+    "far over the bound": ({"margin": 63164.06}, "63,164 times the bound"),
+    "beyond all bounds": ({"margin": math.inf}, "inf times the bound"),
     "not a number": ({"measures": {"max_abs": math.nan}}, "max |Δ| nan"),
     "a reason": ({"verdict": "skipped", "reason": "no\ncontrol"}, "no\\x0acontrol"),
 }

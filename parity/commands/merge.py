@@ -56,7 +56,7 @@ def merge(options: MergeOptions, teller: Teller) -> int:
 
 
 def _merged(options: MergeOptions) -> Report:
-    found = [_read(path) for path in _files(options.reports)]
+    found = [_read(path) for path in _files(options)]
     expected = None if options.plan is None else _expected(options.plan)
     if not found:
         message = "no report.json was found: " + ", ".join(p.as_posix() for p in options.reports)
@@ -75,11 +75,13 @@ def _merged(options: MergeOptions) -> Report:
     return replace(whole, findings=(*whole.findings, *missing, *_few(verified, options)))
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
+def _files(options: MergeOptions) -> list[Path]:
+    """The reports to merge; what an earlier merge wrote is none of them."""
     found: list[Path] = []
-    for path in paths:
+    for path in options.reports:
         found += sorted(path.rglob("report.json")) if path.is_dir() else [path]
-    return list(dict.fromkeys(found))
+    own = options.report_dir
+    return [path for path in dict.fromkeys(found) if own is None or path.parent != own]
 
 
 def _read(path: Path) -> Report:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from parity.results import CaseResult, Finding, Report
 
 _LONGEST = 2000
+_MANY = 10  # of these, percents are hard to read
 
 #: What a run's gravest trouble means, in half a sentence.
 KIND_TEXT = {
@@ -59,10 +60,16 @@ def case_summary(case: CaseResult) -> str:
     if (gap := case.measures.get("max_abs")) is not None:
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
     if case.margin:
-        parts.append(f"{max(case.margin, 0.01):.0%} of the bound")
+        parts.append(_share(case.margin))
     if case.reason:
         parts.append(shown(case.reason))
     return ", ".join(parts)
+
+
+def _share(margin: float) -> str:
+    if margin >= _MANY:
+        return f"{margin:,.0f} times the bound"
+    return f"{max(margin, 0.01):.0%} of the bound"
 
 
 def verdict_counts(cases: Sequence[CaseResult]) -> dict[str, int]:

@@ -83,10 +83,11 @@ def build(repo: Path, *, git: bool = True) -> None:
     _spoil(repo)
     _sharded(repo)
     if git:
-        _commit(repo)
+        commit(repo)
 
 
-def _commit(repo: Path) -> None:
+def commit(repo: Path) -> None:
+    """Make ``repo`` a git checkout of all that lies in it."""
     words = ["git", "-C", str(repo), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for verb in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
         subprocess.run([*words, *verb], check=True)

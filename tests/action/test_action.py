@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from parity.commands import drafts
 from tests.action import consumer
 from tests.action.grammar import Command, commands
 
@@ -278,6 +279,15 @@ def test_it_runs_from_its_own_repo_too(work: Path) -> None:
     subprocess.run([*git, "init", "-q"], check=True)
     found = act(folder, workflow(folder, "own.yml", text), work)
     assert found.outputs("own")["conclusion"] == "success"
+
+
+def test_the_workflow_that_init_writes_is_green_as_it_is(repo: Path, work: Path) -> None:
+    folder = work / "newcomer"
+    shutil.copytree(repo / "green", folder)
+    consumer.commit(folder)
+    found = act(folder, workflow(folder, "parity.yml", drafts.WORKFLOW), work)
+    assert found.code == 0, found.text[-2000:]
+    assert "1 case: 1 pass" in found.text
 
 
 def test_a_matrix_with_merge(repo: Path, work: Path) -> None:
