@@ -312,6 +312,15 @@ def test_without_an_outcome_a_refusal_is_skipped(tmp_path: Path) -> None:
     assert found.findings("l") == [("error", "dump-missing")]
 
 
+def test_an_outcome_alone_is_no_dump(tmp_path: Path) -> None:
+    tar = bundle(tmp_path, {"plain": {}, "l": LOAD})
+    for name in ("plain", "l"):
+        ready(tmp_path, name, {"exit": 0})
+    found = run(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
+    assert found.findings("plain") == [("error", "dump-empty")]
+    assert found.outcomes()["l"] == ("partial", "fail")
+
+
 MALFORMED = {
     "no object": [1],
     "nothing said": {},

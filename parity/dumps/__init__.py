@@ -1,5 +1,6 @@
 """The port's side of a case: run into a fresh folder, and what came of it told."""
 
+from parity.dumps.recorded import ready
 from parity.dumps.run import (
     STDOUT_LIMIT,
     Dumped,
@@ -7,7 +8,6 @@ from parity.dumps.run import (
     case_line,
     command,
     expand,
-    ready,
     run_all,
     run_case,
     run_job,

@@ -1,4 +1,4 @@
-"""`outcome.json` beside a dump that lies ready: how the program that wrote it ended.
+"""Dumps that lie ready, and `outcome.json` beside one: how the program that wrote it ended.
 
 ``{"exit": 1, "signal": null, "timed_out": false, "stderr": "FAILED: …"}``; all but one of
 ``exit`` and ``signal`` may be left out.
@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from parity.dumps.ends import bad_outcome, empty, findings_of, missing
+from parity.dumps.run import Dumped, has_file
 from parity.process import Completed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from parity.errors import Where
 
 NAME = "outcome.json"
 MAX_BYTES = 2**20
@@ -28,6 +32,31 @@ _UNTOLD = "(outcome.json does not say what the program said)"
 
 class OutcomeError(Exception):
     """The file is not what it should be."""
+
+
+def ready(dumps_dir: Path, bundle: str, case: str, where: Where | None = None) -> Dumped:
+    """The dump that lies ready under ``dumps_dir/bundle/case``; nothing is run.
+
+    Where `outcome.json` lies in it, that says how the program ended.
+    """
+    folder = dumps_dir / bundle / case
+    if not folder.is_dir():
+        return Dumped(folder=folder, findings=(missing(folder, where),))
+    try:
+        ended = read(folder)
+    except OutcomeError as error:
+        return Dumped(folder=folder, findings=(bad_outcome(str(error), where),))
+    if ended is not None:
+        findings = findings_of(
+            ended,
+            wrote=any(path.name != NAME for path in folder.iterdir()),
+            over="as outcome.json says",
+            repo=folder,
+            cwd=folder,
+            where=where,
+        )
+        return Dumped(folder=folder, stderr=ended.stderr, findings=findings, ended=ended)
+    return Dumped(folder=folder, findings=() if has_file(folder) else (empty(folder, where),))
 
 
 def read(folder: Path) -> Completed | None:

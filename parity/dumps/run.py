@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import process
 from parity.cargo.call import Program
-from parity.dumps import recorded
-from parity.dumps.ends import bad_outcome, empty, findings_of, missing, not_started, too_late
+from parity.dumps.ends import findings_of, not_started, too_late
 from parity.errors import ConfigError, DumpError, Problem, Where
 
 if TYPE_CHECKING:
@@ -185,31 +184,6 @@ def expand(
     return tuple(_BRACES.sub(lambda found: _value(found, values, where), word) for word in words)
 
 
-def ready(dumps_dir: Path, bundle: str, case: str, where: Where | None = None) -> Dumped:
-    """The dump that lies ready under ``dumps_dir/bundle/case``; nothing is run.
-
-    Where `outcome.json` lies in it, that says how the program ended.
-    """
-    folder = dumps_dir / bundle / case
-    if not folder.is_dir():
-        return Dumped(folder=folder, findings=(missing(folder, where),))
-    try:
-        ended = recorded.read(folder)
-    except recorded.OutcomeError as error:
-        return Dumped(folder=folder, findings=(bad_outcome(str(error), where),))
-    if ended is not None:
-        findings = findings_of(
-            ended,
-            wrote=any(path.name != recorded.NAME for path in folder.iterdir()),
-            over="as outcome.json says",
-            repo=folder,
-            cwd=folder,
-            where=where,
-        )
-        return Dumped(folder=folder, stderr=ended.stderr, findings=findings, ended=ended)
-    return Dumped(folder=folder, findings=() if _has_file(folder) else (empty(folder, where),))
-
-
 def case_line(stdout: str) -> dict[str, Any] | None:
     """The last line of ``stdout`` that is a JSON object, or None."""
     for line in reversed(stdout[-STDOUT_LIMIT:].splitlines()):
@@ -239,7 +213,7 @@ def _run(job: Job, seconds: float) -> process.Completed:
 def _dumped(job: Job, ended: process.Completed, seconds: float) -> Dumped:
     findings = findings_of(
         ended,
-        wrote=_has_file(job.output_dir),
+        wrote=has_file(job.output_dir),
         over=_over(job, seconds),
         repo=job.repo,
         cwd=_source_folder(job.program),
@@ -267,7 +241,8 @@ def _source_folder(program: Program) -> Path:
     return Path(program.env.get("CARGO_MANIFEST_DIR") or program.cwd)
 
 
-def _has_file(folder: Path) -> bool:
+def has_file(folder: Path) -> bool:
+    """Whether anything was written into ``folder``, however deep."""
     return any(path.is_file() for path in folder.rglob("*"))
 
 
