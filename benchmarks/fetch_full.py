@@ -3,7 +3,8 @@
 A tar of about 455 MB is served from loopback by another process, and ``parity fetch`` runs
 as a whole process: start, download, hash, sync, unpack, hash, publish. It is held against
 hashing the file plus copying it (with a sync, since the store syncs, too), in the same run.
-Ends with 1 where the best round costs more than 2.5 times that.
+Ends with 1 where it costs more than 2.5 times that. The least time of each counts: other
+work on the machine only adds.
 """
 
 from __future__ import annotations
@@ -139,8 +140,9 @@ def main() -> int:
     for hashed, copied, fetched in done:
         ratio = fetched / (hashed + copied)
         print(f"hash {hashed:.2f} s + copy {copied:.2f} s, fetch {fetched:.2f} s: {ratio:.2f}")
-    best = min(fetched / (hashed + copied) for hashed, copied, fetched in done)
-    print(f"{size:,} bytes, {FILES} files: best ratio {best:.2f} (at most {MOST})")
+    hashed, copied, fetched = (min(times) for times in zip(*done, strict=True))
+    best = fetched / (hashed + copied)
+    print(f"{size:,} bytes, {FILES} files: ratio of the least times {best:.2f} (at most {MOST})")
     return int(best > MOST)
 
 
