@@ -54,6 +54,8 @@ VOCABULARY: dict[str, str] = {
     "signed-zero": "-0.0 where 0.0 is due, or the reverse, under exact",
     "nan-payload": "the right NaN with other bits, under exact",
     "cosine": "the direction of a tensor is off by more than the bound",
+    "near-bound": "more than 80 % of a bound is used",
+    "blind-bound": "a bound so wide for these values that a wrong decoder may pass",
     "seen-as-f32": "a tensor wider than f32 was compared as f32, since its dump carries no more",
     "not-compared": "tensors for which the bundle holds no reference",
     # Cases that say what they expect.
@@ -131,6 +133,7 @@ VOCABULARY: dict[str, str] = {
     "store-read-only": "the store lies on a read-only file system",
     "store-permission": "the store may not be written",
     "store-failed": "the disk of the store failed",
+    "store-damaged": "the store holds data that is not what its name says",
     # Integrity.
     "integrity-size": "the archive has another length than the lockfile says",
     "integrity-hash": "the archive has another digest than the lockfile says",
@@ -186,6 +189,8 @@ VOCABULARY: dict[str, str] = {
     "usage": "words that do not belong together",
     "no-such-bundle": "a bundle that the lockfile does not list",
     "no-such-case": "a glob that matches no case",
+    "no-such-tensor": "a tensor that the case does not have",
+    "slice": "a slice that cannot be read, or lies outside the tensor",
     "report-dir": "the folder for reports cannot be used",
     "not-found": "a file that was named is not there",
     "git": "git cannot show an earlier lockfile",
