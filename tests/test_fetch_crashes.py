@@ -123,7 +123,7 @@ STEPS = {
     "after the archive's name": ("parity.fixtures.obtaining:publish_file:after:1", 1),
     "before unpacking": ("parity.fixtures.archive:unpack:before:1", 1),
     "first file unpacked": ("parity.fixtures.archive:write_file:after:1", 1),
-    "within the second file": ("parity.fixtures.writing:write_whole:after:3", 1),
+    "a third piece unpacked": ("parity.fixtures.writing:write_whole:after:3", 1),
     "all unpacked": ("parity.fixtures.archive:unpack:after:1", 1),
     "made read-only": ("parity.fixtures.disk:make_read_only:after:1", 1),
     "before the tree's name": ("parity.fixtures.disk:publish:before:1", 1),

@@ -47,10 +47,11 @@ def _kill(module: str, name: str, when: str, number: str) -> None:
 
     def killing(*args: Any, **options: Any) -> Any:
         left[0] -= 1
-        if not left[0] and when == "before":
+        is_it = not left[0]  # asked before others count on: two threads may unpack
+        if is_it and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = real(*args, **options)
-        if not left[0]:
+        if is_it:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
