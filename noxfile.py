@@ -76,8 +76,9 @@ def torch_env(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["torch"])
 def tests(session: nox.Session) -> None:
-    """Run all tests; arguments go to pytest."""
-    session.run(torch_python(), "-m", "pytest", *session.posargs, external=True)
+    """Run all tests, on all processors; arguments go to pytest."""
+    words = ("-m", "pytest", "-n", "auto", *session.posargs)
+    session.run(torch_python(), *words, external=True)
 
 
 @nox.session(venv_backend="none", requires=["torch"])
