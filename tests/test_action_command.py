@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -252,3 +253,25 @@ def test_a_plan_and_its_merge(runner: Runner, monkeypatch: pytest.MonkeyPatch) -
     give(monkeypatch, working_directory="sharded")
     assert runner.step("merge") == 1
     assert "shard-missing" in runner.summary
+
+
+def test_what_a_pull_request_does_to_the_lockfile_stands_in_the_summary(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer.commit(runner.folder)
+    git = ["git", "-C", str(runner.folder), "update-ref", "refs/remotes/origin/main", "HEAD"]
+    subprocess.run(git, check=True)
+    monkeypatch.setenv("GITHUB_BASE_REF", "main")
+    give(monkeypatch, working_directory="green")
+    assert runner.step("verify") == 0
+    assert "changed" not in runner.summary
+
+    consumer.repin(runner.folder / "green", values=(0, 1, 2, 3.0005))
+    give(monkeypatch, working_directory="green")
+    assert runner.step("verify") == 0
+    assert "things-v1</code>: changed" in runner.summary
+    assert "1 of 4" in runner.summary
+
+    monkeypatch.setenv("GITHUB_BASE_REF", "no-such-branch")
+    give(monkeypatch, working_directory="green")
+    assert runner.step("verify") == 0

@@ -202,6 +202,14 @@ def test_a_wrong_input_is_told_with_its_name_and_what_is_allowed(
     assert name in raised.value.problems[0].message
 
 
+def test_a_path_is_relative_even_where_it_stays_inside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    with pytest.raises(ConfigError, match="report-dir"):
+        inputs.read({"report-dir": str(tmp_path / "out")})
+
+
 def test_all_wrong_inputs_are_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:

@@ -72,6 +72,13 @@ def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
     assert options.deadline == 1500.0
 
 
+def test_the_words_of_a_report_arrive(typed: Callable[[str], Any]) -> None:
+    options, _teller = typed("verify --annotations 3 --summary compact")
+    assert (options.annotations, options.summary) == (3, "compact")
+    options, _teller = typed("verify")
+    assert (options.annotations, options.summary, options.withheld) == (10, "full", ())
+
+
 @pytest.mark.parametrize("typed_formats", ["json,json", "json json", " json, "])
 def test_report_formats_are_parted_by_commas_or_spaces(
     monkeypatch: pytest.MonkeyPatch, typed_formats: str

@@ -91,6 +91,14 @@ def test_a_cause_that_cases_share_is_told_once() -> None:
     assert "in 7 cases: b/c0, b/c1, b/c2, b/c3, b/c4 and 2 more" in first.data
 
 
+def test_a_finding_that_cases_share_is_a_cause_without_a_place_too() -> None:
+    same = finding("dump-not-started", "not found", kind="dump")
+    whole = report(bundle(*(case(f"c{n}", same, source=SOURCE) for n in range(3))))
+    (only,) = told(whole)
+    assert "in 3 cases: b/c0, b/c1, b/c2" in only.data
+    assert only.properties["file"] == "examples/dump.rs"
+
+
 def test_several_findings_of_a_case_are_one_annotation() -> None:
     whole = report(
         bundle(case("x", finding("values", "a"), finding("shape", "b"), finding("nan", "c")))

@@ -31,7 +31,9 @@ def lockfile_at(revision: str, path: Path) -> Lockfile:
             or the lockfile was wrong then.
     """
     text = _show(revision, path)
-    return parse(path.with_name(f"{path.name}@{safe(revision, 80)}"), text.encode())
+    # A branch's name may hold slashes, a file's may not.
+    named = safe(revision, 80).replace("/", "-")
+    return parse(path.with_name(f"{path.name}@{named}"), text.encode())
 
 
 def _show(revision: str, path: Path) -> str:

@@ -106,6 +106,14 @@ def _bundle(folder: Path, dump: dict[str, object], cases: tuple[str, ...]) -> No
     _lock(folder, pin(folder, folder=tree), dump)
 
 
+def repin(folder: Path, values: tuple[float, ...]) -> None:
+    """Another reference in the bundle of a folder, locked anew."""
+    tree = folder / "tree" / "things-v1"
+    (tree / "case/reference/w.bin").write_bytes(struct.pack("<2I4f", 1, 4, *values))
+    lock = json.loads((folder / "fixtures.lock.yaml").read_text(encoding="utf-8"))
+    _lock(folder, pin(folder, folder=tree), lock["bundles"]["things-v1"]["dump"])
+
+
 def _lock(folder: Path, tar: Path, dump: dict[str, object]) -> None:
     digest = hashlib.sha256(tar.read_bytes()).hexdigest()
     entry = {"source": tar.name, "suite": "tensors", "dump": dump}
