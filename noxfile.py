@@ -36,7 +36,9 @@ def torch_python() -> str:
 @nox.session
 def verify(session: nox.Session) -> None:
     """Hold a port against its pinned references; arguments go to `parity verify`."""
-    session.install(*RUNTIME, *EXTRAS["onnx"])
+    # Only who asks for other reports than JSON waits for what writes them.
+    asked = any(word.startswith("--report-formats") for word in session.posargs)
+    session.install(*RUNTIME, *EXTRAS["onnx"], *(EXTRAS["reports"] if asked else ()))
     session.run("python", "-m", "parity", "verify", *session.posargs)
 
 
