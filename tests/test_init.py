@@ -62,7 +62,9 @@ def test_a_repo_that_has_nothing_is_told_what_to_write(
 ) -> None:
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
     assert load(tmp_path / "fixtures.lock.yaml").bundles[0].dump.example == "my_dump"
-    assert "write a dump example" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "found no example of a cargo package" in out
+    assert "write a dump example" in out
 
 
 def test_nothing_is_overwritten(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:

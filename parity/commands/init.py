@@ -74,6 +74,9 @@ def init(options: InitOptions, teller: Teller) -> int:
 
 
 def _tell_found(examples: list[Example], teller: Teller) -> None:
+    if not examples:
+        teller.line("found no example of a cargo package")
+        return
     packages = {example.package for example in examples}
     dumping = [example for example in examples if example.dumps]
     told = f"found {counted(len(examples), 'examples')} in {counted(len(packages), 'packages')}"
