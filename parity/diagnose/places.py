@@ -24,6 +24,12 @@ def as_it_is(source: NDArray[Any], target: NDArray[Any]) -> Placed:
     return Placed(source=source.reshape(-1), target=target)
 
 
+def mirrored(source: NDArray[Any], target: NDArray[Any], each: int) -> Placed:
+    """The elements of each group of so many in the reverse order; no cause by itself."""
+    groups = source.reshape(-1, each)
+    return Placed(source=groups[:, ::-1], target=target.reshape(-1, each))
+
+
 def all_places(source: NDArray[Any], target: NDArray[Any], slip: int = SLIP) -> Iterator[Placed]:
     """All rearrangements that are looked for, likelier ones first.
 

@@ -45,6 +45,8 @@ def claims_of_one(subject: Subject, stop: int | None = None) -> Iterator[Claim]:
     it = claim(base, places.as_it_is(base.values, target))
     for turned in turns.all_turns(subject.seen, *it.pairs()):
         yield claim(base, it.placed, turned)
+    for each, turned in turns.wide_swaps(subject.seen, subject.count):
+        yield claim(base, places.mirrored(base.values, target, each), turned)
     for wrong in stored.bases(subject):
         yield claim(wrong, _shaped(subject, wrong))
 

@@ -70,6 +70,21 @@ def _swap(group: int, width: int) -> Turned:
     )
 
 
+def wide_swaps(dtype: DType, count: int) -> Iterator[tuple[int, Turned]]:
+    """Swaps of groups wider than an element: so many elements of each are reversed, too."""
+    width = dtype.storage.itemsize
+    for group in (size for size in _BYTES if size > width and count * width % size == 0):
+        yield (
+            group // width,
+            _turned(
+                "byte-swapped",
+                f"the bytes of each {group} are swapped, where an element has {width}",
+                f"after swapping the reference's bytes in groups of {group}",
+                partial(_swapped, group=width),
+            ),
+        )
+
+
 def _swapped(chunk: NDArray[Any], group: int) -> NDArray[Any]:
     flat = np.ascontiguousarray(chunk)
     words: NDArray[Any] = flat.view(f"<u{group}").byteswap().view(flat.dtype)
