@@ -1,0 +1,111 @@
+"""Wrong dumps in a bundle of the suite `serialize`: what is said of a tensor, and which cause."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.codecs.bin import tensor_bytes
+from parity.suites import serialize
+from parity.suites.base import Dump
+from tests.support.tensors import write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.suites.base import Outcome
+
+FOLDERS = {
+    "pth": ("resnet18-pth", "reference_state_dict"),
+    "safetensors": ("safetensors-rt", "reference_state_dict"),
+    "gguf": ("gguf", "reference_dequant"),
+}
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor as it is due.
+
+    Attributes:
+        due: What the reference holds, as float32.
+        stored: Its bytes in the checkpoint; empty where the bundle does not say.
+        record: What `meta.json` says of it beside the range of these bytes.
+    """
+
+    due: NDArray[Any]
+    stored: bytes = b""
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plain(array: NDArray[Any], dtype: str = "float32") -> Tensor:
+    """A contiguous tensor as the checkpoint stores it; bfloat16 comes as its bits."""
+    record = {"dtype": dtype, "shape": list(array.shape)}
+    wide = array.astype("<u4") << 16 if dtype == "bfloat16" else array
+    due = wide.view("<f4") if dtype == "bfloat16" else wide.astype("<f4")
+    return Tensor(due, array.tobytes(), record)
+
+
+def strided(storage: NDArray[Any], shape: Any, stride: Any, offset: int = 0) -> Tensor:
+    """A view of a storage, as a .pth has them."""
+    steps = [step * storage.itemsize for step in stride]
+    view = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+    record = {"dtype": "float32", "shape": list(shape), "stride": list(stride)}
+    return Tensor(view.astype("<f4"), storage.tobytes(), {**record, "storage_offset": offset})
+
+
+#: Bytes before the first tensor of a checkpoint and after its last.
+EDGE = np.random.default_rng(5).integers(1, 255, 64, np.uint8).tobytes()
+
+
+def checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
+    """A file that holds the tensors' bytes one after the other, and where each lies."""
+    content, records = EDGE, {}
+    for name, tensor in tensors.items():
+        span = [len(content), len(content) + len(tensor.stored)]
+        content += tensor.stored
+        records[name] = {**tensor.record, **({"byte_range": span} if tensor.stored else {})}
+    return content + EDGE, records
+
+
+def bundle(folder: Path, kind: str, tensors: Mapping[str, Tensor], **meta: Any) -> Path:
+    """A bundle with one case of a kind."""
+    root = folder / "bundle"
+    case, references = FOLDERS[kind]
+    content, records = checkpoint(tensors)
+    files = {f"x.{kind}": content, "meta.json": json.dumps({"tensors": records, **meta}).encode()}
+    names = json.dumps(list(tensors)).encode()
+    files["sampled_tensor_names.json" if kind == "gguf" else "keys.json"] = names
+    write(root / case, files)
+    write(root / case / references, {f"{n}.bin": tensor_bytes(t.due) for n, t in tensors.items()})
+    return root
+
+
+def held(
+    folder: Path, kind: str, tensors: Mapping[str, Tensor], came: Mapping[str, Any], **meta: Any
+) -> Outcome:
+    """What is said of a dump: arrays by name, or files by name where they have a suffix."""
+    (case,) = serialize.cases(bundle(folder, kind, tensors, **meta), {})
+    files = {name if "." in name else f"{name}.bin": content for name, content in came.items()}
+    return serialize.verify(case, Dump(folder=write(folder / "dump", files)), dict(case.bounds))
+
+
+def said(outcome: Outcome) -> list[tuple[str | None, str, str]]:
+    """Tensor, code and cause's code of each error."""
+    errors = [one for one in outcome.findings if one.level == "error"]
+    return [(one.tensor, one.code, str(one.measures.get("cause_code", ""))) for one in errors]
+
+
+def of_one(folder: Path, tensor: Tensor, came: Any, kind: str = "pth") -> tuple[str, str]:
+    """Code and cause of the one error that a wrong dump of one tensor is."""
+    with np.errstate(all="ignore"):
+        dumped = np.ascontiguousarray(came).astype("<f4")
+    ((name, code, cause),) = said(held(folder, kind, {"w": tensor}, {"w": dumped}))
+    assert name == "w"
+    assert said(held(folder / "right", kind, {"w": tensor}, {"w": tensor.due})) == []
+    return code, cause

@@ -1,0 +1,187 @@
+"""Faults of public reports about GGUF, each as a wrong dump with its siblings.
+
+`docs/cases.md` says which case each test stands for, and where the reports are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity import blocks
+from parity.errors import ReferenceSuspectError
+from parity.suites import serialize
+from tests.support.blocks import SCALES, random_blocks
+from tests.support.tensors import bf16, f32
+from tests.support.wrong import EDGE, Tensor, bundle, held, of_one, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+ROWS = 3
+
+
+def quantised(kind: str, seed: int = 0) -> tuple[Tensor, NDArray[np.uint8]]:
+    """A tensor of a block type, and its blocks."""
+    raw = random_blocks(kind, 2 * ROWS, seed)
+    dims = [2 * blocks.DECODERS[kind].elements, ROWS]
+    due = blocks.decode(kind, raw).reshape(dims)
+    return Tensor(due, raw.tobytes(), {"type": kind, "dims": dims}), raw
+
+
+def misread(kind: str, name: str, folder: Path) -> tuple[str, str]:
+    tensor, raw = quantised(kind)
+    (wrong,) = (mistake for mistake in blocks.mistakes(kind) if mistake.name == name)
+    return of_one(folder, tensor, wrong.decoder(raw).reshape(tensor.due.shape), "gguf")
+
+
+KINDS_OF_MISTAKES = {
+    "sub-scales (GGF-01)": ("sub-scale",),
+    "order of codes (GGF-02)": ("nibbles", "codes-sequential", "codes-reversed"),
+    "headers (GGF-04)": ("header", "scale-at-end", "scale-of", "scale-and-min"),
+    "bits (GGF-05)": ("high-bits", "codes-unsigned", "codes-signed", "codes-raised", "min"),
+}
+MISTAKES = [
+    (kind, mistake.name)
+    for kind in SCALES
+    for mistake in blocks.mistakes(kind)
+    if mistake.name.startswith(sum(KINDS_OF_MISTAKES.values(), ()))
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), MISTAKES)
+def test_a_decoder_that_unpacks_wrongly(kind: str, name: str, tmp_path: Path) -> None:
+    """GGF-01, GGF-02, GGF-04, GGF-05: red under the suite's bound, and named.
+
+    Siblings: each of these mistakes for each block type that ports decode, not Q3_K, Q2_K and
+    Q4_1 alone: sub-scales without their high bits, codes in another order, headers of another
+    length, fifth and sixth bits lost, minima ignored.
+    """
+    assert misread(kind, name, tmp_path) == ("values", f"block-{name}")
+
+
+def test_every_sort_of_mistake_is_tried() -> None:
+    for starts in KINDS_OF_MISTAKES.values():
+        assert len({kind for kind, name in MISTAKES if name.startswith(starts)}) >= 4
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_a_decoder_without_a_record_of_the_blocks(kind: str, tmp_path: Path) -> None:
+    """GGF-01 in upstream's bundle, which does not say where blocks lie: a factor a group."""
+    tensor, _ = quantised(kind)
+    group = 16 if kind in ("Q2_K", "Q3_K", "Q6_K") else 32
+    flat = tensor.due.reshape(-1, group)
+    factors = np.resize(f32(0.5, 0.75, 2, 1.5, 3), (len(flat), 1))
+    came = (flat * factors).reshape(tensor.due.shape)
+    assert of_one(tmp_path, Tensor(tensor.due), came, "gguf") == ("values", "factor-of-groups")
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
+@pytest.mark.parametrize("by", [-32, -8, -4, -2, -1, 1, 2, 3, 5, 8, 16, 32])
+def test_blocks_that_are_read_at_another_byte(kind: str, by: int, tmp_path: Path) -> None:
+    """GGF-10, GGF-11: metadata counted with the wrong size, so that all that follows is shifted.
+
+    Siblings: by one to 32 bytes, both ways; 32 is also a wrong alignment.
+    """
+    tensor, raw = quantised(kind)
+    content = (EDGE + raw.tobytes() + EDGE)[64 + by :][: raw.size]
+    with np.errstate(all="ignore"):
+        read = blocks.decode(kind, np.frombuffer(content, np.uint8).reshape(raw.shape))
+    code, cause = of_one(tmp_path, tensor, read.reshape(tensor.due.shape), "gguf")
+    assert code in ("values", "nan")
+    assert cause == "shifted"
+
+
+PLAIN: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
+    "F32": (f32(*range(1, 13)), f32(*range(1, 13))),
+    "F16": ((values := np.arange(1, 13, dtype="<f2") / 7), values.astype("<f4")),
+    "BF16": (bf16(*range(1, 13)), f32(*range(1, 13))),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_a_type_that_was_forgotten(kind: str, tmp_path: Path) -> None:
+    """GGF-16: no branch for F16. Siblings: each plain type; dropped, zero, or as another type."""
+    stored, due = PLAIN[kind]
+    tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
+    other, _ = quantised("Q8_0")
+    both = {"w": tensor, "q": other}
+    assert said(held(tmp_path / "gone", "gguf", both, {"q": other.due})) == [
+        ("w", "tensor-missing", "")
+    ]
+    zeros = np.zeros((6, 2), "<f4")
+    assert said(held(tmp_path / "zero", "gguf", both, {"q": other.due, "w": zeros})) == [
+        ("w", "values", "all-zero")
+    ]
+    if kind != "F32":
+        taken = stored.view("<f2").astype("<f4")
+        if kind == "F16":
+            taken = (stored.view("<u2").astype("<u4") << 16).view("<f4")
+        found = of_one(tmp_path / "other", tensor, taken.reshape(6, 2), "gguf")
+        assert found == ("values", "other-dtype")
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_a_file_of_the_other_byte_order(kind: str, tmp_path: Path) -> None:
+    """GGF-13: the magic does not tell the byte order. Siblings: elements of two and four bytes."""
+    stored, due = PLAIN[kind]
+    tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
+    swapped = stored.byteswap()
+    with np.errstate(all="ignore"):
+        came = (swapped.astype("<u4") << 16).view("<f4") if kind == "BF16" else swapped
+    code, cause = of_one(tmp_path, tensor, came.astype("<f4").reshape(6, 2), "gguf")
+    assert (code in ("values", "nan"), cause) == (True, "byte-swapped")
+
+
+SHAPES = [((4, 3), (3, 4)), ((2, 3, 4), (4, 3, 2)), ((12,), (2, 6)), ((6,), (2, 1, 1, 3))]
+
+
+@pytest.mark.parametrize(("dims", "came"), SHAPES, ids=str)
+def test_dimensions_in_the_other_order(
+    dims: tuple[int, ...], came: tuple[int, ...], tmp_path: Path
+) -> None:
+    """GGF-07, GGF-08: a shape that differs, whose convention is told; nothing is reshaped.
+
+    Siblings: two and three axes, and a flat tensor that metadata would give other axes.
+    """
+    due = np.arange(1, np.prod(dims) + 1, dtype="<f4")
+    tensor = Tensor(due.reshape(dims), due.tobytes(), {"type": "F32", "dims": list(dims)})
+    outcome = held(tmp_path, "gguf", {"w": tensor}, {"w": due.reshape(came)})
+    assert said(outcome) == [("w", "shape", "")]
+    assert "GGUF's stored order, fastest dimension first" in outcome.findings[0].message
+
+
+def test_dimensions_that_a_square_hides(tmp_path: Path) -> None:
+    """GGF-07: a square tensor has one shape either way, but its values are told."""
+    due = np.arange(1, 17, dtype="<f4").reshape(4, 4)
+    tensor = Tensor(due, due.tobytes(), {"type": "F32", "dims": [4, 4]})
+    assert of_one(tmp_path, tensor, due.T, "gguf") == ("values", "transposed")
+
+
+@pytest.mark.parametrize("lost", [("a",), ("b", "c"), ("a", "b", "c")], ids=str)
+def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> None:
+    """GGF-14 in a dump: every tensor of the other shard is told, not the first alone."""
+    due = {name: Tensor(f32(at, 1)) for at, name in enumerate("abc")}
+    came = {name: one.due for name, one in due.items() if name not in lost}
+    came = came or {"unknown": f32(1)}
+    found = said(held(tmp_path, "gguf", due, came))
+    assert found == [(name, "tensor-missing", "") for name in lost]
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_a_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
+    """GGF-14 in a bundle: a case has one checkpoint; several are named, and none is guessed."""
+    root = bundle(tmp_path, "gguf", {"w": Tensor(f32(1, 2))})
+    (root / "gguf" / "x.gguf").unlink()
+    names = [f"a-{n:05}-of-{shards:05}.gguf" for n in range(1, shards + 1)]
+    for name in names:
+        (root / "gguf" / name).write_bytes(b"GGUF")
+    with pytest.raises(ReferenceSuspectError) as caught:
+        serialize.cases(root, {})
+    (problem,) = caught.value.problems
+    assert problem.code == "checkpoint-count"
+    assert all(name in problem.message for name in names)
