@@ -107,6 +107,11 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "far over the bound": ({"margin": 63164.06}, "63,164 times the bound"),
     "beyond all bounds": ({"margin": math.inf}, "inf times the bound"),
     "not a number": ({"measures": {"max_abs": math.nan}}, "max |Δ| nan"),
+    "nothing due": ({"measures": {"max_abs": 0.0}}, "nothing is due, and nothing came"),
+    "what failed, not an error of 0 beside NaN": (
+        {"verdict": "fail", "compared": 40, "measures": {"max_abs": 0.0}, "findings": (finding(),)},
+        "40 values, values",
+    ),
     "a reason": ({"verdict": "skipped", "reason": "no\ncontrol"}, "no\\x0acontrol"),
 }
 

@@ -53,13 +53,22 @@ def shown(text: str) -> str:
 
 
 def case_summary(case: CaseResult) -> str:
-    """What was compared and how much of the bound it took, in half a line."""
+    """What was compared and how much of the bound it took, in half a line.
+
+    A case that failed is summed up by what was found: an error of 0 among the numbers
+    says nothing where NaN stand beside them.
+    """
     parts = [case.outcome] if case.outcome else []
     if case.compared:
         parts.append(counted(case.compared, "values"))
-    if (gap := case.measures.get("max_abs")) is not None:
+    gap = case.measures.get("max_abs")
+    if case.errors and not case.outcome:
+        parts.append(", ".join(dict.fromkeys(finding.code for finding in case.errors)))
+    elif gap is not None and (case.compared or gap):
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
-    if case.margin:
+    elif gap is not None:
+        parts.append("nothing is due, and nothing came")
+    if case.margin and not case.errors:
         parts.append(_share(case.margin))
     if case.reason:
         parts.append(shown(case.reason))
