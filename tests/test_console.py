@@ -82,8 +82,8 @@ def test_a_run_with_every_verdict_tells_the_worst_first(
     assert said(mixed(), 3, capsys) == (
         "  pass  b/good  8 values, equal\n"
         "  known b/quants  #12\n"
-        "  FAIL  b/pth  4 values, values\n"
-        "  ERROR b/gguf  dump-panic\n"
+        "  FAIL  b/pth  4 values, found values\n"
+        "  ERROR b/gguf  found dump-panic\n"
         "  skip  b/onnx  no control\n"
         "\n"
         "b/pth\n"

@@ -110,7 +110,7 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "nothing due": ({"measures": {"max_abs": 0.0}}, "nothing is due, and nothing came"),
     "what failed, not an error of 0 beside NaN": (
         {"verdict": "fail", "compared": 40, "measures": {"max_abs": 0.0}, "findings": (finding(),)},
-        "40 values, values",
+        "40 values, found values",
     ),
     "a reason": ({"verdict": "skipped", "reason": "no\ncontrol"}, "no\\x0acontrol"),
 }

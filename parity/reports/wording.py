@@ -63,7 +63,8 @@ def case_summary(case: CaseResult) -> str:
         parts.append(counted(case.compared, "values"))
     gap = case.measures.get("max_abs")
     if case.errors and not case.outcome:
-        parts.append(", ".join(dict.fromkeys(finding.code for finding in case.errors)))
+        codes = dict.fromkeys(finding.code for finding in case.errors)
+        parts.append(f"found {', '.join(codes)}")
     elif gap is not None and (case.compared or gap):
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
     elif gap is not None:
