@@ -2,29 +2,29 @@
 
 ``pass = all(error <= bound)``, never ``not any(error > bound)``, so that no NaN
 passes. Exact means the same bits. Tensors are read in chunks, so that one of any
-size is compared without being held; equal chunks cost one comparison of bytes.
+size is compared without being held; equal chunks cost one comparison of bytes, and
+large tensors are held against each other by two threads, a half each.
 """
 
 from __future__ import annotations
 
-from math import inf, isfinite, prod, sqrt
+from math import isfinite, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.chunks import THREADS, Chunk, chunks, parts, shared
 from parity.codecs.dtypes import F32, bits
-from parity.measures import FIRST, Direction, Measures, Sample
+from parity.measures import FIRST, Direction, Measures, Sample, further
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from parity.codecs.dtypes import DType
     from parity.codecs.stored import Stored
 
-#: Elements read of each side at a time: fits the caches, dwarfs the cost of a call.
-CHUNK = 64 * 1024
 #: Cells of the map of bad elements, per side at most.
 CELLS = 32
 _ASKED = ("max_abs", "relative", "ulp", "cosine")
@@ -53,11 +53,20 @@ def compare(
     if expected.shape != obtained.shape or obtained.dtype not in (expected.dtype, F32):
         message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
         raise ValueError(message)
-    state = _State(expected.dtype, obtained.dtype, bounds, payloads=payloads)
-    state.draw(expected.shape)
-    for start, left, right in _chunks(expected, obtained):
-        state.add(start, left, right)
-    return state.finish()
+
+    def held(part: range) -> _State:
+        state = _State(expected.dtype, obtained.dtype, bounds, payloads=payloads)
+        state.draw(expected.shape)
+        for chunk in chunks(expected, obtained, part):
+            state.add(chunk)
+        return state
+
+    # The sums of a direction depend on the order of addition.
+    together = "cosine" in bounds
+    first, *later = shared(held, parts(expected, 1 if together else THREADS))
+    for state in later:
+        first.found.add(state.found)
+    return first.finish()
 
 
 def compare_arrays(
@@ -66,20 +75,8 @@ def compare_arrays(
     """The same for two arrays in memory, of equal shape and of ``dtype``'s storage type."""
     state = _State(dtype, dtype, bounds)
     state.draw(expected.shape)
-    state.add(0, expected.reshape(-1), obtained.reshape(-1))
+    state.add(Chunk(0, expected.reshape(-1), obtained.reshape(-1)))
     return state.finish()
-
-
-def _chunks(expected: Stored, obtained: Stored) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
-    step = min(CHUNK, max(1, expected.count))
-    left = np.empty(step, expected.dtype.storage)
-    right = np.empty(step, obtained.dtype.storage)
-    with expected.open() as read_expected, obtained.open() as read_obtained:
-        for start in range(0, expected.count, step):
-            length = min(step, expected.count - start)
-            read_expected(start, left[:length])
-            read_obtained(start, right[:length])
-            yield start, left[:length], right[:length]
 
 
 class _State:
@@ -109,28 +106,30 @@ class _State:
         self.rows = prod(shape[:-1])
         self.found.grid = (min(self.rows, CELLS), min(self.columns, CELLS))
 
-    def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+    def add(self, chunk: Chunk) -> None:
+        expected, obtained = chunk.expected, chunk.obtained
         if self.narrowed:
             expected = self.source.as_f32(expected)
         self.found.count += len(expected)
-        same = bits(expected) == bits(obtained)
         if self.direction is not None:
             sides = (self.dtype.values(side).astype(np.float64) for side in (expected, obtained))
             self.direction.add(*sides)
         if self.dtype.kind == "float":
-            self._count_specials(expected, obtained)
-        if same.all():
+            self._count_specials(expected, expected if chunk.equal else obtained)
+        if chunk.equal:
             return
-        at = np.flatnonzero(~same)
-        self._differing(start + at, expected[at], obtained[at])
+        at = np.flatnonzero(bits(expected) != bits(obtained))
+        if len(at):
+            self._differing(chunk.start + at, expected[at], obtained[at])
 
     def _count_specials(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        counts = [
-            int(np.count_nonzero(~np.isfinite(self.dtype.widened(side))))
-            for side in (expected, obtained)
-        ]
+        due = self._specials(expected)
+        came = due if obtained is expected else self._specials(obtained)
         before = self.found.specials
-        self.found.specials = (before[0] + counts[0], before[1] + counts[1])
+        self.found.specials = (before[0] + due, before[1] + came)
+
+    def _specials(self, side: NDArray[Any]) -> int:
+        return len(side) - int(np.count_nonzero(np.isfinite(self.dtype.widened(side))))
 
     def _differing(self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         """Elements whose bits differ: only these can break a bound."""
@@ -175,7 +174,8 @@ class _State:
             if name == "max_abs":
                 good &= error <= bound
             elif name == "relative":
-                good &= error <= bound * size
+                with np.errstate(all="ignore"):  # a bound of 0 beside an infinity
+                    good &= error <= bound * size
             elif name == "ulp":
                 good &= (error if ulp is None else ulp) <= bound
         beyond: NDArray[np.bool_] = ~(good & np.isfinite(error))
@@ -226,8 +226,7 @@ class _State:
         self.found.first += [sample(int(place)) for place in places[:room]]
         ranked = np.where(np.isfinite(error[places]), error[places], np.inf)
         worst = sample(int(places[int(ranked.argmax())]))
-        if self.found.worst is None or _rank(worst) > _rank(self.found.worst):
-            self.found.worst = worst
+        self.found.worst = further(self.found.worst, worst)
 
     def _mark(self, at: NDArray[Any]) -> None:
         down, across = self.found.grid
@@ -245,10 +244,6 @@ class _State:
             least = self.found.bounds.get("max_abs", 0.0) * sqrt(self.found.count)
             self.found.cosine = self.direction.cosine(least)
         return self.found
-
-
-def _rank(sample: Sample) -> float:
-    return sample.error if isfinite(sample.error) else inf
 
 
 def _integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:

@@ -34,6 +34,16 @@ class Sample:
     error: float
     ulp: int | None = None
 
+    @property
+    def rank(self) -> float:
+        """How far off it is; what is not finite is furthest."""
+        return self.error if math.isfinite(self.error) else math.inf
+
+
+def further(one: Sample | None, other: Sample | None) -> Sample | None:
+    """The sample that is further off; the first of two that are equally far."""
+    return max((each for each in (one, other) if each), key=lambda each: each.rank, default=None)
+
 
 @dataclass
 class Measures:
@@ -73,6 +83,19 @@ class Measures:
     places: Counter[tuple[int, int]] = field(default_factory=Counter)
     grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
+
+    def add(self, later: Measures) -> None:
+        """Take in what a later part of the same two tensors showed, but for the direction."""
+        for name in ("count", "bad", "lost", "zeros", "payloads"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        for name in ("max_abs", "max_relative", "max_ulp"):
+            setattr(self, name, max(getattr(self, name), getattr(later, name)))
+        due, came = later.specials
+        self.specials = (self.specials[0] + due, self.specials[1] + came)
+        self.worst = further(self.worst, later.worst)
+        self.first = (self.first + later.first)[:FIRST]
+        self.histogram += later.histogram
+        self.places += later.places
 
     @property
     def drawn(self) -> list[list[int]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import compare as module
+from parity import chunks as module
 from parity.codecs import FormatError
 from parity.codecs.dtypes import DTYPES, bits
 from parity.compare import compare, compare_arrays
@@ -592,3 +592,48 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="became shorter while it was read") as caught:
         compare(*sides, EXACT)
     assert caught.value.code == "truncated"
+
+
+@pytest.mark.parametrize("bounds", [EXACT, {"max_abs": 1.0}, {"max_abs": 2.0, "cosine": 0.5}])
+@pytest.mark.parametrize("count", [262_144, 300_001])
+def test_a_large_tensor_is_shared_by_threads_without_a_trace(
+    count: int, bounds: dict[str, float], tmp_path: Path
+) -> None:
+    """Differences on both sides of every border, the worst and the special in the later half."""
+    left = np.arange(count, dtype="<f4")
+    right = left.copy()
+    at = [0, 1, 131_071, 131_072, 196_607, 196_608, count - 1]
+    right[at] += np.float32([1, 2, 3, 4, 5, 5, 1])
+    left[[5, count - 2]] = right[[5, count - 2]] = NAN
+    right[count - 3] = -np.inf
+    found = compare(stored(tmp_path, left), stored(tmp_path, right), bounds)
+    whole = held(left, right, bounds)
+    assert plain(found) == plain(whole)
+    assert found.specials == (2, 3)
+    assert (found.cosine is None) == ("cosine" not in bounds)
+
+
+def test_the_worst_of_two_threads_is_the_first_of_those_that_are_equally_far(
+    tmp_path: Path,
+) -> None:
+    left = np.zeros(400_000, "<f4")
+    right = left.copy()
+    right[[10, 399_990]] = 1
+    found = compare(stored(tmp_path, left), stored(tmp_path, right), {"max_abs": 0.5})
+    assert found.worst is not None
+    assert found.worst.index == 10
+    assert [sample.index for sample in found.first] == [10, 399_990]
+
+
+def test_a_file_that_ends_in_the_later_half_ends_the_comparison(tmp_path: Path) -> None:
+    left = stored(tmp_path, np.zeros(400_000, "<f4"))
+    right = stored(tmp_path, np.zeros(400_000, "<f4"))
+    with right.path.open("r+b") as file:
+        file.truncate(right.offset + right.nbytes - 1)
+    with pytest.raises(FormatError, match="became shorter"):
+        compare(left, right, EXACT)
+
+
+def test_a_bound_of_zero_beside_an_infinity_warns_of_nothing() -> None:
+    found = held(f32(np.inf), f32(0.0), {"relative": 0.0})
+    assert (found.bad, found.lost) == (1, 1)
