@@ -1,0 +1,85 @@
+"""What the benchmarks share: ratios with their targets, told and handed to ``table.py``."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: Where ``table.py`` reads what a benchmark measured, a JSON line each.
+HANDED = "PARITY_RATIOS"
+
+
+class Ratio(NamedTuple):
+    """One figure and what it should be.
+
+    Attributes:
+        target: At most this, or at least where ``least`` is set; None where nothing is asked.
+    """
+
+    what: str
+    value: float
+    target: float | None = None
+    unit: str = ""
+    least: bool = False
+
+    @property
+    def met(self) -> bool:
+        """Whether it is as it should be."""
+        if self.target is None:
+            return True
+        return self.value >= self.target if self.least else self.value <= self.target
+
+    def row(self) -> tuple[str, str, str, str]:
+        """Cells of a table: what, measured, target, whether it is met."""
+        unit = self.unit and f" {self.unit}"
+        if self.target is None:
+            return self.what, f"{self.value:.2f}{unit}", "", ""
+        sign = ">=" if self.least else "<="
+        told = f"{sign} {self.target:g}{unit}"
+        return self.what, f"{self.value:.2f}{unit}", told, "yes" if self.met else "MISSED"
+
+
+def tell(*ratios: Ratio) -> int:
+    """Print the ratios, and hand them on where asked; 1 where one is not as it should be."""
+    for ratio in ratios:
+        print(" | ".join(ratio.row()))
+    if HANDED in os.environ:
+        with Path(os.environ[HANDED]).open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(ratio) + "\n" for ratio in ratios)
+    return int(not all(ratio.met for ratio in ratios))
+
+
+class Cost(NamedTuple):
+    """Seconds of one run: of the processors, and by the clock."""
+
+    cpu: float
+    wall: float
+
+
+def cost(work: Callable[[], object]) -> Cost:
+    """What a call costs this process."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return Cost(time.process_time() - cpu, time.perf_counter() - wall)
+
+
+def process_cost(words: Sequence[str], **options: object) -> Cost:
+    """What a whole process costs; it must end with 0."""
+    before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]  # noqa: S603
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(cpu, time.perf_counter() - wall)
+
+
+def least(costs: Sequence[Cost]) -> Cost:
+    """The least of each: other work on the machine only adds."""
+    return Cost(min(one.cpu for one in costs), min(one.wall for one in costs))
