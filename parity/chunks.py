@@ -76,7 +76,9 @@ def chunks(expected: Stored, obtained: Stored, part: range) -> Iterator[Chunk]:
             length = min(step, part.stop - start)
             read_expected(start, left[:length])
             read_obtained(start, right[:length])
-            equal = expected.dtype == obtained.dtype and _equal(*raw, left[:length].nbytes)
+            equal = expected.dtype == obtained.dtype and _equal(
+                raw[0], raw[1], left[:length].nbytes
+            )
             yield Chunk(start, left[:length], right[:length], equal)
 
 
