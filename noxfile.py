@@ -116,6 +116,13 @@ def prove(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Fuzz readers, parsers and the comparator; `-- --seconds 120` is for each target."""
+    session.install(*RUNTIME, *groups("fuzz"))
+    session.run("python", "-m", "tests.fuzz.run", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check form, types, the house's floors, and the demo port."""
     session.install(*RUNTIME, *groups("lint"))
