@@ -640,7 +640,7 @@ def test_lines_that_are_no_message_of_cargo(line: str) -> None:
     ("package_id", "version"),
     [
         ("path+file:///a%20b/port#0.4.2", "0.4.2"),
-        ("registry+https://github.com/rust-lang/crates.io-index#port@1.0.0-rc.1", "1.0.0-rc.1"),
+        ("sparse+https://example.org/index/#port@1.0.0-rc.1", "1.0.0-rc.1"),
         ("path+file:///a#port", None),
         ("", None),
     ],
