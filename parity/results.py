@@ -80,6 +80,8 @@ class CaseResult:
         reason: Of a skipped case or a known failure.
         expect: What the bundle states to be owed, if it does: load, refuse or either.
         outcome: How the port's run of such a case ended, in one word (``wrong``, ``refused``).
+        group: Cases that a port reads with the same reader, where the bundle groups them.
+        why: What the case is, in one line, where the bundle says so.
     """
 
     bundle: str
@@ -95,6 +97,8 @@ class CaseResult:
     reason: str = ""
     expect: str = ""
     outcome: str = ""
+    group: str = ""
+    why: str = ""
 
     @property
     def name(self) -> str:

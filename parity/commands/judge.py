@@ -119,11 +119,19 @@ class Judge:
         }
         return dict(suite.across(compared))
 
+    def alone(self, case: Case) -> CaseResult:
+        """The result of one case by itself: nothing is forgiven, and no control is asked for."""
+        return self._drawn(self._judged[case.id], ())
+
     def _result(self, judged: _Judged, more: tuple[Finding, ...]) -> CaseResult:
+        drawn = self._drawn(judged, more)
+        return self._known.apply(drawn, judged.outcome.tensors if judged.outcome else None)
+
+    def _drawn(self, judged: _Judged, more: tuple[Finding, ...]) -> CaseResult:
         told = judged.told or expected.Told()
         findings = told.findings if told.skip else (*judged.findings, *more)
         outcome = judged.outcome or Outcome()
-        result = CaseResult(
+        return CaseResult(
             bundle=self.entry.bundle.id,
             case=judged.case.id,
             verdict="skipped" if told.skip else verdict_of(findings),
@@ -136,9 +144,10 @@ class Judge:
             reason=told.skip,
             expect=judged.case.expect,
             outcome=told.word,
+            group=expected.group_of(judged.case),
+            why=judged.case.why,
             source=self.source(judged.case),
         )
-        return self._known.apply(result, judged.outcome.tensors if judged.outcome else None)
 
     def bundle_findings(self) -> list[Finding]:
         """Known failures that no case shows any more."""

@@ -51,6 +51,8 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "reason": case.reason,
         "expect": case.expect or None,
         "outcome": case.outcome or None,
+        "group": case.group or None,
+        "why": case.why or None,
         "compared": case.compared,
         "margin": plain(case.margin),
         "measures": plain(dict(case.measures)),

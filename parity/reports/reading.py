@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import fields
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import EXIT_CODES, Where
@@ -41,7 +42,7 @@ def _report(value: Mapping[str, Any]) -> Report:
     return Report(
         lockfile=Path(value["lockfile"]["path"]),
         lock_sha256=value["lockfile"]["sha256"],
-        environment=dict(value["environment"]),
+        environment={key: _text(one) for key, one in value["environment"].items()},
         seconds=float(value["seconds"]),
         findings=_findings(value),
         bundles=tuple(_bundle(bundle) for bundle in value["bundles"]),
@@ -49,8 +50,9 @@ def _report(value: Mapping[str, Any]) -> Report:
 
 
 def _bundle(value: Mapping[str, Any]) -> BundleResult:
-    cases = tuple(_case(value["id"], case) for case in value["cases"])
-    own = {"bundle": value["id"], "cases": cases, "findings": _findings(value)}
+    name = _text(value["id"])
+    cases = tuple(_case(name, case) for case in value["cases"])
+    own: dict[str, Any] = {"bundle": name, "cases": cases, "findings": _findings(value)}
     return BundleResult(**_known(BundleResult, value), **own)
 
 
@@ -61,7 +63,7 @@ def _case(bundle: str, value: Mapping[str, Any]) -> CaseResult:
     margin = value["margin"]
     own = {
         "bundle": bundle,
-        "case": value["id"],
+        "case": _text(value["id"]),
         "findings": _findings(value),
         "margin": _NOT_FINITE.get(margin, margin) if isinstance(margin, str) else margin,
         "source": _where(value["source"]),
@@ -95,5 +97,33 @@ def _where(value: Mapping[str, Any] | None) -> Where | None:
 def _known(record: Any, value: Mapping[str, Any]) -> dict[str, Any]:
     """The values that bear the names of the record's fields; the rest is read by hand."""
     by_hand = {"findings", "cases", "bundle", "case"}
-    names = {field.name for field in fields(record)} - by_hand
-    return {name: value[name] for name in names if name in value}
+    known = [one for one in fields(record) if one.name not in by_hand and one.name in value]
+    return {one.name: _typed(one, value[one.name]) for one in known}
+
+
+#: What may stand in the report for a field of this type.
+_HELD: dict[str, tuple[type, ...]] = {
+    "str": (str, NoneType),
+    "str | None": (str, NoneType),
+    "int": (int,),
+    "Mapping[str, str]": (dict,),
+    "Mapping[str, Any]": (dict,),
+    "Mapping[str, float]": (dict,),
+}
+
+
+def _typed(field: Any, value: Any) -> Any:
+    """``value``, held to the field's type; null stands for an empty text."""
+    texts = value.values() if field.type == "Mapping[str, str]" and type(value) is dict else ()
+    good = type(value) in _HELD.get(field.type, (type(value),))
+    if not good or not all(type(text) is str for text in texts):
+        message = f"{field.name} cannot be {value!r:.80}"
+        raise TypeError(message)
+    return "" if value is None and field.type == "str" else value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        message = f"no text: {value!r:.80}"
+        raise TypeError(message)
+    return value
