@@ -196,8 +196,11 @@ VOCABULARY: dict[str, str] = {
     "git": "git cannot show an earlier lockfile",
     "input": "an input of the action that cannot be used",
     "init": "`init` cannot write without overwriting",
-    "report-unreadable": "a report or a plan that `merge` cannot read",
-    "reports-differ": "reports that are not of one run",
+    "report-unreadable": "a report or a plan that `merge` or `scoreboard` cannot read",
+    "page": "a page whose table is to be written or checked, and cannot be",
+    "no-checkpoint": "a case without a checkpoint, which cannot be packed for a maintainer",
+    "out-not-empty": "the folder to pack a case into holds something already",
+    "reports-differ": "reports that are not of one run, or of no common bundle",
     # The run.
     "nothing-verified": "fewer cases were verified than --min-cases",
     "known-failure-passes": "a known failure that no longer fails",

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
-from parity.cli import cache, checking, github, locking
+from parity.cli import cache, checking, github, locking, ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from parity.cli.words import Verb
     from parity.reports.console import Teller
 
-VERBS = (*checking.VERBS, *locking.VERBS, *cache.VERBS, *github.VERBS)
+VERBS = (*checking.VERBS, *locking.VERBS, *cache.VERBS, *github.VERBS, *ports.VERBS)
 DESCRIPTION = "Proves that a port computes what the original computes."
 EXITS = """\
 exit codes:

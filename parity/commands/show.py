@@ -78,9 +78,9 @@ def show(options: ShowOptions, teller: Teller) -> int:
         dumps=options.dumps,
         toolchain=options.toolchain,
     )
-    planned, case = _case(verify, teller)
+    planned, case = one_case(verify, teller)
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        dumped = _dump(planned, case, verify, teller, Path(folder))
+        dumped = _whole(made(planned, case, verify, teller, Path(folder))[0])
         both = sides(planned.suite.name, case, Dump(folder=dumped.folder), options.tensor)
         told = lines(both, index, planned.bounds[case.id], options.slice)
         for mark, text in _with_heading(f"{planned.bundle.id}/{case.id} {options.tensor}", told):
@@ -88,7 +88,13 @@ def show(options: ShowOptions, teller: Teller) -> int:
     return 0
 
 
-def _case(options: VerifyOptions, teller: Teller) -> tuple[Planned, Case]:
+def one_case(options: VerifyOptions, teller: Teller) -> tuple[Planned, Case]:
+    """The one case that ``options.cases`` means, and its bundle.
+
+    Raises:
+        ConfigError: It means none or several.
+        ParityError: The bundle cannot be made ready.
+    """
     chosen = selection.bundles(load(options.lockfile), (), options.cases)
     selection.locked(chosen)
     found = []
@@ -115,19 +121,32 @@ class _Kept:
         self.dumped = dumped
 
 
-def _dump(
+def made(
     planned: Planned, case: Case, options: VerifyOptions, teller: Teller, folder: Path
-) -> Dumped:
+) -> tuple[Dumped, Mapping[str, str]]:
+    """The dump of ``case``, made in ``folder`` unless it lies ready, and the port that made it.
+
+    Raises:
+        DumpError: It could not be run at all.
+    """
     if options.dumps is not None:
-        dumped = dumps.ready(options.dumps, planned.bundle.id, case.id)
-    else:
-        kept = _Kept()
-        job = work.Work(options=options, teller=teller, outputs=folder.resolve(), deadline=None)
-        with presenting.folder(planned.bundle) as place:
-            work.dump_all(planned, kept, job, {}, place)
-        if kept.dumped is None:
-            raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
-        dumped = kept.dumped
+        port = {"dumps": options.dumps.as_posix()}
+        return dumps.ready(options.dumps, planned.bundle.id, case.id), port
+    kept = _Kept()
+    job = work.Work(options=options, teller=teller, outputs=folder.resolve(), deadline=None)
+    with presenting.folder(planned.bundle) as place:
+        port = work.dump_all(planned, kept, job, {}, place)
+    if kept.dumped is None:
+        raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
+    return kept.dumped, port
+
+
+def _whole(dumped: Dumped) -> Dumped:
+    """``dumped``, which can be looked at.
+
+    Raises:
+        DumpError: The program failed.
+    """
     errors = [finding for finding in dumped.findings if finding.level == "error"]
     if errors:
         found = (Problem(f.code, f.message, f.where, f.details) for f in errors)

@@ -1,0 +1,342 @@
+"""``parity reproduce``: what a maintainer is sent, held to golden texts, and harmless."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import struct
+import sys
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parity.__main__ import code_of
+from parity.commands import expected
+from parity.commands import reproduce as verb
+from parity.commands.stored_bytes import hex_lines, spans
+from parity.reports import reproduction
+from tests.support.reports import HOSTILE, case, finding
+from tests.support.tensors import named, safetensors_bytes
+from tests.support.zoo import bundle, run
+from tests.test_prove import BUNDLES, lockfile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.process
+
+LOAD = {"expect": "load", "why": "six numbers", "rule": "the book, page 3"}
+REFUSE = {"expect": "refuse", "why": "no numbers"}
+WRONG = "print('reading', checkpoint); dump('w', (2, 3), 0, 3, 1, 4, 2, 5)"
+
+
+@pytest.fixture(autouse=True)
+def _same_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "facts", lambda: {"parity": "9.9", "system": "S"})
+
+
+def repo(folder: Path, port: str, cases: Mapping[str, Any], **more: Any) -> Path:
+    """A repo whose port is ``port``; it is run once, as `verify` does."""
+    run(folder, bundle(folder, cases), port, **more)
+    return folder
+
+
+def packed(folder: Path, name: str = "zoo/y", *words: str) -> int:
+    out = str(folder / "out")
+    return code_of(["reproduce", name, "--repo", str(folder), "--out", out, *words])
+
+
+def files(folder: Path) -> list[str]:
+    found = (folder / "out").rglob("*")
+    return sorted(path.relative_to(folder / "out").as_posix() for path in found if path.is_file())
+
+
+REPORT = """\
+# <code>PORT</code>: <code>six numbers</code> is read wrong
+
+<code>c.gguf</code> in this folder has 1 byte (sha256 \
+<code>a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa</code>): \
+<code>six numbers</code>. It must be loaded, every tensor as the reference has it. \
+The rule: <code>the book, page 3</code>.
+
+## What happened
+
+<pre>
+error[wrong] w: 4 of 6 elements differ; worst at [0, 1]: expected 1, obtained 3 (off by 2, \
+12,582,912 ULP); bound: exact [values]
+  | index   expected  obtained  off by
+  | [0, 1]  1         3         2
+  | [0, 2]  2         1         1
+  | [1, 0]  3         4         1
+  | [1, 1]  4         2         2
+
+the program said:
+  reading ./c.gguf
+</pre>
+
+## The cause, proven on the values
+
+<pre>
+axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 6 elements are bit-equal
+</pre>
+
+## Expected and obtained
+
+<pre>
+w
+  F32 [2, 3]
+  6 elements: 4 beyond the bound, 0 differ within it
+            expected  obtained  difference
+  ! [0, 1]  1         3         +2
+  ! [0, 2]  2         1         -1
+  ! [1, 0]  3         4         +1
+  ! [1, 1]  4         2         -2
+  cause: axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 6 elements are bit-equal
+
+</pre>
+
+## See it yourself
+
+In this folder, with an empty folder `obtained-again`:
+
+<pre>
+RUN
+</pre>
+
+`expected` holds the reference, `obtained` what was written here. With parity-action, from a \
+clone of it:
+
+<pre>
+python -m parity reproduce zoo/y --repo REPO --out NEW-FOLDER
+</pre>
+
+## Versions
+
+| | |
+|---|---|
+| <code>command</code> | <code>PORT</code> |
+| <code>parity</code> | <code>9.9</code> |
+| <code>system</code> | <code>S</code> |
+| <code>case</code> | <code>zoo/y</code> |
+| <code>bundle</code> | <code>sha256&#58;DIGEST</code> |
+
+"""
+
+
+def test_the_folder_and_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD}, known={"y:wrong": "declared, and told all the same"})
+    capsys.readouterr()
+    assert packed(tmp_path) == 0
+    assert "zoo/y: wrong; packed in " in capsys.readouterr().out
+    assert files(tmp_path) == [
+        *("REPORT.md", "bytes.txt", "c.gguf", "expected/r.safetensors", "obtained/w.bin"),
+        "values.txt",
+    ]
+    assert (tmp_path / "out" / "bytes.txt").read_text() == f"00000000  79{' ' * 47}y\n"
+    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    words = [sys.executable, "-I", "-S", str(tmp_path / "port.py")]
+    last = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
+    places = {
+        "PORT": reproduction.cell(shlex.join([*words, *last]))[6:-7],
+        "RUN": shlex.join([*words, "y", ".", "c.gguf", "obtained-again"]),
+    }
+    due = REPORT.replace("--repo REPO", f"--repo {tmp_path.as_posix()}")
+    for name, text in places.items():
+        due = due.replace(name, text)
+    digest = told.rpartition("sha256&#58;")[2].partition("<")[0]
+    assert told == due.replace("DIGEST", digest)
+
+
+ENDS = {
+    "refused": ("refuse('this & that')", "is refused", "FAILED: this &amp; that"),
+    "panicked": ("print('boom', file=sys.stderr); sys.exit(101)", "makes the reader panic", "boom"),
+    "crashed": ("sys.exit(1)", "makes the reader crash", "exit code 1"),
+    "partial": ("pass", "is read in part", "w (F32 [2, 3]) is missing"),
+    "right": ("right()", "was loaded right", "0 beyond the bound"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ENDS)
+def test_each_end_is_told(word: str, tmp_path: Path) -> None:
+    body, came, said = ENDS[word]
+    repo(tmp_path, body, {"y": LOAD})
+    assert packed(tmp_path) == 0
+    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert came in told.splitlines()[0]
+    assert said in told
+
+
+def test_what_must_be_refused_needs_no_control(tmp_path: Path) -> None:
+    repo(tmp_path, "right()", {"n": REFUSE})
+    assert packed(tmp_path, "zoo/n") == 0
+    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "is accepted, where it must be refused" in told
+    assert "## Expected and obtained" not in told
+    assert files(tmp_path) == ["REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "values.txt"]
+
+
+def test_the_checkpoint_bears_the_name_that_the_port_opens(tmp_path: Path) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD}, options={"checkpoint-names": {".gguf": "model.gguf"}})
+    assert packed(tmp_path) == 0
+    assert {"model.gguf", "sampled_tensor_names.json"} <= set(files(tmp_path))
+    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "reading ./model.gguf" in told
+    assert "parity-fixtures" not in told
+
+
+def test_dumps_that_lie_ready(tmp_path: Path) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD})
+    place = tmp_path / "ready" / "zoo" / "y"
+    place.mkdir(parents=True)
+    (place / "w.bin").write_bytes(struct.pack("<3I6f", 2, 2, 3, 0, 1, 2, 3, 4, 9))
+    assert packed(tmp_path, "zoo/y", "--dumps", str(tmp_path / "ready")) == 0
+    assert "9         +4" in (tmp_path / "out" / "values.txt").read_text(encoding="utf-8")
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD})
+    (tmp_path / "out").mkdir()
+    assert packed(tmp_path) == 0, "an empty folder will do"
+    before = (tmp_path / "out" / "REPORT.md").read_bytes()
+    assert packed(tmp_path) == 2
+    assert "[out-not-empty]" in capsys.readouterr().err
+    assert (tmp_path / "out" / "REPORT.md").read_bytes() == before
+
+
+def test_a_file_or_a_link_is_no_folder_to_write_to(tmp_path: Path) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD})
+    (tmp_path / "out").write_text("mine")
+    assert packed(tmp_path) == 2
+    (tmp_path / "out").unlink()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
+    assert packed(tmp_path) == 2
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_case_without_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tar = BUNDLES / "dataloader-batches-v1.tar"
+    lock = lockfile(tmp_path, "dataloader-batches-v1", "dataloader", tar)
+    words = ["reproduce", "dataloader-batches-v1/sequential", "--lockfile", str(lock)]
+    assert code_of([*words, "--out", str(tmp_path / "out")]) == 2
+    assert "[no-checkpoint]" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_such_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD})
+    assert packed(tmp_path, "zoo/none") == 2
+    assert "[no-such-case]" in capsys.readouterr().err
+
+
+def test_links_of_a_dump_are_left_behind(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    repo(tmp_path, f"{WRONG}; os.symlink({str(secret)!r}, out / 'v.bin')", {"y": LOAD})
+    assert packed(tmp_path) == 0
+    assert "obtained/v.bin" not in files(tmp_path)
+
+
+def test_foreign_words_do_no_harm() -> None:
+    evil = f"</code></pre><script>|`@org {HOSTILE}"
+    found = finding("wrong", evil, cause=evil, details=(evil,))
+    told = reproduction.text(
+        reproduction.Reproduction(
+            **dict.fromkeys(("case", "why", "rule", "checkpoint", "sha256", "bundle_sha256"), evil),
+            **{name: [evil] for name in ("values", "stored", "said")},
+            result=case(evil, found, outcome="wrong", expect="load"),
+            size=1,
+            port={evil: evil},
+            run=evil,
+            again=evil,
+            facts={evil: evil},
+        )
+    )
+    for part in ("<script", "\x1b", "\u202e", "::error::", "\r"):
+        assert part not in told
+    outside = "".join(part.partition("</pre>")[2] for part in told.split("<pre>")[1:])
+    assert "@org" not in outside
+    assert "`@" not in outside
+
+
+# --- bytes ------------------------------------------------------------------------------------
+
+
+def gguf(*names: str, alignment: int = 32) -> bytes:
+    def text(word: str) -> bytes:
+        return struct.pack("<Q", len(word)) + word.encode()
+
+    head = struct.pack("<4sIQQ", b"GGUF", 3, len(names), 3)
+    head += text("general.alignment") + struct.pack("<II", 4, alignment)
+    head += text("a") + struct.pack("<I", 9) + struct.pack("<IQ", 8, 2) + text("x") + text("yz")
+    head += text("b") + struct.pack("<IIQHH", 9, 2, 2, 7, 8)
+    for at, name in enumerate(names):
+        head += text(name) + struct.pack("<IQIQ", 1, 8, 0, at * 32)
+    head += bytes(-len(head) % alignment)
+    return head + b"".join(bytes([65 + at]) * 32 for at in range(len(names)))
+
+
+def test_tensors_of_gguf_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "c.gguf"
+    for alignment in (8, 32, 64):
+        path.write_bytes(gguf("w", "v", alignment=alignment))
+        data = path.read_bytes()
+        found = {name: data[first:last] for name, (first, last) in spans(path).items()}
+        assert found == {"w": b"A" * 32, "v": b"B" * 32}
+
+
+def test_tensors_of_safetensors_and_storages_of_pth_are_found(tmp_path: Path) -> None:
+    array = np.arange(3, dtype="<f4")
+    path = tmp_path / "c.safetensors"
+    path.write_bytes(safetensors_bytes(named({"w": array})))
+    ((name, (first, last)),) = spans(path).items()
+    assert (name, path.read_bytes()[first:last]) == ("w", array.tobytes())
+    path = tmp_path / "c.pth"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"x")
+        archive.writestr("archive/data/0", array.tobytes())
+    ((name, (first, last)),) = spans(path).items()
+    assert (name, path.read_bytes()[first:last]) == ("archive/data/0", array.tobytes())
+
+
+def archive() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as members:
+        members.writestr("archive/data/0", b"0123")
+    return file.getvalue()
+
+
+WHOLE = {
+    ".gguf": gguf("w", "v"),
+    ".safetensors": safetensors_bytes(named({"w": np.zeros(3, "<f4")})),
+    ".pth": archive(),
+}
+
+
+@given(st.sampled_from(sorted(WHOLE)), st.data())
+def test_no_file_breaks_the_look(
+    tmp_path_factory: pytest.TempPathFactory, suffix: str, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("x") / f"c{suffix}"
+    whole = bytearray(WHOLE[suffix])
+    for _ in range(data.draw(st.integers(0, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    size = path.stat().st_size
+    assert all(0 <= first <= last <= size for first, last in spans(path).values())
+
+
+def test_hex_as_one_reads_it() -> None:
+    assert hex_lines(b"GGUF\x03\0" + bytes(range(12)), 32) == [
+        "00000020  47 47 55 46 03 00 00 01 02 03 04 05 06 07 08 09  GGUF............",
+        "00000030  0a 0b                                            ..",
+    ]
+
+
+def test_every_end_has_its_words() -> None:
+    assert reproduction._CAME.keys() == expected.MEANING.keys()

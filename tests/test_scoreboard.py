@@ -1,0 +1,332 @@
+"""``parity scoreboard``: golden texts, what each cell says, and foreign words made harmless."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity.__main__ import code_of
+from parity.reports import json as json_report
+from parity.reports import scoreboard_html, scoreboard_words
+from parity.reports.scoreboard import Board, board
+from tests.support.reports import HOSTILE, bundle, case, finding, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.results import CaseResult, Report
+
+
+def ended(name: str, expect: str, outcome: str, **more: Any) -> CaseResult:
+    right = outcome in {"load": ["right"], "refuse": ["refused"]}.get(expect, ["right", "refused"])
+    values = {"verdict": "pass" if right else "known-failure", "group": "pth", "why": f"a {name}"}
+    return case(name, **{**values, "expect": expect, "outcome": outcome, **more})
+
+
+def of_port(*cases: CaseResult, **port: str) -> Report:
+    return report(bundle(*cases, port=port, sha256="a" * 64), environment={"system": "S"})
+
+
+def two() -> Board:
+    wrong = finding("wrong", "w differs", level="notice", tensor="w", cause="axes 0 and 1")
+    good = of_port(
+        ended("y-one", "load", "right"),
+        ended("y-two", "load", "right"),
+        ended("n-one", "refuse", "refused"),
+        crate="good@1.0.0",
+    )
+    bad = of_port(
+        ended("y-one", "load", "right"),
+        ended("y-two", "load", "wrong", findings=(wrong,), reason="known", command="parity verify"),
+        ended("n-one", "refuse", "hung"),
+        ended("n-two", "refuse", "accepted"),
+        package="bad",
+        version="2.0.0",
+    )
+    return board({"good": good, "bad": bad})
+
+
+TERMINAL = """\
+b  sha256:aaaaaaaaaaaa
+
+pth, to be loaded     good             bad
+  y-one               ✓ right          ✓ right
+  y-two               ✓ right          ✗ wrong
+
+pth, to be refused    good             bad
+  n-one               ✓ refused        ! hung
+  n-two               · not asked      ✗ accepted
+
+in all                good             bad
+  right               2                1
+  refused, as is due  1                0
+  wrong               0                1
+  accepted            0                1
+  hung                0                1
+  not asked           1                0
+
+good: crate good@1.0.0, system S
+bad: package bad, version 2.0.0, system S
+"""
+
+MARKDOWN = """\
+|  | <code>good</code> | <code>bad</code> |
+| --- | --: | --: |
+| right | 2 | 1 |
+| refused, as is due | 1 |  |
+| wrong |  | 1 |
+| accepted |  | 1 |
+| hung |  | 1 |
+| not asked | 1 |  |
+
+<details><summary><b><code>pth, to be loaded</code></b>: 1 of 2 cases that some port does not \
+get right</summary>
+
+| case | what it is | <code>good</code> | <code>bad</code> |
+| --- | --- | --- | --- |
+| <code>y-two</code> | <code>a y-two</code> | ✅ | ❌ <code>wrong</code> |
+
+</details>
+
+<details><summary><b><code>pth, to be refused</code></b>: 2 of 2 cases that some port does not \
+get right</summary>
+
+| case | what it is | <code>good</code> | <code>bad</code> |
+| --- | --- | --- | --- |
+| <code>n-one</code> | <code>a n-one</code> | ✅ | 💥 <code>hung</code> |
+| <code>n-two</code> | <code>a n-two</code> |  | ❌ <code>accepted</code> |
+
+</details>
+
+4 cases in all; of 1 no port has anything but ✅."""
+
+
+def test_the_table_on_a_terminal() -> None:
+    assert "\n".join(scoreboard_words.lines(two(), colour=False)) + "\n" == TERMINAL
+
+
+def test_colours_change_no_word() -> None:
+    text = "\n".join(scoreboard_words.lines(two(), colour=True))
+    assert "\x1b[31m✗ wrong" in text
+    assert "\x1b[32m✓ right" in text
+    assert "\x1b[1;31m! hung" in text
+
+
+def test_the_table_in_markdown() -> None:
+    text = scoreboard_words.markdown(two())
+    assert text.startswith(MARKDOWN)
+    assert text[len(MARKDOWN) :].count("\n") == 1, "only the legend follows"
+
+
+@pytest.mark.parametrize(
+    ("expect", "more", "word", "tone"),
+    [
+        ("load", {"outcome": "right"}, "right", "good"),
+        ("load", {"outcome": "refused"}, "refused", "mild"),
+        ("refuse", {"outcome": "refused"}, "refused", "good"),
+        ("either", {"outcome": "refused"}, "refused", "good"),
+        ("load", {"outcome": "partial"}, "partial", "bad"),
+        ("load", {"outcome": "partial", "reason": "the example skips it"}, "not shown", "none"),
+        ("load", {"outcome": "partial", "reason": "drops integers"}, "partial", "bad"),
+        ("refuse", {"outcome": "accepted"}, "accepted", "bad"),
+        ("refuse", {"outcome": "panicked"}, "panicked", "dead"),
+        ("refuse", {"outcome": "crashed"}, "crashed", "dead"),
+        ("refuse", {"outcome": "out-of-memory"}, "out-of-memory", "dead"),
+        ("refuse", {"outcome": "", "verdict": "skipped"}, "not shown", "none"),
+        ("load", {"outcome": "", "verdict": "error"}, "not shown", "none"),
+        ("", {"outcome": "", "verdict": "pass"}, "right", "good"),
+        ("", {"outcome": "", "verdict": "fail", "findings": (finding(),)}, "wrong", "bad"),
+        ("", {"outcome": "", "verdict": "known-failure"}, "wrong", "bad"),
+        (
+            "load",
+            {"outcome": "right", "verdict": "fail", "findings": (finding("known-failure-passes"),)},
+            "right",
+            "good",
+        ),
+        (
+            "load",
+            {"outcome": "right", "verdict": "fail", "findings": (finding("nondeterministic"),)},
+            "wrong",
+            "bad",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_cell_says(expect: str, more: dict[str, Any], word: str, tone: str) -> None:
+    ((cell,),) = (row.cells for row in board({"p": of_port(ended("x", expect, **more))}).rows)
+    assert (cell.word, cell.tone) == (word, tone)
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_each_cell_that_is_not_right_leads_to_finding_cause_and_command() -> None:
+    text = scoreboard_html.text(two())
+    page = Page(text)
+    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
+    assert links == ["#findings", "#p2-c2", "#p2-c3", "#p2-c4"]
+    assert {str(link)[1:] for link in links} <= ids
+    section = text.partition('<section id="p2-c2">')[2].partition("</section>")[0]
+    for part in ("✗ wrong", "w differs", "axes 0 and 1", "parity verify", "Declared: known"):
+        assert part in section
+    assert not [tag for tag, attrs in page.tags if tag in ("script", "link", "img")]
+
+
+def hostile() -> Board:
+    evil = f"</code></pre><script>alert(1)</script>|`@org {HOSTILE}"
+    found = finding("wrong", evil, tensor=evil, cause=evil, details=(evil,))
+    one = ended(evil, "load", "wrong", findings=(found,), why=evil, reason=evil, command=evil)
+    return board({evil: of_port(one, command=evil)})
+
+
+def test_foreign_words_do_no_harm() -> None:
+    table = hostile()
+    page = Page(scoreboard_html.text(table))
+    terminal = "\n".join(scoreboard_words.lines(table, colour=False))
+    marked = scoreboard_words.section(table, "2026-01-01")
+    assert not [tag for tag, _ in page.tags if tag == "script"]
+    for text in (terminal, marked):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "::error::" not in text
+    assert "<script" not in marked
+    assert "@org" not in marked
+    rows = [line for line in marked.splitlines() if line.startswith("|")]
+    assert {line.count("|") for line in rows[:2]} == {3}
+
+
+# --- the verb ---------------------------------------------------------------------------------
+
+
+def written(folder: Path, name: str, found: Report) -> Path:
+    place = folder / name
+    place.mkdir()
+    return json_report.write(found, 0, place)
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> list[str]:
+    ports = {port.name: port.report for port in two().ports}
+    return [str(written(tmp_path, name, found)) for name, found in ports.items()]
+
+
+def test_reports_and_their_folders_are_read_and_named(
+    reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["scoreboard", f"mine={reports[0]}", str(tmp_path / "bad")]
+    assert code_of([*words, "--html", str(tmp_path / "x.html")]) == 0
+    told = capsys.readouterr().out
+    assert "mine             bad 2.0.0\n" in told
+    assert "✗ wrong" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert code_of([*words, "--markdown"]) == 0
+    assert "| ✅ | ❌ <code>wrong</code> |" in capsys.readouterr().out
+
+
+def test_a_page_is_written_and_checked(
+    reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "zoo.md"
+    marks = f"{scoreboard_words.BEGIN}\nold\n{scoreboard_words.END}"
+    page.write_text(f"# Zoo\n\n{marks}\n\nafter\n", encoding="utf-8")
+    assert code_of(["scoreboard", *reports, "--write", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# Zoo\n\n<!--")
+    assert text.endswith("-->\n\nafter\n")
+    assert "old" not in text
+    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 0
+
+    page.write_text(text.replace("Measured on 2", "Measured on 1").replace("system S", "system T"))
+    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 0, "facts may differ"
+
+    capsys.readouterr()
+    page.write_text(text.replace("❌ <code>wrong</code>", "✅"), encoding="utf-8")
+    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 1
+    assert "+ | <code>y-two</code> |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no marks", f"{scoreboard_words.END}{scoreboard_words.BEGIN}"]
+)
+def test_a_page_without_marks_is_left_alone(text: str, reports: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "zoo.md"
+    page.write_text(text, encoding="utf-8")
+    for flag in ("--write", "--check"):
+        assert code_of(["scoreboard", *reports, flag, str(page)]) == 2
+    assert page.read_text(encoding="utf-8") == text
+
+
+def broken(change: str, value: Any) -> bytes:
+    found = json_report.as_json(two().ports[1].report, 0)
+    places = {"report": found, "bundle": found["bundles"][0]}
+    places["case"] = found["bundles"][0]["cases"][1]
+    places["finding"] = places["case"]["findings"][0]
+    place, _, key = change.partition(".")
+    places[place][key] = value
+    return json.dumps(found).encode()
+
+
+MALFORMED = {
+    "empty": b"",
+    "no JSON": b"{",
+    "no UTF-8": b"\xff\xfe\xff",
+    "a list": b"[]",
+    "deep": b"[" * 200_000,
+    "another schema": broken("report.schema", 99),
+    "no bundles": broken("report.bundles", None),
+    "a bundle's id": broken("bundle.id", 7),
+    "a case's outcome": broken("case.outcome", ["wrong"]),
+    "a case's id": broken("case.id", {}),
+    "a reason": broken("case.reason", 1.5),
+    "a verdict": broken("case.verdict", "good"),
+    "findings": broken("case.findings", "x"),
+    "a message": broken("finding.message", 1),
+    "a cause": broken("finding.cause", 1),
+    "a port": broken("bundle.port", [1]),
+    "a digest": broken("bundle.sha256", 1),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_a_malformed_report_is_a_clear_error(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(MALFORMED[kind])
+    assert code_of(["scoreboard", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert "[report-unreadable]" in told
+    assert "Traceback" not in told
+
+
+def test_a_report_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert code_of(["scoreboard", str(tmp_path / "none")]) == 2
+    assert "[report-unreadable]" in capsys.readouterr().err
+
+
+def test_reports_of_no_common_bundle(
+    reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = written(tmp_path, "o", report(bundle(case("x"), bundle="other", sha256="a" * 64)))
+    moved = written(tmp_path, "m", report(bundle(case("x"), sha256="b" * 64)))
+    for path, why in ((other, "share no bundle"), (moved, "different states of b")):
+        assert code_of(["scoreboard", reports[0], f"x={path}"]) == 2
+        assert why in capsys.readouterr().err
+    assert code_of(["scoreboard", reports[0], reports[0]]) == 2
+    assert code_of(["scoreboard", *reports, "--bundle", "other"]) == 2
+
+
+def test_of_several_bundles_one_is_named(tmp_path: Path) -> None:
+    both = report(bundle(case("x")), bundle(case("y"), bundle="c"))
+    path = str(written(tmp_path, "r", both))
+    assert code_of(["scoreboard", path]) == 2
+    assert code_of(["scoreboard", path, "--bundle", "c"]) == 0
