@@ -15,7 +15,7 @@ from parity.codecs import FormatError, npy, safetensors
 from parity.codecs import bin as bin_codec
 from parity.errors import IntegrityError
 from parity.fixtures.archive import Limits, scan, unpack
-from tests.support.tar import BLOCK, END, folder, member, with_checksum
+from tests.support.tar import BLOCK, END, folder, header, member, padded, with_checksum
 from tests.support.tensors import named, safetensors_bytes, with_header
 
 if TYPE_CHECKING:
@@ -58,11 +58,12 @@ def bin_files(data: bytes, place: Path) -> None:
 
 
 def npy_files(data: bytes, place: Path) -> None:
-    """What is read is what NumPy reads."""
+    """What is read is what NumPy reads, to the file's last byte."""
     path = place / "w.npy"
     path.write_bytes(data)
     found = refusal(lambda: npy.stored(path), FormatError)
     if found is not None:
+        assert found.offset + found.nbytes == len(data)
         due = np.load(io.BytesIO(data), allow_pickle=False)
         assert found.shape == due.shape
         assert found.array().tobytes() == np.ascontiguousarray(due).tobytes()
@@ -127,10 +128,14 @@ BINS = [
     (32).to_bytes(4, "little") + b"\0\0\1\0" * 32,
 ]
 ARRAYS = [ROWS, ROWS.T, np.arange(3), np.array(True), ROWS.astype(">f8")]
-NPYS = [_npy(array) for array in ARRAYS]
+NPYS = [*(_npy(array) for array in ARRAYS), _npy(ROWS) + b"1", _npy(ROWS)[:-1]]
+PAIR = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 SAFETENSORS = [
     safetensors_bytes(named({"w": ROWS, "v": ROWS[0]}), metadata={"format": "pt"}, padding=3),
     with_header("{}"),
+    with_header(dict.fromkeys("kv", PAIR), bytes(8)),
+    with_header({"k": PAIR, "v": {**PAIR, "data_offsets": [4, 12]}}, bytes(12)),
+    with_header({"k": PAIR}, bytes(9)),
     with_header({"w": {"dtype": "BF16", "shape": [0, 2**31], "data_offsets": [0, 0]}}),
     (100_000_001).to_bytes(8, "little") + b"{}",
     with_header("[" * 3000),
@@ -141,4 +146,7 @@ TARS = [
     b"+" + _pax(b"11 size=10\n") + END,
     b"+" + member("a", b"1", magic=b"ustar  \0") + END,
     member("../a", b"1") + END,
+    b"+" + member("a", b"1") + member("A", b"2") + END,
+    b"+" + header("a", size=5000) + padded(b"12") + END,
+    b"+" + member("a", b"1", flag=b"2", link=b"/etc/x") + END,
 ]

@@ -103,6 +103,8 @@ def _pairs(bound: int, code: str, *sides: list[float]) -> bytes:
 
 ORDERED = [float(n) for n in range(12)]
 PAIRS = [
+    *(_pairs(bound, "<f4", ORDERED, [*ORDERED[:5], np.nan, *ORDERED[6:]]) for bound in range(5)),
+    *(_pairs(bound, "<f4", [np.inf, 1.0], [-np.inf, 1.0]) for bound in range(5)),
     _pairs(0, "<f4", ORDERED, ORDERED[::-1]),
     _pairs(1, "<f4", ORDERED, [*ORDERED[:5], np.nan, *[0.0] * 6]),
     _pairs(2, "<f2", ORDERED, [2 * one for one in ORDERED]),
