@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
-
-from parity.cli import run
-from parity.errors import ParityError
-from parity.safetext import safe
 
 #: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
 FAULT = 70
@@ -28,6 +23,18 @@ def main() -> None:
 
 def code_of(words: list[str]) -> int:
     """Exit code of one command line; nothing but argparse's own exits is raised."""
+    if words in (["-h"], ["--help"]):
+        from parity.usage import help_text  # noqa: PLC0415 - help costs a bare interpreter
+
+        print(help_text(), end="")  # noqa: T201 - this is what prints
+        return 0
+    return _carried_out(words)
+
+
+def _carried_out(words: list[str]) -> int:
+    from parity.cli import run  # noqa: PLC0415 - as above
+    from parity.errors import ParityError  # noqa: PLC0415
+
     try:
         return run(words)
     except ParityError as error:
@@ -43,6 +50,10 @@ def code_of(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNHEARD
     except Exception:  # noqa: BLE001 - the boundary
+        import traceback  # noqa: PLC0415 - only for faults
+
+        from parity.safetext import safe  # noqa: PLC0415
+
         lines = traceback.format_exc().splitlines()
         lines += ["this is a fault of parity-action, please report it with the lines above"]
         for line in lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parity import __main__ as program
+from parity import cli, usage
 from parity.errors import (
     ConfigError,
     DumpError,
@@ -40,7 +42,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int], int
                 raise outcome
             return outcome
 
-        monkeypatch.setattr(program, "run", run)
+        monkeypatch.setattr("parity.cli.run", run)
         return program.code_of(["verify"])
 
     return code
@@ -150,13 +152,13 @@ def test_help_imports_nothing_heavy(words: str) -> None:
         "import sys\n"
         "from parity.__main__ import code_of\n"
         "try:\n"
-        f"    code_of({words})\n"
+        f"    sys.exit(code_of({words}))\n"
         "except SystemExit as ended:\n"
         "    print(ended.code, *sorted({name.partition('.')[0] for name in sys.modules}))\n"
     )
     code, *modules = ran("-c", script).stdout.splitlines()[-1].split()
     assert code == "0"
-    assert "argparse" in modules
+    assert ("argparse" in modules) == (words != "['--help']")
     assert not HEAVY & set(modules)
 
 
@@ -170,8 +172,8 @@ def test_the_module_exits_with_the_code_of_the_verb() -> None:
 @pytest.mark.process
 def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
     script = (
-        "from parity import __main__ as program\n"
-        "program.run = lambda words: print('max |\u0394|') or 7\n"
+        "from parity import __main__ as program, cli\n"
+        "cli.run = lambda words: print('max |\u0394|') or 7\n"
         "program.main()\n"
     )
     ended = ran("-c", script, PYTHONIOENCODING="ascii:strict")
@@ -182,8 +184,8 @@ def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
 @pytest.mark.process
 def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
     script = (
-        "from parity import __main__ as program\n"
-        "program.run = lambda _words: print('x' * 1_000_000, flush=True) or 0\n"
+        "from parity import __main__ as program, cli\n"
+        "cli.run = lambda _words: print('x' * 1_000_000, flush=True) or 0\n"
         "program.main()"
     )
     words = [sys.executable, "-c", script]
@@ -193,3 +195,14 @@ def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
         child.stdout = None
         _, complaint = child.communicate(timeout=60)
     assert (child.returncode, complaint) == (141, b"")
+
+
+@pytest.mark.parametrize("word", ["-h", "--help"])
+def test_help_is_what_argparse_would_say(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.code_of([word]) == 0
+    told = capsys.readouterr().out
+    parser = cli.parser()
+    assert told == parser.format_help()
+    assert told.split() == argparse.ArgumentParser.format_help(parser).split()
+    assert max(map(len, told.splitlines())) < 80
+    assert [verb.name for verb in cli.VERBS] == list(usage.VERBS)

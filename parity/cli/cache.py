@@ -84,4 +84,4 @@ def _run_cache(arguments: argparse.Namespace) -> Callable[[Teller], int]:
     return lambda speaker: cache(typed, speaker)
 
 
-VERBS = (Verb("cache", "list, check or shrink the store", add, _run_cache),)
+VERBS = (Verb("cache", add, _run_cache),)

@@ -112,8 +112,8 @@ def _run_show(arguments: argparse.Namespace) -> Callable[[Teller], int]:
 
 
 VERBS = (
-    Verb("verify", "hold a port against its pinned references", _verify, _run_verify),
-    Verb("fetch", "fetch, check and unpack bundles", _fetch, _run_fetch),
-    Verb("prove", "show which faults a bundle can see", words.ids, _run_prove),
-    Verb("show", "a tensor's two sides next to each other", _show, _run_show),
+    Verb("verify", _verify, _run_verify),
+    Verb("fetch", _fetch, _run_fetch),
+    Verb("prove", words.ids, _run_prove),
+    Verb("show", _show, _run_show),
 )

@@ -72,8 +72,8 @@ def _run_action(arguments: argparse.Namespace) -> Callable[[Teller], int]:
 
 
 VERBS = (
-    Verb("init", "write a first lockfile and workflow", _init, _run_init),
-    Verb("plan", "print a job matrix for GitHub", _plan, _run_plan),
-    Verb("merge", "make one report of many", _merge, _run_merge),
-    Verb("action", "a step of the action", _action, _run_action),
+    Verb("init", _init, _run_init),
+    Verb("plan", _plan, _run_plan),
+    Verb("merge", _merge, _run_merge),
+    Verb("action", _action, _run_action),
 )

@@ -94,8 +94,8 @@ def _run_audit(arguments: argparse.Namespace) -> Callable[[Teller], int]:
 
 
 VERBS = (
-    Verb("pin", "make a bundle, byte for byte reproducible", _pin, _run_pin),
-    Verb("bump", "lock a new or re-pinned bundle, with open eyes", _bump, _run_bump),
-    Verb("diff", "what changed between two states of a bundle", _diff, _run_diff),
-    Verb("audit", "derive every reference once more", _audit, _run_audit),
+    Verb("pin", _pin, _run_pin),
+    Verb("bump", _bump, _run_bump),
+    Verb("diff", _diff, _run_diff),
+    Verb("audit", _audit, _run_audit),
 )

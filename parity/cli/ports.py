@@ -61,6 +61,6 @@ def _run_reproduce(arguments: argparse.Namespace) -> Callable[[Teller], int]:
 
 
 VERBS = (
-    Verb("scoreboard", "several ports' reports side by side", _scoreboard, _run_scoreboard),
-    Verb("reproduce", "pack a case for the port's maintainer", _reproduce, _run_reproduce),
+    Verb("scoreboard", _scoreboard, _run_scoreboard),
+    Verb("reproduce", _reproduce, _run_reproduce),
 )

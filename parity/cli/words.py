@@ -26,7 +26,6 @@ class Verb:
     """
 
     name: str
-    text: str
     words: Callable[[argparse.ArgumentParser], None]
     call: Callable[[argparse.Namespace], Callable[[Teller], int]]
 
