@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
-from parity.fixtures import archive, disk, obtaining, trees
+from parity.fixtures import archive, disk, trees
+from parity.fixtures import download as download_module
 from parity.fixtures.http.retries import Patience
 from parity.fixtures.records import Record
 from parity.fixtures.store import Entry, Fetched, Store, tree_digest
@@ -229,13 +230,13 @@ def _no_lock(*_: object, **__: object) -> None:
 def test_threads_at_once_fetch_once(
     store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, real = [], obtaining.download
+    calls, real = [], download_module.download
 
     def download(*args: Any, **options: Any) -> Any:
         calls.append(1)
         return real(*args, **options)
 
-    monkeypatch.setattr(obtaining, "download", download)
+    monkeypatch.setattr(download_module, "download", download)
     got: list[Fetched] = []
     threads = [
         threading.Thread(target=lambda: got.append(store.tree(bundle(), lockfile_dir=home)))

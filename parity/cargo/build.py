@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from parity import process, said
 from parity.cargo import recorder
 from parity.cargo.call import Call, Program
-from parity.cargo.crates import install
 from parity.errors import DumpError, Problem
 
 if TYPE_CHECKING:
@@ -88,7 +87,11 @@ def build(
         cut_short=seconds < dump.build_timeout,
         say=say,
     )
-    return install(call, crates) if dump.crate else _package(call)
+    if not dump.crate:
+        return _package(call)
+    from parity.cargo.crates import install  # noqa: PLC0415 - brings file locks along
+
+    return install(call, crates)
 
 
 def commit(repo: Path) -> str | None:

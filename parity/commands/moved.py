@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parity import runner
-from parity.commands import history
-from parity.commands.history import State
 from parity.commands.plan import Planned
 from parity.errors import ParityError
-from parity.fixtures.store import Fetched, Store
-from parity.reports import drift_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +22,8 @@ def tables(planned: Iterable[Planned | Failed], options: Options, teller: Teller
     revision = runner.base_revision()
     if revision is None:
         return []
+    from parity.commands import history  # noqa: PLC0415 - on pull requests only
+
     try:
         base = history.lockfile_at(revision, options.lockfile)
     except ParityError:
@@ -36,16 +34,21 @@ def tables(planned: Iterable[Planned | Failed], options: Options, teller: Teller
 
 
 def _table(entry: Planned, base: Lockfile, options: Options, teller: Teller) -> list[str]:
+    from parity.commands import history  # noqa: PLC0415 - as above
+
     bundle, was = entry.bundle, history.entry(base, entry.bundle.id)
     locked = was.locked if was else None
     if bundle.locked is None or (locked and locked.sha256 == bundle.locked.sha256):
         return []
-    before = State(None, None)
+    from parity.fixtures.store import Fetched, Store  # noqa: PLC0415
+    from parity.reports import drift_words  # noqa: PLC0415
+
+    before = history.State(None, None)
     folder = options.lockfile.resolve().parent
     if was and locked:
         store = Store.default()
         before = history.earlier(was, store, folder, teller, offline=options.offline)
     digest = bundle.locked.sha256
     fetched = Fetched(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
-    drift = history.drift_between(bundle.id, before, State(bundle.locked, fetched))
+    drift = history.drift_between(bundle.id, before, history.State(bundle.locked, fetched))
     return [*drift_words.markdown(drift), ""]

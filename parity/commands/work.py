@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
-from parity import cargo, dumps
+from parity import dumps
 from parity.commands import presenting
 from parity.commands.judge import Judge
 from parity.errors import DumpError, Where
@@ -155,6 +155,8 @@ def _program(
     example = ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
     if dump.command is None:
+        from parity import cargo  # noqa: PLC0415 - dumps may lie ready
+
         (example,) = dumps.expand([dump.example or ""], _values(entry, case), _where(dump))
         key = cargo.build_key(dump, example)
     if key not in built:
@@ -170,7 +172,8 @@ def _build(dump: Dump, example: str, work: Work) -> _Built:
     options = work.options
     if dump.command is not None:
         return _Built(*dumps.command(dump, options.repo))
-    from parity.fixtures.store import Store  # noqa: PLC0415 - only where something is built
+    from parity import cargo  # noqa: PLC0415 - only where something is built
+    from parity.fixtures.store import Store  # noqa: PLC0415
 
     say = work.teller.building(f"{dump.package or dump.crate} example {example}")
     program = cargo.build(
