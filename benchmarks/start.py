@@ -1,0 +1,93 @@
+"""What starting costs: ``python benchmarks/start.py``.
+
+``parity verify --dumps`` of the embedded dataloader and serialize bundles without ONNX, from
+a warm store, as a whole process beside ``python -c "import numpy"``; ``parity --help``
+beside a bare interpreter. All in turn, with bytecode that is there already, as it is of an
+installed program. The least processor time of each counts: other work only adds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from ratios import Ratio, least, process_cost, tell
+
+HERE = Path(__file__).parents[1]
+ROUNDS = 15
+VERIFY, HELP = 2.5, 1.5
+BUNDLES = ("dataloader-batches-v1", "serialize-parity-v1")
+#: Folder of references of each case that is dumped.
+REFERENCES = {
+    "pth": "resnet18-pth/reference_state_dict",
+    "safetensors": "safetensors-rt/reference_state_dict",
+    "gguf": "gguf/reference_dequant",
+}
+#: As the installed script does it, without the interpreter's own `-m`.
+PARITY = ("-c", "from parity.__main__ import main; main()")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A store and a place for bytecode of our own."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    own = {"PARITY_CACHE_DIR": "store", "PYTHONPYCACHEPREFIX": "bytecode"}
+    told = {name: str(folder / place) for name, place in own.items()}
+    return {**kept, **told, "PYTHONPATH": str(HERE)}
+
+
+def dump(trees: Path, folder: Path) -> None:
+    """A right port's dumps of the two bundles, from the references themselves."""
+    for meta in trees.glob("*/*/meta.json"):
+        batches, case = list(meta.parent.glob("batch_*.bin")), meta.parent.name
+        if batches:
+            _copy(batches, folder / BUNDLES[0] / case)
+    for case, place in REFERENCES.items():
+        (references,) = trees.glob(f"*/{place}")
+        _copy(references.iterdir(), folder / BUNDLES[1] / case)
+
+
+def _copy(files: object, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for path in files:  # type: ignore[attr-defined]
+        shutil.copyfile(path, folder / path.name)
+
+
+def words(folder: Path) -> dict[str, list[str]]:
+    """The four command lines, each for an interpreter."""
+    chosen = [word for name in BUNDLES for word in ("--bundle", name)]
+    without = ("--case", f"!{BUNDLES[1]}/onnx", "--offline", "--dumps", str(folder / "dumps"))
+    return {
+        "verify": [*PARITY, "verify", *chosen, *without],
+        "numpy": ["-c", "import numpy"],
+        "help": [*PARITY, "--help"],
+        "bare": ["-c", "pass"],
+    }
+
+
+def main() -> int:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        env = environment(folder)
+        fetch = [sys.executable, *PARITY, "fetch", *BUNDLES]
+        process_cost(fetch, cwd=HERE, env=env)
+        dump(folder / "store" / "trees", folder / "dumps")
+        lines = {key: [sys.executable, *line] for key, line in words(folder).items()}
+        runs = [
+            {key: process_cost(line, cwd=HERE, env=env) for key, line in lines.items()}
+            for _ in range(ROUNDS + 1)
+        ][1:]
+    best = {key: least([run[key] for run in runs]) for key in lines}
+    for key, cost in best.items():
+        print(f"{key}: {cost}")
+    return tell(
+        Ratio("verify --dumps / import numpy", best["verify"].cpu / best["numpy"].cpu, VERIFY),
+        Ratio("parity --help / bare interpreter", best["help"].cpu / best["bare"].cpu, HELP),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
