@@ -73,6 +73,26 @@ def test_axes_are_named_where_a_bundle_records_no_strides(
     }  # fmt: skip
 
 
+CUBE = S[:144].reshape(2, 3, 2, 3, 4)
+FAR: dict[str, tuple[Any, str]] = {
+    "five axes reversed": (CUBE.T, "dims-reversed"),
+    "two of five exchanged": (CUBE.swapaxes(1, 4), "transposed"),
+    "rows backwards": (W[::-1], "reversed"),
+    "columns backwards": (W[:, ::-1], "reversed"),
+    "kernels flipped": (CUBE[..., ::-1, ::-1], "reversed"),
+    "an axis in the middle backwards": (CUBE[:, :, ::-1], "reversed"),
+    "rows backwards, signs lost": (abs(W[::-1]), "reversed+sign-lost"),
+}
+
+
+@pytest.mark.parametrize(("came", "cause"), FAR.values(), ids=FAR)
+def test_axes_in_other_orders(came: NDArray[Any], cause: str, tmp_path: Path) -> None:
+    """PTH-08's kind: reversed dimensions of many axes, and axes that run backwards."""
+    due = W if came.ndim == 2 else CUBE
+    blind = np.ascontiguousarray(came).reshape(due.shape)
+    assert of_one(tmp_path, Tensor(due), blind) == ("values", cause)
+
+
 CUT: dict[str, tuple[Any, str]] = {
     "half": (slice(12, None), "zero-tail"),
     "but for the first": (slice(1, None), "zero-tail"),

@@ -41,7 +41,7 @@ CODES: dict[str, str] = {
     "offset-ignored": "the storage was read from its first element",
     "shifted": "elements or bytes stand further on or back",
     "rolled": "elements are shifted, those that fall out come in at the other end",
-    "reversed": "the elements run backwards",
+    "reversed": "the elements run backwards, or those along an axis",
     "other-tensor": "the values of another tensor of the bundle",
     # What became of each element.
     "byte-swapped": "bytes are in the reverse order",

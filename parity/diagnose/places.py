@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from parity.diagnose.claims import Placed
 
@@ -12,8 +14,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: More axes than these have too many orders.
+#: More axes than these have too many orders to try them all.
 _MOST_AXES = 4
+#: More axes than these no tensor of the field has.
+_MOST_RANK = 8
 #: Elements by which a slip is looked for, both ways; beside it, whole rows.
 SLIP = 64
 _ROWS = 8
@@ -46,14 +50,46 @@ def all_places(source: NDArray[Any], target: NDArray[Any], slip: int = SLIP) -> 
         source=source.reshape(-1)[::-1],
         target=target,
     )
+    yield from _flips(source, target)
     yield from _shifts(source, target, slip)
 
 
-def _axes(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Placed]:
-    """All orders of axes, as a wrong way of writing and as a wrong way of reading."""
-    if not 1 < source.ndim <= _MOST_AXES or not source.flags.c_contiguous:
+def _flips(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Placed]:
+    """Single axes, and the last two, that run backwards, as kernels do in a convolution."""
+    rank = source.ndim
+    if not 1 < rank <= _MOST_RANK:
         return
-    for order in permutations(range(source.ndim)):
+    single = [(axis,) for axis in range(rank) if source.shape[axis] > 1]
+    both = [(rank - 2, rank - 1)] if rank > 2 else []  # noqa: PLR2004 - else all runs backwards
+    for axes in (*single, *both):
+        one = len(axes) == 1
+        which = f"axis {axes[0]}" if one else f"axes {axes[0]} and {axes[1]}"
+        yield Placed(
+            code="reversed",
+            text=f"{which} run{'s' * one} backwards",
+            how=f"after reversing the order along {which}",
+            source=np.flip(source, axes),
+            target=target.reshape(source.shape),
+        )
+
+
+def _orders(rank: int) -> Iterator[tuple[int, ...]]:
+    """All orders of axes; of many axes the reverse one, and exchanges of two."""
+    if rank <= _MOST_AXES:
+        yield from permutations(range(rank))
+        return
+    yield tuple(reversed(range(rank)))
+    for one, other in combinations(range(rank), 2):
+        order = list(range(rank))
+        order[one], order[other] = other, one
+        yield tuple(order)
+
+
+def _axes(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Placed]:
+    """Orders of axes, as a wrong way of writing and as a wrong way of reading."""
+    if not 1 < source.ndim <= _MOST_RANK or not source.flags.c_contiguous:
+        return
+    for order in _orders(source.ndim):
         if order == tuple(range(source.ndim)):
             continue
         moved = source.transpose(order)

@@ -161,7 +161,9 @@ def _fitted(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Turned]:
         return
     yield from (_times(factor) for factor in _near(_factor(left, right)) if _real(factor))
     least = int(np.abs(left).argmin())
-    yield from (_plus(addend) for addend in _near(float(right[least] - left[least])) if addend)
+    with np.errstate(over="ignore"):
+        gap = float(right[least] - left[least])
+    yield from (_plus(addend) for addend in _near(gap) if addend)
     slope, rest = _straight(left, right)
     if _real(slope) and rest and np.isfinite(rest):
         for one in _near(slope):
@@ -171,14 +173,16 @@ def _fitted(source: NDArray[Any], target: NDArray[Any]) -> Iterator[Turned]:
 def _factor(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """By what the largest element was multiplied."""
     top = int(np.abs(left).argmax())
-    return float(right[top] / left[top])
+    with np.errstate(all="ignore"):  # what overflows is no factor
+        return float(right[top] / left[top])
 
 
 def _straight(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[float, float]:
     """Slope and intercept of the line through the smallest and the largest element."""
     low, high = int(left.argmin()), int(left.argmax())
-    slope = float((right[high] - right[low]) / (left[high] - left[low]))
-    return slope, float(right[low] - slope * left[low])
+    with np.errstate(all="ignore"):
+        slope = float((right[high] - right[low]) / (left[high] - left[low]))
+        return slope, float(right[low] - slope * left[low])
 
 
 def _real(factor: float) -> bool:
