@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from time import monotonic
 
@@ -84,6 +85,7 @@ def _fuzz(name: str, seconds: int, out: Path, folder: Path) -> int:
 
     (out / name).mkdir(parents=True, exist_ok=True)
     _bound_memory()
+    warnings.simplefilter("error")  # a number that overflows unseen is a finding, too
     (place := folder / "case").mkdir()
     how = _mutated if atheris is None else _covered
     return how(TARGETS[name].run, TARGETS[name].inputs(name), place, seconds, out / name)

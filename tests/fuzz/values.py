@@ -102,7 +102,10 @@ def _pairs(bound: int, code: str, *sides: list[float]) -> bytes:
 
 
 ORDERED = [float(n) for n in range(12)]
+HUGE = [1e308, -1e308, 1.5, 5e-324]
 PAIRS = [
+    *(_pairs(bound, "<f8", HUGE, [-1e308, 1e308, *HUGE[2:]]) for bound in range(5)),
+    _pairs(1, "<f8", HUGE[::-1], [1e308, 1e300, -1e308, 7.0]),
     *(_pairs(bound, "<f4", ORDERED, [*ORDERED[:5], np.nan, *ORDERED[6:]]) for bound in range(5)),
     *(_pairs(bound, "<f4", [np.inf, 1.0], [-np.inf, 1.0]) for bound in range(5)),
     _pairs(0, "<f4", ORDERED, ORDERED[::-1]),
