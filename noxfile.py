@@ -122,6 +122,13 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "tests.fuzz.run", *session.posargs)
 
 
+@nox.session(venv_backend="none", requires=["torch"])
+def bench(session: nox.Session) -> None:
+    """Run all benchmarks and print one table of ratios; arguments name some of them."""
+    words = (torch_python(), "benchmarks/table.py", *session.posargs)
+    session.run(*words, external=True)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check form, types, the house's floors, and the demo port."""

@@ -13,6 +13,7 @@ import tracemalloc
 from pathlib import Path
 
 import numpy as np
+from ratios import Ratio, tell
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -82,7 +83,8 @@ def main() -> int:
     growths = {name: second / first for name, (first, second) in taken.items()}
     for name, growth in growths.items():
         print(f"{name}: time x {growth:.1f} for items x 10; n log n is x {fair:.1f}")
-    return int(max(growths.values()) > ALLOWED * fair)
+    growth = max(growths.values())
+    return tell(Ratio("pipeline audit, time(10^6) / time(10^5)", growth, ALLOWED * fair))
 
 
 if __name__ == "__main__":

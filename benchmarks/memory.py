@@ -1,0 +1,156 @@
+"""Peak memory of whole processes beyond an interpreter with NumPy: ``python benchmarks/memory.py``.
+
+A tensor of 4 GiB that a dump holds right; one that it holds wrong in a block, and one of
+128 MiB that it holds transposed, both diagnosed; a dataloader case whose ``meta.json``
+carries 200,000 items. The large files are sparse, so that they cost no disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from ratios import Ratio, tell
+
+HERE = Path(__file__).parents[1]
+LARGE = (1024, 1024, 1024)
+SQUARE = (4096, 8192)
+ITEMS, FEATURES, BATCH = 200_000, 8, 256
+PASSING, DIAGNOSED, META = 32.0, 512.0, 150.0
+
+
+def sparse(path: Path, block: bytes = b"") -> None:
+    """A tensor of ``LARGE`` zeros, but for a block of bytes somewhere."""
+    from parity.codecs.bin import tensor_bytes  # noqa: PLC0415 - a child counts its imports
+
+    header = tensor_bytes(np.zeros(0, "<f4"))[:0] + np.array([len(LARGE), *LARGE], "<u4").tobytes()
+    with path.open("wb") as file:
+        file.write(header)
+        file.seek(2**30)
+        file.write(block)
+        file.truncate(len(header) + 4 * int(np.prod(LARGE)))
+
+
+def tensors(folder: Path) -> None:
+    """References and dumps of ``passing``, ``block`` and ``transposed``."""
+    from parity.codecs.bin import tensor_bytes  # noqa: PLC0415 - as above
+
+    noise = np.random.default_rng(0).standard_normal(SQUARE, np.float32)
+    for case in ("passing", "block", "transposed"):
+        for side in ("due", "came"):
+            (folder / case / side).mkdir(parents=True)
+    for side in ("due", "came"):
+        sparse(folder / "passing" / side / "x.bin")
+    sparse(folder / "block" / "due" / "x.bin", noise.tobytes()[: 2**20])
+    sparse(folder / "block" / "came" / "x.bin")
+    sides = (noise, np.ascontiguousarray(noise.T).reshape(SQUARE))
+    for side, values in zip(("due", "came"), sides, strict=True):
+        (folder / "transposed" / side / "x.bin").write_bytes(tensor_bytes(values))
+
+
+def loader(folder: Path) -> None:
+    """A dataloader case of many items, and a dump of it that is right."""
+    from parity.codecs.bin import batch_bytes  # noqa: PLC0415 - as above
+
+    draw = np.random.default_rng(0)
+    features = draw.standard_normal((ITEMS, FEATURES), np.float32)
+    labels = (np.arange(ITEMS) % 10).astype(np.float32)
+    starts = range(0, ITEMS, BATCH)
+    meta = {
+        "equality_mode": "ORDER",
+        "batch_size": BATCH,
+        "shuffle": False,
+        "drop_last": False,
+        "seed": None,
+        "batch_sizes": [min(BATCH, ITEMS - start) for start in starts],
+        "full_dataset_features": features.astype(float).tolist(),
+        "full_dataset_labels": labels.tolist(),
+    }
+    for side in ("tree/case", "dump"):
+        (folder / side).mkdir(parents=True)
+        for number, start in enumerate(starts):
+            part = slice(start, start + BATCH)
+            data = batch_bytes([features[part], labels[part]])
+            (folder / side / f"batch_{number:04}.bin").write_bytes(data)
+    (folder / "tree" / "case" / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+
+
+def hold_tensor(folder: Path, errors: int) -> None:
+    """In a child: what the suites do with one case of tensors."""
+    from parity.codecs.files import tensors_in  # noqa: PLC0415
+    from parity.suites.tensor_findings import Reference, hold  # noqa: PLC0415
+
+    due = tensors_in(folder / "due").tensors
+    outcome = hold(Reference(tensors=due, bounds={"exact": 1.0}), tensors_in(folder / "came"))
+    for finding in outcome.findings:
+        print(finding.message, finding.cause, file=sys.stderr)
+    assert len(outcome.findings) == errors, outcome.findings  # noqa: S101
+
+
+def hold_loader(folder: Path) -> None:
+    """In a child: a dataloader case, from its folder to its findings."""
+    from parity.suites.base import Dump  # noqa: PLC0415
+    from parity.suites.dataloader import SUITE  # noqa: PLC0415
+
+    (case,) = SUITE.cases(folder / "tree", {})
+    outcome = SUITE.verify(case, Dump(folder=folder / "dump"), case.bounds)
+    assert not outcome.findings, outcome.findings  # noqa: S101
+
+
+CHILDREN = {
+    "nothing": lambda _folder: None,
+    "passing": lambda folder: hold_tensor(folder / "passing", 0),
+    "block": lambda folder: hold_tensor(folder / "block", 1),
+    "transposed": lambda folder: hold_tensor(folder / "transposed", 1),
+    "loader": lambda folder: hold_loader(folder / "loader"),
+}
+
+
+def peak(name: str, folder: Path) -> float:
+    """MiB of a fresh process."""
+    words = [sys.executable, __file__, name, str(folder)]
+    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    return float(said.stdout)
+
+
+def child(name: str, folder: Path) -> int:
+    """Do one thing, and say the peak since the interpreter started."""
+    CHILDREN[name](folder)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return 0
+
+
+def main() -> int:
+    """Measure and print."""
+    if len(sys.argv) > 1:
+        return child(sys.argv[1], Path(sys.argv[2]))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # By children: a child begins with the peak of the process that forks it.
+        for make in ("tensors", "loader"):
+            code = f"import memory, pathlib; memory.{make}(pathlib.Path({name!r}, {make!r}))"
+            env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{Path(__file__).parent}"}
+            subprocess.run([sys.executable, "-c", code], check=True, env=env)  # noqa: S603
+        for place in (folder / "tensors").iterdir():
+            place.rename(folder / place.name)
+        idle = peak("nothing", folder)
+        beyond = {each: peak(each, folder) - idle for each in CHILDREN if each != "nothing"}
+    print(f"the interpreter with NumPy: {idle:.1f} MiB")
+    diagnosed = max(beyond["block"], beyond["transposed"])
+    return tell(
+        Ratio("memory of a passing comparison, 4 GiB", beyond["passing"], PASSING, "MiB"),
+        Ratio("memory of a diagnosis, up to 4 GiB", diagnosed, DIAGNOSED, "MiB"),
+        Ratio("memory of a meta.json of 200,000 items", beyond["loader"] * 1.048576, META, "MB"),
+    )
+
+
+sys.path.insert(0, str(HERE))
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Run every benchmark and print one table: ``python benchmarks/table.py [NAME…]``.
+
+What a benchmark says goes to stderr, the table to stdout. It ends with 1 where a benchmark
+breaks, never for a figure: figures are judged by people, who know what else the machine did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from ratios import HANDED, Ratio
+
+HERE = Path(__file__).parent
+BENCHMARKS = (
+    "compare_tensors",
+    "memory",
+    "start",
+    "audit_items",
+    "audit_pipeline",
+    "hash_tree",
+    "fetch_full",
+)
+HEAD = ("what", "measured", "target", "met")
+
+
+def measured(name: str) -> list[Ratio]:
+    """What one benchmark hands on; nothing where it broke."""
+    with tempfile.TemporaryDirectory() as folder:
+        handed = Path(folder, "ratios")
+        words = [sys.executable, str(HERE / f"{name}.py")]
+        subprocess.run(  # noqa: S603 - our own program
+            words, check=False, stdout=sys.stderr, env={**os.environ, HANDED: str(handed)}
+        )
+        if not handed.exists():
+            return []
+        return [Ratio(*json.loads(line)) for line in handed.read_text("utf-8").splitlines()]
+
+
+def machine() -> str:
+    """What figures depend on, and how busy the machine is with other work."""
+    busy = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, {versions}{busy}"
+    )
+
+
+def main() -> int:
+    """Run, and print the table."""
+    print(f"{machine()}\n\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    broken = []
+    for name in sys.argv[1:] or BENCHMARKS:
+        ratios = measured(name)
+        broken += [] if ratios else [name]
+        for ratio in ratios:
+            print(f"| {' | '.join(ratio.row())} |", flush=True)
+    if broken:
+        print(f"broken: {', '.join(broken)}", file=sys.stderr)
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
