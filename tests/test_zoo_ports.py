@@ -46,4 +46,7 @@ def test_a_direct_dependency_is_exact_and_no_lock_is_kept(path: Path) -> None:
     dependencies = manifest.partition("[dependencies]\n")[2].strip().splitlines()
     assert dependencies
     assert all(re.fullmatch(r'[\w-]+ = "=\d+\.\d+\.\d+"', line) for line in dependencies)
+    version = re.search(r'^version = "(.*)"$', manifest, re.MULTILINE)
+    assert version is not None
+    assert f'"={version[1]}"' in dependencies[0], "reports tell the crate's version"
     assert "Cargo.lock" in (PORTS / ".gitignore").read_text(encoding="utf-8").splitlines()
