@@ -5,6 +5,7 @@ Thinking is done in ``parity``; a session only makes an environment and calls it
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -64,8 +65,8 @@ def requirements(session: nox.Session) -> None:
     extras = ("--extra", "onnx", "--extra", "reports", "pyproject.toml")
     for target, source in (("nox", ("requirements/nox.in",)), ("action", extras)):
         how = ("--universal", "--python-version", "3.11", "--generate-hashes")
-        quiet = ("--quiet", "--no-emit-index-url", "--no-annotate")
-        quiet += ("--custom-compile-command", "nox -s requirements")
+        quiet = ["--quiet", "--no-emit-index-url", "--no-annotate"]
+        quiet += ["--custom-compile-command", "nox -s requirements"]
         out = ("--output-file", f"requirements/{target}.txt", "--upgrade")
         session.run("uv", "pip", "compile", *how, *quiet, *out, *source)
 
@@ -169,26 +170,43 @@ def ferrotorch(session: nox.Session) -> None:
     session.run(*words)
 
 
-#: The published ports that are run over the zoo, and the cases that each is for.
+#: The ports that are run over the zoo: their lockfiles, and the cases that each is for.
 ZOO = {
-    "safetensors": "safetensors-*",
-    "pytorch-reader": "pth-*",
-    "candle": "*",
-    "ferrotorch": "*",
+    "demo": ("fixtures.lock.yaml", "*"),
+    "ferrotorch": ("tests/ports/zoo/ferrotorch.lock.yaml", "*"),
+    "candle": ("tests/ports/zoo/candle.lock.yaml", "*"),
+    "pytorch-reader": ("tests/ports/zoo/pytorch-reader.lock.yaml", "pth-*"),
+    "safetensors": ("tests/ports/zoo/safetensors.lock.yaml", "safetensors-*"),
+    "safetensors-numpy": ("tests/ports/zoo/safetensors-numpy.lock.yaml", "safetensors-*"),
 }
 
 
-@nox.session
+@nox.session(requires=["torch"])
 def zoo(session: nox.Session) -> None:
-    """Run published ports over the zoo; needs the Rust registry."""
-    session.install(*RUNTIME)
-    changed = []
-    for port, cases in ZOO.items():
-        lock, report = f"tests/ports/zoo/{port}.lock.yaml", f"parity-report/zoo/{port}"
-        words = ("--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}", "--report-dir", report)
-        try:
-            session.run("python", "-m", "parity", "verify", *words, *session.posargs)
-        except nox.command.CommandFailed:
-            changed.append(port)
+    """Run ports over the zoo and hold docs/zoo.md to it, or renew it by `-- --write`.
+
+    Needs the Rust registry; other arguments go to `parity verify`.
+    """
+    session.install(*RUNTIME, *EXTRAS["reports"])
+    # What is built stays with the store, or where sessions keep what is theirs.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    own = [word for word in session.posargs if word != "--write"]
+    changed = [port for port in ZOO if not _runs_as_declared(session, port, own)]
     if changed:
         session.error(f"not as declared: {', '.join(changed)}")
+    words = [f"{port}=parity-report/zoo/{port}" for port in ZOO]
+    page = "--write" if "--write" in session.posargs else "--check"
+    words += ["--html", "parity-report/zoo/scoreboard.html", page, "docs/zoo.md"]
+    session.run("python", "-m", "parity", "scoreboard", *words)
+
+
+def _runs_as_declared(session: nox.Session, port: str, own: list[str]) -> bool:
+    lock, cases = ZOO[port]
+    words = ["--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}"]
+    words += ["--report-dir", f"parity-report/zoo/{port}", *own]
+    try:
+        session.run("python", "-m", "parity", "verify", *words)
+    except nox.command.CommandFailed:
+        return False
+    return True

@@ -12,7 +12,7 @@ import numpy as np
 from parity import raw
 from parity.codecs.files import tensors_in
 from parity.commands.sides import state_folder
-from parity.faults import batches, models, tensors
+from parity.faults import batches, models, runs, tensors
 from parity.layout import batch_files
 from parity.reference_pipeline import epoch_order
 
@@ -69,11 +69,11 @@ def _batches(case: Case, folder: Path, loader: Any) -> list[Fault] | None:
     return list(batches.faults(loader())) if files else None
 
 
-def _dataloader(meta: LoaderCase) -> batches.Loader:
-    loader = batches.Loader(
+def _dataloader(meta: LoaderCase) -> runs.Loader:
+    loader = runs.Loader(
         label=1, feature=0, ordered=meta.mode == "ORDER", batch_size=meta.batch_size
     )
-    run = batches.Run.read(meta.folder)
+    run = runs.Run.read(meta.folder)
     if run is None or meta.features is None or meta.labels is None:
         return loader
     table = np.asarray(meta.features, np.float32), np.asarray(meta.labels, np.float32)
@@ -87,10 +87,10 @@ def _dataloader(meta: LoaderCase) -> batches.Loader:
     return replace(loader, **changes)
 
 
-def _pipeline(meta: PipelineCase, owed: Any) -> batches.Loader:
-    run = batches.Run.read(meta.folder)
+def _pipeline(meta: PipelineCase, owed: Any) -> runs.Loader:
+    run = runs.Run.read(meta.folder)
     ordered = owed.order is not None
-    loader = batches.Loader(label=2, feature=1, ordered=ordered, batch_size=meta.batch_size)
+    loader = runs.Loader(label=2, feature=1, ordered=ordered, batch_size=meta.batch_size)
     if run is None or meta.policy == "pad":
         # Padded slots are no items, so they have no place in another order.
         return loader
@@ -109,8 +109,8 @@ def _pipeline(meta: PipelineCase, owed: Any) -> batches.Loader:
     return replace(loader, **changes)
 
 
-def _next_epoch(meta: PipelineCase, run: batches.Run, table: tuple[F32, ...]) -> batches.Run:
+def _next_epoch(meta: PipelineCase, run: runs.Run, table: tuple[F32, ...]) -> runs.Run:
     order = epoch_order(len(table[0]), meta.seed, meta.epoch + 1)
     start = meta.start_batch * meta.batch_size
     rows = order[start : start + len(run.rows)]
-    return batches.Run(tuple(column[rows] for column in table), run.sizes, run.first)
+    return runs.Run(tuple(column[rows] for column in table), run.sizes, run.first)

@@ -162,9 +162,7 @@ _KINDS = {
     "pth": _Kind("resnet18-pth", ".pth", EXACT, _state_dict),
     "safetensors": _Kind("safetensors-rt", ".safetensors", EXACT, _state_dict),
     "gguf": _Kind("gguf", ".gguf", {"max_abs": 1e-4}, _dequantised),
-    "onnx": _Kind(
-        "onnx-mlp", "mlp_weights.bin", {"max_abs": 1e-5, "cosine": 0.9999}, _exported
-    ),
+    "onnx": _Kind("onnx-mlp", "mlp_weights.bin", {"max_abs": 1e-5, "cosine": 0.9999}, _exported),
 }
 
 

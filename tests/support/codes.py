@@ -24,7 +24,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
         *names["_MEANING"],
         *(row[0] for row in names["_TEXTS"]),
     ],
-    "parity.commands.expected": lambda names: [word for word in names["MEANING"] if word != "right"],
+    "parity.commands.expected": lambda names: names["MEANING"].keys() - {"right"},
     "parity.fixtures.disk": lambda names: names["_HINTS"],
     "parity.fixtures.records": lambda names: names["_CODES"].values(),
     "parity.fixtures.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
