@@ -136,12 +136,14 @@ def _port(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _machine(facts: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in facts if key in _MACHINE)
+    """The system by its name alone: its kernel's build is nobody's concern."""
+    kept = {key: value for key, value in facts if key in _MACHINE and value}
+    return ", ".join(f"{key} {value.split()[0]}" for key, value in kept.items())
 
 
 def section(board: Board, date: str) -> str:
     """What stands between the markers of a page."""
-    parts = [BEGIN, "", markdown(board), FACTS, "", facts(board, date), END]
+    parts = [BEGIN, "", markdown(board), FACTS, "", facts(board, date).rstrip("\n"), "", END]
     return "\n".join(parts)
 
 
@@ -149,14 +151,20 @@ def replaced(page: str, new: str) -> str:
     """``page`` with what stands between its markers replaced.
 
     Raises:
-        ValueError: It has not one pair of markers.
+        ValueError: It has not one pair of markers, each a line of its own.
     """
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found or BEGIN in rest or END in after:
+    lines = page.split("\n")
+    first, last = _between(lines)
+    return "\n".join([*lines[:first], *new.split("\n"), *lines[last + 1 :]])
+
+
+def _between(lines: list[str]) -> tuple[int, int]:
+    """Where the markers stand."""
+    places = [[at for at, line in enumerate(lines) if line == mark] for mark in (BEGIN, END)]
+    if [len(found) for found in places] != [1, 1] or places[0] > places[1]:
         message = f"must have one pair of the lines {BEGIN} and {END}"
         raise ValueError(message)
-    return before + new + after
+    return places[0][0], places[1][0]
 
 
 def lasting(page: str) -> list[str]:
@@ -165,9 +173,10 @@ def lasting(page: str) -> list[str]:
     Raises:
         ValueError: It has no table.
     """
-    inside = page.partition(BEGIN)[2].partition(END)[0]
-    table, found, _ = inside.partition(FACTS)
-    if not found:
+    lines = page.split("\n")
+    first, last = _between(lines)
+    inside = lines[first + 1 : last]
+    if FACTS not in inside:
         message = f"has no table between {BEGIN} and {FACTS}"
         raise ValueError(message)
-    return [line for line in table.splitlines() if line]
+    return [line for line in inside[: inside.index(FACTS)] if line]
