@@ -298,3 +298,19 @@ class TestIdentify:
 
     def test_nothing_due(self) -> None:
         assert self.run([1, 2], [2, 5], due=[]) == [1, UNKNOWN]
+
+
+def test_batches_of_other_items_are_no_batches_in_another_order() -> None:
+    due, came = np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])
+    assert order(due, came, (2, 2)).batches is None
+
+
+def test_a_place_among_batches_is_that_among_their_sizes() -> None:
+    batches = Batches(np.zeros((5, 1), np.float32), np.zeros(5, np.float32), (2, 3))
+    assert batches.place(3) == Place(1, 1)
+
+
+@pytest.mark.parametrize(("distance", "told"), [(64, 64), (-64, -64), (65, 0)])
+def test_rolls_are_tried_up_to_a_batch(distance: int, told: int) -> None:
+    due = np.arange(200, dtype=np.float32)
+    assert labels(due, np.roll(due, -distance)).rolled == told
