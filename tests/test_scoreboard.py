@@ -254,6 +254,21 @@ def test_a_page_is_written_and_checked(
     assert "+ | <code>y-two</code> |" in capsys.readouterr().out
 
 
+def test_marks_in_a_sentence_are_none(reports: list[str], tmp_path: Path) -> None:
+    page = tmp_path / "zoo.md"
+    told = f"Between `{scoreboard_words.BEGIN}` and\n`{scoreboard_words.END}`\n"
+    page.write_text(f"{told}{scoreboard_words.BEGIN}\n{scoreboard_words.END}\n", encoding="utf-8")
+    assert code_of(["scoreboard", *reports, "--write", str(page)]) == 0
+    assert page.read_text(encoding="utf-8").startswith(told)
+
+
+def test_what_the_page_s_facts_leave_out() -> None:
+    found = report(bundle(case("x")), environment={"system": "Linux 6.1-mine", "python": "3.11.7"})
+    told = scoreboard_words.facts(board({"p": found}), "2026-01-01")
+    assert "system Linux, python 3.11.7" in told
+    assert "mine" not in told
+
+
 @pytest.mark.parametrize(
     "text", ["", "no marks", f"{scoreboard_words.END}{scoreboard_words.BEGIN}"]
 )
