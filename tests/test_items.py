@@ -314,3 +314,12 @@ def test_a_place_among_batches_is_that_among_their_sizes() -> None:
 def test_rolls_are_tried_up_to_a_batch(distance: int, told: int) -> None:
     due = np.arange(200, dtype=np.float32)
     assert labels(due, np.roll(due, -distance)).rolled == told
+
+
+def test_a_label_that_uses_its_whole_bound_is_close() -> None:
+    due = np.zeros(2, np.float32)
+    assert not len(labels(due, due + np.float32(0.5), 0.5).wrong)
+
+
+def test_one_batch_in_another_order_is_no_order_of_batches() -> None:
+    assert order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
