@@ -49,17 +49,33 @@ def _carried_out(words: list[str]) -> int:
         # Else the interpreter would complain once more while it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNHEARD
-    except Exception:  # noqa: BLE001 - the boundary
-        import traceback  # noqa: PLC0415 - only for faults
+    except Exception as error:  # noqa: BLE001 - the boundary
+        return _missing(error) if _is_missing(error) else _fault()
 
-        from parity.safetext import safe  # noqa: PLC0415
 
-        lines = traceback.format_exc().splitlines()
-        lines += ["this is a fault of parity-action, please report it with the lines above"]
-        for line in lines:
-            # What an exception says may be foreign text.
-            print(safe(line, _LONGEST), file=sys.stderr)  # noqa: T201 - this is what prints
-        return FAULT
+def _is_missing(error: Exception) -> bool:
+    """Whether a library of others is not installed."""
+    name = getattr(error, "name", None) or "parity"
+    return isinstance(error, ModuleNotFoundError) and name.split(".")[0] != "parity"
+
+
+def _missing(error: Exception) -> int:
+    text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
+    print(f"{text} brings all that `parity` needs", file=sys.stderr)  # noqa: T201
+    return 2
+
+
+def _fault() -> int:
+    import traceback  # noqa: PLC0415 - only for faults
+
+    from parity.safetext import safe  # noqa: PLC0415
+
+    lines = traceback.format_exc().splitlines()
+    lines += ["this is a fault of parity-action, please report it with the lines above"]
+    for line in lines:
+        # What an exception says may be foreign text.
+        print(safe(line, _LONGEST), file=sys.stderr)  # noqa: T201 - this is what prints
+    return FAULT
 
 
 if __name__ == "__main__":

@@ -220,6 +220,9 @@ def _parsed(path: Path) -> Any:
         if path.stat().st_size > MAX_BYTES:
             _malformed(path, f"has more than {MAX_BYTES:,} bytes")
         return json.loads(path.read_bytes(), object_pairs_hook=_unique, parse_constant=_constant)
+    except FileNotFoundError:
+        hint = "a bundle of the suite tensors has one at its root; is `suite` the right one?"
+        _malformed(path, f"is not there; {hint}")
     except OSError as error:
         _malformed(path, f"cannot be read: {error.strerror}")
     except (ValueError, RecursionError) as error:

@@ -188,3 +188,12 @@ def test_every_word_of_a_kind_fits_the_last_line() -> None:
     for text in wording.KIND_TEXT.values():
         assert len(text) < 70
         assert not text.endswith(".")
+
+
+def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    broken = finding("compile-error", "expected `;`", kind="dump")
+    cases = [case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
+    text = said(report(bundle(*cases)), 5, capsys)
+    assert text.count("expected `;`") == 1
+    assert "\nb/a and 2 more with the same findings\n" in text
+    assert "repeat: repeat a\n" in text

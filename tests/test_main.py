@@ -206,3 +206,17 @@ def test_help_is_what_argparse_would_say(word: str, capsys: pytest.CaptureFixtur
     assert told.split() == argparse.ArgumentParser.format_help(parser).split()
     assert max(map(len, told.splitlines())) < 80
     assert [verb.name for verb in cli.VERBS] == list(usage.VERBS)
+
+
+@pytest.mark.process
+def test_a_library_that_is_not_installed_is_no_fault_of_ours() -> None:
+    script = (
+        "import sys; sys.modules['yaml'] = None\n"
+        "from parity import __main__ as program\n"
+        "sys.exit(program.code_of(['verify']))"
+    )
+    words = [sys.executable, "-c", script]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path.cwd())
+    assert ended.returncode == 2
+    assert "error[missing-library]" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -137,7 +137,7 @@ def test_the_last_line_counts_verdicts_and_says_what_that_means() -> None:
     assert wording.conclusion(report(bundle(case("a"))), 0) == "1 case: 1 pass (exit 0)"
     assert wording.conclusion(report(), 0) == "no case was run (exit 0)"
     assert wording.conclusion(report(bundle(case("a", finding(level="warning")))), 1) == (
-        "1 case: 1 pass; warnings fail this run (--fail-on warning) (exit 1)"
+        "1 case: 1 pass, 1 warning; warnings fail this run (--fail-on warning) (exit 1)"
     )
 
 

@@ -88,8 +88,27 @@ def _told(report: Report) -> list[tuple[str, tuple[Finding, ...], str]]:
         for case in bundle.cases:
             command = case.command if case.verdict in ("fail", "error") else ""
             told.append((case.name, case.findings, command))
-    told = [entry for entry in told if entry[1]]
+    told = _together([entry for entry in told if entry[1]])
     return sorted(told, key=lambda entry: min(_RANK[finding.level] for finding in entry[1]))
+
+
+_Told = tuple[str, tuple["Finding", ...], str]
+
+
+def _together(told: list[_Told]) -> list[_Told]:
+    """Cases with the very same findings, such as one build's, under one heading."""
+    merged: list[_Told] = []
+    names: list[int] = []
+    for name, findings, command in told:
+        if command and merged and merged[-1][2] and merged[-1][1] == findings:
+            names[-1] += 1
+            continue
+        merged.append((name, findings, command))
+        names.append(0)
+    return [
+        (f"{name} and {more} more with the same findings" if more else name, findings, command)
+        for (name, findings, command), more in zip(merged, names, strict=True)
+    ]
 
 
 _RANK = {"error": 0, "warning": 1, "notice": 2}

@@ -99,6 +99,8 @@ def conclusion(report: Report, code: int) -> str:
     text = (
         f"{counted(len(report.cases), 'cases')}: {', '.join(told)}" if told else "no case was run"
     )
+    if warnings := sum(found.level == "warning" for _, found in report.all_findings()):
+        text += f", {counted(warnings, 'warnings')}"
     kind = report.failure_kind
     if kind is not None:
         text += f"; {KIND_TEXT[kind]}"
