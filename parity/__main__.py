@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 #: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
@@ -18,7 +19,14 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A log of another encoding must not cost the verdict.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # children are ended as for Ctrl-C
+            signal.signal(getattr(signal, name), _interrupt)
     sys.exit(code_of(sys.argv[1:]))
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def code_of(words: list[str]) -> int:
@@ -49,6 +57,13 @@ def _carried_out(words: list[str]) -> int:
         # Else the interpreter would complain once more while it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNHEARD
+    except OSError as error:
+        from parity.safetext import safe  # noqa: PLC0415
+
+        place = f"{error.filename}: " if error.filename else ""
+        text = safe(f"error[system] {place}{error.strerror or error}", _LONGEST)
+        print(text, file=sys.stderr)  # noqa: T201
+        return 2
     except Exception as error:  # noqa: BLE001 - the boundary
         return _missing(error) if _is_missing(error) else _fault()
 

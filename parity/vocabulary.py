@@ -138,6 +138,7 @@ VOCABULARY: dict[str, str] = {
     "integrity-size": "the archive has another length than the lockfile says",
     "integrity-hash": "the archive has another digest than the lockfile says",
     "integrity-tree": "the unpacked content has another digest than the lockfile says",
+    "reference-touched": "the port changed the references while it ran",
     "host-contradicts": "the host states another file than it sends",
     "archive-compressed": "the archive is compressed",
     "archive-format": "the file is no tar that is read (ustar or pax)",

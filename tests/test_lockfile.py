@@ -218,9 +218,14 @@ def test_an_absent_lockfile_is_told_with_what_to_do(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_in_place_of_the_lockfile_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\[lockfile-absent\] the lockfile .* cannot be read: "):
-        load(tmp_path)
+def test_a_folder_or_a_pipe_in_place_of_the_lockfile_is_refused(tmp_path: Path) -> None:
+    places = [tmp_path]
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        places.append(tmp_path / "pipe")
+    for place in places:
+        with pytest.raises(ConfigError, match=r"\[lockfile-absent\] .* is no regular file; "):
+            load(place)
 
 
 def test_no_more_is_read_than_a_lockfile_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,3 +220,27 @@ def test_a_library_that_is_not_installed_is_no_fault_of_ours() -> None:
     assert ended.returncode == 2
     assert "error[missing-library]" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
+def test_a_termination_ends_like_ctrl_c() -> None:
+    script = (
+        "import os, signal\n"
+        "from parity import __main__ as program\n"
+        "program.code_of = lambda _words: os.kill(os.getpid(), signal.SIGTERM) or 0\n"
+        "try:\n    program.main()\nexcept KeyboardInterrupt:\n    os._exit(9)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert ended.returncode == 9
+
+
+def test_what_the_system_refuses_is_an_error_not_a_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(_words: object) -> int:
+        raise OSError(36, "File name too long", "a" * 10)
+
+    monkeypatch.setattr("parity.cli.run", refused)
+    assert program.code_of(["verify"]) == 2
+    assert capsys.readouterr().err == "error[system] aaaaaaaaaa: File name too long\n"

@@ -79,7 +79,12 @@ class Judge:
         return self._verify(case, dumped)
 
     def _verify(self, case: Case, dumped: Dumped) -> tuple[Outcome | None, list[Finding]]:
-        if borrowed := _borrowed(dumped.folder, case.folder):
+        try:
+            borrowed = _borrowed(dumped.folder, case.folder)
+        except OSError as error:
+            message = f"the dump's folder cannot be looked through: {error.strerror}"
+            return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
+        if borrowed:
             return None, [borrowed]
         dump = Dump(folder=dumped.folder, line=dumps.case_line(dumped.stdout))
         try:

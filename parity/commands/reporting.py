@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -45,8 +46,7 @@ def hold(options: ReportOptions) -> None:
 
 def _hold_folder(folder: Path) -> None:
     """Refuse to clear a folder that no earlier run of ours has written."""
-    ours = any((folder / name).is_file() for name in FILES.values())
-    if (folder / "dumps").exists() and not ours:
+    if _exists(folder / "dumps") and not any(_exists(folder / name) for name in FILES.values()):
         message = (
             f"--report-dir {folder.as_posix()} has a folder 'dumps' but no report.json, so it is "
             "not an earlier report; name another folder"
@@ -54,9 +54,20 @@ def _hold_folder(folder: Path) -> None:
         raise ConfigError(Problem("report-dir", message))
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # An earlier run's verdict must not stand where this one ends without any.
+        shutil.rmtree(folder / "dumps", ignore_errors=True)
+        for name in FILES.values():
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
         message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
         raise ConfigError(Problem("report-dir", message)) from None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, say; making the folder will tell
+        return False
 
 
 def write(report: Report, code: int, options: ReportOptions) -> None:

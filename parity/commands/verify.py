@@ -54,10 +54,10 @@ def verify(options: VerifyOptions, teller: Teller) -> int:
 def _held(options: VerifyOptions, teller: Teller) -> tuple[Report, list[str]]:
     """The report, and on a pull request what it does to the lockfile."""
     started = time.monotonic()
+    reporting.hold(options)
     lock = load(options.lockfile)
     chosen = selection.bundles(lock, options.bundles, options.cases)
     selection.locked(chosen)
-    reporting.hold(options)
     deadline = None if options.deadline is None else started + options.deadline
     tell_misses(chosen, options, teller)
     planned = [plan(bundle, options, teller, deadline) for bundle in chosen]

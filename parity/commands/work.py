@@ -9,7 +9,7 @@ from glob import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parity import dumps
-from parity.commands import presenting
+from parity.commands import presenting, untouched
 from parity.commands.judge import Judge
 from parity.errors import DumpError, Where
 from parity.results import Finding
@@ -53,6 +53,7 @@ class Work:
 def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
     """Dump and judge the chosen cases of one bundle."""
     sources: dict[str, Path] = {}
+    touched: Finding | None = None
 
     def source(case: Case) -> Where | None:
         file = sources.get(case.id)
@@ -65,15 +66,16 @@ def run_cases(entry: Planned, base: BundleResult, work: Work) -> BundleResult:
             folder = work.options.dumps
             judge.add(case, dumps.ready(folder, entry.bundle.id, case.id))
     else:
+        before = untouched.state(entry.tree)
         with presenting.folder(entry.bundle) as place:
             port = dump_all(entry, judge, work, sources, place)
+        touched = untouched.finding(before, entry.tree)
     work.teller.running(len(entry.cases))
     cases = judge.results(work.teller.case)
     if work.options.dumps is None:
         _clear(work.outputs / entry.bundle.id, cases)
-    return replace(
-        base, port=port, cases=cases, findings=(*base.findings, *judge.bundle_findings())
-    )
+    found = (*base.findings, *judge.bundle_findings(), *([touched] if touched else []))
+    return replace(base, port=port, cases=cases, findings=found)
 
 
 def _clear(folder: Path, cases: Iterable[CaseResult]) -> None:

@@ -243,7 +243,10 @@ def _source_folder(program: Program) -> Path:
 
 def has_file(folder: Path) -> bool:
     """Whether anything was written into ``folder``, however deep."""
-    return any(path.is_file() for path in folder.rglob("*"))
+    try:
+        return any(path.is_file() for path in folder.rglob("*"))
+    except OSError:
+        return True  # something is there, though it lies too deep to be looked at
 
 
 def _stop(futures: Mapping[Future[Dumped], Job]) -> None:

@@ -33,6 +33,9 @@ def load(path: Path) -> Lockfile:
     Raises:
         ConfigError: It is absent, unreadable or wrong; carries all problems at once.
     """
+    if path.exists() and not path.is_file():
+        message = f"{path.as_posix()} is no regular file; `--lockfile` names another"
+        raise ConfigError(Problem("lockfile-absent", message, Where(path)))
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
