@@ -114,22 +114,11 @@ class _State:
         if self.direction is not None:
             sides = (self.dtype.values(side).astype(np.float64) for side in (expected, obtained))
             self.direction.add(*sides)
-        if self.dtype.kind == "float":
-            self._count_specials(expected, expected if chunk.equal else obtained)
         if chunk.equal:
             return
         at = np.flatnonzero(bits(expected) != bits(obtained))
         if len(at):
             self._differing(chunk.start + at, expected[at], obtained[at])
-
-    def _count_specials(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        due = self._specials(expected)
-        came = due if obtained is expected else self._specials(obtained)
-        before = self.found.specials
-        self.found.specials = (before[0] + due, before[1] + came)
-
-    def _specials(self, side: NDArray[Any]) -> int:
-        return len(side) - int(np.count_nonzero(np.isfinite(self.dtype.widened(side))))
 
     def _differing(self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]) -> None:
         """Elements whose bits differ: only these can break a bound."""
@@ -148,7 +137,8 @@ class _State:
         self, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         left, right = self.dtype.values(expected), self.dtype.values(obtained)
-        finite = np.isfinite(left) & np.isfinite(right)
+        sides = np.isfinite(left), np.isfinite(right)
+        finite = sides[0] & sides[1]
         with np.errstate(all="ignore"):
             error = np.where(finite, np.abs(left - right), np.nan)
         both = np.isnan(left) & np.isnan(right)
@@ -158,6 +148,9 @@ class _State:
         # Equal infinities have equal bits and are not here; NaN beside NaN is all the
         # reference asks for, but for its payload under exact.
         bad = np.where(both, self.exact and self.payloads_count, bad)
+        due, came = self.found.specials
+        lost = (len(side) - int(np.count_nonzero(side)) for side in sides)
+        self.found.specials = due + next(lost), came + next(lost)
         self.found.lost += int(np.count_nonzero(~finite & ~both))
         self.found.zeros += int(np.count_nonzero(zeros))
         self.found.payloads += int(np.count_nonzero(both))

@@ -55,7 +55,7 @@ class Measures:
         max_abs, max_relative, max_ulp: Over pairs of finite elements; relative to the expected.
         worst: The bad element that is furthest off; one that is not finite comes first.
         first: The first bad elements.
-        specials: NaN and infinities, ``(expected, obtained)``.
+        specials: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
         lost: Bad elements where only one side is NaN or infinite, or the signs differ.
         zeros: Elements that are 0.0 on one side and -0.0 on the other.
         payloads: NaN on both sides with other bits.

@@ -41,10 +41,10 @@ def test_the_whole_is_what_was_written(
 def test_a_piece_is_read_from_any_index(tmp_path: Path) -> None:
     array = np.arange(100, dtype="<i4").reshape(4, 25)
     tensor = stored(tmp_path, array)
-    with tensor.open() as read:
+    with tensor.open() as reader:
         for start, length in ((0, 100), (99, 1), (24, 3), (50, 0), (7, 93)):
             into = np.empty(length, "<i4")
-            read(start, into)
+            reader.read(start, into)
             assert into.tolist() == list(range(start, start + length))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import struct
+from io import FileIO
 from math import prod
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
     Raises:
         FormatError: The file is not exactly one tensor.
     """
-    return _read(path, _tensor)
+    return _read(path, lambda file, size: _tensor(file, 0, size))
 
 
 def stored(path: Path) -> Stored:
@@ -52,11 +53,8 @@ def stored(path: Path) -> Stored:
         FormatError: The file is not exactly one tensor.
     """
 
-    def parse(file: BinaryIO, size: int) -> Stored:
-        shape = _shape(file, size)
-        tensor = Stored(path, file.tell(), DTYPES["F32"], shape, path.suffix)
-        file.seek(tensor.nbytes, os.SEEK_CUR)
-        return tensor
+    def parse(file: FileIO, size: int) -> tuple[Stored, int]:
+        return _stored(path, file, 0, size)
 
     return _read(path, parse)
 
@@ -86,15 +84,14 @@ def stored_batch(path: Path, *, counted: bool = True) -> list[Stored]:
         FormatError: The file is not exactly such tensors, or more than are accepted.
     """
 
-    def parse(file: BinaryIO, size: int) -> list[Stored]:
-        left = _count(file) if counted else MAX_TENSORS
+    def parse(file: FileIO, size: int) -> tuple[list[Stored], int]:
+        left, at = (_count(file), _WORD) if counted else (MAX_TENSORS, 0)
         found: list[Stored] = []
-        while left > 0 and (counted or file.tell() < size):
-            shape = _shape(file, size)
-            found.append(Stored(path, file.tell(), DTYPES["F32"], shape, path.suffix))
-            file.seek(found[-1].nbytes, os.SEEK_CUR)
+        while left > 0 and (counted or at < size):
+            tensor, at = _stored(path, file, at, size)
+            found.append(tensor)
             left -= 1
-        return found
+        return found, at
 
     return _read(path, parse)
 
@@ -105,22 +102,22 @@ def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
     Raises:
         FormatError: The file is not exactly that many tensors.
     """
-    return _read(path, lambda file, size: [_tensor(file, size) for _ in range(count)])
+    return _read(path, lambda file, size: _tensors(file, 0, size, count))
 
 
-def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = None) -> T:
+def _read(path: Path, parse: Callable[[FileIO, int], tuple[T, int]], most: int | None = None) -> T:
+    """What ``parse`` makes of a file and its size; it says at which byte it ended."""
     try:
-        with path.open("rb") as file:
+        with FileIO(path) as file:
             size = os.fstat(file.fileno()).st_size
             if most is not None and size > most:
                 code, message = "too-large", f"has {size:,} bytes; at most {most:,} are read"
                 raise FormatError(code, message)
-            parsed = parse(file, size)
-            left = size - file.tell()
+            parsed, end = parse(file, size)
     except OSError as error:
         code, message = "unreadable", f"cannot be read: {error.strerror}"
         raise FormatError(code, message) from error
-    if left:
+    if left := size - end:
         code = "trailing-bytes"
         follow = "1 byte follows" if left == 1 else f"{left:,} bytes follow"
         message = f"{follow} the data that the header announces (file: {size:,} bytes)"
@@ -128,12 +125,20 @@ def _read(path: Path, parse: Callable[[BinaryIO, int], T], most: int | None = No
     return parsed
 
 
-def _batch(file: BinaryIO, size: int) -> list[NDArray[np.float32]]:
-    return [_tensor(file, size) for _ in range(_count(file))]
+def _batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
+    return _tensors(file, _WORD, size, _count(file))
 
 
-def _count(file: BinaryIO) -> int:
-    count = _u32(file, "the number of tensors")
+def _tensors(file: FileIO, at: int, size: int, count: int) -> tuple[list[NDArray[np.float32]], int]:
+    found = []
+    for _ in range(count):
+        tensor, at = _tensor(file, at, size)
+        found.append(tensor)
+    return found, at
+
+
+def _count(file: FileIO) -> int:
+    count = _u32(file, 0, "the number of tensors")
     if count > MAX_TENSORS:
         code = "bad-header"
         message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
@@ -141,9 +146,17 @@ def _count(file: BinaryIO) -> int:
     return count
 
 
-def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
-    shape = _shape(file, size)
-    start, found = file.tell(), np.fromfile(file, F32, prod(shape))
+def _stored(path: Path, file: FileIO, at: int, size: int) -> tuple[Stored, int]:
+    """The tensor whose header begins at byte ``at``, and the byte at which its data ends."""
+    shape, start = _shape(file, at, size)
+    tensor = Stored(path, start, DTYPES["F32"], shape, path.suffix)
+    return tensor, start + tensor.nbytes
+
+
+def _tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32], int]:
+    shape, start = _shape(file, at, size)
+    file.seek(start)
+    found = np.fromfile(file, F32, prod(shape))
     if found.size < prod(shape):
         # The file has shrunk since its size was looked at.
         code = "truncated"
@@ -152,40 +165,48 @@ def _tensor(file: BinaryIO, size: int) -> NDArray[np.float32]:
             f"only {found.size:,} were there when they were read"
         )
         raise FormatError(code, message)
-    return found.reshape(shape)
+    return found.reshape(shape), start + found.nbytes
 
 
-def _shape(file: BinaryIO, size: int) -> tuple[int, ...]:
-    """The header at the file's position, held against the bytes that are left."""
-    start = file.tell()
-    ndim = _u32(file, "the number of dimensions")
+def _shape(file: FileIO, at: int, size: int) -> tuple[tuple[int, ...], int]:
+    """The shape that stands at byte ``at``, held against the bytes that are left, and its end."""
+    ndim = _u32(file, at, "the number of dimensions")
     if ndim > MAX_NDIM:
         code = "bad-header"
-        message = f"announces {ndim:,} dimensions at byte {start}; at most {MAX_NDIM} are accepted"
+        message = f"announces {ndim:,} dimensions at byte {at}; at most {MAX_NDIM} are accepted"
         raise FormatError(code, message)
-    shape = tuple(_u32(file, f"dimension {axis}") for axis in range(ndim))
+    start, raw = at + _WORD, file.read(_WORD * ndim)
+    if len(raw) < _WORD * ndim:
+        raise _short(start, raw, f"dimension {len(raw) // _WORD}")
+    shape = struct.unpack(f"<{ndim}I", raw)
     if prod(filter(None, shape)) > _MOST_ELEMENTS:
         # NumPy refuses such a shape even where another dimension is 0.
         code, message = "bad-header", f"shape {list(shape)} overflows 63 bits"
         raise FormatError(code, message)
-    wanted, left = prod(shape) * F32.itemsize, size - file.tell()
+    start += len(raw)
+    wanted, left = prod(shape) * F32.itemsize, size - start
     if wanted > left:
         code = "truncated"
         message = (
-            f"shape {list(shape)} needs {wanted:,} bytes of data at byte {file.tell()}, "
+            f"shape {list(shape)} needs {wanted:,} bytes of data at byte {start}, "
             f"the file has {left:,} left"
         )
         raise FormatError(code, message)
-    return shape
+    return shape, start
 
 
-def _u32(file: BinaryIO, what: str) -> int:
-    start, raw = file.tell(), file.read(_WORD)
+def _u32(file: FileIO, at: int, what: str) -> int:
+    if at:
+        file.seek(at)
+    raw = file.read(_WORD)
     if len(raw) < _WORD:
-        code = "truncated"
-        message = f"ends at byte {start + len(raw)}, where {what} should stand"
-        raise FormatError(code, message)
+        raise _short(at, raw, what)
     return int.from_bytes(raw, "little")
+
+
+def _short(start: int, raw: bytes, what: str) -> FormatError:
+    end = start + len(raw)
+    return FormatError("truncated", f"ends at byte {end}, where {what} should stand")
 
 
 def tensor_bytes(array: NDArray[np.float32]) -> bytes:

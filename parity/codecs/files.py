@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,7 @@ def tensors_in(place: Path) -> Found:
     Only headers are read.
     """
     found = Found()
-    for path in sorted(place.iterdir()) if place.is_dir() else [place]:
-        if not path.is_file():
-            continue
+    for path in _files(place):
         try:
             tensors = _read(path)
         except FormatError as error:
@@ -56,9 +55,23 @@ def tensors_in(place: Path) -> Found:
     return found
 
 
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place] if place.is_file() else []
+    with os.scandir(place) as entries:
+        return [place / name for name in sorted(one.name for one in entries if _is_file(one))]
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
+
+
 def _read(path: Path) -> dict[str, Stored]:
-    if path.suffix == ".safetensors":
-        return safetensors.stored(path)
     if path.suffix == ".bin":
         return {path.stem: bin_codec.stored(path)}
+    if path.suffix == ".safetensors":
+        return safetensors.stored(path)
     return {path.stem: npy.stored(path)} if path.suffix == ".npy" else {}

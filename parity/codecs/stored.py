@@ -6,17 +6,16 @@ is compared without being held.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from parity.codecs import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -51,33 +50,48 @@ class Stored:
 
     def array(self) -> NDArray[Any]:
         """The whole tensor in its storage type; only for what is small or must be held."""
-        with self.open() as read:
+        with self.open() as reader:
             flat = np.empty(self.count, self.dtype.storage)
-            read(0, flat)
+            reader.read(0, flat)
         return flat.reshape(self.shape)
 
-    @contextmanager
-    def open(self) -> Iterator[Callable[[int, NDArray[Any]], None]]:
-        """A function that fills an array with the elements from a flat index on.
+    def open(self) -> Reader:
+        """The file, to read elements from; closed by ``with``.
 
         Raises:
-            FormatError: The file cannot be opened, or has become shorter.
+            FormatError: The file cannot be opened.
         """
+        return Reader(self)
+
+
+class Reader:
+    """A tensor's open file."""
+
+    def __init__(self, tensor: Stored) -> None:
         try:
-            file = self.path.open("rb", buffering=0)
+            self._file = FileIO(tensor.path)
         except OSError as error:
             message = f"cannot be read: {error.strerror}"
             raise FormatError("unreadable", message) from error
+        self._offset, self._size = tensor.offset, tensor.dtype.storage.itemsize
 
-        def read(start: int, into: NDArray[Any]) -> None:
-            file.seek(self.offset + start * self.dtype.storage.itemsize)
-            view, done = memoryview(into.view(np.uint8).data), 0
-            while done < len(view):
-                count = file.readinto(view[done:])
-                if not count:
-                    message = "became shorter while it was read"
-                    raise FormatError("truncated", message)
-                done += count
+    def __enter__(self) -> Self:
+        return self
 
-        with file:
-            yield read
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, start: int, into: NDArray[Any]) -> None:
+        """Fill a one-dimensional array with the elements from a flat index on.
+
+        Raises:
+            FormatError: The file has become shorter.
+        """
+        self._file.seek(self._offset + start * self._size)
+        view = memoryview(into.view(np.uint8).data)
+        while view:
+            count = self._file.readinto(view)
+            if not count:
+                message = "became shorter while it was read"
+                raise FormatError("truncated", message)
+            view = view[count:]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.chunks import chunks
 from parity.results import Finding
 from parity.suites.words import counted, listed
 
@@ -27,7 +28,6 @@ NEAR = 0.8
 ROUNDING = 2.0**-8
 #: Elements of the smallest blocks; a larger block consists of such.
 _BLOCK = 32
-_PART = 1 << 16
 
 
 def of_tensors(
@@ -88,18 +88,12 @@ class BlockError:
 def block_error(expected: Stored, obtained: Stored) -> BlockError:
     """The scale-aware measure of two float tensors of one shape, read a part at a time."""
     worst = largest = squares = errors = 0.0
-    left = np.empty(_PART, expected.dtype.storage)
-    right = np.empty(_PART, obtained.dtype.storage)
-    with expected.open() as read_expected, obtained.open() as read_obtained:
-        for start in range(0, expected.count, _PART):
-            length = min(_PART, expected.count - start)
-            read_expected(start, left[:length])
-            read_obtained(start, right[:length])
-            due = expected.dtype.values(left[:length])
-            gap = np.abs(obtained.dtype.values(right[:length]) - due)
-            worst = max(worst, _in_blocks(gap, np.abs(due)))
-            largest = max(largest, float(np.abs(due).max(initial=0.0)))
-            squares, errors = squares + float(due @ due), errors + float(gap @ gap)
+    for chunk in chunks(expected, obtained, range(expected.count)):
+        due = expected.dtype.values(chunk.expected)
+        gap = np.abs(obtained.dtype.values(chunk.obtained) - due)
+        worst = max(worst, _in_blocks(gap, np.abs(due)))
+        largest = max(largest, float(np.abs(due).max(initial=0.0)))
+        squares, errors = squares + float(due @ due), errors + float(gap @ gap)
     with np.errstate(all="ignore"):
         nmse = float(np.float64(errors) / squares) if errors else 0.0
     return BlockError(worst, nmse, largest)
