@@ -193,28 +193,43 @@ class Labels:
         rolled: k where every label is that of the item k positions later within the whole
             run and at least one is wrong, else 0.
         permuted: The multiset of labels is right, only their places are not.
+        inside: As ``rolled``, within each batch; 0 where there is one batch alone.
+        period: Fewest positions by which the due labels roll onto themselves (over the run if
+            ``rolled``), so that a roll may as well be so much further; 0 where there are none.
     """
 
     wrong: Ints
     fractions: Ints
     rolled: int
     permuted: bool
+    inside: int = 0
+    period: int = 0
 
 
-def labels(due: Floats, came: Floats, bound: float = 0.0) -> Labels:
+def labels(due: Floats, came: Floats, bound: float = 0.0, *, sizes: Sequence[int] = ()) -> Labels:
     """Compare the label that each delivered item is due with the one that it came with.
 
     Args:
         due: ``(n,)`` labels of the delivered items; NaN is unequal to all.
         came: ``(n,)`` labels as delivered.
         bound: Largest difference of a label, absolute; 0 for labels that are whole numbers.
+        sizes: Labels of each batch; a roll within batches is looked for where they are known.
     """
     wrong = np.flatnonzero(~close(due, came, bound))
     fractions = wrong[~(came[wrong] == np.floor(came[wrong]))]
     if not len(wrong):
         return Labels(wrong, fractions, 0, permuted=False)
     permuted = bool(close(np.sort(due), np.sort(came), bound).all())
-    return Labels(wrong, fractions, _roll(due, came, bound) if permuted else 0, permuted)
+    if not permuted:
+        return Labels(wrong, fractions, 0, permuted)
+    rolled = _roll(due, came, bound)
+    inside = _roll_inside(due, came, bound, sizes)
+    period = 0
+    if rolled:
+        period = _roll(due, due, bound)
+    elif inside:
+        period = _roll_inside(due, due, bound, sizes)
+    return Labels(wrong, fractions, rolled, permuted, inside, period)
 
 
 def close(due: Floats, came: Floats, bound: float) -> Bools:
@@ -237,5 +252,19 @@ def _roll(due: Floats, came: Floats, bound: float) -> int:
         if not close(due.take(head + distance, mode="wrap"), came[head], bound).all():
             continue
         if close(np.roll(due, -distance), came, bound).all():
+            return distance
+    return 0
+
+
+def _roll_inside(due: Floats, came: Floats, bound: float, sizes: Sequence[int]) -> int:
+    """As ``_roll``, each batch by itself."""
+    if len(sizes) < 2 or sum(sizes) != len(due):  # noqa: PLR2004 - one batch is the whole run
+        return 0
+    size = np.repeat(np.asarray(sizes, np.int64), sizes)
+    start = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = np.arange(len(due)) - start
+    most = min(_MOST_ROLL, max(sizes) - 1)
+    for distance in (sign * k for k in range(1, most + 1) for sign in (1, -1)):
+        if close(due[start + (place + distance) % size], came, bound).all():
             return distance
     return 0

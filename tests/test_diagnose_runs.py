@@ -170,6 +170,60 @@ def test_labels_rolled_against_features() -> None:
         )
 
 
+DOUBTS = {
+    "within each batch": (
+        (3, 1, 4, 2, 7),
+        (1, 4, 3, 7, 2),
+        (3, 2),
+        (
+            "labels are rolled by 1 row within each batch against features: all 5 labels are "
+            "those of the item 1 row later in its batch"
+        ),
+    ),
+    "either": (
+        (0, 1, 2, 0),
+        (1, 2, 0, 0),
+        (3, 1),
+        (
+            "labels are rolled by 1 row against features, over the whole run or within each "
+            "batch: all 4 labels are those of the item 1 row later; a roll within each batch (1 "
+            "row later) gives the same labels, so which it was cannot be told"
+        ),
+    ),
+    "periodic": (
+        (0, 1, 2, 0, 1, 2),
+        (2, 0, 1, 2, 0, 1),
+        (4, 2),
+        (
+            "labels are rolled against features: all 6 labels are those of the item 1 row "
+            "earlier; the labels repeat every 3 rows, and a roll may be so much further"
+        ),
+    ),
+    "either, periodic": (
+        (0, 1, 2, 0, 1, 2),
+        (2, 0, 1, 2, 0, 1),
+        (3, 3),
+        (
+            "labels are rolled against features, over the whole run or within each batch: all 6 "
+            "labels are those of the item 1 row earlier; a roll within each batch (1 row earlier) "
+            "gives the same labels, so which it was cannot be told; the labels repeat every 3 "
+            "rows, and a roll may be so much further"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("due", "came", "sizes", "text"), DOUBTS.values(), ids=DOUBTS)
+def test_no_more_is_said_of_a_roll_than_the_labels_prove(
+    due: Any, came: Any, sizes: tuple[int, ...], text: str
+) -> None:
+    due, came = np.array(due, float), np.array(came, float)
+    found = loaders.labels(due, came, due, np.arange(len(due)), sizes)
+
+    assert found is not None
+    assert (found.code, str(found)) == ("labels-rolled", text)
+
+
 def test_labels_that_were_not_shuffled_with_their_features() -> None:
     assert str(loaders.labels(LABELS[DUE], LABELS, LABELS, DUE)) == (
         "features were shuffled and labels were not: all 10 labels stand in the data set's own "

@@ -209,6 +209,27 @@ class TestLabels:
         assert labels(due, came).rolled == 0
 
 
+#: due, came, sizes -> over the run, within batches, rows after which the labels repeat.
+ROLLS = {
+    "over the run": ([3, 1, 4, 2, 7], [1, 4, 2, 7, 3], (3, 2), (1, 0, 0)),
+    "within batches": ([3, 1, 4, 2, 7], [4, 3, 1, 7, 2], (3, 2), (0, -1, 0)),
+    "either, the labels being periodic": ([0, 1, 2] * 2, [1, 2, 0] * 2, (3, 3), (1, 1, 3)),
+    "either, with a rest": ([0, 1, 2, 0], [1, 2, 0, 0], (3, 1), (1, 1, 0)),
+    "periodic, batches otherwise": ([0, 1, 2] * 2, [1, 2, 0] * 2, (4, 2), (1, 0, 3)),
+    "within batches that repeat": ([0, 1, 0, 1, 5, 6], [1, 0, 1, 0, 6, 5], (4, 2), (0, 1, 2)),
+    "one batch is the run": ([3, 1, 4], [1, 4, 3], (3,), (1, 0, 0)),
+    "sizes of another run": ([0, 1, 2] * 2, [1, 2, 0] * 2, (3, 4), (1, 0, 3)),
+}
+
+
+@pytest.mark.parametrize(("due", "came", "sizes", "told"), ROLLS.values(), ids=ROLLS)
+def test_a_roll_is_told_with_all_that_fits_as_well(
+    due: list[int], came: list[int], sizes: tuple[int, ...], told: tuple[int, int, int]
+) -> None:
+    found = labels(np.array(due, float), np.array(came, float), sizes=sizes)
+    assert (found.rolled, found.inside, found.period) == told
+
+
 class TestNearest:
     TABLE = np.array([[0, 0, 0], [1, 1, 1], [5, 5, NAN]], np.float32)
 

@@ -26,6 +26,7 @@ from tests.support.batches import (
     Spec,
     batch,
     cut,
+    label_of,
     row,
     run,
     tensor,
@@ -1421,6 +1422,32 @@ class TestCases:
         monkeypatch.setattr("parity.layout.MAX_JSON", 100)
         with pytest.raises(ReferenceSuspectError, match=r"c/meta\.json: larger than 100 bytes"):
             the_suite().cases(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("by_batch", "labels", "code", "words"),
+    [
+        (False, label_of, "labels-rolled", "by 1 row against features: all"),
+        (True, label_of, "labels-rolled", "by 1 row within each batch against features"),
+        (True, lambda i: i % 3, "labels-rolled", "over the whole run or within each batch"),
+        (False, lambda i: i % 3, "labels-rolled", "over the whole run or within each batch"),
+    ],
+)
+def test_a_roll_is_no_more_than_the_labels_prove(
+    by_batch: bool, labels: Callable[[int], float], code: str, words: str, tmp_path: Path
+) -> None:
+    """Labels that repeat with the batches show no border of a batch."""
+    spec = Spec("ORDER", batch_size=3)
+    table = [int(labels(item)) for item in range(10)]
+    due = [[Row(one.features, table[int(one.features[0] / 10)]) for one in b] for b in spec.run()]
+    write_run(write_case(tmp_path / "bundle" / "c", spec, full_dataset_labels=table), due)
+    dump = deepcopy(due)
+    for part in [[rows] for rows in dump] if by_batch else [dump]:
+        roll_labels(1)(part)
+    write_run(tmp_path / "dump", dump)
+    (finding,) = judged(tmp_path).findings
+    assert finding.code == code
+    assert words in str(finding.cause)
 
 
 def test_the_helper_writes_what_torch_s_bundle_holds(tmp_path: Path) -> None:

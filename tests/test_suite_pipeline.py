@@ -498,6 +498,40 @@ def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
     assert where in str(finding.cause)
 
 
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (
+            (3, 1, 4, 2, 5),
+            (
+                "every label is the one of the item 1 row later in its batch: labels are rolled "
+                "against ids and features"
+            ),
+        ),
+        (
+            (0, 1, 0, 1, 0, 1),
+            (
+                "every label is the one of the item 1 row later: labels are rolled against ids and "
+                "features; a roll within each batch (1 row later) gives the same labels, so which "
+                "it was cannot be told; the labels repeat every 2 rows, and a roll may be so much "
+                "further"
+            ),
+        ),
+    ],
+)
+def test_a_roll_is_no_more_than_the_labels_prove(labels: tuple[int, ...], text: str) -> None:
+    """Batches of two, in each of which the labels are exchanged; one more row stands alone."""
+    count = len(labels)
+    ids, x, y = np.arange(count), np.ones(count, np.float32), np.array(labels, np.float32)
+    moved = y.copy()
+    moved[: count // 2 * 2] = y[: count // 2 * 2].reshape(-1, 2)[:, ::-1].ravel()
+    owed = Owed(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
+    parts = [slice(start, start + 2) for start in range(0, count, 2)]
+
+    (finding,) = audit_run(Run.of([(ids[s], x[s], moved[s]) for s in parts]), owed)
+    assert (finding.code, finding.cause) == ("labels-rolled", text)
+
+
 def test_ids_that_f32_cannot_hold_are_told_apart_in_memory() -> None:
     ids = np.array([2**24, 2**24 + 1])
     dataset = Dataset(ids, np.zeros(2), np.zeros(2))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parity import items
+from parity.diagnose import rolls
 from parity.diagnose.cause import Cause
 from parity.reference_pipeline import epoch_order
 
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Workers that a loader is thought to have at most.
 _WORKERS = 8
-#: Rows by which labels are thought to be rolled at most.
-_MOST_ROLL = 64
 #: Seeds and epochs that are tried, and items up to which they are.
 _SEEDS, _EPOCHS, _MOST = (*range(65), 123, 1234, 12345, 1337, 2024), range(8), 10_000
 
@@ -237,25 +237,24 @@ def _other_epoch(run: Delivery) -> Cause | None:
     return None
 
 
-def labels(due: Floats, came: Floats, table: Floats, items: Ints) -> Cause | None:
+def labels(
+    due: Floats, came: Floats, table: Floats, delivered: Ints, sizes: tuple[int, ...] = ()
+) -> Cause | None:
     """Why labels do not belong to the items that they came with.
 
     Args:
         due: ``(n,)`` labels of the delivered items.
         came: ``(n,)`` labels as delivered.
         table: ``(m,)`` labels of all items in the data set's own order.
-        items: ``(n,)`` the delivered items.
+        delivered: ``(n,)`` the delivered items.
+        sizes: Items of each batch, where all of them are known.
     """
-    if np.array_equal(due, came) or len(due) < 2:  # noqa: PLR2004
+    found = items.labels(due, came, sizes=sizes)
+    if (cause := rolls.cause(found, len(due))) is not None:
+        return cause
+    if not len(found.wrong):
         return None
-    for by in range(1, min(len(due), _MOST_ROLL + 1)):
-        for way, side in ((by, "earlier"), (-by, "later")):
-            if np.array_equal(np.roll(due, way), came):
-                rows = f"{by:,} row{'s' * (by != 1)}"
-                text = f"labels are rolled by {rows} against features"
-                evidence = f"all {len(due):,} labels are those of the item {rows} {side}"
-                return Cause("labels-rolled", text, evidence)
-    ascending = bool((np.diff(items) > 0).all())
+    ascending = bool((np.diff(delivered) > 0).all())
     if not ascending and np.array_equal(table[: len(came)], came):
         text = "features were shuffled and labels were not"
         evidence = f"all {len(came):,} labels stand in the data set's own order"

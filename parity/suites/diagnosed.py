@@ -103,10 +103,12 @@ def labels(finding: Finding, audit: Audit, due_labels: NDArray[np.floating]) -> 
     def find() -> Cause | None:
         from parity.diagnose import loaders  # noqa: PLC0415
 
-        if (audit.came == UNKNOWN).any():
-            return None
-        due = due_labels[audit.came]
-        return loaders.labels(due, audit.batches.labels, due_labels, audit.came)
+        known = audit.came != UNKNOWN
+        came = audit.came[known]
+        # Rows that are no item leave holes, over which only a roll of the rest can be seen.
+        whole = bool(known.all())
+        table, sizes = (due_labels, audit.batches.sizes) if whole else (due_labels[:0], ())
+        return loaders.labels(due_labels[came], audit.batches.labels[known], table, came, sizes)
 
     return with_cause(finding, find)
 

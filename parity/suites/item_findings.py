@@ -252,7 +252,8 @@ def label_findings(audit: Audit, due_labels: NDArray[np.floating]) -> list[Findi
     """
     known = np.flatnonzero(audit.came != UNKNOWN)
     due, came = due_labels[audit.came[known]], audit.batches.labels[known]
-    result = items.labels(due, came)
+    sizes = audit.batches.sizes if len(known) == len(audit.came) else ()
+    result = items.labels(due, came, sizes=sizes)
     if not len(result.wrong):
         return []
 
@@ -266,24 +267,16 @@ def label_findings(audit: Audit, due_labels: NDArray[np.floating]) -> list[Findi
         )
 
     fractions = set(result.fractions.tolist())
-    cause = None
-    if result.rolled:
-        way = "later" if result.rolled > 0 else "earlier"
-        cause = (
-            f"every label is the one of the item {counted(abs(result.rolled), 'row')} {way}: "
-            "labels are rolled against features"
-        )
     lines = [told(int(k)) for k in result.wrong[:EXAMPLES]]
     count = len(result.wrong)
     head = "" if count == 1 else f"{count:,} of {len(known):,} labels are wrong; first: "
     finding = wrong(
-        "labels-rolled" if result.rolled else "label",
+        "labels-rolled" if result.rolled or result.inside else "label",
         head + lines[0],
         tensor="labels",
         index=(int(known[result.wrong[0]]),),
         expected=number(due[result.wrong[0]]),
         obtained=number(came[result.wrong[0]]),
-        cause=cause,
         measures={"labels_wrong": count, "fractions": len(result.fractions)},
         details=tuple(lines[1:]),
     )

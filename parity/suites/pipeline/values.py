@@ -14,7 +14,7 @@ import numpy as np
 from parity import items
 from parity.matching import UNKNOWN, match
 from parity.suites.item_findings import each
-from parity.suites.words import EXAMPLES, counted, number, wrong
+from parity.suites.words import EXAMPLES, number, wrong
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,17 @@ class Rows:
     slot: Ints
     item: Ints
     bound: float
+
+    @property
+    def batch(self) -> Ints:
+        """``[k]``: which batch of the run each row stands in."""
+        sizes = self.run.sizes
+        return np.repeat(np.arange(len(sizes)), sizes)[self.slot]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows of each batch that has any."""
+        return tuple(np.unique(self.batch, return_counts=True)[1].tolist())
 
     def due(self, name: str) -> Numbers:
         """``[k]``: a column of the data set, at each row's item."""
@@ -123,6 +134,8 @@ def _mislabelled(rows: Rows, moved: Ints) -> list[Finding]:
 def _column(name: str, rows: Rows) -> list[Finding]:
     came = rows.came(name)
     result = items.labels(rows.due(name), came, rows.bound)
+    if result.permuted:
+        result = items.labels(rows.due(name), came, rows.bound, sizes=rows.sizes)
     finite = np.isfinite(came[result.wrong])
     parts = (("nan", result.wrong[~finite]), (_code(name, result), result.wrong[finite]))
     cause = _cause(name, rows, result) if result.permuted else None
@@ -132,7 +145,7 @@ def _column(name: str, rows: Rows) -> list[Finding]:
 def _code(name: str, result: Labels) -> str:
     if not result.permuted:
         return _SINGLE[name]
-    return f"{_WORDS[name][1]}-{'rolled' if result.rolled else 'shuffled'}"
+    return f"{_WORDS[name][1]}-{'rolled' if result.rolled or result.inside else 'shuffled'}"
 
 
 def _finding(code: str, name: str, rows: Rows, wrongs: Ints, cause: str | None) -> Finding:
@@ -154,15 +167,16 @@ def _finding(code: str, name: str, rows: Rows, wrongs: Ints, cause: str | None) 
 
 def _cause(name: str, rows: Rows, result: Labels) -> str:
     """How a column that holds the right values went apart from the ids."""
+    from parity.diagnose import rolls  # noqa: PLC0415 - a run that passes never loads it
+
     one, many = _WORDS[name]
-    if result.rolled:
-        way = "later" if result.rolled > 0 else "earlier"
+    if by := result.rolled or result.inside:
+        place = "" if result.rolled else " in its batch"
         return (
-            f"every {one} is the one of the item {counted(abs(result.rolled), 'row')} {way}: "
-            f"{many} are rolled against {_OTHERS[name]}"
+            f"every {one} is the one of the item {rolls.way(by)}{place}: "
+            f"{many} are rolled against {_OTHERS[name]}{rolls.open_question(result, many)}"
         )
-    due, came, sizes = rows.due(name), rows.came(name), rows.run.sizes
-    batch = np.repeat(np.arange(len(sizes)), sizes)[rows.slot]
+    due, came, batch = rows.due(name), rows.came(name), rows.batch
     by_due, by_came = np.lexsort((due, batch)), np.lexsort((came, batch))
     inside = items.close(due[by_due], came[by_came], rows.bound).all()
     where = "each within its batch" if inside else "across batches"

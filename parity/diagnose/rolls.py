@@ -1,0 +1,47 @@
+"""How far labels are rolled, and what they leave open: several rolls may give the same labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity.diagnose.cause import Cause
+
+if TYPE_CHECKING:
+    from parity.items import Labels
+
+
+def way(by: int) -> str:
+    """``1 row later``, ``2 rows earlier``."""
+    return f"{_rows(by)} {'later' if by > 0 else 'earlier'}"
+
+
+def _rows(by: int) -> str:
+    return f"{abs(by):,} row{'s' * (abs(by) != 1)}"
+
+
+def open_question(found: Labels, many: str = "labels") -> str:
+    """What cannot be told of a roll, as the end of a sentence; empty where one alone fits."""
+    parts = []
+    if found.rolled and found.inside:
+        parts.append(
+            f"; a roll within each batch ({way(found.inside)}) gives the same {many}, so which it "
+            "was cannot be told"
+        )
+    if found.period:
+        parts.append(f"; the {many} repeat every {_rows(found.period)}, and a roll may be so much")
+        parts.append(" further")
+    return "".join(parts)
+
+
+def cause(found: Labels, count: int) -> Cause | None:
+    """The roll that explains all ``count`` labels, and no more than they prove."""
+    by = found.rolled or found.inside
+    if not by:
+        return None
+    alone = " within each batch" if not found.rolled else ""
+    far = "" if found.period else f" by {_rows(by)}"
+    both = ", over the whole run or within each batch" if found.rolled and found.inside else ""
+    text = f"labels are rolled{far}{alone} against features{both}"
+    place = " in its batch" if alone else ""
+    evidence = f"all {count:,} labels are those of the item {way(by)}{place}"
+    return Cause("labels-rolled", text, evidence + open_question(found))
