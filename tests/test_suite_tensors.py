@@ -255,6 +255,35 @@ def test_a_bin_dump_of_what_f32_cannot_hold_is_told(tmp_path: Path) -> None:
     )
 
 
+BEYOND_F32 = {
+    "all fit": ([0.1, -0.0, 3.4e38, 1e-45, INF, -INF, NAN], ""),
+    "too large": ([1e300, 0.1], "; of 3 values, 1 is infinite as f32"),
+    "too small": ([-1e-300, 0.0, 1e-50], "; of 4 values, 2 are zero as f32"),
+    "just too large, both ways": (
+        [3.4028235677973366e38, -3.5e38, 3.402823567797336e38],
+        "; of 4 values, 2 are infinite as f32",
+    ),
+    "all at once": (
+        [1e39, INF, 1e-46, NAN, -1e308],
+        "; of 6 values, 2 are infinite and 1 is zero as f32",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "text"), BEYOND_F32.values(), ids=BEYOND_F32)
+def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
+    values: list[float], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump of infinities is no proof that a port read 1e300."""
+    monkeypatch.setattr("parity.suites.tensor_remarks._ELEMENTS", 2)
+    due = {"w.npy": np.array(values), "z.npy": np.array([2**63 - 1])}
+    with np.errstate(over="ignore"):
+        dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
+    head = "2 tensors wider than f32 compared as f32, since a .bin carries no more: w, z"
+    tail = f"{text}, and no more is proven of these" if text else ""
+    assert told(verified(tmp_path, due, dump)) == [("notice", "seen-as-f32", head + tail)]
+
+
 def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
     due = {"z.npy": np.array([1 + 2j], "<c8")}
     assert told(verified(tmp_path, due, due)) == []
