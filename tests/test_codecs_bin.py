@@ -131,7 +131,25 @@ REFUSED = {
     "a tensor too few": (
         words(2, 1, 1) + bytes(4),
         "truncated",
-        "ends at byte 16, where the number of dimensions should stand",
+        "ends at byte 16, after 1 of 2 tensors",
+    ),
+    "two tensors too few": (
+        words(3, 1, 1) + bytes(4),
+        "truncated",
+        "ends at byte 16, after 1 of 3 tensors",
+    ),
+    "a count alone": (
+        words(2),
+        "truncated",
+        "ends at byte 4, where the number of dimensions should stand",
+    ),
+    "tensors without a count": (
+        words(2, 2, 1) + words(7, 7) + words(1, 2) + bytes(8),
+        "truncated",
+        (
+            "shape [1, 7] needs 28 bytes of data at byte 16, the file has 20 left; read without "
+            "the count that is due first, the file is 2 tensors of the shapes [2, 1], [2]"
+        ),
     ),
     "no shape": (words(1, 2, 3), "truncated", "ends at byte 12, where dimension 1 should stand"),
     "data cut": (
@@ -152,7 +170,22 @@ REFUSED = {
     "one tensor more": (
         BATCH + BATCH[4:],
         "trailing-bytes",
-        "36 bytes follow the data that the header announces (file: 76 bytes)",
+        "announces 1 of its 2 tensors at byte 0; not announced: [2, 3]",
+    ),
+    "tensors more": (
+        BATCH + 5 * (words(1, 1) + bytes(4)),
+        "trailing-bytes",
+        "announces 1 of its 6 tensors at byte 0; not announced: [1], [1], [1], [1], …",
+    ),
+    "scalars more, which are zeros": (
+        BATCH + 2 * (words(0) + bytes(4)),
+        "trailing-bytes",
+        "16 bytes follow the data that the header announces (file: 56 bytes)",
+    ),
+    "empty tensors more": (
+        BATCH + words(1, 0),
+        "trailing-bytes",
+        "8 bytes follow the data that the header announces (file: 48 bytes)",
     ),
     "4 billion tensors": (
         words(0xFFFFFFFF) + bytes(64),

@@ -975,6 +975,25 @@ FILES: dict[str, tuple[bytes, str]] = {
         raw(FEATURES),
         "error[tensor-count] batch_0001.bin holds 1 tensor, expected 2: features and labels",
     ),
+    "features alone, two announced": (
+        struct.pack("<I", 2) + raw(FEATURES)[4:],
+        "error[truncated/dump] batch_0001.bin ends at byte 80, after 1 of 2 tensors",
+    ),
+    "both, one announced": (
+        struct.pack("<I", 1) + raw(FEATURES, LABELS)[4:],
+        (
+            "error[trailing-bytes/dump] batch_0001.bin announces 1 of its 2 tensors at byte 0; "
+            "not announced: [4]"
+        ),
+    ),
+    "both, none announced": (
+        raw(FEATURES, LABELS)[4:],
+        (
+            "error[trailing-bytes/dump] batch_0001.bin 68 bytes follow the data that the header "
+            "announces (file: 100 bytes); read without the count that is due first, the file is 2 "
+            "tensors of the shapes [4, 4], [4]"
+        ),
+    ),
     "a third tensor": (
         raw(FEATURES, LABELS, LABELS),
         "error[tensor-count] batch_0001.bin holds 3 tensors, expected 2: features and labels",

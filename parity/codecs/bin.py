@@ -32,6 +32,8 @@ MAX_NDIM = 32
 MAX_TENSORS = 1024
 F32 = np.dtype("<f4")
 _WORD = 4
+#: Shapes that a message names.
+_SHOWN = 4
 _MOST_ELEMENTS = (2**63 - 1) // F32.itemsize
 
 T = TypeVar("T")
@@ -117,21 +119,71 @@ def _read(path: Path, parse: Callable[[FileIO, int], tuple[T, int]], most: int |
     except OSError as error:
         code, message = "unreadable", f"cannot be read: {error.strerror}"
         raise FormatError(code, message) from error
+    _hold_end(end, size)
+    return parsed
+
+
+def _hold_end(end: int, size: int) -> None:
     if left := size - end:
         code = "trailing-bytes"
         follow = "1 byte follows" if left == 1 else f"{left:,} bytes follow"
         message = f"{follow} the data that the header announces (file: {size:,} bytes)"
         raise FormatError(code, message)
-    return parsed
 
 
 def _batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
-    return _tensors(file, _WORD, size, _count(file))
+    try:
+        return _counted(file, size)
+    except FormatError as error:
+        file.seek(0)
+        shapes = _shapes(file, 0, size)
+        if len(shapes) < 2:  # noqa: PLR2004 - many a file that is cut short is one tensor
+            raise
+        what = f"{len(shapes):,} tensors of the shapes {_listed(shapes)}"
+        hint = f"read without the count that is due first, the file is {what}"
+        raise FormatError(error.code, f"{error.message}; {hint}") from None
+
+
+def _counted(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
+    count = _count(file)
+    found, at = _tensors(file, _WORD, size, count)
+    if shapes := _shapes(file, at, size):
+        total = count + len(shapes)
+        announced = f"announces {count:,} of its {total:,} tensors at byte 0"
+        message = f"{announced}; not announced: {_listed(shapes)}"
+        raise FormatError("trailing-bytes", message)
+    _hold_end(at, size)
+    return found, at
+
+
+def _shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
+    """Of the tensors that fill a file to its end exactly; none where it is not made of such.
+
+    Scalars and empty tensors do not count: zeros would be any number of them.
+    """
+    found: list[tuple[int, ...]] = []
+    while at < size and len(found) < MAX_TENSORS:
+        try:
+            shape, start = _shape(file, at, size)
+        except FormatError:
+            return []
+        at = start + prod(shape) * F32.itemsize
+        found.append(shape)
+    return found if at == size and all(shape and prod(shape) for shape in found) else []
+
+
+def _listed(shapes: list[tuple[int, ...]]) -> str:
+    """``[4, 8], [4]``."""
+    some = ", ".join(str(list(shape)) for shape in shapes[:_SHOWN])
+    return some + (", …" if len(shapes) > _SHOWN else "")
 
 
 def _tensors(file: FileIO, at: int, size: int, count: int) -> tuple[list[NDArray[np.float32]], int]:
-    found = []
-    for _ in range(count):
+    found: list[NDArray[np.float32]] = []
+    for number in range(count):
+        if number and at == size:
+            message = f"ends at byte {at}, after {number:,} of {count:,} tensors"
+            raise FormatError("truncated", message)
         tensor, at = _tensor(file, at, size)
         found.append(tensor)
     return found, at
