@@ -143,7 +143,8 @@ class _State:
             error = np.where(finite, np.abs(left - right), np.nan)
         both = np.isnan(left) & np.isnan(right)
         zeros = (left == 0) & (right == 0)
-        ulp = _ulps(bits(expected), bits(obtained), signed=self.dtype.name != "F8_E8M0")
+        top = self.dtype.width - (self.dtype.name != "F8_E8M0")
+        ulp = _ulps(bits(expected), bits(obtained), 1 << top)
         bad = self._beyond(error, np.abs(left), ulp)
         # Equal infinities have equal bits and are not here; NaN beside NaN is all the
         # reference asks for, but for its payload under exact.
@@ -249,9 +250,14 @@ def _integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np
     return np.where(short, np.nextafter(error, np.inf), error)
 
 
-def _ulps(expected: NDArray[Any], obtained: NDArray[Any], *, signed: bool) -> NDArray[np.uint64]:
-    """Steps between floats given by their bits; +0 and -0 are the same point."""
-    half = 1 << (8 * expected.dtype.itemsize - signed)
+def _ulps(expected: NDArray[Any], obtained: NDArray[Any], half: int) -> NDArray[np.uint64]:
+    """Steps between floats given by their bits; +0 and -0 are the same point.
+
+    Args:
+        expected: Bits of one side.
+        obtained: Bits of the other.
+        half: The bit of the sign, or the first beyond the bits of a type without a sign.
+    """
 
     def point(code: NDArray[Any]) -> NDArray[np.uint64]:
         size = (code & (half - 1)).astype(np.uint64)

@@ -23,6 +23,7 @@ from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
 from parity.commands import auditing
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lockfile import Bundle, Dump
+from tests.support.tensors import safetensors_bytes
 from tests.support.trees import archive, as_json, tensor, tree
 
 if TYPE_CHECKING:
@@ -635,6 +636,18 @@ def test_a_pickle_that_weights_only_does_not_read_is_skipped(tmp_path: Path) -> 
     result = own(tmp_path, {"a": {"checkpoint": "m.pth"}}, files)["a"]
 
     reason = "torch reads no pickle of protocol 4 with weights_only"
+    assert (result.verdict, result.reason) == ("skipped", reason)
+
+
+def test_floats_that_share_bytes_are_not_derived(tmp_path: Path) -> None:
+    """torch has no 6-bit floats, and counts a byte of two 4-bit ones as one element."""
+    content = safetensors_bytes({"x": ("F4", np.arange(8).astype("u1").reshape(2, 4))})
+    files = {"a/m.safetensors": content, "a/r.safetensors": content}
+    cases = {"a": {"checkpoint": "m.safetensors", "reference": "r.safetensors"}}
+
+    result = own(tmp_path, cases, files)["a"]
+
+    reason = "torch reads no F4 from safetensors element by element"
     assert (result.verdict, result.reason) == ("skipped", reason)
 
 

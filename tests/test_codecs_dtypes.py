@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity.codecs.dtypes import DTYPES, bits
+from parity.codecs.dtypes import DTYPES, PACKED, bits
 from tests.support.tensors import bf16, from_bits
 
 # Imported here, since the guards of a test would stop torch on its way.
@@ -100,6 +100,39 @@ def test_bfloat16_by_hand() -> None:
 )
 def test_eight_bit_floats_by_hand(name: str, code: int, value: float) -> None:
     assert DTYPES[name].values(np.array([code], "u1")).tolist() == [value]
+
+
+#: OCP Microscaling, table 5: the values of E2M1.
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def test_four_bit_floats_are_those_of_the_table() -> None:
+    values = PACKED["F4"].values(np.arange(16).astype("u1"))
+    assert values.tolist() == [*E2M1, *(-value for value in E2M1)]
+    assert np.signbit(values).tolist() == [False] * 8 + [True] * 8
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "value"),
+    [
+        ("F6_E2M3", 0x01, 0.125),
+        ("F6_E2M3", 0x07, 0.875),
+        ("F6_E2M3", 0x08, 1.0),
+        ("F6_E2M3", 0x1F, 7.5),
+        ("F6_E2M3", 0x3F, -7.5),
+        ("F6_E3M2", 0x01, 0.0625),
+        ("F6_E3M2", 0x03, 0.1875),
+        ("F6_E3M2", 0x04, 0.25),
+        ("F6_E3M2", 0x1F, 28.0),
+        ("F6_E3M2", 0x24, -0.25),
+    ],
+)
+def test_six_bit_floats_by_hand(name: str, code: int, value: float) -> None:
+    """OCP Microscaling, tables 3 and 4: the least, the greatest, where subnormals end."""
+    dtype = PACKED[name]
+    assert dtype.values(np.array([code], "u1")).tolist() == [value]
+    assert np.isfinite(dtype.values(np.arange(64).astype("u1"))).all()
+    assert (dtype.width, dtype.widens_exactly) == (6, True)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from parity.codecs import FormatError, safetensors
-from parity.codecs.dtypes import DTYPES
-from tests.support.tensors import bf16, f32, safetensors_bytes, with_header
+from parity.codecs.dtypes import DTYPES, PACKED
+from tests.support.tensors import bf16, f32, packed, safetensors_bytes, with_header
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,9 +59,16 @@ def of_library(content: bytes) -> dict[str, tuple[str, list[int], bytes]] | None
 
 def ours(tensors: dict[str, Stored]) -> dict[str, tuple[str, list[int], bytes]]:
     return {
-        name: (tensor.dtype.name, list(tensor.shape), tensor.array().tobytes())
+        name: (tensor.dtype.name, list(tensor.shape), as_it_lies(tensor))
         for name, tensor in tensors.items()
     }
+
+
+def as_it_lies(tensor: Stored) -> bytes:
+    elements = tensor.array()
+    if not tensor.dtype.packed:
+        return elements.tobytes()
+    return packed(elements.reshape(-1).tolist(), tensor.dtype.width)
 
 
 # --- what is accepted ----------------------------------------------------------------------
@@ -92,6 +100,11 @@ GOOD = {
     "every dtype": safetensors_bytes(
         {name: (name, np.zeros((2, 3), dtype.storage)) for name, dtype in DTYPES.items()}
     ),
+    **{
+        f"{name} {list(shape)}": safetensors_bytes({"t": (name, np.full(shape, 13, "u1"))})
+        for name in PACKED
+        for shape in ((2, 4), (4, 0), (1, 12, 1))
+    },
     "one blank": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=1),
     "three blanks": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=3),
 }
@@ -102,6 +115,15 @@ GOOD = {
 @pytest.mark.parametrize("content", GOOD.values(), ids=GOOD)
 def test_what_is_accepted_is_what_the_library_reads(content: bytes, tmp_path: Path) -> None:
     assert ours(read(tmp_path, content)) == of_library(content)
+
+
+@needs_library
+@pytest.mark.torch
+def test_every_dtype_of_the_library_is_known() -> None:
+    with pytest.raises(library.SafetensorError) as caught:
+        library.deserialize(with_header(one(dtype="F128"), b"abcd"))
+    names = set(re.findall(r"`(\w+)`", str(caught.value)))
+    assert names - {"F128"} == {*DTYPES, *PACKED}
 
 
 @pytest.mark.parametrize("padding", range(9))
@@ -226,8 +248,12 @@ WORDS: dict[str, tuple[bytes, str, str]] = {
                                  "tensor 't' has the unknown dtype 'u8'"),
     "a dtype that is a list": (with_header(one(dtype=["U8"]), b"abcd"), "bad-header",
                                "tensor 't' has the unknown dtype ['U8']"),
-    "a dtype of half bytes": (with_header(one(dtype="F4", shape=[8]), b"abcd"), "dtype-unsupported",
-                              "tensor 't' has the dtype, which is not read, 'F4'"),
+    "half a byte": (with_header(one(dtype="F4", shape=[7]), b"abcd"), "bad-header",
+                    "tensor 't' of F4 [7] does not fill its last byte"),
+    "six bits of a byte": (with_header(one(dtype="F6_E2M3", shape=[5]), b"abcd"), "bad-header",
+                           "tensor 't' of F6_E2M3 [5] does not fill its last byte"),
+    "a byte for each half": (with_header(one(dtype="F4", shape=[4]), b"abcd"), "bad-header",
+                             "tensor 't' of F4 [4] needs 2 bytes, its data_offsets hold 4"),
     "one offset": (with_header(one(data_offsets=[4]), b"abcd"), "bad-header",
                    "tensor 't' has the data_offsets [4]"),
     "three offsets": (with_header(one(data_offsets=[0, 2, 4]), b"abcd"), "bad-header",

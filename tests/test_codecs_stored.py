@@ -48,6 +48,21 @@ def test_a_piece_is_read_from_any_index(tmp_path: Path) -> None:
             assert into.tolist() == list(range(start, start + length))
 
 
+@pytest.mark.parametrize(("dtype", "codes"), [("F4", 16), ("F6_E2M3", 64), ("F6_E3M2", 64)])
+def test_what_shares_bytes_is_read_from_any_index(dtype: str, codes: int, tmp_path: Path) -> None:
+    array = (np.arange(96).reshape(4, 24) * 7 % codes).astype("u1")
+    tensor = stored(tmp_path, array, dtype)
+    assert (tensor.shape, tensor.nbytes) == ((4, 24), 48 if dtype == "F4" else 72)
+    assert tensor.array().tolist() == array.tolist()
+    flat = array.reshape(-1).tolist()
+    with tensor.open() as reader:
+        for start in range(9):
+            for length in range(10):
+                into = np.empty(length, "u1")
+                reader.read(start, into)
+                assert into.tolist() == flat[start : start + length]
+
+
 @pytest.mark.parametrize("left", [0, 1, 5, 11])
 def test_a_shorter_file_is_an_error_not_zeros(left: int, tmp_path: Path) -> None:
     """tracel-ai/burn#5412: a short read was taken for zeros."""

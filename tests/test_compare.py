@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parity import chunks as module
 from parity.codecs import FormatError
-from parity.codecs.dtypes import DTYPES, bits
+from parity.codecs.dtypes import DTYPES, PACKED, bits
 from parity.compare import compare, compare_arrays
 from parity.measures import FIRST, Direction
 from tests.support.tensors import bf16, f32, from_bits, stored, stored_bin, stored_npy
@@ -565,6 +565,28 @@ def test_a_bin_dump_of_bf16_is_its_widening(tmp_path: Path) -> None:
     assert compare(reference, stored_bin(tmp_path, f32(1.0, -2.5, 3.140625)), EXACT).passed
     as_f16 = f32(1.875, -2.0625, 2.1425781)
     assert compare(reference, stored_bin(tmp_path, as_f16), EXACT).bad == 3
+
+
+@pytest.mark.parametrize("chunk", [8, 524_288])
+def test_floats_that_share_bytes_are_held_one_by_one(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    codes = np.arange(24).astype("u1")
+    other = codes.copy()
+    other[[5, 17]] = [37, 18]
+    left, right = (stored(tmp_path, side, "F6_E3M2") for side in (codes, other))
+    assert compare(left, left, EXACT).passed
+    found = compare(left, right, EXACT)
+    assert [(one.index, one.expected, one.obtained) for one in found.first] == [
+        (5, 0.3125, -0.3125),
+        (17, 2.5, 3.0),
+    ]
+    assert found.max_ulp == 10, "the sign is the sixth bit"
+    wide = np.array(PACKED["F6_E3M2"].values(codes), "<f4")
+    assert compare(left, stored_bin(tmp_path, wide), EXACT).passed
+    wide[7] = -wide[7]
+    assert compare(left, stored_bin(tmp_path, wide), EXACT).bad == 1
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from parity import blocks
 from parity.codecs.bin import stored as stored_bin
 from parity.codecs.bin import tensor_bytes
-from parity.codecs.dtypes import DTYPES
+from parity.codecs.dtypes import DTYPES, PACKED
 from parity.diagnose import CODES, Cause, Subject, diagnose
 from parity.raw import Raw
 from tests.support.blocks import random_blocks
+from tests.support.tensors import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -726,6 +727,15 @@ def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
     for last in (raw.last - 18, raw.last - 1):
         odd = Raw(**{**raw.__dict__, "last": last})
         assert cause(right, right * 2, raw=odd).code == "factor"
+
+
+def test_floats_that_share_bytes_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    codes = (np.arange(48).reshape(6, 8) * 29 % 61).astype("u1")
+    turned = np.ascontiguousarray(codes.T).reshape(6, 8)
+    due = stored(tmp_path, codes, "F6_E2M3")
+    wide = PACKED["F6_E2M3"].as_f32(turned)
+    for came in (stored(tmp_path, turned, "F6_E2M3"), bin_file(tmp_path, "w", wide)):
+        assert diagnose(Subject.of("w", due, came)).code == "transposed"
 
 
 # --- size -----------------------------------------------------------------------------------

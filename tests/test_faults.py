@@ -13,7 +13,9 @@ from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
 from parity.codecs.files import tensors_in
 from parity.diagnose import CODES
 from parity.faults import batches, tensors
+from parity.faults.fault import Planted
 from parity.faults.values import VALUES
+from tests.support.tensors import stored
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +60,16 @@ def test_a_plant_that_changes_nothing_is_void(references: Path, tmp_path: Path) 
     what, _ = planted(references, tmp_path, "rounded-f16")
 
     assert (what.changed, what.void) == ((), ("a", "b", "s"))
+
+
+def test_nothing_is_planted_where_elements_share_bytes(tmp_path: Path) -> None:
+    """Elements are written as bytes of their own, and would run over the file's end."""
+    stored(tmp_path, np.arange(16).astype("u1"), "F4")
+    found = tensors_in(tmp_path).tensors
+    assert [one.dtype.name for one in found.values()] == ["F4"]
+    for fault in tensors.faults(found, {}):
+        assert fault.plant(tmp_path) == Planted((), ()), fault.name
+    assert tensors_in(tmp_path).faults() == []
 
 
 def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) -> None:

@@ -289,6 +289,20 @@ def test_the_library_reads_what_the_references_of_safetensors_say(
 
 
 @pytest.mark.torch
+def test_the_library_reads_floats_narrower_than_a_byte(cases: dict[str, TensorCase]) -> None:
+    library = pytest.importorskip("safetensors")
+    for dtype in ("F4", "F6_E2M3", "F6_E3M2"):
+        case = cases[f"safetensors-i-{dtype.lower().replace('_', '-')}"]
+        assert case.checkpoint is not None
+        assert case.reference is not None
+        ((name, entry),) = library.deserialize(case.checkpoint.read_bytes())
+        due = expected(case)[name]
+        lying = case.reference.read_bytes()[due.offset : due.offset + due.nbytes]
+        assert (entry["dtype"], tuple(entry["shape"])) == (due.dtype.name, due.shape)
+        assert bytes(entry["data"]) == lying
+
+
+@pytest.mark.torch
 def test_gguf_py_reads_what_the_references_say(cases: dict[str, TensorCase]) -> None:
     gguf = pytest.importorskip("gguf")
     for case in of(cases, "gguf", "load"):

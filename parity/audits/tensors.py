@@ -85,6 +85,10 @@ def _torch(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]
 
 
 def _safetensors(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
+    packed = {one.dtype.name for one in references.values() if one.dtype.packed}
+    if packed:  # torch has no 6-bit floats, and counts two 4-bit ones as one element
+        message = f"torch reads no {', '.join(sorted(packed))} from safetensors element by element"
+        raise UnderivableError(message)
     return _as_referenced(checkpoints.safetensors_state(path), references)
 
 

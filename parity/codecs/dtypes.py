@@ -1,9 +1,10 @@
 """The element types that tensors come in, named as safetensors names them.
 
-``bfloat16`` and the 8-bit floats have no NumPy type: they are held as unsigned
-integers, and a table or a shift widens them. Sources: the safetensors format
-description; OCP 8-bit floating point for E4M3 (no infinity, NaN at 0x7f and
-0xff) and E5M2; OCP Microscaling for E8M0; arXiv 2206.02915 for the FNUZ types.
+``bfloat16`` and the floats of 8, 6 and 4 bits have no NumPy type: they are held as
+unsigned integers, and a table or a shift widens them. Sources: the safetensors format
+description; OCP 8-bit floating point for E4M3 (no infinity, NaN at 0x7f and 0xff) and
+E5M2; OCP Microscaling for E8M0 and for the types of 4 and 6 bits, which have neither
+infinity nor NaN; arXiv 2206.02915 for the FNUZ types.
 """
 
 from __future__ import annotations
@@ -29,11 +30,19 @@ class DType:
         storage: NumPy type of one element as it lies in a file, little-endian; an unsigned
             integer where NumPy has no type of that kind.
         kind: ``opaque`` types can be compared by their bytes only.
+        packed: Bits of an element where several share a byte in a file; ``storage`` is then
+            what one is taken apart into. 0 where an element is whole bytes.
     """
 
     name: str
     storage: np.dtype[Any]
     kind: Kind
+    packed: int = 0
+
+    @property
+    def width(self) -> int:
+        """Bits of an element in a file."""
+        return self.packed or 8 * self.storage.itemsize
 
     def values(self, chunk: NDArray[Any]) -> NDArray[Any]:
         """Elements as numbers: float64 for floats, the storage itself for all else."""
@@ -47,8 +56,8 @@ class DType:
         if self.name == "BF16":
             wide: NDArray[np.float32] = (chunk.astype("<u4") << np.uint32(16)).view("<f4")
             return wide
-        if self.name.startswith("F8_"):
-            narrow: NDArray[np.float32] = _float8(self.name)[chunk]
+        if self.storage.itemsize == 1:
+            narrow: NDArray[np.float32] = _codes(self.name, self.width)[chunk]
             return narrow
         return chunk
 
@@ -71,34 +80,38 @@ def bits(chunk: NDArray[Any]) -> NDArray[Any]:
 
 
 @cache
-def _float8(name: str) -> NDArray[np.float32]:
-    """Value of each of the 256 codes."""
-    codes = np.arange(256)
+def _codes(name: str, width: int) -> NDArray[np.float32]:
+    """Value of each code of a float of at most 8 bits."""
+    codes = np.arange(1 << width)
     if name == "F8_E8M0":
         powers = 2.0 ** (codes - 127.0)
         powers[-1] = np.nan
         return powers.astype(np.float32)
-    mantissa, bias, special = _FLOAT8[name]
-    sign = np.where(codes & 0x80, -1.0, 1.0)
-    exponent = (codes & 0x7F) >> mantissa
+    mantissa, bias, special = _NARROW[name]
+    top = 1 << width - 1
+    sign = np.where(codes & top, -1.0, 1.0)
+    exponent = (codes & top - 1) >> mantissa
     fraction = (codes & ((1 << mantissa) - 1)) / (1 << mantissa)
     normal = (1 + fraction) * 2.0 ** (exponent - bias)
     values = sign * np.where(exponent == 0, fraction * 2.0 ** (1 - bias), normal)
     if name.endswith("FNUZ"):
         values[0x80] = np.nan  # the one NaN, where others have -0.0
     else:
-        values[(codes & 0x7F) >= special] = np.nan
+        values[(codes & top - 1) >= special] = np.nan
     if name == "F8_E5M2":
-        values[special], values[special | 0x80] = np.inf, -np.inf
+        values[special], values[special | top] = np.inf, -np.inf
     return values.astype(np.float32)
 
 
 #: Bits of the mantissa, bias of the exponent, first code of no sign that is no number.
-_FLOAT8 = {
+_NARROW = {
     "F8_E4M3": (3, 7, 0x7F),
     "F8_E5M2": (2, 15, 0x7C),
     "F8_E4M3FNUZ": (3, 8, 0x80),
     "F8_E5M2FNUZ": (2, 16, 0x80),
+    "F4": (1, 1, 0x08),
+    "F6_E2M3": (3, 1, 0x20),
+    "F6_E3M2": (2, 3, 0x20),
 }
 
 
@@ -128,4 +141,9 @@ def _table() -> dict[str, DType]:
 
 
 DTYPES: dict[str, DType] = _table()
+#: Those that only a safetensors file carries, several elements to a byte.
+PACKED: dict[str, DType] = {
+    name: DType(name, np.dtype("u1"), "float", packed)
+    for name, packed in (("F4", 4), ("F6_E2M3", 6), ("F6_E3M2", 6))
+}
 F32 = DTYPES["F32"]

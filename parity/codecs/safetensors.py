@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from parity.codecs import FormatError
-from parity.codecs.dtypes import DTYPES
+from parity.codecs.dtypes import DTYPES, PACKED
 from parity.codecs.stored import Stored
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ MAX_HEADER = 100_000_000
 MAX_NDIM = 32
 _LENGTH = 8
 _WORDS = 2**63
-#: Element types of the format that are narrower than a byte.
-_UNREAD = ("F4", "F6_E2M3", "F6_E3M2")
 
 
 def stored(path: Path) -> dict[str, Stored]:
@@ -123,23 +121,23 @@ def _tensor(path: Path, name: str, entry: Any, start: int) -> Stored:
     shape, offsets = _whole(name, entry, "shape"), _whole(name, entry, "data_offsets")
     if len(shape) > MAX_NDIM:
         _bad("bad-header", f"tensor {name!r:.200} has {len(shape)} dimensions; at most {MAX_NDIM}")
-    if prod(filter(None, shape)) * dtype.storage.itemsize >= _WORDS:
+    if prod(filter(None, shape)) * dtype.width // 8 >= _WORDS:
         _bad("bad-header", f"shape {list(shape)} of tensor {name!r:.200} overflows 63 bits")
     if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 - begin and end
         _bad("bad-header", f"tensor {name!r:.200} has the data_offsets {list(offsets)!r:.80}")
-    wanted, held = prod(shape) * dtype.storage.itemsize, offsets[1] - offsets[0]
-    if held != wanted:
-        what = f"tensor {name!r:.200} of {dtype.name} {list(shape)}"
+    what = f"tensor {name!r:.200} of {dtype.name} {list(shape)}"
+    wanted, rest = divmod(prod(shape) * dtype.width, 8)
+    if rest:
+        _bad("bad-header", f"{what} does not fill its last byte")
+    if (held := offsets[1] - offsets[0]) != wanted:
         _bad("bad-header", f"{what} needs {wanted:,} bytes, its data_offsets hold {held:,}")
     return Stored(path, start + offsets[0], dtype, shape, path.suffix)
 
 
 def _dtype(name: str, value: object) -> DType:
-    dtype = DTYPES.get(value) if isinstance(value, str) else None
+    dtype = DTYPES.get(value, PACKED.get(value)) if isinstance(value, str) else None
     if dtype is None:
-        code = "dtype-unsupported" if value in _UNREAD else "bad-header"
-        what = "dtype, which is not read," if value in _UNREAD else "unknown dtype"
-        _bad(code, f"tensor {name!r:.200} has the {what} {value!r:.80}")
+        _bad("bad-header", f"tensor {name!r:.200} has the unknown dtype {value!r:.80}")
     return dtype
 
 

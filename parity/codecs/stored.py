@@ -46,7 +46,7 @@ class Stored:
     @property
     def nbytes(self) -> int:
         """Bytes of the data."""
-        return self.count * self.dtype.storage.itemsize
+        return self.count * self.dtype.width // 8
 
     def array(self) -> NDArray[Any]:
         """The whole tensor in its storage type; only for what is small or must be held."""
@@ -73,7 +73,7 @@ class Reader:
         except OSError as error:
             message = f"cannot be read: {error.strerror}"
             raise FormatError("unreadable", message) from error
-        self._offset, self._size = tensor.offset, tensor.dtype.storage.itemsize
+        self._offset, self._dtype = tensor.offset, tensor.dtype
 
     def __enter__(self) -> Self:
         return self
@@ -87,11 +87,31 @@ class Reader:
         Raises:
             FormatError: The file has become shorter.
         """
-        self._file.seek(self._offset + start * self._size)
-        view = memoryview(into.view(np.uint8).data)
+        width = self._dtype.width
+        first, last = start * width, (start + len(into)) * width
+        if not self._dtype.packed:
+            self._fill(first // 8, into.view(np.uint8))
+            return
+        shared = np.empty(-(-last // 8) - first // 8, np.uint8)
+        self._fill(first // 8, shared)
+        into[:] = unpacked(shared, width, first % 8, len(into))
+
+    def _fill(self, first: int, into: NDArray[np.uint8]) -> None:
+        self._file.seek(self._offset + first)
+        view = memoryview(into.data)
         while view:
             count = self._file.readinto(view)
             if not count:
                 message = "became shorter while it was read"
                 raise FormatError("truncated", message)
             view = view[count:]
+
+
+def unpacked(content: NDArray[np.uint8], width: int, skip: int, count: int) -> NDArray[np.uint8]:
+    """The codes of ``count`` elements of ``width`` bits, after ``skip`` bits, a byte each.
+
+    The first element lies in the lowest bits. safetensors' description is silent on that; it
+    matters only where a dump holds the values in another dtype.
+    """
+    wanted = np.unpackbits(content, bitorder="little")[skip : skip + count * width]
+    return np.packbits(wanted.reshape(count, width), axis=1, bitorder="little").reshape(count)

@@ -45,8 +45,8 @@ class Maps:
 
     def array(self, stored: Stored) -> NDArray[Any]:
         """A tensor of a file in its storage type and shape."""
-        if not stored.count:
-            return np.empty(stored.shape, stored.dtype.storage)
+        if not stored.count or stored.dtype.packed:
+            return stored.array()
         there = self.bytes_of(stored.path)[stored.offset : stored.offset + stored.nbytes]
         return np.ndarray(stored.shape, stored.dtype.storage, there.data)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from parity.codecs import bin as bin_codec
 from parity.codecs import npy, safetensors
+from parity.codecs.dtypes import PACKED
 from parity.suites import tensors
 from parity.suites.base import Dump
 
@@ -60,10 +61,18 @@ def safetensors_bytes(
     data = b""
     for name, (dtype, array) in tensors.items():
         raw = np.ascontiguousarray(array).tobytes()
+        if dtype in PACKED:
+            raw = packed(array.reshape(-1).tolist(), PACKED[dtype].width)
         offsets = [len(data), len(data) + len(raw)]
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
         data += raw
     return with_header(json.dumps(header, ensure_ascii=False).encode() + b" " * padding, data)
+
+
+def packed(codes: list[int], width: int) -> bytes:
+    """Codes of ``width`` bits one after another, the first in the lowest bits."""
+    whole = sum(code << width * place for place, code in enumerate(codes))
+    return whole.to_bytes(len(codes) * width // 8, "little")
 
 
 def with_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes:

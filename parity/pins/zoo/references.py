@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs.dtypes import DTYPES
+from parity.codecs.dtypes import DTYPES, PACKED
 from parity.errors import Problem, ReferenceSuspectError
 from parity.pins.serialize_pth import raw_bytes
 from parity.pins.toolchain import library
@@ -150,7 +150,7 @@ def reference_file(values: Mapping[str, Value]) -> bytes:
     data = b""
     for name in sorted(values):
         dtype, shape, raw = values[name]
-        if dtype not in DTYPES:
+        if dtype not in DTYPES and dtype not in PACKED:
             raise ReferenceSuspectError(Problem("reload-differs", f"{name!r} is of {dtype}"))
         offsets = [len(data), len(data) + len(raw)]
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": offsets}
