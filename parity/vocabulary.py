@@ -196,7 +196,7 @@ VOCABULARY: dict[str, str] = {
     "not-found": "a file that was named is not there",
     "git": "git cannot show an earlier lockfile",
     "input": "an input of the action that cannot be used",
-    "init": "`init` cannot write without overwriting",
+    "init": "`init` is given no bundle, or cannot write without overwriting",
     "report-unreadable": "a report or a plan that `merge` or `scoreboard` cannot read",
     "page": "a page whose table is to be written or checked, and cannot be",
     "no-checkpoint": "a case without a checkpoint, which cannot be packed for a maintainer",

@@ -12,6 +12,7 @@ from parity.errors import ConfigError
 from parity.lockfile import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -79,6 +80,17 @@ def test_nothing_is_overwritten(repo: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.count("is there and stays as it is") == 2
 
 
+def test_a_package_whose_examples_are_no_dumps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "port"\n', encoding="utf-8")
+    (tmp_path / "examples" / "hello.rs").touch()
+    assert cli.run(["init", "--repo", str(tmp_path)]) == 0
+    found, *_ = capsys.readouterr().out.splitlines()
+    assert found == "found 1 example in 1 package, none of them by name a dump"
+
+
 NAMES = {
     "https://example.org/a/dataloader-batches-v2.tar": ("dataloader-batches-v2", "dataloader"),
     "hf://org/serialize-parity-v1@main/bundle.tar": ("serialize-parity-v1", "serialize"),
@@ -90,25 +102,115 @@ NAMES = {
 @pytest.mark.parametrize("source", NAMES)
 def test_a_bundle_is_named_after_its_address(source: str, repo: Path) -> None:
     name, suite = NAMES[source]
+    if "://" not in source:
+        (repo / source).parent.mkdir()
+        (repo / source).touch()
     assert cli.run(["init", "--repo", str(repo), source]) == 0
     (bundle,) = load(repo / "fixtures.lock.yaml").bundles
     assert (bundle.id, bundle.suite, bundle.source) == (name, suite, source)
 
 
 def test_a_next_bundle_is_added_at_the_end(repo: Path) -> None:
-    cli.run(["init", "--repo", str(repo)])
+    cli.run(["init", "--repo", str(repo), "https://example.org/first-v1.tar"])
     before = (repo / "fixtures.lock.yaml").read_text(encoding="utf-8")
     assert cli.run(["init", "--repo", str(repo), "https://example.org/next-v1.tar"]) == 0
     after = (repo / "fixtures.lock.yaml").read_text(encoding="utf-8")
     assert after.startswith(before)
-    assert [b.id for b in load(repo / "fixtures.lock.yaml").bundles] == ["my-bundle-v1", "next-v1"]
+    assert [b.id for b in load(repo / "fixtures.lock.yaml").bundles] == ["first-v1", "next-v1"]
     with pytest.raises(ConfigError, match="has a bundle 'next-v1' already"):
         cli.run(["init", "--repo", str(repo), "https://example.org/next-v1.tar"])
     assert (repo / "fixtures.lock.yaml").read_text(encoding="utf-8") == after
 
 
-def test_a_lockfile_that_goes_on_after_its_bundles_is_left_alone(repo: Path) -> None:
+LOCK = f'    locked:\n      sha256: "sha256:{"0" * 64}"\n'
+MINE = "      args: [mine]\n"
+#: What became of the example that `init` wrote; the ids after a bundle is named.
+EXAMPLES = {
+    "as it was": (lambda text: text, ["serialize-v1"]),
+    "its dump is written": (lambda text: text + MINE, ["serialize-v1"]),
+    "another beside it": (
+        lambda text: text + text.partition("bundles:\n")[2].replace("my-bundle-v1", "other"),
+        ["serialize-v1", "other"],
+    ),
+    "its suite is chosen": (
+        lambda text: text.replace("suite: tensors", "suite: dataloader"),
+        ["serialize-v1"],
+    ),
+    "its address is given": (
+        lambda text: text.replace("example.org/", "example.net/"),
+        ["my-bundle-v1", "serialize-v1"],
+    ),
+    "locked": (lambda text: text + LOCK, ["my-bundle-v1", "serialize-v1"]),
+}
+
+
+@pytest.mark.parametrize(("change", "ids"), EXAMPLES.values(), ids=EXAMPLES)
+def test_a_bundle_takes_the_place_of_the_example_that_was_written_first(
+    change: Callable[[str], str], ids: list[str], repo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     cli.run(["init", "--repo", str(repo)])
+    path = repo / "fixtures.lock.yaml"
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    before = load(path).bundles[0].dump
+    capsys.readouterr()
+    url = "https://example.org/serialize-v1.tar"
+    assert cli.run(["init", "--repo", str(repo), url]) == 0
+    bundles = load(path).bundles
+    assert [bundle.id for bundle in bundles] == ids
+    named = next(bundle for bundle in bundles if bundle.id == "serialize-v1")
+    chosen = "dataloader" in path.read_text(encoding="utf-8").partition("  #")[0]
+    assert (named.source, named.suite) == (url, "dataloader" if chosen else "serialize")
+    assert bundles[0].dump.args == before.args
+    taken = "put serialize-v1 in the place of the example in " in capsys.readouterr().out
+    assert taken is (ids[0] == "serialize-v1")
+
+
+def test_a_path_is_written_as_seen_from_the_lockfile(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typed where the shell completes it, relative or absolute, or as the lockfile has it."""
+    tar = repo.parent / "here" / "a b.tar"
+    tar.parent.mkdir()
+    tar.touch()
+    monkeypatch.chdir(tar.parent)
+    for typed in ("a b.tar", str(tar), "../here/a b.tar", "../repo/../here/a b.tar"):
+        assert cli.run(["init", "--repo", "../repo", typed]) == 0
+        lockfile = repo / "fixtures.lock.yaml"
+        assert load(lockfile).bundles[0].source == "../here/a b.tar"
+        lockfile.unlink()
+
+
+NO_BUNDLES = {
+    "no-such.tar": "there is no file ",
+    "two/examples": "that is a folder; a bundle is a tar file of it",
+    "": "that is a folder; a bundle is a tar file of it",
+    "x" * 5000: "there is no file ",
+    "a\nb": "there is no file ",
+    "ftp://example.org/x.tar": "known are hf://, https:// and paths relative to the lockfile",
+    "hf://org/x/bundle.tar": "the form is hf://[datasets/]owner/repo@ref/path",
+    "https://e.org/x: y.tar": "percent-encode spaces and what is not ASCII",
+    "https://me:pw@e.org/y.tar": "credentials do not belong in a lockfile",
+}
+
+
+@pytest.mark.parametrize("source", NO_BUNDLES, ids=[f"{name:.30}" for name in NO_BUNDLES])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_no_bundle_is_refused_before_anything_is_written(
+    source: str, first: bool, repo: Path
+) -> None:
+    if not first:
+        cli.run(["init", "--repo", str(repo)])
+    before = {path: path.read_bytes() for path in repo.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError) as caught:
+        cli.run(["init", "--repo", str(repo), source])
+    (problem,) = caught.value.problems
+    assert NO_BUNDLES[source] in problem.message
+    assert (problem.code, "pw" in str(problem)) == ("init", False)
+    assert {path: path.read_bytes() for path in repo.rglob("*") if path.is_file()} == before
+
+
+def test_a_lockfile_that_goes_on_after_its_bundles_is_left_alone(repo: Path) -> None:
+    cli.run(["init", "--repo", str(repo), "https://example.org/first-v1.tar"])
     path = repo / "fixtures.lock.yaml"
     path.write_text(path.read_text() + "x-more:\n  a: 1\n", encoding="utf-8")
     before = path.read_bytes()
@@ -117,10 +219,10 @@ def test_a_lockfile_that_goes_on_after_its_bundles_is_left_alone(repo: Path) -> 
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "source", ['https://example.org/"x".tar', "a\nb", "https://e.org/x: y.tar", "../my #1.tar"]
-)
+@pytest.mark.parametrize("source", ['https://example.org/"x".tar', "../my #1.tar"])
 def test_an_address_cannot_write_more_than_itself(source: str, repo: Path) -> None:
+    if "://" not in source:
+        (repo / source).touch()
     cli.run(["init", "--repo", str(repo), source])
     told = yaml.safe_load((repo / "fixtures.lock.yaml").read_text(encoding="utf-8"))
     assert [bundle["source"] for bundle in told["bundles"].values()] == [source]

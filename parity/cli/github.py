@@ -19,7 +19,9 @@ STEPS = ("prepare", "verify", "plan", "merge")
 
 def _init(verb: argparse.ArgumentParser) -> None:
     words.common(verb)
-    verb.add_argument("source", nargs="?", metavar="URL", help="where a bundle is to be had")
+    verb.add_argument(
+        "source", nargs="?", metavar="PATH-OR-URL", help="where a bundle is to be had"
+    )
 
 
 def _run_init(arguments: argparse.Namespace) -> Callable[[Teller], int]:

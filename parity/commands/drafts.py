@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parity.commands.init import Example
 
-#: Stands for an address that only the user knows.
+#: Stands for an address that only the user knows, and for the bundle's name.
 SOURCE = "https://example.org/my-bundle-v1.tar"
+NAME = "my-bundle-v1"
 
 WORKFLOW = """\
 name: parity
@@ -46,16 +47,35 @@ def bundle(name: str, source: str, example: Example | None) -> str:
     package = example.package if example else "my-port"
     program = example.name if example else "my_dump"
     todo = "" if example else "  # the example that you will write"
-    suite = next((s for word, s in _SUITES.items() if word in name), "tensors")
     lines = [
-        f"  {name}:",
-        f"    source: {json.dumps(source)}",
-        f"    suite: {suite}  # dataloader, serialize, pipeline or tensors",
+        *_origin(name, source),
         "    dump:",
         f"      package: {package}",
         f"      example: {program}{todo}",
     ]
     return "\n".join([*lines, ""])
+
+
+def _origin(name: str, source: str) -> list[str]:
+    suite = next((s for word, s in _SUITES.items() if word in name), "tensors")
+    return [
+        f"  {name}:",
+        f"    source: {json.dumps(source)}",
+        f"    suite: {suite}  # dataloader, serialize, pipeline or tensors",
+    ]
+
+
+def filled(text: str, name: str, source: str) -> str | None:
+    """A lockfile whose example entry is given a name and a source; what was edited stays.
+
+    None where it has no such entry.
+    """
+    (*old, old_suite), (*new, new_suite) = _origin(NAME, SOURCE), _origin(name, source)
+    example, entry = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    if text.count(example) != 1:
+        return None
+    text = text.replace(f"{example}{old_suite}\n", f"{example}{new_suite}\n")
+    return text.replace(example, entry)
 
 
 def next_steps(has_example: bool, has_source: bool) -> list[str]:

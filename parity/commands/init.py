@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity.commands import drafts
 from parity.commands.options import Options
+from parity.commands.origins import as_source
 from parity.errors import ConfigError, Problem, Where
 from parity.safetext import counted, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from parity.lockfile import Bundle
     from parity.reports.console import Teller
 
 #: Words in an example's name that make it look like one that dumps.
@@ -32,7 +34,7 @@ class InitOptions(Options):
     """The command line of ``init``.
 
     Attributes:
-        source: Where a bundle is to be had; None for an example to fill in.
+        source: Where a bundle is to be had, as it was typed; None for an example to fill in.
     """
 
     source: str | None = None
@@ -55,8 +57,11 @@ def init(options: InitOptions, teller: Teller) -> int:
     """Write what is missing, and say what was written and what comes next.
 
     Raises:
-        ConfigError: There is nothing to write without overwriting, or a URL is none.
+        ConfigError: There is nothing to write without overwriting, or no such bundle.
     """
+    if options.source is not None:
+        source = as_source(options.source, options.lockfile.parent)
+        options = replace(options, source=source)
     examples = sorted(_examples(options.repo), key=lambda e: (not e.dumps, e.package, e.name))
     _tell_found(examples, teller)
     chosen = examples[0] if examples and examples[0].dumps else None
@@ -80,7 +85,8 @@ def _tell_found(examples: list[Example], teller: Teller) -> None:
     packages = {example.package for example in examples}
     dumping = [example for example in examples if example.dumps]
     told = f"found {counted(len(examples), 'examples')} in {counted(len(packages), 'packages')}"
-    teller.line(f"{told}, {len(dumping)} of them by name a dump:")
+    many = f"{len(dumping)} of them by name a dump:" if dumping else "none of them by name a dump"
+    teller.line(f"{told}, {many}")
     for example in dumping:
         teller.line(f"    {safe(example.package)}: {safe(example.path.as_posix())}")
 
@@ -123,7 +129,7 @@ def _bundle_name(source: str) -> str:
         name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")
         if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):
             return name
-    return "my-bundle-v1"
+    return drafts.NAME
 
 
 def _write(path: Path, text: str, teller: Teller) -> None:
@@ -135,23 +141,36 @@ def _write(path: Path, text: str, teller: Teller) -> None:
 
 
 def _add(options: InitOptions, chosen: Example | None, teller: Teller) -> None:
-    """One bundle more at the end of a lockfile that is there."""
+    """One bundle more in a lockfile that is there: in the example's place, else at the end."""
+    path = options.lockfile
     if options.source is None:
-        teller.line(f"{safe(options.lockfile.as_posix())} is there and stays as it is")
+        teller.line(f"{safe(path.as_posix())} is there and stays as it is")
         return
-    from parity.lockfile import load, parse  # noqa: PLC0415 - only where there is one
-
-    name = _bundle_name(options.source)
-    if name in [bundle.id for bundle in load(options.lockfile).bundles]:
+    name, text = _bundle_name(options.source), path.read_text(encoding="utf-8")
+    before = _bundles(path, text)
+    if name in before and before[name].source != drafts.SOURCE:
         message = f"the lockfile has a bundle {name!r} already; `parity bump {name}` locks it anew"
-        raise ConfigError(Problem("init", message, Where(options.lockfile)))
-    text = options.lockfile.read_text(encoding="utf-8")
-    whole = text.rstrip("\n") + "\n" + drafts.bundle(name, options.source, chosen)
-    if name not in [bundle.id for bundle in parse(options.lockfile, whole.encode()).bundles]:
+        raise ConfigError(Problem("init", message, Where(path)))
+    example = before.get(drafts.NAME)
+    fits = example is not None and example.locked is None
+    whole = drafts.filled(text, name, options.source) if fits else None
+    told = f"put {safe(name)} in the place of the example in"
+    if whole is None:
+        whole = text.rstrip("\n") + "\n" + drafts.bundle(name, options.source, chosen)
+        told = f"added {safe(name)} to"
+    after = _bundles(path, whole).get(name)
+    if after is None or after.source != options.source:
         message = "the lockfile does not end with its bundles, so none can be added at its end"
-        raise ConfigError(Problem("init", message, Where(options.lockfile)))
-    options.lockfile.write_text(whole, encoding="utf-8", newline="\n")
-    teller.line(f"added {safe(name)} to {safe(options.lockfile.as_posix())}")
+        raise ConfigError(Problem("init", message, Where(path)))
+    path.write_text(whole, encoding="utf-8", newline="\n")
+    teller.line(f"{told} {safe(path.as_posix())}")
+
+
+def _bundles(path: Path, text: str) -> dict[str, Bundle]:
+    """The bundles of a lockfile, by id."""
+    from parity.lockfile import parse  # noqa: PLC0415 - only where there is one
+
+    return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
 
 
 def _workflow(options: InitOptions, teller: Teller) -> None:
