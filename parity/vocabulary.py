@@ -162,6 +162,8 @@ VOCABULARY: dict[str, str] = {
     "checkpoint-unreadable": "upstream's own tools cannot read the checkpoint",
     "keys-stale": "a list of names in the bundle is not the checkpoint's",
     "meta-stale": "`meta.json` of the bundle states another thing than is derived",
+    "disputed": "where reference readers, and what the format's document says, do not agree",
+    "reader-drift": "a reference reader says another thing to a case than the bundle records",
     "audit-more": "further findings of a case that are not shown",
     "audit-crashed": "a library was brought down by the bundle, or did not come to an end",
     "audit-failed": "a bundle that did not pass its audit was not locked",

@@ -81,15 +81,15 @@ def _run_diff(arguments: argparse.Namespace) -> Callable[[Teller], int]:
 
 
 def _audit(verb: argparse.ArgumentParser) -> None:
-    words.common(verb)
-    verb.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    words.ids(verb)
+    told = "write a report of each reference reader there, to go into `scoreboard`"
+    verb.add_argument("--report-dir", type=Path, metavar="DIR", help=told)
 
 
 def _run_audit(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.audit import audit  # noqa: PLC0415
-    from parity.commands.options import Options  # noqa: PLC0415
+    from parity.commands.audit import AuditOptions, audit  # noqa: PLC0415
 
-    options = Options(**words.places(arguments))
+    options = AuditOptions(**words.places(arguments), report_dir=arguments.report_dir)
     return lambda speaker: audit(options, arguments.ids, speaker)
 
 

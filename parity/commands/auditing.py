@@ -15,6 +15,7 @@ from parity.results import CaseResult, Finding
 from parity.safetext import safe
 
 if TYPE_CHECKING:
+    from parity.commands.references import Column
     from parity.fixtures.store import Fetched
     from parity.lockfile import Bundle
     from parity.reports.console import Teller
@@ -70,6 +71,17 @@ def _crashed(bundle: Bundle, ended: process.Completed) -> ReferenceSuspectError:
 
 def _end(ended: process.Completed) -> str:
     return ended.signal or f"exit code {ended.exit_code}"
+
+
+def tell_column(bundle: Bundle, column: Column, teller: Teller) -> bool:
+    """Say what a reference reader made of its cases; whether that is as it should be."""
+    teller.bundle(bundle.id, column.summary)
+    for case in column.bad:
+        teller.case(case)
+    for finding in (*column.drift, *(found for case in column.bad for found in case.errors)):
+        for line in wording.finding_lines(finding):
+            teller.line(f"    {line}")
+    return not column.drift and not column.bad
 
 
 def tell(cases: tuple[CaseResult, ...], teller: Teller) -> bool:

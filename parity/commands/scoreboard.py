@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import EXIT_CODES, ConfigError, Problem, Where
-from parity.reports import reading, scoreboard_words
+from parity.reports import reading, scoreboard_moved, scoreboard_words
 from parity.reports.scoreboard import board
 from parity.reports.wording import shown
 
@@ -106,9 +106,14 @@ def _read(path: Path) -> Report:
 
 
 def _name(report: Report, path: Path, bundle: str) -> str:
-    """What a report's port is called: crate or package with its version, else its lockfile."""
+    """What a report's port is called: crate or package with its version, else its lockfile.
+
+    A reference reader bears no version: what it says counts, whatever its release.
+    """
     named = [one.port for one in report.bundles if not bundle or one.bundle == bundle]
     port = next((one for one in named if one), {})
+    if "reader" in port:
+        return f"{port['reader']} (reference)"
     if "package" in port:
         return f"{port['package']} {port.get('version', '')}".strip()
     stem = report.lockfile.name.removesuffix(".yaml").removesuffix(".lock")
@@ -143,6 +148,8 @@ def _check(page: Path, found: Board, teller: Teller) -> int:
     if not moved:
         teller.line(f"{shown(page.as_posix())} shows what the reports say")
         return 0
+    for line in scoreboard_moved.told(there, due, found):
+        teller.line(shown(line))
     teller.line(f"{shown(page.as_posix())} shows other cells than the reports; --write renews it")
     return EXIT_CODES["mismatch"]
 

@@ -156,10 +156,16 @@ def _provenance(report: Report) -> str:
 
 def cell(text: str, limit: int = 200) -> str:
     """Foreign text in a code span that may stand in a table."""
+    text = spelt(text, limit)
+    return f"<code>{text}</code>" if text else ""
+
+
+def spelt(text: str, limit: int = 200) -> str:
+    """Foreign text that may stand in a table, and is no more than text."""
     shown = wording.shown(text)
     shown = shown if len(shown) <= limit else shown[: limit - 1] + "…"
-    spelt = "".join(c if c.isalnum() or c in _PLAIN else f"&#{ord(c)};" for c in shown)
-    return f"<code>{spelt.replace('www.', 'www&#46;')}</code>" if spelt else ""
+    told = "".join(c if c.isalnum() or c in _PLAIN else f"&#{ord(c)};" for c in shown)
+    return told.replace("www.", "www&#46;")
 
 
 def pre(lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Several ports on one bundle as one table: a row a case, a column a port."""
+"""Several ports on one bundle as one table: a row a case, a column a port or a reference reader."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 
+#: Code of the finding that says where references do not agree.
+DISPUTED = "disputed"
 NOT_SHOWN, NOT_ASKED = "not shown", "not asked"
 #: Reasons that begin like this speak of the dump program, not of the port behind it.
 OF_THE_EXAMPLE = "the example"
@@ -55,9 +57,17 @@ class Row:
     cells: tuple[Cell, ...]
 
     @property
+    def dispute(self) -> str:
+        """Where reference readers and the rule do not agree on it, as their reports say."""
+        results = [cell.case for cell in self.cells if cell.case is not None]
+        found = [one for case in results for one in case.findings if one.code == DISPUTED]
+        return found[0].message if found else ""
+
+    @property
     def spotless(self) -> bool:
-        """Whether no port got it wrong, refused what it must load, or died."""
-        return all(cell.tone in ("good", "none") for cell in self.cells)
+        """Whether none got it wrong, refused what it must load, or died; nor is it disputed."""
+        good = all(cell.tone in ("good", "none") for cell in self.cells)
+        return good and not self.dispute
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,11 @@ class Port:
     report: Report
 
     @property
+    def reference(self) -> bool:
+        """Whether it is a reference reader, as `audit` asks it, and no port."""
+        return "reader" in self.bundle.port
+
+    @property
     def facts(self) -> list[tuple[str, str]]:
         """What was run, and on what."""
         own = [*self.bundle.port.items(), *self.report.environment.items()]
@@ -95,6 +110,11 @@ class Board:
     sha256: str
     ports: tuple[Port, ...]
     groups: tuple[Group, ...]
+
+    @property
+    def references(self) -> bool:
+        """Whether a column is a reference reader's."""
+        return any(port.reference for port in self.ports)
 
     @property
     def rows(self) -> tuple[Row, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parity.reports.markdown import cell as code
+from parity.reports.markdown import spelt
 from parity.reports.scoreboard import NOT_ASKED
 from parity.reports.wording import shown
 from parity.safetext import counted
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from parity.reports.scoreboard import Board, Cell, Group, Row
 
+_WRONG = "that some port does not get right"
+#: Characters of a dispute that are shown.
+_LONGEST = 400
 SIGNS = {"good": "✓", "mild": "○", "bad": "✗", "dead": "!", "none": "·"}
 _EMOJI = {"good": "✅", "mild": "🟡", "bad": "❌", "dead": "💥", "none": "▫️"}
 _COLOURS = {"good": "32", "mild": "33", "bad": "31", "dead": "1;31", "none": "2"}
@@ -37,6 +41,8 @@ def lines(board: Board, *, colour: bool) -> Iterator[str]:
         for row in group.rows:
             cells = [_painted(*pair, colour=colour) for pair in zip(row.cells, widths, strict=True)]
             yield f"  {shown(row.case).ljust(first)}  {'  '.join(cells)}".rstrip()
+            if row.dispute:
+                yield f"    {shown(row.dispute)}"
     yield ""
     yield f"{'in all'.ljust(first + 2)}  {heads}".rstrip()
     for name, numbers in board.totals():
@@ -68,11 +74,12 @@ def markdown(board: Board) -> str:
     """Totals, and the cases that some port does not get right; nothing that differs by day."""
     heads = [code(port.name) for port in board.ports]
     parts = [_table(["", *heads], _totals(board), numbers=True)]
-    parts += [_folded(group, heads) for group in board.groups]
+    parts += [_folded(group, heads, references=board.references) for group in board.groups]
     spotless = sum(row.spotless for row in board.rows)
+    who = "no column" if board.references else "no port"
     parts.append(
-        f"{counted(len(board.rows), 'cases')} in all; of {spotless:,} no port has "
-        f"anything but ✅. {_LEGEND}\n"
+        f"{counted(len(board.rows), 'cases')} in all; of {spotless:,} {who} has "
+        f"anything but ✅. {_LEGEND}{_REFERENCES if board.references else ''}\n"
     )
     return "\n".join(part for part in parts if part)
 
@@ -82,6 +89,10 @@ _LEGEND = (
     "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ not shown · an empty cell: the "
     "port has no reader of the format."
 )
+_REFERENCES = (
+    " A column (reference) is the format's own reader, as `parity audit` asks it; where it and "
+    "another reader, or it and the rule, do not agree, the case's line says how."
+)
 
 
 def _totals(board: Board) -> Iterator[list[str]]:
@@ -89,18 +100,23 @@ def _totals(board: Board) -> Iterator[list[str]]:
         yield [name, *(f"{number:,}" if number else "" for number in numbers)]
 
 
-def _folded(group: Group, heads: Sequence[str]) -> str:
+def _folded(group: Group, heads: Sequence[str], *, references: bool) -> str:
     rows = [row for row in group.rows if not row.spotless]
     if not rows:
         return ""
     told = f"{len(rows):,} of {counted(len(group.rows), 'cases')}"
-    summary = f"<b>{code(group.title) or 'cases'}</b>: {told} that some port does not get right"
+    what = "that some column does not get right, or that are disputed" if references else _WRONG
+    summary = f"<b>{code(group.title) or 'cases'}</b>: {told} {what}"
     table = _table(["case", "what it is", *heads], map(_row, rows))
     return f"<details><summary>{summary}</summary>\n\n{table}\n</details>\n"
 
 
 def _row(row: Row) -> list[str]:
-    return [code(row.case), code(row.why), *map(_told, row.cells)]
+    why = code(row.why)
+    if row.dispute:
+        # Outside of a code span an underscore may begin emphasis.
+        why += "<br>" + spelt(row.dispute, _LONGEST).replace("_", "&#95;")
+    return [code(row.case), why, *map(_told, row.cells)]
 
 
 def _told(cell: Cell) -> str:
@@ -131,7 +147,7 @@ def _port(facts: Sequence[tuple[str, str]]) -> str:
     return ", ".join(
         f"{key} {value}"
         for key, value in facts
-        if key in ("crate", "package", "version", "command")
+        if key in ("crate", "package", "reader", "version", "command", "call")
     )
 
 

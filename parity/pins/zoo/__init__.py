@@ -1,8 +1,8 @@
 """Pin of the zoo: a hundred and more tiny checkpoints, one feature each.
 
 A case is a folder with one checkpoint and its reference; `parity.json` says what each is and
-what is owed of a port, `readers.json` what each reference reader said to those that need not
-be loaded. Expected values come from torch, safetensors, gguf-py and NumPy alone.
+what is owed of a port, `readers.json` what each reference reader said to it. Expected values
+come from torch, safetensors, gguf-py and NumPy alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from parity import manifest
+from parity import manifest, readers
 from parity.codecs.files import tensors_in
 from parity.errors import Problem, ReferenceSuspectError
 from parity.pins import packing
@@ -31,7 +31,6 @@ from parity.pins.zoo import (
     opcodes,
     pth,
     pth_dtypes,
-    readers,
     safetensors,
 )
 from parity.pins.zoo.entry import SEED, Entry
@@ -70,7 +69,7 @@ def pin(target_dir: Path) -> Path:
         "provenance.json": packing.provenance(
             BUNDLE, libraries=_LIBRARIES, seeds={"tensors": SEED}
         ),
-        "readers.json": packing.json_bytes(_readers(said)),
+        "readers.json": packing.json_bytes(_record(cases, said)),
     }
     described = {}
     for entry in cases:
@@ -125,19 +124,19 @@ def _case(entry: Entry) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def _asked(cases: list[Entry]) -> dict[str, dict[str, str]]:
-    """By case what each reference reader says; those that must be loaded are not asked."""
-    asked = [entry for entry in cases if entry.expect != "load"]
-    said: dict[str, dict[str, str]] = {entry.id: {} for entry in asked}
+    """By case what each reference reader says."""
+    said: dict[str, dict[str, str]] = {entry.id: {} for entry in cases}
     with TemporaryDirectory() as folder:
-        for entry in asked:
+        for entry in cases:
             Path(folder, entry.id).write_bytes(entry.content)
         for group, names in readers.READERS.items():
             for reader in names:
                 # The full reader of torch would execute what a hostile pickle names.
                 safe = reader != "torch-full"
-                ids = [e.id for e in asked if e.group == group and (safe or not e.hostile)]
-                for case, word in readers.ask(reader, Path(folder), ids).items():
-                    said[case][reader] = word
+                ids = [e.id for e in cases if e.group == group and (safe or not e.hostile)]
+                files = {name: Path(folder, name) for name in ids}
+                for case, answer in readers.ask(reader, files).items():
+                    said[case][reader] = answer.said
         left = {path.name for path in Path(folder).iterdir()} - said.keys()
     if left:
         message = f"a reference reader left {', '.join(sorted(left))} behind"
@@ -145,10 +144,11 @@ def _asked(cases: list[Entry]) -> dict[str, dict[str, str]]:
     return said
 
 
-def _readers(said: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _record(cases: list[Entry], said: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     return {
         "versions": {name: version_of(name) for name in _LIBRARIES},
         "limits": {"seconds": readers.SECONDS, "bytes": readers.BYTES},
+        "against": [entry.id for entry in cases if entry.against],
         "cases": {case: dict(words) for case, words in said.items()},
     }
 
@@ -168,6 +168,11 @@ def _hold(cases: list[Entry], said: Mapping[str, Mapping[str, str]]) -> None:
         if entry.expect == "refuse" and not entry.document
         for reader, word in said[entry.id].items()
         if word != "refused"
+    ]
+    faults += [
+        f"{entry.id} must be loaded, and no reader does"
+        for entry in cases
+        if entry.expect == "load" and "loaded" not in said[entry.id].values()
     ]
     if faults:
         raise ReferenceSuspectError(*(Problem("reference-suspect", text) for text in faults))

@@ -93,7 +93,7 @@ def _legacy() -> list[Entry]:
             "i-tar",
             _tar(),
             "the container before torch 0.1.10: a tar",
-            "torch.serialization.legacy_load; not with weights_only",
+            "torch.serialization.legacy_load, which refuses weights_only",
             values=right("tar"),
         ),
     ]

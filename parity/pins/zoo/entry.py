@@ -42,6 +42,7 @@ class Entry:
         rule: Where the rule stands: a section of a document, or the readers that refuse it.
         document: Whether that is a document's sentence, which wins over a reader that is
             more lenient; otherwise every reference reader has to refuse a ``-n-`` case.
+        against: Of an ``-i-`` case: the rule speaks against what a reference reader loads.
         names: Tensors that a port may be asked for by name; the reference's, if there is one.
         values: What is right where no reference reader is asked.
         hostile: It must not be given to a reader that would execute it.
@@ -52,6 +53,7 @@ class Entry:
     why: str
     rule: str
     document: bool = False
+    against: bool = False
     bounds: Mapping[str, float] = field(default_factory=lambda: dict(EXACT))
     names: tuple[str, ...] = ()
     values: Mapping[str, Value] | None = None

@@ -152,7 +152,7 @@ def _either() -> list[Entry]:
             "no-dims",
             Gguf(tensors=(scalarish,)),
             "a tensor of no dimensions",
-            "gguf-py reads it as a scalar",
+            "the document is silent; a scalar is meant",
             letter="i",
             values={"w": Value("F32", (), numbers.tobytes()[:4])},
         ),
@@ -162,6 +162,7 @@ def _either() -> list[Entry]:
             "five dimensions, one more than ggml has",
             f"{_DOC}: at most 4 at present",
             letter="i",
+            against=True,
         ),
         case(
             "empty-tensor",
@@ -175,8 +176,9 @@ def _either() -> list[Entry]:
             "shared-data",
             Gguf(tensors=shared),
             "two tensors on the same bytes",
-            "gguf-py reads it; ggml wants offsets to follow one another",
+            "ggml: each tensor's offset follows the one before",
             letter="i",
+            against=True,
         ),
         case(
             "trailing-data",
@@ -189,8 +191,9 @@ def _either() -> list[Entry]:
             "not-padded",
             Gguf(tensors=(info,)).build()[:-8],
             "a last tensor that is not padded",
-            "ggml wants the padding, gguf-py does not",
+            "ggml: the data ends with padding",
             letter="i",
+            against=True,
         ),
         case(
             "name-empty",

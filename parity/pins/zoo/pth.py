@@ -10,6 +10,7 @@ from parity.pins.toolchain import library
 from parity.pins.zoo.entry import Entry, dyadic
 
 _SAVE = "torch.save, read back by torch.load"
+_LACKS = "weights_only lacks the opcodes of protocol 4"
 _VIEW = "torch._utils._rebuild_tensor_v2: storage, offset, size, stride"
 
 
@@ -70,9 +71,10 @@ def _states() -> list[Entry]:
             "protocol-4",
             plain,
             "pickle protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL",
+            f"{_SAVE}; {_LACKS}",
             pickle_protocol=4,
         ),
-        case("protocol-5", plain, "pickle protocol 5", pickle_protocol=5),
+        case("protocol-5", plain, "pickle protocol 5", f"{_SAVE}; {_LACKS}", pickle_protocol=5),
         case(
             "no-checksums",
             plain,

@@ -148,7 +148,7 @@ def _unusual() -> list[Entry]:
             "nested-tensor",
             lambda: torch.nested.nested_tensor(ragged),
             "a nested tensor; right is padding with zeros",
-            "torch._utils._rebuild_nested_tensor",
+            "torch._utils._rebuild_nested_tensor, which weights_only does not allow",
         ),
         (
             "negated-view",

@@ -1,0 +1,66 @@
+"""Where reference readers, the format's document and what is due do not agree, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES = {"torch": "torch with weights_only", "torch-full": "torch without weights_only"}
+_FAMILY = {"torch-full": "torch"}
+_VERBS = {
+    "loaded": "reads it",
+    "refused": "refuses it",
+    "crashed": "crashes on it",
+    "limit": "runs out of time or memory on it",
+}
+#: What every reader says where there is nothing to explain.
+_PLAIN = {"load": "loaded", "refuse": "refused", "either": "loaded"}
+
+
+def explained(expect: str, rule: str, said: Mapping[str, str], *, against: bool = False) -> str:
+    """Why a case is not plain: what each reader says to it, and where the rule stands.
+
+    Args:
+        expect: ``load``, ``refuse`` or ``either``.
+        rule: The section of a document, or what else the bundle goes by.
+        said: Class by reader.
+        against: The rule speaks against what a reader loads.
+
+    Returns:
+        One sentence without its full stop; empty where every reader says what is due, and
+        what may be either is read by all, and nothing speaks against it.
+    """
+    if not said or (set(said.values()) == {_PLAIN[expect]} and not against):
+        return ""
+    text = ", ".join(_clauses(expect, said))
+    return f"{text}{_before(expect, said, against=against)}{rule}" if rule else text
+
+
+def _before(expect: str, said: Mapping[str, str], *, against: bool) -> str:
+    """How the rule is led in."""
+    refuse = expect == "refuse"
+    if (refuse or against) and "loaded" in said.values():
+        return ", against "
+    return "; a refusal is due by " if refuse else "; "
+
+
+def _clauses(expect: str, said: Mapping[str, str]) -> list[str]:
+    """What each reader says; two of one library that agree are one."""
+    words: dict[str, set[str]] = {}
+    for reader, word in said.items():
+        words.setdefault(_FAMILY.get(reader, reader), set()).add(word)
+    whole = {family for family, one in words.items() if len(one) == 1 and len(said) > 1}
+    names = {
+        _FAMILY.get(reader, reader)
+        if _FAMILY.get(reader, reader) in whole
+        else _NAMES.get(reader, reader): word
+        for reader, word in said.items()
+    }
+    return [f"{name} {_verb(expect, word)}" for name, word in names.items()]
+
+
+def _verb(expect: str, word: str) -> str:
+    taken = expect == "refuse" and word == "loaded"
+    return "takes it" if taken else _VERBS.get(word, word)

@@ -1,0 +1,203 @@
+"""The reference readers: each in a process of its own, and one bad file costs no other."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parity import manifest, readers
+from parity.codecs import safetensors
+from parity.errors import ReferenceSuspectError
+from parity.readers import Answer, libraries, record
+from parity.readers.child import outcome, write
+
+BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+
+FAKE = """\
+import os, time
+def fake():
+    def read(path):
+        if 'crash' in path.name: os.abort()
+        if 'leave' in path.name: os._exit(3)
+        if 'hang' in path.name: time.sleep(60)
+        if 'eat' in path.name: bytearray(4 << 30)
+        if 'bad' in path.name: raise ValueError('no\\nmore')
+        print('{"noise": of a library')
+        return lambda: {'w': ('U8', (1,), b'7')}
+    return read
+READERS['fake'] = fake
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that does what a file's name says."""
+    body = Path(readers.__file__).with_name("child.py").read_text(encoding="utf-8")
+    start = body.index("if __name__")
+    child = tmp_path / "child.py"
+    child.write_text(body[:start] + FAKE + body[start:], encoding="utf-8")
+    monkeypatch.setattr(readers, "_CHILD", child)
+    monkeypatch.setattr(readers, "SECONDS", 1.0)
+
+
+def named(folder: Path, *names: str) -> dict[str, Path]:
+    folder.mkdir()
+    return {name: folder / name for name in names}
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.usefixtures("fake")
+@pytest.mark.skipif(sys.platform != "linux", reason="signals, and a limit of memory that holds")
+def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
+    files = named(
+        tmp_path / "files", "a-good", "b-crash", "c-bad", "d-hang", "e-eat", "f-leave", "g-good"
+    )
+    out = tmp_path / "out"
+    out.mkdir()
+
+    said = readers.ask("fake", files, out)
+
+    assert said == {
+        "a-good": Answer("loaded"),
+        "b-crash": Answer("crashed", "SIGABRT"),
+        "c-bad": Answer("refused", "ValueError: no"),
+        "d-hang": Answer("limit", "time"),
+        "e-eat": Answer("limit", "memory"),
+        "f-leave": Answer("crashed"),
+        "g-good": Answer("loaded"),
+    }
+    assert {path.name for path in out.iterdir()} == {"a-good", "g-good"}
+    assert safetensors.stored(out / "g-good" / "dump.safetensors")["w"].array().tolist() == [55]
+
+
+@pytest.mark.process
+def test_a_reader_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="the reader no-such did not start"):
+        readers.ask("no-such", {"a": tmp_path})
+
+
+def test_nothing_is_started_for_no_file() -> None:
+    assert readers.ask("torch", {}) == {}
+
+
+def raising(error: Exception) -> Any:
+    def read(_path: Path) -> Any:
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("bad\nmore"), ("refused", "ValueError: bad")),
+        (ValueError(), ("refused", "ValueError: ")),
+        (MemoryError(), ("limit", "memory")),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), ("limit", "memory")),
+        (RuntimeError("memory format unknown"), ("refused", "RuntimeError: memory format unknown")),
+        (KeyError("x" * 300), ("refused", f"KeyError: '{'x' * 189}")),
+    ],
+)
+def test_what_an_error_of_a_reader_means(error: Exception, said: tuple[str, str]) -> None:
+    assert outcome(raising(error), Path(), None) == said
+
+
+def test_tensors_that_cannot_be_made_are_no_refusal(tmp_path: Path) -> None:
+    said = outcome(lambda _path: raising(KeyError("dtype")), Path(), tmp_path / "x")  # type: ignore[arg-type,return-value]
+    assert said[0] == "loaded"
+    assert said[1].startswith("TypeError: ")
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_file_written_is_read_back(tmp_path: Path) -> None:
+    two = np.array([[1.5, -2.0]], np.float32)
+    write({"ä\0": ("F32", (1, 2), two.tobytes()), "": ("I8", (), b"\xff")}, tmp_path / "a")
+
+    found = safetensors.stored(tmp_path / "a" / "dump.safetensors")
+
+    assert {name: one.array().tolist() for name, one in found.items()} == {
+        "ä\0": [[1.5, -2.0]],
+        "": -1,
+    }
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.process  # importing torch asks the system for its name
+def test_a_dict_in_itself_and_a_deep_one_come_to_an_end() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(2)
+    state: dict[str, Any] = {"w": tensor, "list": [tensor], "in": {"b": tensor}}
+    state["again"] = state
+    deep: dict[str, Any] = {"w": tensor}
+    for _ in range(5000):
+        deep = {"d": deep}
+    state["deep"] = deep
+
+    assert [name for name, _ in libraries._named(state, "", ())] == ["w", "in.b"]
+
+
+RECORD = {
+    "versions": {"torch": "2.1.0"},
+    "limits": {"seconds": 5.0},
+    "against": ["a"],
+    "cases": {"a": {"torch": "refused", "torch-full": "loaded"}},
+}
+
+
+def test_the_record_of_a_bundle(tmp_path: Path) -> None:
+    assert record.read(tmp_path) == record.Record()
+    (tmp_path / record.NAME).write_text(json.dumps(RECORD))
+
+    found = record.read(tmp_path)
+
+    assert found.versions == {"torch": "2.1.0"}
+    assert found.of("a") == {"torch": "refused", "torch-full": "loaded"}
+    assert found.of("b") == {}
+    assert found.against == {"a"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"versions": ["torch"]},
+        {"versions": {"torch": 2}},
+        {"cases": []},
+        {"cases": {"a": "loaded"}},
+        {"cases": {"a": {"torch": None}}},
+        {"against": "a"},
+        {"against": [1]},
+    ],
+    ids=str,
+)
+def test_a_record_of_another_form_is_suspect(tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / record.NAME).write_text(json.dumps(RECORD | change))
+    with pytest.raises(ReferenceSuspectError, match="is no record of what readers said"):
+        record.read(tmp_path)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize("reader", ["safetensors", "gguf-py"])
+def test_a_reader_says_what_the_zoo_records(tmp_path: Path, reader: str) -> None:
+    with tarfile.open(BUNDLE) as tar:
+        tar.extractall(tmp_path / "zoo", filter="data")
+    group = "gguf" if reader == "gguf-py" else reader
+    slow = "gguf-n-array-2-31"  # it takes all the time that it is given
+    cases = [one for one in manifest.load(tmp_path / "zoo") if one.group == group]
+    files = {one.id: one.checkpoint for one in cases if one.checkpoint and one.id != slow}
+
+    said = readers.ask(reader, files)
+
+    recorded = record.read(tmp_path / "zoo")
+    assert {name: one.said for name, one in said.items()} == {
+        name: recorded.of(name)[reader] for name in files
+    }
