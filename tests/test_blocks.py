@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parity import blocks
+from parity.codecs.dtypes import DTYPES
 from tests.support.blocks import SCALES, random_blocks
 
 KINDS = tuple(blocks.DECODERS)
-QUANTISED = tuple(kind for kind in KINDS if kind.startswith("Q"))
+QUANTISED = tuple(kind for kind in KINDS if kind not in DTYPES)
 
 
 @pytest.mark.torch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parity.blocks import floats, pairs, small, supers
+from parity.blocks import floats, pairs, small, supers, tables, ternary
 from parity.blocks.decoder import Decoder, Mistake
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DECODERS", "Decoder", "Mistake", "decode", "mistakes", "two_mistakes"]
 
-_MODULES: tuple[Any, ...] = (floats, small, supers, pairs)
+_MODULES: tuple[Any, ...] = (floats, small, supers, pairs, tables, ternary)
 #: The right decoder of each type, by GGUF's name for it.
 DECODERS: Mapping[str, Decoder] = {
     kind: decoder for module in _MODULES for kind, decoder in module.DECODERS.items()

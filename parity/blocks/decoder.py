@@ -8,6 +8,7 @@ of its own, so that a mistake in one of them is a decoder with that function exc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,6 +132,19 @@ def interleaved(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.u
 def interleaved_swapped(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """High and low part of a byte next to each other."""
     return interleaved(high, low)
+
+
+def neighbours(raw: Blocks, codes: Callable[[Blocks], Codes], width: int) -> Codes:
+    """Codes of which those of each byte, ``width`` apart in GGUF, stand next to each other."""
+    pairs = codes(raw).reshape(len(raw), -1, 2, width)
+    return pairs.swapaxes(2, 3).reshape(len(raw), -1)
+
+
+def codes_interleaved(right: Decoder, width: int, bits: str) -> Mistake:
+    """Whole codes of more than four bits taken as neighbours, where they lie in one byte."""
+    text = f"the two codes of a byte were taken as neighbours, their {bits} with them"
+    codes = partial(neighbours, codes=right.codes, width=width)
+    return mistake(right, "codes-interleaved", text, codes=codes)
 
 
 #: Wrong arrangements of nibbles: name, function, text.

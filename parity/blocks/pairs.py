@@ -16,6 +16,7 @@ from parity.blocks.decoder import (
     WRONG_NIBBLES,
     Decoder,
     Mistake,
+    codes_interleaved,
     f16,
     halves,
     mistake,
@@ -200,7 +201,7 @@ def _q5(right: Decoder) -> list[Mistake]:
         mistake(right, name, text, codes=partial(_q5_codes, high=high))
         for name, text, high in wrong
     ]
-    return [*found, *_of_six(right)]
+    return [*found, codes_interleaved(right, 32, "fifth bits"), *_of_six(right)]
 
 
 def _of_six(right: Decoder) -> list[Mistake]:

@@ -16,6 +16,7 @@ from parity.blocks.decoder import (
     WRONG_NIBBLES,
     Decoder,
     Mistake,
+    codes_interleaved,
     f16,
     following,
     halves,
@@ -165,10 +166,11 @@ def _of_high_bits(right: Decoder, kind: _Kind) -> list[Mistake]:
             "the four bytes of fifth bits were read as big-endian",
         ),
     )
-    return [
+    found = [
         mistake(right, name, text, codes=partial(_codes, kind=kind, high=high))
         for name, high, text in wrong
     ]
+    return [codes_interleaved(right, _HALF, "fifth bits"), *found]
 
 
 def _of_sign(right: Decoder, kind: _Kind) -> list[Mistake]:

@@ -15,6 +15,7 @@ from parity.blocks.decoder import (
     WRONG_NIBBLES,
     Decoder,
     Mistake,
+    codes_interleaved,
     f16,
     following,
     halves,
@@ -264,6 +265,7 @@ def _q6(right: Decoder) -> list[Mistake]:
         ),
     )
     found += [mistake(right, name, text, codes=codes) for name, text, codes in wrong_codes]
+    found.append(codes_interleaved(right, 64, "high bits"))
     wrong_subs = (
         (
             "sub-scales-unsigned",

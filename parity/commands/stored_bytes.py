@@ -11,6 +11,8 @@ import zipfile
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from parity.raw import gguf, pth
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
@@ -18,11 +20,6 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 #: Larger files are not looked at.
 MOST = 2**20
-#: Bytes of GGUF's metadata values, by type; 8 is a text, 9 an array.
-_WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-_TEXT, _ARRAY = 8, 9
-_DEEPEST = 8
-_LOCAL_HEADER = 30
 
 
 def spans(checkpoint: Path) -> dict[str, Span]:
@@ -40,16 +37,11 @@ def spans(checkpoint: Path) -> dict[str, Span]:
     return {name: (a, b) for name, (a, b) in found.items() if 0 <= a <= b <= len(data)}
 
 
-def _pth(data: bytes, path: Path) -> dict[str, Span]:
+def _pth(_data: bytes, path: Path) -> dict[str, Span]:
     """The storages of a zip: members that are stored as they are."""
-    found = {}
     with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            if "/data/" in member.filename and member.compress_type == zipfile.ZIP_STORED:
-                names = struct.unpack_from("<HH", data, member.header_offset + 26)
-                first = member.header_offset + _LOCAL_HEADER + sum(names)
-                found[member.filename] = (first, first + member.file_size)
-    return found
+        found = pth.members(archive, path)
+    return {name: span for name, span in found.items() if "/data/" in name}
 
 
 def _safetensors(data: bytes, _path: Path) -> dict[str, Span]:
@@ -63,54 +55,9 @@ def _safetensors(data: bytes, _path: Path) -> dict[str, Span]:
 
 def _gguf(data: bytes, _path: Path) -> dict[str, Span]:
     """Tensors of versions 2 and 3; each ends where the next begins."""
-    magic, version, tensors, pairs = struct.unpack_from("<4sIQQ", data)
-    if magic != b"GGUF" or version not in (2, 3):
-        return {}
-    at, alignment = 24, 32
-    for _ in range(min(pairs, len(data))):
-        name, at = _gguf_text(data, at)
-        (kind,) = struct.unpack_from("<I", data, at)
-        if name == "general.alignment":
-            (alignment,) = struct.unpack_from("<I", data, at + 4)
-        at = _past(data, at + 4, kind, 0)
-    offsets, at = _offsets(data, at, tensors)
-    start = -(-at // max(alignment, 1)) * max(alignment, 1)
-    ends = sorted({*offsets.values(), len(data) - start})
-    nexts = dict(pairwise(ends))
-    return {n: (start + o, start + nexts.get(o, o)) for n, o in offsets.items()}
-
-
-def _offsets(data: bytes, at: int, tensors: int) -> tuple[dict[str, int], int]:
-    found = {}
-    for _ in range(min(tensors, len(data))):
-        name, at = _gguf_text(data, at)
-        (dims,) = struct.unpack_from("<I", data, at)
-        at += 4 + 8 * dims
-        _, found[name] = struct.unpack_from("<IQ", data, at)
-        at += 12
-    return found, at
-
-
-def _gguf_text(data: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from("<Q", data, at)
-    return data[at + 8 : at + 8 + length].decode("utf-8", "replace"), at + 8 + length
-
-
-def _past(data: bytes, at: int, kind: int, depth: int) -> int:
-    """Where the value of a pair ends."""
-    if kind == _TEXT:
-        return _gguf_text(data, at)[1]
-    if kind != _ARRAY:
-        return at + _WIDTHS[kind]
-    inner, count = struct.unpack_from("<IQ", data, at)
-    at += 12
-    if inner in _WIDTHS:
-        return at + _WIDTHS[inner] * int(count)
-    if depth > _DEEPEST:
-        raise ValueError(depth)
-    for _ in range(count):
-        at = _past(data, at, inner, depth + 1)
-    return at
+    found = {info.name: info.first for info in gguf.infos(data)}
+    nexts = dict(pairwise(sorted({*found.values(), len(data)})))
+    return {name: (first, nexts.get(first, first)) for name, first in found.items()}
 
 
 _LOOKS: dict[str, Callable[[bytes, Path], dict[str, Span]]] = {

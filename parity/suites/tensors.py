@@ -7,9 +7,10 @@ bounds, and the port dumps each tensor as `.bin`, `.npy`, or all as `.safetensor
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from parity import manifest
+from parity import manifest, raw
 from parity.codecs.files import tensors_in
 from parity.layout import suspect
 from parity.results import Finding
@@ -19,13 +20,14 @@ from parity.suites.tensor_findings import Reference, hold
 from parity.suites.words import EXAMPLES, counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from parity.bounds import Bounds
     from parity.codecs.files import Found
     from parity.codecs.stored import Stored
     from parity.manifest import TensorCase
+    from parity.raw import Raw
 
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
 _STORED_ORDER = "references carry GGUF's stored order, fastest dimension first"
@@ -74,10 +76,17 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     note = ""
     if _is_gguf(detail):
         note = _LOGICAL_ORDER if detail.turned else _STORED_ORDER
-    outcome = hold(Reference(tensors=owed, bounds=bounds, shape_note=note), dumped)
+    reference = Reference(tensors=owed, bounds=bounds, shape_note=note, raw=_raw(detail))
+    outcome = hold(reference, dumped)
     if not left_out:
         return outcome
     return replace(outcome, findings=(*outcome.findings, _no_file_name(left_out)))
+
+
+def _raw(detail: TensorCase) -> Callable[[], Mapping[str, Raw]]:
+    """Where the tensors lie in the checkpoint; looked at once, and only if it is asked for."""
+    checkpoint = detail.checkpoint
+    return dict if checkpoint is None else cache(lambda: raw.records(detail.folder, checkpoint))
 
 
 def references(detail: TensorCase) -> dict[str, Stored]:

@@ -23,6 +23,10 @@ SCALES = {
     "Q4_K": (0, 2),
     "Q5_K": (0, 2),
     "Q6_K": (208,),
+    "IQ4_NL": (0,),
+    "IQ4_XS": (0,),
+    "TQ1_0": (52,),
+    "TQ2_0": (64,),
 }
 
 
@@ -33,4 +37,6 @@ def random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
     for at in SCALES.get(kind, ()):
         scale = (draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
         raw[:, at : at + 2] = scale.view(np.uint8)
+    if kind == "MXFP4":
+        raw[:, 0] = draws.integers(120, 130, count)
     return raw

@@ -1,8 +1,4 @@
-"""Where a reference's tensor lies in its checkpoint, as bundles that we pin record it.
-
-So raw bytes can be looked at without a reader of the format. Whatever a record lacks or
-gets wrong is a record less, never an error: diagnosis does not decide verdicts.
-"""
+"""What is known of a tensor's bytes in a checkpoint, and what a bundle's `meta.json` records."""
 
 from __future__ import annotations
 
@@ -19,6 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TORCH = {"float": "F", "int": "I", "uint": "U"}
+_OTHERS = {
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +48,7 @@ class Raw:
     offset: int = 0
 
 
-def records(folder: Path, checkpoint: Path) -> dict[str, Raw]:
+def recorded(folder: Path, checkpoint: Path) -> dict[str, Raw]:
     """What ``meta.json`` in a case's folder records of the tensors in ``checkpoint``, by name."""
     try:
         entries: Any = read_json(folder / "meta.json").get("tensors")
@@ -51,11 +57,18 @@ def records(folder: Path, checkpoint: Path) -> dict[str, Raw]:
         return {}
     if not isinstance(entries, dict):
         return {}
-    found = {name: _record(checkpoint, entry, size) for name, entry in entries.items()}
-    return {name: record for name, record in found.items() if record is not None}
+    found = {name: record(checkpoint, entry, size) for name, entry in entries.items()}
+    return {name: raw for name, raw in found.items() if raw is not None}
 
 
-def _record(path: Path, entry: Any, size: int) -> Raw | None:
+def record(path: Path, entry: Any, size: int) -> Raw | None:
+    """The record that an entry of `meta.json` is, None where it cannot be one.
+
+    Args:
+        path: The checkpoint.
+        entry: Its dtype or type, shape or dims, byte range, strides, and offset.
+        size: Bytes of the file.
+    """
     if not isinstance(entry, dict):
         return None
     span, kind = _whole(entry.get("byte_range")), _kind(entry)
@@ -68,10 +81,10 @@ def _record(path: Path, entry: Any, size: int) -> Raw | None:
     if "dims" in entry:
         shape = shape[::-1]  # GGUF has the fastest dimension first
     raw = Raw(path=path, first=span[0], last=span[1], kind=kind, shape=shape, offset=offset)
-    return _with_stride(raw, stride)
+    return with_stride(raw, stride)
 
 
-def _with_stride(raw: Raw, stride: tuple[int, ...] | None) -> Raw | None:
+def with_stride(raw: Raw, stride: tuple[int, ...] | None) -> Raw | None:
     """``raw`` with its strides, None where they lead out of the storage."""
     if stride is None or not prod(raw.shape):
         return raw
@@ -97,8 +110,13 @@ def _kind(entry: Mapping[str, Any]) -> str | None:
     name = entry.get("dtype")
     if not isinstance(name, str) or name in DTYPES:
         return name if isinstance(name, str) else None
-    if name in ("bfloat16", "bool"):
-        return {"bfloat16": "BF16", "bool": "BOOL"}[name]
-    word = name.rstrip("0123456789")
-    known = f"{_TORCH.get(word, '')}{name[len(word) :]}"
+    return kind_of(name)
+
+
+def kind_of(dtype: str) -> str | None:
+    """The name that safetensors has for a dtype of torch, such as ``float32``."""
+    if dtype in _OTHERS:
+        return _OTHERS[dtype]
+    word = dtype.rstrip("0123456789")
+    known = f"{_TORCH.get(word, '')}{dtype[len(word) :]}"
     return known if known in DTYPES else None

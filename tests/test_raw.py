@@ -1,0 +1,227 @@
+"""Where tensors lie in their checkpoints: what the headers say, held against the references."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parity import blocks, manifest
+from parity.codecs.dtypes import DTYPES
+from parity.codecs.files import tensors_in
+from parity.raw import records
+from parity.raw.pickled import unpickled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.codecs.stored import Stored
+    from parity.manifest import TensorCase
+    from parity.raw import Raw
+
+ZOO = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+#: Cases of the zoo with a reference whose tensors lie in no plain way in their file, and why.
+NOT_PLAIN = {
+    "pth-y-no-checksums": "the member's checksum is not that of its bytes",
+    "pth-i-sparse-coo": "no view of a storage",
+    "pth-i-sparse-csr": "no view of a storage",
+    "pth-i-quantized": "no view of a storage",
+    "pth-i-nested-tensor": "no view of a storage",
+    "pth-y-legacy": "no zip",
+    "pth-y-legacy-views": "no zip",
+    "pth-y-legacy-dtypes": "no zip",
+    "pth-i-tar": "no zip",
+    "pth-y-big-endian": "not little-endian",
+    "pth-i-byteorder-newline": "not plainly little-endian",
+    "pth-i-deflated": "not stored as it is",
+    "pth-i-member-twice": "two members of one name",
+    "pth-i-pickle-twice": "two members of one name",
+    "safetensors-i-f4": "a type of less than a byte",
+    "safetensors-i-f6-e2m3": "a type of less than a byte",
+    "safetensors-i-f6-e3m2": "a type of less than a byte",
+    "safetensors-i-entry-array": "an entry that is no object",
+    "gguf-i-big-endian": "not little-endian",
+    "gguf-i-version-1": "another layout",
+}
+
+#: Views that are turned on reading; what lies there is what they were before.
+TURNED = {
+    "pth-i-negated-view": np.negative,
+    "pth-i-conjugated-view": lambda due: np.conj(due.view("<c8")).view("<u8"),
+}
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TensorCase]:
+    tree = tmp_path_factory.mktemp("zoo")
+    with tarfile.open(ZOO) as tar:
+        tar.extractall(tree, filter="data")
+    return {case.id: case for case in manifest.load(tree) if case.reference is not None}
+
+
+def looked(case: TensorCase) -> Mapping[str, Raw]:
+    assert case.checkpoint is not None
+    return records(case.folder, case.checkpoint)
+
+
+def owed(case: TensorCase) -> Mapping[str, Stored]:
+    assert case.reference is not None
+    return tensors_in(case.reference).tensors
+
+
+def lying(raw: Raw) -> NDArray[Any] | None:
+    """What lies there, rightly read; None of types with a codebook."""
+    data = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
+    if raw.kind in blocks.DECODERS and raw.kind not in DTYPES:
+        return blocks.decode(raw.kind, data.reshape(-1, blocks.DECODERS[raw.kind].size))
+    if raw.kind not in DTYPES:
+        return None
+    size = DTYPES[raw.kind].storage.itemsize
+    flat = data[: len(data) // size * size].view(DTYPES[raw.kind].storage)
+    if raw.stride is None:
+        return flat
+    steps = [step * size for step in raw.stride]
+    return np.lib.stride_tricks.as_strided(flat[raw.offset :], raw.shape, steps)
+
+
+def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase]) -> None:
+    """They are read by torch, safetensors and gguf-py; all tensors of all cases are found."""
+    seen, gone = 0, set()
+    for case in zoo.values():
+        found = looked(case)
+        for name, stored in owed(case).items():
+            if name not in found:
+                gone.add(case.id)
+                continue
+            raw, due = found[name], stored.array()
+            values = lying(raw)
+            if values is not None:
+                if stored.dtype.name != raw.kind and raw.kind in DTYPES:
+                    values = DTYPES[raw.kind].as_f32(values)
+                if case.id in TURNED:
+                    due = TURNED[case.id](due)
+                np.testing.assert_array_equal(values.reshape(-1), due.reshape(-1), case.id)
+            seen += 1
+    assert gone == NOT_PLAIN.keys()
+    assert seen > 500
+
+
+def test_shapes_are_logical_and_strides_count_elements(zoo: Mapping[str, TensorCase]) -> None:
+    (turned,) = looked(zoo["pth-y-transposed"]).values()
+    assert (turned.shape, turned.stride, turned.kind) == ((7, 5), (1, 7), "F32")
+    (blocked,) = looked(zoo["gguf-y-q5-0"]).values()
+    assert (blocked.shape, blocked.stride, blocked.kind) == ((5, 96), None, "Q5_0")
+    assert blocked.last - blocked.first == 15 * 22
+
+
+def test_a_record_in_meta_json_is_believed_first(zoo: Mapping[str, TensorCase]) -> None:
+    case = zoo["gguf-y-q5-0"]
+    meta = case.folder / "meta.json"
+    meta.write_text('{"tensors": {"v": {"type": "Q4_0", "byte_range": [0, 18], "dims": [32]}}}')
+    try:
+        assert [(name, raw.kind) for name, raw in looked(case).items()] == [("v", "Q4_0")]
+    finally:
+        meta.unlink()
+
+
+KINDS = ("gguf-y-q5-0", "safetensors-y-f32", "pth-y-transposed")
+
+
+@given(st.sampled_from(KINDS), st.data())
+def test_no_file_breaks_the_look(
+    zoo: Mapping[str, TensorCase],
+    tmp_path_factory: pytest.TempPathFactory,
+    kind: str,
+    data: st.DataObject,
+) -> None:
+    source = zoo[kind].checkpoint
+    assert source is not None
+    path = tmp_path_factory.mktemp("x") / source.name
+    whole = bytearray(source.read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    size = path.stat().st_size
+    assert all(0 <= raw.first <= raw.last <= size for raw in records(path.parent, path).values())
+
+
+def test_no_case_of_the_zoo_breaks_the_look(tmp_path: Path) -> None:
+    """Those that must be refused are made to bring readers down."""
+    with tarfile.open(ZOO) as tar:
+        tar.extractall(tmp_path, filter="data")
+    for path in tmp_path.glob("*/checkpoint.*"):
+        size = path.stat().st_size
+        found = records(path.parent, path)
+        assert all(0 <= raw.first <= raw.last <= size for raw in found.values()), path
+
+
+def test_no_such_file_and_no_such_format(tmp_path: Path) -> None:
+    for name in ("c.pth", "c.gguf", "c.safetensors", "c.onnx", "c"):
+        assert records(tmp_path, tmp_path / name) == {}
+
+
+def gguf(dims: tuple[int, ...], kind: int, alignment: int, length: int) -> bytes:
+    head = struct.pack("<4sIQQ", b"GGUF", 3, 1, 1)
+    head += struct.pack("<Q", 17) + b"general.alignment" + struct.pack("<II", 4, alignment)
+    head += struct.pack("<QcI", 1, b"w", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims)
+    head += struct.pack("<IQ", kind, 0)
+    return head + bytes(-len(head) % alignment) + bytes(length)
+
+
+@pytest.mark.parametrize(
+    ("dims", "kind", "length", "shape"),
+    [
+        ((32, 3), 2, 54, (3, 32)),
+        ((), 0, 4, ()),
+        ((32, 3), 2, 53, None),  # beyond the file
+        ((33, 1), 2, 99, None),  # no whole block
+        ((32, 3), 99, 999, None),  # a type that is not known
+    ],
+)
+def test_infos_of_gguf(
+    dims: tuple[int, ...], kind: int, length: int, shape: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.gguf"
+    for alignment in (8, 32, 64):
+        path.write_bytes(gguf(dims, kind, alignment, length))
+        found = records(tmp_path, path)
+        assert [raw.shape for raw in found.values()] == ([] if shape is None else [shape])
+        if shape is not None:
+            assert found["w"].first == path.stat().st_size - length
+            assert found["w"].last == path.stat().st_size
+
+
+class _Called:
+    def __reduce__(self) -> Any:
+        return print, ("never",)
+
+
+def test_nothing_in_a_pickle_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    for protocol in range(2, 6):
+        found = unpickled(pickle.dumps({"a": _Called(), "b": [1, (2, "x"), None, True]}, protocol))
+        assert (str(found["a"].call), found["a"].args) == ("builtins.print", ("never",)) or (
+            str(found["a"].call) == "__builtin__.print"
+        )
+        assert found["b"] == [1, (2, "x"), None, True]
+    assert capsys.readouterr().out == ""
+
+
+def test_a_pickle_of_what_no_state_dict_needs_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "c.pth"
+    for content in (pickle.dumps({"w": {1, 2}}), b"", b"\x80\x02", pickle.dumps({}) + b"x"):
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            archive.writestr("archive/data.pkl", content)
+        path.write_bytes(buffer.getvalue())
+        assert records(tmp_path, path) == {}

@@ -1,0 +1,106 @@
+"""What the zoo's block types show: every known mistake is caught there, and called by its name."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from parity import blocks
+from parity.codecs.bin import tensor_bytes
+from parity.codecs.dtypes import DTYPES
+from parity.commands.plants import right_dump
+from parity.raw import records
+from parity.suites import suite
+from parity.suites.base import Dump
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from parity.results import Finding
+    from parity.suites.base import Case
+
+ZOO = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+KINDS = [kind for kind in blocks.DECODERS if kind not in DTYPES]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
+    tree = tmp_path_factory.mktemp("zoo")
+    with tarfile.open(ZOO) as tar:
+        tar.extractall(tree, filter="data")
+    kind = suite("tensors")
+    assert kind is not None
+    return {case.id: case for case in kind.cases(tree, {})}
+
+
+def errors(case: Case, folder: Path) -> list[Finding]:
+    kind = suite("tensors")
+    assert kind is not None
+    found = kind.verify(case, Dump(folder=folder), dict(case.bounds)).findings
+    return [finding for finding in found if finding.level == "error"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_mistake_of_a_block_type_is_caught_and_named(
+    kind: str, cases: Mapping[str, Case], tmp_path: Path
+) -> None:
+    case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
+    (tmp_path / "right").mkdir()
+    planted = right_dump("tensors", case, tmp_path / "right")
+    assert planted is not None
+    faults = [fault for fault in planted if fault.name.startswith("block-")]
+    assert errors(case, tmp_path / "right") == []
+    assert {f.name for f in faults} == {f"block-{m.name}:{kind}" for m in blocks.mistakes(kind)}
+
+    for fault in faults:
+        shutil.copytree(tmp_path / "right", tmp_path / "wrong")
+        assert fault.plant(tmp_path / "wrong").changed == ("w",), fault.name
+        (finding,) = errors(case, tmp_path / "wrong")
+        assert finding.measures["cause_code"] in fault.names, fault.name
+        shutil.rmtree(tmp_path / "wrong")
+
+
+def test_causes_of_a_pth_are_read_off_its_strides(
+    cases: Mapping[str, Case], tmp_path: Path
+) -> None:
+    case = cases["pth-y-columns"]
+    (tmp_path / "right").mkdir()
+    planted = right_dump("tensors", case, tmp_path / "right") or []
+    (fault,) = (fault for fault in planted if fault.name == "strides-ignored")
+    fault.plant(tmp_path / "right")
+    (finding,) = errors(case, tmp_path / "right")
+
+    assert finding.cause == (
+        "the strides [9, 1] were ignored: in the order of the storage all 28 elements are bit-equal"
+    )
+
+
+def test_complex_numbers_read_as_f32_are_told_by_their_bytes(
+    cases: Mapping[str, Case], tmp_path: Path
+) -> None:
+    """A `.bin` cannot hold them, so that there are no values to compare; the bytes are there."""
+    case = cases["pth-y-complex64"]
+    (span,) = _storages(case)
+    halves = np.frombuffer(span, "<f4")[:15].reshape(3, 5)
+    (tmp_path / "w.bin").write_bytes(tensor_bytes(halves))
+    (finding,) = errors(case, tmp_path)
+    assert finding.code == "dtype"
+    assert finding.cause == (
+        "stored C64 was read as F32: after reading the checkpoint's bytes as F32 all 15 elements "
+        "are bit-equal"
+    )
+
+    (tmp_path / "w.bin").write_bytes(tensor_bytes(halves + 1))
+    (finding,) = errors(case, tmp_path)
+    assert (finding.code, finding.cause) == ("dtype", None)
+
+
+def _storages(case: Case) -> list[bytes]:
+    checkpoint = Path(case.words["checkpoint"])
+    found = records(case.folder, checkpoint).values()
+    return [checkpoint.read_bytes()[raw.first : raw.last] for raw in found]
