@@ -208,6 +208,7 @@ VOCABULARY: dict[str, str] = {
     "nothing-verified": "fewer cases were verified than --min-cases",
     "known-failure-passes": "a known failure that no longer fails",
     "shard-missing": "cases whose job left no report",
+    "runner-file": "a summary or outputs that could not be handed to GitHub's runner",
     # Making bundles.
     "unsafe-name": "a name that does not unpack everywhere",
     "changed-on-disk": "a file changed while it was packed",

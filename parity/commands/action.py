@@ -38,7 +38,7 @@ def action(step: str, teller: Teller) -> int:
     """
     # Stands until something better is known, also where this program is brought down.
     if step != "prepare":
-        runner.set_outputs({"conclusion": "error"})
+        reporting.set_outputs({"conclusion": "error"})
     try:
         inputs = read(runner.inputs())
     except ParityError as error:
@@ -58,12 +58,12 @@ def _prepare(inputs: Inputs, _teller: Teller) -> int:
         return _no_cache()
     key = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     blobs = Store.default().root / "blobs"
-    runner.set_outputs({"cache-key": f"parity-blobs-1-{key}", "cache-path": str(blobs)})
+    reporting.set_outputs({"cache-key": f"parity-blobs-1-{key}", "cache-path": str(blobs)})
     return 0
 
 
 def _no_cache() -> int:
-    runner.set_outputs({"cache-key": "", "cache-path": ""})
+    reporting.set_outputs({"cache-key": "", "cache-path": ""})
     return 0
 
 
@@ -88,7 +88,7 @@ def _verify(inputs: Inputs, teller: Teller) -> int:
         runner.lend_hub_token(inputs.hf_token)
     code = verify(_options(inputs), teller)
     kept = _cached(inputs, runner.may_save()) and code not in _UNSAVED
-    runner.set_outputs({"cache-save": "true" if kept else "false"})
+    reporting.set_outputs({"cache-save": "true" if kept else "false"})
     return code
 
 

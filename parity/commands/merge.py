@@ -37,7 +37,8 @@ def merge(options: MergeOptions, teller: Teller) -> int:
     """Make one report of all, write and tell it; returns its exit code.
 
     Raises:
-        ConfigError: A report or the plan cannot be read, or two reports do not go together.
+        ConfigError: A report or the plan cannot be read, two reports do not go together, or
+            the one of all cannot be written.
     """
     try:
         with reporting.fenced():
@@ -47,11 +48,11 @@ def merge(options: MergeOptions, teller: Teller) -> int:
                 teller.case(case)
             teller.end(report, code)
         reporting.hold(options)
-        reporting.write(report, code, options)
+        unwritten = reporting.write(report, code, options)
     except ParityError as error:
         reporting.tell_error(error, options)
         raise
-    reporting.tell(report, code, options)
+    reporting.tell(report, code, options, unwritten=unwritten)
     return code
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,10 @@ from parity import runner
 from parity.errors import ConfigError, ParityError, Problem
 from parity.reports import github, markdown
 from parity.reports import json as json_report
+from parity.safetext import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from parity.commands.options import ReportOptions
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 #: What each format's file is called, and the libraries that write it.
 FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}
+_SUMMARY = "the job's summary"
 _LIBRARIES = {"junit": ("junitparser",), "html": ("jinja2", "matplotlib")}
 
 
@@ -70,28 +73,42 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def write(report: Report, code: int, options: ReportOptions) -> None:
-    """Write the reports asked for.
+def write(report: Report, code: int, options: ReportOptions) -> list[Problem]:
+    """Write the reports asked for, each whatever becomes of the others; a half one never stays.
 
-    Raises:
-        ConfigError: ``report-dir``.
+    Returns:
+        ``report-dir``: Which cannot be written, and why.
     """
-    if options.report_dir is None:
-        return
+    folder = options.report_dir
+    if folder is None:
+        return []
+    problems: list[Problem] = []
+    faults: list[Exception] = []
     for form in options.report_formats:
         try:
-            _write(form, report, code, options.report_dir)
+            _write(form, report, code, folder)
         except OSError as error:
-            message = f"{FILES[form]} cannot be written: {error.strerror}"
-            raise ConfigError(Problem("report-dir", message)) from None
+            message = f"{FILES[form]} cannot be written: {error.strerror or error}"
+            problems.append(Problem("report-dir", message))
+        except Exception as fault:  # noqa: BLE001 - raised again when the others are written
+            faults.append(fault)
+    if faults:
+        raise faults[0]
+    return problems
 
 
 def _write(form: str, report: Report, code: int, folder: Path) -> None:
-    if form == "json":
-        json_report.write(report, code, folder)
-        return
-    text = _text(form, report, code).encode("utf-8", "backslashreplace")
-    (folder / FILES[form]).write_bytes(text)
+    draft = folder / f"{FILES[form]}.part"
+    try:
+        if form == "json":
+            json_report.write(report, code, folder)
+            return
+        text = _text(form, report, code).encode("utf-8", "backslashreplace")
+        draft.write_bytes(text)
+        draft.replace(folder / FILES[form])
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
 
 
 def _text(form: str, report: Report, code: int) -> str:
@@ -125,15 +142,25 @@ def tell(
     *,
     drift: Sequence[str] = (),
     command: str = "",
+    unwritten: Sequence[Problem] = (),
 ) -> None:
-    """Annotations, summary and outputs, all before the process ends."""
+    """Annotations, summary and outputs, all before the process ends.
+
+    Raises:
+        ConfigError: The reports in ``unwritten`` are owed, though all else is told.
+    """
     if runner.on_github():
         for line in github.lines(report, options.annotations):
             _say(line)
-    if options.summary != "false" and (room := runner.summary_room()):
-        text = markdown.summary(report, code, form=options.summary, room=room, drift=drift)
-        runner.add_summary(text)
-    runner.set_outputs({**_outputs(report, code, options), "command": command})
+    with _spared(_SUMMARY):
+        if options.summary != "false" and (room := runner.summary_room()):
+            text = markdown.summary(report, code, form=options.summary, room=room, drift=drift)
+            runner.add_summary(text)
+    set_outputs({**_outputs(report, code, options), "command": command})
+    if unwritten:
+        error = ConfigError(*unwritten)
+        tell_error(error, options)
+        raise error
 
 
 def tell_error(error: ParityError, options: ReportOptions) -> None:
@@ -141,9 +168,30 @@ def tell_error(error: ParityError, options: ReportOptions) -> None:
     if runner.on_github():
         for line in github.problems(error, options.annotations):
             _say(line)
-    if options.summary != "false" and (room := runner.summary_room()):
-        runner.add_summary(markdown.of_error(error, room))
-    runner.set_outputs({"conclusion": "error", "failure-kind": error.kind})
+    with _spared(_SUMMARY):
+        if options.summary != "false" and (room := runner.summary_room()):
+            runner.add_summary(markdown.of_error(error, room))
+    set_outputs({"conclusion": "error", "failure-kind": error.kind})
+
+
+def set_outputs(values: Mapping[str, str]) -> None:
+    """Hand values to later steps, where the runner's file takes them."""
+    with _spared("the step's outputs"):
+        runner.set_outputs(values)
+
+
+@contextmanager
+def _spared(what: str) -> Iterator[None]:
+    """The runner's own files are no file of the user's: losing one is told, and decides nothing."""
+    try:
+        yield
+    except OSError as error:
+        why = safe(error.strerror or str(error))
+        lost = Problem("runner-file", f"{what} cannot be written: {why}; the verdict stands")
+        text = f"warning[{lost.code}] {lost.message}"
+        print(text, file=sys.stderr)  # noqa: T201 - after the end of all that is told
+        if runner.on_github():
+            _say(runner.command("warning", lost.message, title=f"parity: {lost.code}"))
 
 
 def _say(line: str) -> None:

@@ -16,7 +16,7 @@ from parity.commands import moved, reporting, selection
 from parity.commands.environment import facts
 from parity.commands.plan import Failed, Planned, plan, tell_misses
 from parity.commands.work import Work, repeated, run_cases
-from parity.errors import ConfigError, ParityError, Problem
+from parity.errors import ParityError, Problem
 from parity.lockfile import load
 from parity.reports.wording import exit_code
 from parity.results import BundleResult, Finding, Report
@@ -36,23 +36,30 @@ def verify(options: VerifyOptions, teller: Teller) -> int:
     """Run the whole job and say what was found; returns the exit code.
 
     Raises:
-        ConfigError: The lockfile or the command line cannot be used.
+        ConfigError: The lockfile or the command line cannot be used, or a report not written.
     """
+    unwritten: list[Problem] = []
     try:
         with reporting.fenced():
-            report, drift = _held(options, teller)
+            report, drift = _held(options, teller, unwritten)
             code = exit_code(report, fail_on=options.fail_on)
             teller.end(report, code)
-        reporting.write(report, code, options)
+        unwritten += reporting.write(report, code, options)
     except ParityError as error:
         reporting.tell_error(error, options)
         raise
-    reporting.tell(report, code, options, drift=drift, command=repeated(options))
+    command = repeated(options)
+    reporting.tell(report, code, options, drift=drift, command=command, unwritten=unwritten)
     return code
 
 
-def _held(options: VerifyOptions, teller: Teller) -> tuple[Report, list[str]]:
-    """The report, and on a pull request what it does to the lockfile."""
+def _held(
+    options: VerifyOptions, teller: Teller, unwritten: list[Problem]
+) -> tuple[Report, list[str]]:
+    """The report, and on a pull request what it does to the lockfile.
+
+    Dumps that cannot be kept beside the report are added to ``unwritten``.
+    """
     started = time.monotonic()
     reporting.hold(options)
     lock = load(options.lockfile)
@@ -65,7 +72,7 @@ def _held(options: VerifyOptions, teller: Teller) -> tuple[Report, list[str]]:
     # All bundles are here; what runs next is the port's, and none of its business.
     runner.take_hub_token_back()
     _hold_globs(options, planned)
-    with _outputs(options) as outputs:
+    with _outputs(options, unwritten) as outputs:
         work = Work(options=options, teller=teller, outputs=outputs, deadline=deadline)
         results = [_bundle(entry, work) for entry in planned]
     return _report(lock, results, options, time.monotonic() - started), drift
@@ -118,25 +125,26 @@ def _report(
 
 
 @contextmanager
-def _outputs(options: VerifyOptions) -> Iterator[Path]:
+def _outputs(options: VerifyOptions, unwritten: list[Problem]) -> Iterator[Path]:
     """A fresh folder for dumps; those that were not green are kept beside the report."""
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         yield Path(folder).resolve()
         for name in options.withheld:
             shutil.rmtree(Path(folder, name), ignore_errors=True)
         if options.report_dir is not None and options.dumps is None:
-            _keep(Path(folder), options.report_dir / "dumps")
+            unwritten += _keep(Path(folder), options.report_dir / "dumps")
 
 
-def _keep(folder: Path, kept: Path) -> None:
+def _keep(folder: Path, kept: Path) -> list[Problem]:
     shutil.rmtree(kept, ignore_errors=True)
     if not any(folder.iterdir()):
-        return
+        return []
     try:
         shutil.copytree(folder, kept, ignore=_not_kept)
     except OSError as error:
         message = f"dumps cannot be kept in {kept.as_posix()}: {error.strerror or error}"
-        raise ConfigError(Problem("report-dir", message)) from None
+        return [Problem("report-dir", message)]
+    return []
 
 
 def _not_kept(folder: str, names: list[str]) -> list[str]:

@@ -1,0 +1,173 @@
+"""Where a run's report goes: what cannot be written costs nothing but itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity.commands import reporting
+from parity.commands.options import ReportOptions
+from tests.support.batches import ORDER, row
+from tests.support.bench import Bench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FORMS = ("json", "junit", "html")
+#: What a green and a red run end with where all is written.
+VERDICTS = {True: 0, False: 1}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
+    made = Bench(tmp_path, capsys)
+    made.bundle("loaders", {"ordered": ORDER})
+    return made
+
+
+def spoil(bench: Bench) -> None:
+    batches = ORDER.run()
+    batches[1][0] = row(2)
+    bench.dump("loaders", "ordered", batches)
+
+
+def full_disk_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the file with this name, ten bytes can be written."""
+    whole = Path.write_bytes
+
+    def write(path: Path, data: bytes) -> int:
+        if path.name.removesuffix(".part") != name:
+            return whole(path, data)
+        whole(path, data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", write)
+
+
+@pytest.mark.parametrize("green", VERDICTS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_report_that_cannot_be_written_costs_none_of_the_others(
+    form: str, green: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not green:
+        spoil(bench)
+    full_disk_for(reporting.FILES[form], monkeypatch)
+    ran = bench.verify("--report-formats", " ".join(FORMS))
+    assert ran.code == 2
+    assert ran.err == (
+        f"error[report-dir] {reporting.FILES[form]} cannot be written: No space left on device\n"
+    )
+    kept = {name for other, name in reporting.FILES.items() if other != form}
+    assert {path.name for path in bench.report.iterdir() if path.is_file()} == kept
+    assert f"(exit {VERDICTS[green]})" in ran.out
+
+
+def test_every_report_that_cannot_be_written_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for form in ("html", "json"):
+        full_disk_for(reporting.FILES[form], monkeypatch)
+    ran = bench.verify("--report-formats", "html json junit")
+    assert ran.code == 2
+    assert [line.split()[1] for line in ran.err.splitlines()] == ["report.html", "report.json"]
+    assert (bench.report / "junit.xml").is_file()
+
+
+def test_a_fault_of_ours_in_one_report_costs_none_of_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*_: Any) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr("parity.reports.html.text", faulty)
+    ran = bench.verify("--report-formats", "html json junit")
+    assert ran.code == 70
+    assert sorted(path.name for path in bench.report.iterdir()) == ["junit.xml", "report.json"]
+
+
+def test_dumps_that_cannot_be_kept_do_not_cost_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from parity.commands import verify  # noqa: PLC0415 - its own name would hide the function
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "x").touch()
+    monkeypatch.setattr("shutil.copytree", refused)
+    (problem,) = verify._keep(tmp_path / "from", tmp_path / "dumps")
+    assert problem.message.endswith("/dumps: No space left on device")
+
+
+def a_folder(path: Path, _monkeypatch: pytest.MonkeyPatch) -> str:
+    path.mkdir()
+    try:
+        path.open("ab")
+    except OSError as error:  # systems have words of their own
+        return str(error.strerror)
+    pytest.fail("a folder was opened")
+
+
+def full(path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    whole = Path.open
+
+    def opened(self: Path, *words: Any, **more: Any) -> Any:
+        if self == path:
+            raise OSError(28, "No space left on device")
+        return whole(self, *words, **more)
+
+    monkeypatch.setattr(Path, "open", opened)
+    return "No space left on device"
+
+
+@pytest.mark.parametrize("green", VERDICTS)
+@pytest.mark.parametrize(
+    ("variable", "what"),
+    [("GITHUB_STEP_SUMMARY", "the job's summary"), ("GITHUB_OUTPUT", "the step's outputs")],
+)
+@pytest.mark.parametrize("broken", [a_folder, full])
+@pytest.mark.parametrize("github", [True, False])
+def test_what_the_runner_does_not_take_is_a_warning_and_no_verdict(
+    *,
+    github: bool,
+    broken: Callable[[Path, pytest.MonkeyPatch], str],
+    variable: str,
+    what: str,
+    green: bool,
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not green:
+        spoil(bench)
+    names = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")
+    for name in names:
+        monkeypatch.setenv(name, str(bench.root / name))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true" if github else "")
+    why = broken(bench.root / variable, monkeypatch)
+    ran = bench.verify()
+    text = f"{what} cannot be written: {why}; the verdict stands"
+    assert ran.code == VERDICTS[green]
+    assert ran.err == f"warning[runner-file] {text}\n"
+    told = f"::warning title=parity%3A runner-file::{text}"
+    assert (told in ran.out.splitlines()) is github
+    assert json.loads((bench.report / "report.json").read_text("utf-8"))["exit_code"] == ran.code
+    (other,) = set(names) - {variable}
+    assert (bench.root / other).read_text("utf-8")
+
+
+def test_an_error_that_ends_a_run_stands_though_no_summary_takes_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(bench.root))
+    ran = bench.verify("--case", "no/such")
+    assert ran.code == 2
+    assert ran.err.startswith("warning[runner-file] the job's summary cannot be written: ")
+    assert "error[no-such-case]" in ran.err or "error[no-such-bundle]" in ran.err
+
+
+def test_nothing_is_written_where_no_folder_is_named() -> None:
+    assert reporting.write(None, 0, ReportOptions()) == []  # type: ignore[arg-type]  # unused
