@@ -10,7 +10,7 @@ import pytest
 
 from parity.__main__ import code_of
 from parity.reports import json as json_report
-from parity.reports import scoreboard_html, scoreboard_words
+from parity.reports import scoreboard_html, scoreboard_moved, scoreboard_words
 from parity.reports.scoreboard import Board, board
 from tests.support.reports import HOSTILE, bundle, case, finding, report
 
@@ -106,6 +106,79 @@ get right</summary>
 
 def test_the_table_on_a_terminal() -> None:
     assert "\n".join(scoreboard_words.lines(two(), colour=False)) + "\n" == TERMINAL
+
+
+def with_reference() -> Board:
+    told = finding("disputed", "torch takes it, against _R_ <b>", level="notice", kind="reference")
+    reference = of_port(
+        ended("y-one", "load", "right"),
+        ended("n-one", "refuse", "accepted", findings=(told,), command="parity audit"),
+        ended("i-one", "either", "refused", findings=(told,)),
+        reader="torch",
+        version="2.1.0",
+    )
+    port = of_port(
+        ended("y-one", "load", "right"),
+        ended("n-one", "refuse", "refused"),
+        ended("i-one", "either", "right"),
+        crate="good@1.0.0",
+    )
+    return board({"torch (reference)": reference, "good": port})
+
+
+DISPUTED = """\
+<details><summary><b><code>pth, to be refused</code></b>: 1 of 1 case, not right in some column \
+or disputed</summary>
+
+| case | what it is | <code>torch (reference)</code> | <code>good</code> |
+| --- | --- | --- | --- |
+| <code>n-one</code> | <code>a n-one</code><br>torch takes it, against &#95;R&#95; &#60;b&#62; | \
+❌ <code>accepted</code> | ✅ |
+
+</details>
+
+<details><summary><b><code>pth, to be loaded right or refused</code></b>: 1 of 1 case, not right in \
+some column or disputed</summary>
+
+| case | what it is | <code>torch (reference)</code> | <code>good</code> |
+| --- | --- | --- | --- |
+| <code>i-one</code> | <code>a i-one</code><br>torch takes it, against &#95;R&#95; &#60;b&#62; | \
+✅ | ✅ |
+
+</details>
+
+3 cases in all; of 1 no column has anything but ✅."""
+
+
+def test_what_references_dispute_is_explained_in_its_line() -> None:
+    table = with_reference()
+    text = scoreboard_words.markdown(table)
+    assert DISPUTED in text
+    assert "A column (reference) is the format's own reader, as `parity audit` asks it" in text
+    lines = list(scoreboard_words.lines(table, colour=False))
+    place = next(at for at, line in enumerate(lines) if line.startswith("  i-one"))
+    assert lines[place + 1] == "    torch takes it, against _R_ <b>"
+    page = scoreboard_html.text(table)
+    assert "<small>torch takes it, against _R_ &lt;b&gt;</small>" in page
+    facts = scoreboard_words.facts(table, "2026-01-01")
+    assert "<code>reader torch, version 2.1.0</code>" in facts
+
+
+def test_which_columns_of_a_page_differ() -> None:
+    table = with_reference()
+    due = scoreboard_words.markdown(table).split("\n")
+
+    def moved(old: str, new: str) -> list[str]:
+        return list(scoreboard_moved.told([line.replace(old, new) for line in due], due, table))
+
+    assert moved("", "") == []
+    assert moved("❌ <code>accepted</code>", "✅") == [
+        "torch (reference): 1 cell differs; the reference has changed, not a port"
+    ]
+    assert moved("| ✅ | ✅ |", "| ✅ | ❌ <code>wrong</code> |") == ["good: 1 cell differs"]
+    gone = "| <code>n-one</code>"
+    assert moved(gone, "<!-- -->")[0].startswith("torch (reference): 1 cell differs")
+    assert moved("| right | 2 |", "| right | 3 |") == [], "totals follow from the cells"
 
 
 def test_colours_change_no_word() -> None:
@@ -251,7 +324,9 @@ def test_a_page_is_written_and_checked(
     capsys.readouterr()
     page.write_text(text.replace("❌ <code>wrong</code>", "✅"), encoding="utf-8")
     assert code_of(["scoreboard", *reports, "--check", str(page)]) == 1
-    assert "+ | <code>y-two</code> |" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "+ | <code>y-two</code> |" in told
+    assert "\nbad 2.0.0: 1 cell differs\n" in told
 
 
 def test_marks_in_a_sentence_are_none(reports: list[str], tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Audits: every reference of a bundle derived once more, by those that made it.
 
 One module a bundle kind. They share no code with ``pins``, so that a mistake made in
-pinning is not made again here. The upstream libraries are imported inside functions.
+pinning is not made again here; only how a reader is asked (``readers``) is one room for both.
+The upstream libraries are imported inside functions.
 """
 
 from __future__ import annotations

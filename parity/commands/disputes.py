@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAMES = {"torch": "torch with weights_only", "torch-full": "torch without weights_only"}
-_FAMILY = {"torch-full": "torch"}
 _VERBS = {
     "loaded": "reads it",
     "refused": "refuses it",
@@ -47,18 +46,10 @@ def _before(expect: str, said: Mapping[str, str], *, against: bool) -> str:
 
 
 def _clauses(expect: str, said: Mapping[str, str]) -> list[str]:
-    """What each reader says; two of one library that agree are one."""
-    words: dict[str, set[str]] = {}
-    for reader, word in said.items():
-        words.setdefault(_FAMILY.get(reader, reader), set()).add(word)
-    whole = {family for family, one in words.items() if len(one) == 1 and len(said) > 1}
-    names = {
-        _FAMILY.get(reader, reader)
-        if _FAMILY.get(reader, reader) in whole
-        else _NAMES.get(reader, reader): word
-        for reader, word in said.items()
-    }
-    return [f"{name} {_verb(expect, word)}" for name, word in names.items()]
+    """What each reader says; torch's two are one where they agree."""
+    if len(said) > 1 and said.get("torch") == said.get("torch-full"):
+        return [f"torch {_verb(expect, said['torch'])}"]
+    return [f"{_NAMES.get(reader, reader)} {_verb(expect, said[reader])}" for reader in said]
 
 
 def _verb(expect: str, word: str) -> str:

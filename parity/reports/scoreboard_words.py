@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from parity.reports.scoreboard import Board, Cell, Group, Row
 
-_WRONG = "that some port does not get right"
+_WRONG = " that some port does not get right"
 #: Characters of a dispute that are shown.
 _LONGEST = 400
 SIGNS = {"good": "✓", "mild": "○", "bad": "✗", "dead": "!", "none": "·"}
@@ -105,8 +105,8 @@ def _folded(group: Group, heads: Sequence[str], *, references: bool) -> str:
     if not rows:
         return ""
     told = f"{len(rows):,} of {counted(len(group.rows), 'cases')}"
-    what = "that some column does not get right, or that are disputed" if references else _WRONG
-    summary = f"<b>{code(group.title) or 'cases'}</b>: {told} {what}"
+    what = ", not right in some column or disputed" if references else _WRONG
+    summary = f"<b>{code(group.title) or 'cases'}</b>: {told}{what}"
     table = _table(["case", "what it is", *heads], map(_row, rows))
     return f"<details><summary>{summary}</summary>\n\n{table}\n</details>\n"
 

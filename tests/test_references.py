@@ -1,0 +1,362 @@
+"""Reference readers as columns: judged as ports are, and held to what the bundle records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity import readers
+from parity.__main__ import code_of
+from parity.commands import auditing, disputes, references
+from parity.commands.reader_reports import clear, write
+from parity.errors import ConfigError, ReferenceSuspectError
+from parity.fixtures.store import Fetched
+from parity.lockfile import Bundle, Dump, Lockfile
+from parity.readers import Answer
+from parity.readers.child import write as dump
+from parity.reports import reading
+from parity.reports.console import Teller
+from tests.support.trees import as_json, tree
+from tests.support.zoo import W, reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from parity.commands.references import Column
+
+RIGHT = {"w": ("F32", (2, 3), W.tobytes())}
+WRONG = {"w": ("F32", (2, 3), (W + 1).tobytes())}
+PART: dict[str, Any] = {}
+
+# --- in words -----------------------------------------------------------------------------------
+
+APART = "torch with weights_only refuses it, torch without weights_only"
+BOTH = f"{APART} reads it"
+
+
+@pytest.mark.parametrize(
+    ("expect", "said", "against", "words"),
+    [
+        ("load", {"torch": "loaded", "torch-full": "loaded"}, False, ""),
+        ("load", {"torch": "refused", "torch-full": "loaded"}, False, f"{BOTH}; rule 1"),
+        ("load", {"gguf-py": "crashed"}, False, "gguf-py crashes on it; rule 1"),
+        ("load", {"torch": "refused"}, False, "torch with weights_only refuses it; rule 1"),
+        ("refuse", {"gguf-py": "refused"}, False, ""),
+        ("refuse", {"safetensors": "loaded"}, False, "safetensors takes it, against rule 1"),
+        (
+            "refuse",
+            {"gguf-py": "limit"},
+            False,
+            "gguf-py runs out of time or memory on it; a refusal is due by rule 1",
+        ),
+        (
+            "refuse",
+            {"torch": "refused", "torch-full": "limit"},
+            False,
+            f"{APART} runs out of time or memory on it; a refusal is due by rule 1",
+        ),
+        ("either", {"torch": "loaded", "torch-full": "loaded"}, False, ""),
+        (
+            "either",
+            {"torch": "refused", "torch-full": "refused"},
+            False,
+            "torch refuses it; rule 1",
+        ),
+        ("either", {"torch": "refused", "torch-full": "loaded"}, False, f"{BOTH}; rule 1"),
+        ("either", {"gguf-py": "loaded"}, True, "gguf-py reads it, against rule 1"),
+        ("either", {}, False, ""),
+        ("either", {"gguf-py": "another word"}, False, "gguf-py another word; rule 1"),
+    ],
+)
+def test_what_is_not_plain_is_explained(
+    expect: str, said: dict[str, str], against: bool, words: str
+) -> None:
+    assert disputes.explained(expect, "rule 1", said, against=against) == words
+
+
+def test_without_a_rule_the_readers_alone_are_told() -> None:
+    assert disputes.explained("refuse", "", {"gguf-py": "loaded"}) == "gguf-py takes it"
+
+
+# --- judged -------------------------------------------------------------------------------------
+
+
+class Zoo:
+    """A bundle of GGUF cases, what its reader says to each, and what is recorded."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.monkeypatch = monkeypatch
+        self.cases: dict[str, dict[str, Any]] = {}
+        self.answers: dict[str, tuple[Answer, Mapping[str, Any] | None]] = {}
+        self.recorded: dict[str, dict[str, str]] = {}
+        self.more: dict[str, Any] = {"versions": {"gguf": "0.1.0"}}
+        self.case("y-good", "load", Answer("loaded"), RIGHT, "loaded")
+
+    def case(
+        self,
+        name: str,
+        expect: str,
+        answer: Answer,
+        tensors: Mapping[str, Any] | None = None,
+        recorded: str = "",
+    ) -> None:
+        self.cases[name] = {"expect": expect, "checkpoint": "c.gguf", "group": "gguf", "rule": "R"}
+        self.answers[name] = (answer, tensors)
+        if recorded:
+            self.recorded[name] = {"gguf-py": recorded}
+
+    def _ask(self, _reader: str, files: Mapping[str, Path], out: Path) -> dict[str, Answer]:
+        for name in files:
+            if tensors := self.answers[name][1]:
+                dump(dict(tensors), out / name)
+        return {name: self.answers[name][0] for name in files}
+
+    def fetched(self) -> Fetched:
+        files = {f"{name}/c.gguf": b"" for name in self.cases}
+        for name, entry in self.cases.items():
+            if entry["expect"] != "refuse":
+                files[f"{name}/reference/r.safetensors"] = reference()
+        files["parity.json"] = as_json({"schema": 1, "cases": self.cases})
+        if self.recorded:
+            files["readers.json"] = as_json({**self.more, "cases": self.recorded})
+        return Fetched(path=tree(self.root, files), sha256="a" * 64, tree="b" * 64, cached=True)
+
+    def column(self, **bundle: Any) -> Column:
+        self.monkeypatch.setattr(readers, "ask", self._ask)
+        self.monkeypatch.setattr(references, "version_of", lambda _name: "0.2.0")
+        entry = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump(), **bundle)
+        (column,) = references.columns(entry, self.fetched(), "python -m parity audit zoo")
+        return column
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zoo:
+    return Zoo(tmp_path / "zoo", monkeypatch)
+
+
+LIMIT, OUT, CRASH = Answer("limit", "time"), Answer("limit", "memory"), Answer("crashed", "SIGSEGV")
+REFUSED, LOADED = Answer("refused", "ValueError: no"), Answer("loaded")
+
+
+@pytest.mark.parametrize(
+    ("expect", "came", "recorded", "ended"),
+    [
+        ("load", (LOADED, RIGHT), "loaded", ("right", "pass")),
+        ("load", (LOADED, RIGHT), "", ("right", "pass")),
+        ("load", (REFUSED, None), "refused", ("refused", "known-failure")),
+        ("load", (REFUSED, None), "", ("refused", "known-failure")),
+        ("load", (REFUSED, None), "loaded", ("refused", "fail")),
+        ("load", (LOADED, WRONG), "loaded", ("wrong", "fail")),
+        ("load", (LOADED, PART), "loaded", ("partial", "fail")),
+        ("load", (Answer("loaded", "KeyError: x"), None), "loaded", ("", "skipped")),
+        ("refuse", (REFUSED, None), "refused", ("refused", "pass")),
+        ("refuse", (Answer("refused"), None), "refused", ("crashed", "known-failure")),
+        ("refuse", (LOADED, RIGHT), "loaded", ("accepted", "known-failure")),
+        ("refuse", (LOADED, RIGHT), "refused", ("accepted", "fail")),
+        (
+            "refuse",
+            (Answer("loaded", "KeyError: x"), None),
+            "loaded",
+            ("accepted", "known-failure"),
+        ),
+        ("refuse", (LIMIT, None), "limit", ("hung", "known-failure")),
+        ("refuse", (OUT, None), "limit", ("out-of-memory", "known-failure")),
+        ("refuse", (OUT, None), "refused", ("out-of-memory", "fail")),
+        ("refuse", (CRASH, None), "crashed", ("crashed", "known-failure")),
+        ("either", (REFUSED, None), "refused", ("refused", "pass")),
+        ("either", (LOADED, RIGHT), "loaded", ("right", "pass")),
+        ("either", (LOADED, WRONG), "loaded", ("wrong", "fail")),
+    ],
+)
+def test_a_reader_is_judged_as_a_port_is(
+    zoo: Zoo,
+    expect: str,
+    came: tuple[Answer, Mapping[str, Any] | None],
+    recorded: str,
+    ended: tuple[str, str],
+) -> None:
+    zoo.case("x", expect, *came, recorded)
+
+    found = {case.case: case for case in zoo.column().cases}["x"]
+
+    assert (found.outcome, found.verdict) == ended
+    assert (found.expect, found.group) == (expect, "gguf")
+    assert found.command == "python -m parity audit zoo"
+
+
+def test_what_the_lockfile_says_of_its_port_says_nothing_of_a_reader(zoo: Zoo) -> None:
+    column = zoo.column(
+        options={"gguf-dims": "logical"},
+        known_failures={"y-good:right": "x"},
+        bounds={"y-good": {"exact": 1.0}},
+    )
+    assert [case.verdict for case in column.cases] == ["pass"]
+
+
+def test_a_column_says_what_it_is(zoo: Zoo) -> None:
+    zoo.case("n", "refuse", LOADED, RIGHT, "loaded")
+    column = zoo.column()
+    assert column.port == {
+        "reader": "gguf-py",
+        "version": "0.2.0",
+        "call": "gguf.GGUFReader, gguf.quants.dequantize",
+    }
+    assert column.summary == "gguf-py 0.2.0 over 2 cases: 1 right, 1 accepted"
+    (note,) = [one for one in column.cases[1].findings if one.code == "disputed"]
+    assert (note.level, note.message) == ("notice", "gguf-py takes it, against R")
+    assert column.cases[1].reason == "gguf-py takes it, against R"
+
+
+def test_the_other_reader_of_a_library_is_told_of_by_the_record(zoo: Zoo) -> None:
+    zoo.case("i", "either", LOADED, RIGHT, "loaded")
+    zoo.recorded["i"]["torch-full"] = "refused"
+    zoo.more["against"] = ["i"]
+
+    found = zoo.column().cases[1].findings
+
+    told = "gguf-py reads it, torch without weights_only refuses it, against R"
+    assert [one.message for one in found] == [told]
+
+
+DRIFT = (
+    "gguf-py 0.2.0 reads n, and the bundle records that gguf-py 0.1.0 refuses it: the reference "
+    "reader has changed, not a port"
+)
+
+
+def test_another_word_than_the_recorded_one_is_drift(zoo: Zoo) -> None:
+    zoo.case("n", "refuse", LOADED, RIGHT, "refused")
+
+    (finding,) = zoo.column().drift
+
+    assert (finding.level, finding.kind, finding.code) == ("error", "reference", "reader-drift")
+    assert finding.message == DRIFT
+
+
+def test_a_reader_that_got_better_has_drifted_too(zoo: Zoo) -> None:
+    zoo.case("y", "load", LOADED, RIGHT, "refused")
+    column = zoo.column()
+    assert [case.verdict for case in column.cases] == ["pass", "pass"]
+    assert [one.code for one in column.drift] == ["reader-drift"]
+
+
+def test_a_bundle_without_a_record_has_no_drift(zoo: Zoo) -> None:
+    zoo.recorded.clear()
+    zoo.case("n", "refuse", LOADED, RIGHT)
+    column = zoo.column()
+    assert column.drift == ()
+    assert [case.verdict for case in column.cases] == ["pass", "known-failure"]
+
+
+def test_a_reader_that_does_not_start_is_an_error_of_the_audit(zoo: Zoo) -> None:
+    def broken(*_words: object) -> None:
+        raise RuntimeError
+
+    zoo._ask = broken  # type: ignore[assignment,method-assign]
+    with pytest.raises(ReferenceSuspectError, match="audit-crashed"):
+        zoo.column()
+
+
+@pytest.mark.parametrize(
+    ("suite", "entry"),
+    [
+        ("serialize", {"expect": "refuse", "checkpoint": "c.gguf"}),
+        ("tensors", {"checkpoint": "c.gguf"}),  # says nothing of what it expects
+        ("tensors", {"expect": "load"}),
+        ("tensors", {"expect": "refuse", "checkpoint": "c.onnx"}),
+    ],
+    ids=str,
+)
+def test_what_no_reader_is_asked(tmp_path: Path, suite: str, entry: dict[str, Any]) -> None:
+    files = {
+        "parity.json": as_json({"schema": 1, "cases": {"a": entry}}),
+        "a/reference/r.safetensors": reference(),
+        "a/c.gguf": b"",
+        "a/c.onnx": b"",
+    }
+    fetched = Fetched(path=tree(tmp_path, files), sha256="", tree="", cached=True)
+    bundle = Bundle(id="zoo", source="z.tar", suite=suite, dump=Dump())
+    assert references.columns(bundle, fetched, "") == ()
+
+
+# --- told and written ---------------------------------------------------------------------------
+
+
+def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
+    zoo: Zoo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zoo.case("n", "refuse", LOADED, RIGHT, "refused")
+    bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
+
+    assert not auditing.tell_column(bundle, zoo.column(), Teller())
+
+    assert capsys.readouterr().out == (
+        "zoo: gguf-py 0.2.0 over 2 cases: 1 right, 1 accepted\n"
+        "  FAIL  zoo/n  accepted\n"
+        f"    error[reader-drift] {DRIFT}\n"
+        "      | look at which of the two is right, and make the bundle again with today's "
+        "libraries\n"
+        "    error[accepted] taken, where a refusal is due (); it ended well and dumped 1 file\n"
+    )
+
+
+def test_a_column_that_is_well_is_one_line(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
+    assert auditing.tell_column(bundle, zoo.column(), Teller())
+    assert capsys.readouterr().out == "zoo: gguf-py 0.2.0 over 1 cases: 1 right\n"
+
+
+@pytest.fixture
+def reported(zoo: Zoo, tmp_path: Path) -> Callable[[], Path]:
+    def make() -> Path:
+        bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
+        lock = Lockfile(path=Path("fixtures.lock.yaml"), sha256="0" * 64, bundles=(bundle,))
+        write(lock, [(bundle, "b" * 64, (zoo.column(),))], tmp_path / "out")
+        return tmp_path / "out"
+
+    return make
+
+
+@pytest.mark.parametrize(("recorded", "code"), [("loaded", 0), ("refused", 7)])
+def test_a_report_a_reader_is_a_column_of_the_table(
+    zoo: Zoo,
+    reported: Callable[[], Path],
+    capsys: pytest.CaptureFixture[str],
+    recorded: str,
+    code: int,
+) -> None:
+    zoo.case("n", "refuse", LOADED, RIGHT, recorded)
+    out = reported()
+
+    assert [path.name for path in out.iterdir()] == ["gguf-py"]
+    assert json.loads((out / "gguf-py" / "report.json").read_bytes())["exit_code"] == code
+    found = reading.report(out / "gguf-py" / "report.json")
+    assert [case.outcome for case in found.cases] == ["right", "accepted"]
+
+    assert code_of(["scoreboard", str(out / "gguf-py")]) == 0
+    told = capsys.readouterr().out
+    assert "gguf-py (reference)\n" in told, "its version is no part of its name"
+    assert "  n                  ✗ accepted\n    gguf-py takes it, against R\n" in told
+
+
+def test_an_earlier_report_goes_before_anything_is_asked(
+    reported: Callable[[], Path], tmp_path: Path
+) -> None:
+    out = reported()
+    clear(None)
+    clear(out)
+    clear(tmp_path / "none")
+    assert list(out.rglob("*.json")) == []
+
+
+def test_a_folder_that_is_none_is_a_clear_error(
+    reported: Callable[[], Path], tmp_path: Path
+) -> None:
+    (tmp_path / "out").write_text("")
+    for call in (reported, lambda: clear(tmp_path / "out")):
+        with pytest.raises(ConfigError, match="report-dir"):
+            call()
