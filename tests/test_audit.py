@@ -897,3 +897,48 @@ def test_one_bundles_trouble_does_not_stop_the_verb(
     assert code == 3
     assert "error[source-missing]" in captured.err
     assert captured.out == "audited 0 cases, 0 values: 0 with drift\n"
+
+
+def zoo_repo(folder: Path, said: str) -> None:
+    """A repo with one case to load and one that may be refused, which its reader is said to."""
+    import hashlib  # noqa: PLC0415
+
+    good = saved(x=np.array([1.0, 2.0], np.float32))
+    cases = {
+        "a": {"expect": "load", "checkpoint": "m.safetensors", "rule": "R"},
+        "b": {"expect": "refuse", "checkpoint": "m.safetensors", "rule": "R"},
+    }
+    recorded = {"a": {"safetensors": "loaded"}, "b": {"safetensors": said}}
+    files = {
+        "parity.json": as_json({"schema": 1, "cases": cases}),
+        "readers.json": as_json({"versions": {"safetensors": "0.1.0"}, "cases": recorded}),
+        "a/m.safetensors": good,
+        "a/reference/x.bin": tensor([1.0, 2.0]),
+        "b/m.safetensors": good[:-1],
+    }
+    made = archive(folder / "own-v1.tar", files)
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    (folder / "fixtures.lock.yaml").write_text(LOCK.format(digest))
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.parametrize(("said", "code"), [("refused", 0), ("loaded", 7)])
+def test_the_verb_asks_the_readers_and_reports_what_they_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, code: int
+) -> None:
+    zoo_repo(tmp_path, said)
+    out = tmp_path / "out"
+
+    assert run(["audit", "--repo", str(tmp_path), "--report-dir", str(out)]) == code
+
+    told = capsys.readouterr().out
+    assert " over 2 cases: 1 right, 1 refused\n" in told
+    assert ("error[reader-drift] safetensors " in told) == bool(code)
+    report = json.loads((out / "safetensors" / "report.json").read_bytes())
+    assert report["exit_code"] == code
+    (bundle,) = report["bundles"]
+    assert [case["outcome"] for case in bundle["cases"]] == ["right", "refused"]
+    command = f"python -m parity audit --repo {tmp_path.as_posix()} own-v1"
+    assert {case["command"] for case in bundle["cases"]} == {command}
+    assert [one["code"] for one in bundle["findings"]] == ["reader-drift"] * bool(code)
