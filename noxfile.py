@@ -191,6 +191,9 @@ def zoo(session: nox.Session) -> None:
     `-- --write` renews the page. Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME, *EXTRAS["reports"])
+    # A dump's `python` is looked up without this session's own folder of programs.
+    folders = [str(Path(torch_python()).parent), os.environ["PATH"]]
+    session.env["PATH"] = os.pathsep.join(folders)
     # What is built stays with the store, or where sessions keep what is theirs.
     cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
     session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
