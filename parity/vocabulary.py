@@ -60,7 +60,7 @@ VOCABULARY: dict[str, str] = {
     "not-compared": "tensors for which the bundle holds no reference",
     # Cases that say what they expect.
     "wrong": "a tensor that the port read is not the reference's",
-    "partial": "tensors were dropped without a word",
+    "partial": "tensors were left out, and the program ended well",
     "refused": "the port refused what it should load",
     "panicked": "the port panicked",
     "crashed": "a signal, an abort, a stack overflow, or an end without a word",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MEANING = {
     "right": "every tensor equals its reference",
     "wrong": "a tensor differs from its reference",
-    "partial": "tensors were dropped without a word",
+    "partial": "tensors were left out, and the program ended well",
     "refused": "a clean refusal, with a message",
     "panicked": "the port panicked",
     "crashed": "a signal, an abort, a stack overflow, or an end without a word",

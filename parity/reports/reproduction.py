@@ -25,7 +25,7 @@ _OWED = {
 _CAME = {
     "right": "was loaded right",
     "wrong": "is read wrong",
-    "partial": "is read in part, and nothing says so",
+    "partial": "is read in part, and the end says that all is well",
     "refused": "is refused",
     "panicked": "makes the reader panic",
     "crashed": "makes the reader crash",
