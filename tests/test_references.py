@@ -304,6 +304,13 @@ def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
     )
 
 
+def test_drift_is_never_well(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.case("y", "load", LOADED, RIGHT, "refused")
+    bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
+    assert not auditing.tell_column(bundle, zoo.column(), Teller())
+    assert "FAIL" not in capsys.readouterr().out
+
+
 def test_a_column_that_is_well_is_one_line(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
     assert auditing.tell_column(bundle, zoo.column(), Teller())
