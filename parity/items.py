@@ -97,7 +97,7 @@ def membership(due: Ints, came: Ints, *, part: bool = False) -> Membership:
     values, due_slots, came_slots = _slots(due, came[known])
     inside = came_slots >= 0
     owed, slot = known[inside], came_slots[inside]
-    due_counts = np.bincount(due_slots, minlength=len(values))
+    due_counts = np.bincount(due_slots)
     came_counts = np.bincount(slot, minlength=len(values))
     missing = values[:0] if part else values[came_counts < due_counts]
     # Only items that came too often need the order in which they came.
@@ -117,7 +117,7 @@ def _slots(due: Ints, came: Ints) -> tuple[Ints, Ints, Ints]:
     low, high = int(due.min(initial=0)), int(due.max(initial=-1))
     if low >= 0 and high < 4 * len(due) + 1024:
         # Counting beats sorting where the numbers are those of a table.
-        there = np.bincount(due, minlength=high + 1) > 0
+        there = np.bincount(due) > 0
         slots = np.where(there, np.cumsum(there) - 1, UNKNOWN)
         inside = (came >= 0) & (came <= high)
         return np.flatnonzero(there), slots[due], _taken(slots, came, inside)
@@ -161,10 +161,7 @@ def order(due: Ints, came: Ints, sizes: Sequence[int]) -> Order:
         sizes: Items of each batch.
     """
     displaced = np.flatnonzero(due != came)
-    batches = None
-    if len(displaced) and len(sizes) > 1:
-        batches = _batch_order(due, came, sizes)
-    return Order(displaced, batches)
+    return Order(displaced, _batch_order(due, came, sizes) if len(displaced) else None)
 
 
 def _batch_order(due: Ints, came: Ints, sizes: Sequence[int]) -> tuple[int, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ MEMBERSHIP = {
     "all, in another order": ([0, 1, 2], [2, 0, 1], [], [], [], [], []),
     "nobody due, nobody came": ([], [], [], [], [], [], []),
     "nobody came": ([3, 1], [], [], [], [], [], [1, 3]),
-    "nobody due": ([], [4], [], [0], [], [], []),
+    "nobody due": ([], [4, 0, 1], [], [0, 1, 2], [], [], []),
     "one missing": ([0, 1, 2], [2, 0], [], [], [], [], [1]),
     "one twice for another": ([0, 1, 2], [0, 0, 2], [], [], [1], [0], [1]),
     "one three times": ([0, 1], [1, 0, 1, 1], [], [], [2, 3], [0, 0], []),
@@ -48,6 +49,8 @@ MEMBERSHIP = {
     "two repeats of two": ([0, 1], [1, 0, 0, 1], [], [], [2, 3], [1, 0], []),
     "ids far apart": ([10**12, 5], [5, 10**12, 5], [], [], [2], [0], []),
     "ids below zero": ([-7, 5], [5, -7, -8], [], [2], [], [], []),
+    "an id below zero that never came": ([-1, 5], [5], [], [], [], [], [-1]),
+    "one unknown beside all that are due": ([0], [0, _], [1], [], [], [], []),
 }
 
 
@@ -164,6 +167,8 @@ LABELS = {
     "all NaN": ([0, 1], [NAN, NAN], [0, 1], [0, 1], 0, False),
     "NaN on both sides": ([NAN], [NAN], [0], [0], 0, False),
     "infinite": ([0], [INF], [0], [], 0, False),
+    "infinite on both sides": ([INF, 1], [INF, 1], [], [], 0, False),
+    "as far apart as can be": ([-1.7e308], [1.7e308], [0], [], 0, False),
     "beyond f32": ([16777217.0], [16777216.0], [0], [], 0, False),
     "rolled to the next": ([3, 1, 4, 2], [1, 4, 2, 3], [0, 1, 2, 3], [], 1, True),
     "rolled either way": ([0, 1], [1, 0], [0, 1], [], 1, True),
@@ -194,12 +199,18 @@ class TestLabels:
         assert found.fractions.tolist() == fractions
         assert found.rolled == rolled
         assert found.permuted is permuted
+        assert (found.inside, found.period) == (0, 0)
 
     def test_labels_that_are_measured_are_held_to_a_bound(self) -> None:
         due, came = np.array([0.5, 1.5, 2.5]), np.array([0.5000001, 1.5, 2.6])
         assert labels(due, came, 1e-6).wrong.tolist() == [2]
         assert labels(due, came).wrong.tolist() == [0, 2]
         assert labels(due, np.roll(due, -1) + 1e-7, 1e-6).rolled == 1
+
+    def test_a_difference_is_not_rounded_to_the_labels_own_type(self) -> None:
+        due, came = floats(-1), floats(2**24)
+        assert labels(due, came, 2.0**24).wrong.tolist() == [0]
+        assert labels(due, came, 2.0**24 + 1).wrong.tolist() == []
 
     def test_a_roll_is_one_of_all_labels(self) -> None:
         due = np.arange(1000.0)
@@ -219,6 +230,12 @@ ROLLS = {
     "within batches that repeat": ([0, 1, 0, 1, 5, 6], [1, 0, 1, 0, 6, 5], (4, 2), (0, 1, 2)),
     "one batch is the run": ([3, 1, 4], [1, 4, 3], (3,), (1, 0, 0)),
     "sizes of another run": ([0, 1, 2] * 2, [1, 2, 0] * 2, (3, 4), (1, 0, 3)),
+    "neither, though they repeat": ([0, 1, 0, 1, 5], [1, 0, 0, 1, 5], (4, 1), (0, 0, 0)),
+    "below zero, over the run": ([-3, 1, -4, 2, 7], [1, -4, 2, 7, -3], (5,), (1, 0, 0)),
+    "below zero, within": ([-3, 1, -3, 1, -5], [1, -3, 1, -3, -5], (4, 1), (0, 1, 2)),
+    "a larger batch after": ([1, 2, 3, 4, 5, 6, 7], [2, 3, 1, 5, 6, 7, 4], (3, 4), (0, 1, 0)),
+    "within by all but one": ([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 7, 4, 5, 6], (3, 4), (0, 3, 0)),
+    "within by a whole batch": ([1, 2, 3, 4, 5, 6, 7], [2, 3, 1, 4, 5, 6, 7], (3, 4), (0, 0, 0)),
 }
 
 
@@ -344,3 +361,20 @@ def test_a_label_that_uses_its_whole_bound_is_close() -> None:
 
 def test_one_batch_in_another_order_is_no_order_of_batches() -> None:
     assert order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
+
+
+def test_items_that_came_often_keep_their_order_among_many() -> None:
+    """A sort that is not stable would hold the second arrival against the third that is due."""
+    due = np.concatenate([np.tile([item, item + 1], 100) for item in (0, 2, 4)])
+    came = np.concatenate([due[200:], due[:200]])
+    assert order(due, came, (200, 200, 200)).batches == (1, 2, 0)
+
+
+def test_what_was_found_cannot_be_changed() -> None:
+    number, label = ints([0]), floats(0)
+    batches = Batches(label, label, (1,))
+    each = membership(number, number), order(number, number, (1,)), labels(label, label), batches
+    for found in each:
+        for field in fields(found):
+            with pytest.raises(FrozenInstanceError):
+                setattr(found, field.name, None)
