@@ -21,6 +21,7 @@ MODES: tuple[Mode, ...] = ("ORDER", "SET", "SUBSET")
 #: A `meta.json` carries the items of its case as text.
 MAX_JSON = 256 * 2**20
 _BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
+_NEAR_BATCH = re.compile(r"batch[-_. ]{0,2}([0-9]{1,20})\.bin", re.IGNORECASE)
 
 
 def suspect(path: Path, message: str) -> ReferenceSuspectError:
@@ -81,13 +82,28 @@ def read_names(path: Path) -> list[str]:
 
 def batch_files(folder: Path) -> dict[int, Path]:
     """The `batch_NNNN.bin` files of ``folder`` by number, ascending."""
+    paths = [path for path in folder.iterdir() if _is_batch_name(path.name) and path.is_file()]
+    return dict(sorted((int(path.stem.removeprefix("batch_")), path) for path in paths))
+
+
+def near_batches(folder: Path) -> dict[Path, int]:
+    """What in ``folder`` looks like a batch's file and is none, by name, with its number.
+
+    Another number of digits, another separator or case; or the right name of a folder, a
+    pipe, a link that leads nowhere. `batch_0001.bin.tmp` and the like are files of their own.
+    """
     found = {}
-    for path in folder.iterdir():
-        match = _BATCH.fullmatch(path.name)
-        # More zeros than are due would give one batch two names.
-        if match and path.name == f"batch_{int(match[1]):04}.bin" and path.is_file():
-            found[int(match[1])] = path
-    return dict(sorted(found.items()))
+    for path in sorted(folder.iterdir()):
+        match = _NEAR_BATCH.fullmatch(path.name)
+        if match and not (_is_batch_name(path.name) and path.is_file()):
+            found[path] = int(match[1])
+    return found
+
+
+def _is_batch_name(name: str) -> bool:
+    match = _BATCH.fullmatch(name)
+    # More zeros than are due would give one batch two names.
+    return match is not None and name == f"batch_{int(match[1]):04}.bin"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 VOCABULARY: dict[str, str] = {
     # Loaders.
     "batch-missing": "a batch file is missing, or there is none",
+    "batch-name": "a name that looks like a batch's file and is none",
     "batch-count": "more or fewer batches than the reference has",
     "batch-size": "a batch holds more or fewer items than the reference's",
     "tensor-count": "a batch file holds another number of tensors than it should",

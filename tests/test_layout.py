@@ -158,3 +158,26 @@ def test_what_is_named_otherwise_is_no_batch_file(tmp_path: Path, name: str) -> 
 def test_a_folder_is_no_batch_file(tmp_path: Path) -> None:
     (tmp_path / "batch_0000.bin").mkdir()
     assert layout.batch_files(tmp_path) == {}
+    assert list(layout.near_batches(tmp_path).values()) == [0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["batch_1.bin", "batch_001.bin", "batch_00001.bin", "Batch_0001.bin", "batch_0001.BIN",
+     "batch-0001.bin", "batch0001.bin", "batch 1.bin", "batch.1.bin", "batch_-001.bin"],
+)  # fmt: skip
+def test_a_name_near_a_batch_s_is_told_with_its_number(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    (tmp_path / "batch_0000.bin").touch()
+    assert layout.near_batches(tmp_path) == {tmp_path / name: 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["batch_0001.bin", "batch_12345.bin", "batch_0001.bin.tmp", "xbatch_0001.bin", "batch_0001",
+     "batch_0001.json", "batch_0001_labels.bin", "batch.bin", "README", ".DS_Store", "meta.json",
+     "batches.bin", "batch_0001 (copy).bin", ".batch_0001.bin.swp"],
+)  # fmt: skip
+def test_a_name_that_is_a_batch_s_or_another_s_is_not_near(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert layout.near_batches(tmp_path) == {}

@@ -6,6 +6,7 @@ Every table reads: the case, what the port does to the run that is due, what is 
 from __future__ import annotations
 
 import json
+import os
 import struct
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
@@ -1077,20 +1078,69 @@ class TestFolder:
             (dump / f"batch_{number:04}.bin").rename(dump / f"batch{number}.bin")
         assert told(judged(tmp_path)) == [
             (
+                "error[batch-name] 3 names look like a batch's; first: batch0.bin is no batch's "
+                "name; batch 0 is called batch_0000.bin; it was not compared"
+            ),
+            "| batch1.bin is no batch's name; batch 1 is called batch_0001.bin",
+            "| batch2.bin is no batch's name; batch 2 is called batch_0002.bin",
+            (
                 "error[batch-missing/dump] the folder holds no batch_NNNN.bin; expected "
                 "batch_0000.bin and so on"
-            )
+            ),
         ]
 
     def test_files_of_other_kinds_are_left_alone(self, dump: Path, tmp_path: Path) -> None:
         (dump / "meta.json").write_text("not JSON")
         (dump / "batch_0000.bin.tmp").write_bytes(b"x")
-        (dump / "batch_3.bin").write_bytes(b"x")
-        (dump / "batch_00003.bin").write_bytes(b"x")
+        (dump / "README").write_bytes(b"x")
+        (dump / ".DS_Store").write_bytes(b"x")
         (dump / "more").mkdir()
         (dump / "more" / "batch_0003.bin").write_bytes(b"x")
-        (dump / "batch_0003.bin").mkdir()
         assert told(judged(tmp_path)) == []
+
+    def test_a_batch_under_a_near_right_name_is_not_passed_over(
+        self, dump: Path, tmp_path: Path
+    ) -> None:
+        """It may be one more than is due, which the comparison would never see."""
+        for name in ("batch_3.bin", "batch_00003.bin"):
+            (dump / name).write_bytes((dump / "batch_0000.bin").read_bytes())
+            outcome = judged(tmp_path)
+            words = "is no batch's name; batch 3 is called batch_0003.bin; it was not compared"
+            assert told(outcome) == [f"error[batch-name] {name} {words}"]
+            assert outcome.compared, "the others are compared all the same"
+            (dump / name).unlink()
+
+    def test_a_folder_with_a_batch_s_name(self, dump: Path, tmp_path: Path) -> None:
+        (dump / "batch_0003.bin").mkdir()
+        (dump / "batch_1234567890.bin").touch()
+        assert told(judged(tmp_path)) == [
+            (
+                "error[batch-name] 2 names look like a batch's; first: batch_0003.bin is a folder; "
+                "it was not compared"
+            ),
+            ("| batch_1234567890.bin is no batch's name; a number has at most 9 digits"),
+        ]
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a right")
+    def test_a_pipe_or_a_link_to_nowhere_with_a_batch_s_name(
+        self, dump: Path, tmp_path: Path
+    ) -> None:
+        os.mkfifo(dump / "batch_0003.bin")
+        (dump / "batch_0004.bin").symlink_to("nowhere")
+        assert told(judged(tmp_path)) == [
+            (
+                "error[batch-name] 2 names look like a batch's; first: batch_0003.bin is a named "
+                "pipe; it was not compared"
+            ),
+            "| batch_0004.bin is a link that leads to no file",
+        ]
+
+    def test_many_near_names_are_counted(self, dump: Path, tmp_path: Path) -> None:
+        for number in range(8):
+            (dump / f"batch-{number}.bin").touch()
+        first, *details = told(judged(tmp_path))
+        assert first.startswith("error[batch-name] 8 names look like a batch's; first: batch-0.bin")
+        assert (len(details), details[-1]) == (5, "| and 3 more")
 
     def test_every_unreadable_file_is_told(self, dump: Path, tmp_path: Path) -> None:
         for number in (0, 2):
@@ -1144,6 +1194,11 @@ class TestNothingDue:
 
     def test_the_port_must_say_so(self, tmp_path: Path) -> None:
         assert told(judged(self.prepared(tmp_path), {"num_batches": 0})) == []
+
+    def test_a_batch_under_a_near_right_name_is_not_nothing(self, tmp_path: Path) -> None:
+        (self.prepared(tmp_path) / "dump" / "batch_0.bin").touch()
+        (found,) = told(judged(tmp_path, {"num_batches": 0}))
+        assert found.startswith("error[batch-name] batch_0.bin is no batch's name; ")
 
     @pytest.mark.parametrize("line", [None, {}, {"num_batches": 1}])
     def test_an_empty_folder_alone_proves_nothing(

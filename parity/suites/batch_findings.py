@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import stat
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
+from parity.layout import near_batches
+from parity.safetext import safe
 from parity.suites.words import EXAMPLES, counted, listed, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from parity.results import Finding
 
@@ -31,6 +35,34 @@ def gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
     names = listed([f"batch_{number:04}.bin" for number in some], absent)
     verb = "is" if absent == 1 else "are"
     return [wrong("batch-missing", f"{names} {verb} missing, batch_{numbers[-1]:04}.bin is there")]
+
+
+def names(folder: Path) -> list[Finding]:
+    """The finding for what looks like a batch's file and is none: nobody compares what it holds."""
+    lines = [_no_batch(path, number) for path, number in near_batches(folder).items()]
+    if not lines:
+        return []
+    head = "" if len(lines) == 1 else f"{len(lines):,} names look like a batch's; first: "
+    rest = len(lines) - EXAMPLES
+    details = (*lines[1:EXAMPLES], *((f"and {rest:,} more",) if rest > 0 else ()))
+    return [wrong("batch-name", f"{head}{lines[0]}; it was not compared", details=details)]
+
+
+def _no_batch(path: Path, number: int) -> str:
+    due = f"batch_{number:04}.bin"
+    if path.name != due:
+        return f"{safe(path.name)} is no batch's name; batch {number} is called {due}"
+    kind = _KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
+    return f"{due} is {kind}"
+
+
+#: What bears a batch's name and is none; a link to a file would be one.
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFLNK: "a link that leads to no file",
+    stat.S_IFREG: "no batch's name; a number has at most 9 digits",
+}
 
 
 def sizes(due: Sequence[int], came: Sequence[int], first: int = 0) -> list[Finding]:

@@ -7,6 +7,7 @@ ferrotorch's dataloader-batches-v1.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,16 +68,18 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     """
     meta: LoaderCase = case.detail
     reference = read_reference(meta)
+    strays = batch_findings.names(dump.folder)
     if not (reference.sizes or batch_files(dump.folder)):
-        return Outcome(findings=tuple(_nothing(dump.line)))
+        return Outcome(findings=(*strays, *_nothing(dump.line)))
     dataset = reference.dataset
     # Room for a port that delivers everything in one batch, and for wrong sizes to be told.
     most = 4 * (dataset.features.nbytes + dataset.labels.nbytes) + 2**20
     delivered, _, found = batch_folders.read(dump.folder, reference.shape, most)
     if delivered is None:
-        return Outcome(findings=tuple(found))
+        return Outcome(findings=(*strays, *found))
     bound = 0.0 if bounds.get("exact") else bounds["max_abs"]
-    return compare(meta, reference, delivered, bound, dump.line)
+    outcome = compare(meta, reference, delivered, bound, dump.line)
+    return replace(outcome, findings=(*strays, *outcome.findings))
 
 
 def compare(

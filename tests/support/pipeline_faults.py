@@ -377,6 +377,11 @@ def _claims() -> Iterator[Fault]:
     yield _in("dump-empty", "pad-resume-3", _nothing, honest=False)
     yield _in("batch-missing", "keep", _nothing, honest=False)
     yield _in("batch-missing", "pad", lambda w: _nothing(w, claims=True), honest=False)
+    stray = {"batch_3.bin": b"x"}
+    yield _in("batch-name", "keep", lambda w: w.files.update(stray), honest=False)
+    empty = ("batch-name", "dump-empty")
+    lost = all_of(_nothing, lambda w: w.files.update(stray))
+    yield _in("batch-name", "drop-batch-16", lost, codes=empty, honest=False)
 
 
 def _notices() -> Iterator[Fault]:

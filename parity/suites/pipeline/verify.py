@@ -37,12 +37,13 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     _hold_reference(meta)
     bound = 0.0 if bounds.get("exact") else bounds["max_abs"]
     claims, found = read_claims(dump.folder)
+    strays = batch_findings.names(dump.folder)
     run, broken = read_run(dump.folder, meta.start_batch, len(owed.sizes), most_bytes(owed))
     found += broken
     if run is not None and not run.sizes and not found:
         found += _nothing(claims, owed)
     if run is None or any(finding.kind == "dump" for finding in found):
-        return Outcome(findings=tuple(found), tensors=COLUMNS)
+        return Outcome(findings=(*strays, *found), tensors=COLUMNS)
     rows = audited_rows(run, owed, bound=bound)
     found += audit_run(run, owed, bound=bound)
     if not broken:  # else the port speaks of batches that are left out here
@@ -51,7 +52,7 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     gap = largest_gap(rows)
     found += near_bound({"x and y": gap / bound} if 0 < gap <= bound else {})
     return Outcome(
-        findings=tuple(found),
+        findings=(*strays, *found),
         measures={"items": len(rows.slot), "batches": len(run.sizes), "max_abs": gap},
         margin=gap / bound if bound else None,
         compared=len(COLUMNS) * len(run.id),
