@@ -219,7 +219,9 @@ def test_nothing_in_a_pickle_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_pickle_of_what_no_state_dict_needs_is_none(tmp_path: Path) -> None:
     path = tmp_path / "c.pth"
-    for content in (pickle.dumps({"w": {1, 2}}), b"", b"\x80\x02", pickle.dumps({}) + b"x"):
+    number_as_id, list_as_key = b"\x80\x02}X\1\0\0\0wK\1Qs.", b"\x80\x02}]K\1s."
+    odd = (pickle.dumps({"w": {1, 2}}), pickle.dumps({}) + b"x", number_as_id, list_as_key)
+    for content in (b"", b"\x80\x02", *odd):
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("archive/data.pkl", content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from parity.codecs.dtypes import DTYPES
 from parity.raw.record import record
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def looked(path: Path) -> dict[str, Raw]:
         return {}
     entries = header.items() if isinstance(header, dict) else ()
     raws = {name: record(path, _entry(8 + length, entry), size) for name, entry in entries}
-    return {name: raw for name, raw in raws.items() if raw is not None and raw.kind in DTYPES}
+    return {name: raw for name, raw in raws.items() if raw is not None}
 
 
 def _entry(start: int, entry: Any) -> Any:
