@@ -65,6 +65,25 @@ def test_every_mistake_of_a_block_type_is_caught_and_named(
         shutil.rmtree(tmp_path / "wrong")
 
 
+def test_two_mistakes_in_one_byte_are_both_named(cases: Mapping[str, Case], tmp_path: Path) -> None:
+    """Q5_1 decoded here as a port might: nibbles as neighbours, and no fifth bits."""
+    case = cases["gguf-y-q5-1"]
+    (stored,) = _storages(case)
+    raw = np.frombuffer(stored, np.uint8).reshape(-1, 24)
+    scale, least = raw[:, :2].copy().view("<f2"), raw[:, 2:4].copy().view("<f2")
+    codes = np.stack([raw[:, 8:] & 15, raw[:, 8:] >> 4], axis=-1).reshape(len(raw), 32)
+    values = codes.astype("<f4") * scale.astype("<f4") + least.astype("<f4")
+    (tmp_path / "w.bin").write_bytes(tensor_bytes(values.reshape(96, 5)))
+    (finding,) = errors(case, tmp_path)
+
+    assert finding.measures["cause_code"] == "block-nibbles-interleaved+block-high-bits-lost"
+    assert finding.cause == (
+        "two causes at once: the two nibbles of a byte were taken as neighbours; GGUF keeps low "
+        "and high nibbles apart, and the fifth bit of every code was lost: decoding 15 blocks of "
+        "Q5_1 in that way, all 480 elements are bit-equal"
+    )
+
+
 def test_causes_of_a_pth_are_read_off_its_strides(
     cases: Mapping[str, Case], tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ are held against gguf-py in the tests. Source of the layouts: ``ggml-common.h`` 
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from parity.blocks import floats, pairs, small, supers, tables, ternary
@@ -50,11 +52,35 @@ def mistakes(kind: str) -> tuple[Mistake, ...]:
 
 def two_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
     """Decoders that make two mistakes at once, in different parts of their work."""
-    single = mistakes(kind)
-    found = []
-    for place, one in enumerate(single):
-        for other in single[place + 1 :]:
-            if one.changes and other.changes and not one.changes.keys() & other.changes.keys():
-                decoder = DECODERS[kind].changed({**one.changes, **other.changes})
-                found.append((one, other, decoder))
+    right, found = DECODERS[kind], []
+    for one, other in combinations(mistakes(kind), 2):
+        changes = _both(right, one.changes, other.changes)
+        if changes:
+            found.append((one, other, right.changed(changes)))
     return found
+
+
+def _both(right: Decoder, one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes of two mistakes together; empty where they are made in the same place."""
+    changes = {**one, **other} if one and other else {}
+    for part in one.keys() & other.keys():
+        changes[part] = _merged(getattr(right, part), one[part], other[part])
+    return {} if None in (changes[part] for part in one.keys() & other.keys()) else changes
+
+
+def _merged(right: Any, one: Any, other: Any) -> Any:
+    """A reader with what two do otherwise than ``right``, such as nibbles and high bits of codes.
+
+    None where they do the same thing otherwise, or are other readers altogether.
+    """
+    (read, plain), *wrong = (
+        (it.func, it.keywords) if isinstance(it, partial) else (it, {})
+        for it in (right, one, other)
+    )
+    if any(func is not read for func, _ in wrong):
+        return None
+    first, second = (
+        {key: value for key, value in keywords.items() if plain.get(key) is not value}
+        for _, keywords in wrong
+    )
+    return None if first.keys() & second.keys() else partial(read, **{**plain, **first, **second})

@@ -175,7 +175,9 @@ def _q4(right: Decoder) -> list[Mistake]:
         for name, arrange, text in WRONG_NIBBLES
     ]
     text = "low and high nibbles were kept apart over the whole block; GGUF does so every 32 bytes"
-    whole = mistake(right, "nibbles-by-block", text, codes=partial(_q4_codes, width=128))
+    # The width shows in this arrangement alone, and so comes with no other one.
+    codes = partial(_q4_codes, arrange=halves, width=128)
+    whole = mistake(right, "nibbles-by-block", text, codes=codes)
     return [*found, whole, *_of_six(right)]
 
 

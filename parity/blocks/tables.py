@@ -219,8 +219,10 @@ def _of_sixteen(kind: str) -> list[Mistake]:
     right = DECODERS[kind]
     apart = "low and high nibbles were kept apart over the whole block; GGUF does so every 8 bytes"
     text = "each sub-block was given the sub-scale of the next one"
+    # The width shows in this arrangement alone, and so comes with no other one.
+    codes = _reader(kind, arrange=halves, width=32, parts=1)
     return [
-        mistake(right, "nibbles-by-block", apart, codes=_reader(kind, width=32, parts=1)),
+        mistake(right, "nibbles-by-block", apart, codes=codes),
         mistake(right, "sub-scale-of-next", text, scales=partial(_ue4m3, roll=1)),
     ]
 
