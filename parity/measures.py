@@ -63,7 +63,8 @@ class Measures:
         places: Where the bad elements lie, by cell of ``grid``: the axes but the last are its
             rows, the last its columns.
         grid: Rows and columns of the map; both 0 where there is none.
-        cosine: None where the norms are too small to speak of a direction (rule R5).
+        cosine: None where none was asked, or the norms are too small to speak of a direction
+            (rule R5).
         bounds: Those that were asked.
     """
 
@@ -106,9 +107,7 @@ class Measures:
     @property
     def passed(self) -> bool:
         """Whether every bound holds."""
-        least = self.bounds.get("cosine")
-        direction = least is None or self.cosine is None or self.cosine >= least
-        return self.bad == 0 and direction
+        return self.bad == 0 and (self.cosine is None or self.cosine >= self.bounds["cosine"])
 
     @property
     def margin(self) -> float | None:

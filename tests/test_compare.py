@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from dataclasses import FrozenInstanceError, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +16,13 @@ from parity import chunks as module
 from parity.codecs import FormatError
 from parity.codecs.dtypes import DTYPES, PACKED, bits
 from parity.compare import compare, compare_arrays
-from parity.measures import FIRST, Direction
+from parity.measures import FIRST, Direction, Measures, Sample
 from tests.support.tensors import bf16, f32, from_bits, stored, stored_bin, stored_npy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from parity.measures import Measures
 
 NAN, INF = math.nan, math.inf
 EXACT = {"exact": 1.0}
@@ -344,7 +343,7 @@ def test_a_cosine_is_held_beside_the_other_bounds() -> None:
     assert held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.99}).passed
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-30, 1.0, 1e30, 1e300])
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-30, 1.0, 1e30, 1e300])
 def test_a_cosine_knows_no_size(size: float) -> None:
     expected, obtained = np.array([3.0, 4.0]) * size, np.array([4.0, 3.0]) * size
     assert held(expected, expected, {"cosine": 1.0}, "F64").passed
@@ -355,19 +354,36 @@ def test_a_cosine_knows_no_size(size: float) -> None:
 def test_a_cosine_beside_zero_is_none_or_nothing() -> None:
     assert held(f32(0.0), f32(1.0), {"cosine": 0.5}).cosine == 0.0
     assert held(f32(1.0), f32(0.0), {"cosine": 0.5}).cosine == 0.0
+    assert held(f32(0.0), f32(-1.0), {"cosine": 0.5}).cosine == 0.0
+    assert held(f32(-1.0), f32(0.0), {"cosine": 0.5}).cosine == 0.0
     assert held(f32(0.0), f32(1e-6), {"max_abs": 1e-5, "cosine": 0.5}).cosine is None
     assert held(f32(0.0), f32(1e-6), {"max_abs": 1e-5, "cosine": 0.5}).passed
     assert held(f32(1.0), f32(1.0), EXACT).cosine is None
 
 
 def test_a_direction_takes_chunks_of_any_sizes() -> None:
-    values = [np.array([1e-200, 2e-200]), np.array([1e200]), np.array([0.0]), np.array([-1e200])]
     direction = Direction()
-    for chunk in values:
-        direction.add(chunk, chunk)
-    assert direction.cosine(0.0) == 1.0
+    for chunk in ([0.0], [1e-200, 2e-200], [1e200], [0.0], [-1e200]):
+        direction.add(np.array(chunk), np.array(chunk))
+        assert direction.cosine(0.0) == 1.0
     assert direction.cosine(1e308) is None
     assert direction.cosine(1e100) == 1.0
+
+
+def test_small_values_after_zeros_have_a_direction() -> None:
+    direction = Direction()
+    for left, right in ((0.0, 0.0), (1e-200, -1e-200)):
+        direction.add(np.array([left]), np.array([right]))
+    assert direction.cosine(0.0) == -1.0
+
+
+def test_a_norm_is_above_the_least_or_means_nothing() -> None:
+    direction = Direction()
+    direction.add(np.array([2.0]), np.array([2.0]))
+    assert [direction.cosine(least) for least in (1.5, 2.0, 2.5)] == [1.0, None, None]
+    far = np.full(2, 1.7e308)
+    direction.add(far, far)
+    assert direction.cosine(1.7e308) == 1.0  # the norm is beyond float64
 
 
 # --- properties ----------------------------------------------------------------------------
@@ -391,7 +407,8 @@ def sixteen(codes: list[int], name: str) -> NDArray[Any]:
 def test_that_a_tensor_equals_itself(codes: list[int], bounds: dict[str, float], name: str) -> None:
     array = sixteen(codes, name)
     found = held(array, array.copy(), bounds, name)
-    assert (found.passed, found.bad, found.max_abs) == (True, 0, 0.0)
+    assert (found.passed, found.bad) == (True, 0)
+    assert (found.max_abs, found.max_relative, found.max_ulp) == (0.0, 0.0, 0)
 
 
 @given(left=any_bits, right=any_bits, name=halves)
@@ -488,8 +505,21 @@ def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
 def test_the_margin_is_the_largest_share_of_a_bound() -> None:
     found = held(f32(1.0), f32(1.25), {"max_abs": 1.0, "relative": 0.5})
     assert found.margin == 0.5
+    assert held(f32(1.0), f32(1.0 + 2**-22), {"ulp": 4.0, "max_abs": 1.0}).margin == 0.5
     assert held(f32(1.0), f32(1.0), {"max_abs": 0.0}).margin is None
     assert held(f32(1.0), f32(1.0), EXACT).margin is None
+
+
+def test_five_bad_elements_are_kept() -> None:
+    first = held(np.zeros(7, "<f4"), np.ones(7, "<f4"), EXACT).first
+    assert [sample.index for sample in first] == [0, 1, 2, 3, 4]
+    for field in fields(Sample):
+        with pytest.raises(FrozenInstanceError):
+            setattr(first[0], field.name, None)
+
+
+def test_without_a_shape_there_is_no_map() -> None:
+    assert Measures({}).grid == (0, 0)
 
 
 # --- files, chunks, narrowing --------------------------------------------------------------
@@ -645,6 +675,18 @@ def test_a_large_tensor_is_shared_by_threads_without_a_trace(
     assert plain(found) == plain(whole)
     assert found.specials == (0, 1)
     assert (found.cosine is None) == ("cosine" not in bounds)
+
+
+@pytest.mark.usefixtures("early_threads")
+@pytest.mark.parametrize("values", [(0.0, 0.0), (0.25, 0.5), (0.5, 0.25), (NAN, -INF), (INF, 9.0)])
+def test_what_either_thread_saw_counts(values: tuple[float, float], tmp_path: Path) -> None:
+    left = np.zeros(400_000, "<f4")
+    right = left.copy()
+    right[[10, 399_990]] = values
+    right[[20, 399_980]] = left[[20, 399_980]] = NAN
+    for sides in ((left, right), (right, left)):
+        found = compare(*(stored(tmp_path, side) for side in sides), {"max_abs": 1.0})
+        assert plain(found) == plain(held(*sides, {"max_abs": 1.0}))
 
 
 @pytest.mark.usefixtures("early_threads")
