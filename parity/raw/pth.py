@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LOCAL_HEADER = 30
 #: Bytes of a pickle that is looked at; weights are not in it.
-_MOST = 2**26
+_MOST = 2**23
 _DEEPEST = 8
 #: By the name of torch's storage class.
 _STORAGES = {
