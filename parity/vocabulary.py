@@ -78,6 +78,7 @@ VOCABULARY: dict[str, str] = {
     "onnx-too-new": "the exported file is newer than the installed onnxruntime",
     "onnx-run": "onnxruntime loads the exported file and cannot run it",
     "onnx-checker": "onnx.checker objects to a file that onnxruntime runs",
+    "static-axis": "an exported model that takes no other number of rows than the reference's",
     "missing-library": "a library that the case needs is not installed",
     "reference-suspect": "the reference's own side contradicts itself",
     # Dump files that cannot be read.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import textwrap
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +23,6 @@ from parity.suites.base import Case, Dump, Outcome
 from tests.support.tensors import f32, told, write
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
 # Imported here, since the guards of a test would stop it on its way.
@@ -79,8 +79,8 @@ def model(mlp: Mlp, nodes: list[Any] | None = None, **changes: Any) -> Any:
     graph = onnx.helper.make_graph(
         mlp.nodes() if nodes is None else nodes,
         "mlp",
-        changes.get("inputs", [value("x", (1, mlp.w1.shape[1]))]),
-        changes.get("outputs", [value("y", (1, 2))]),
+        changes.get("inputs", [value("x", ("N", mlp.w1.shape[1]))]),
+        changes.get("outputs", [value("y", ("N", 2))]),
         mlp.weights(),
     )
     opset = onnx.helper.make_opsetid("", changes.get("opset", 17))
@@ -135,15 +135,15 @@ def test_a_good_export_passes(tmp_path: Path) -> None:
     sides = ("onnx-vs-port", "onnx-vs-torch")
     assert outcome.tensors == tuple(f"{side}/{name}" for side in sides for name in names)
     assert set(outcome.measures["per_tensor"]) == set(outcome.tensors)
-    assert outcome.measures["model"]["inputs"] == [["x", "tensor(float)", [1, 3]]]
-    assert outcome.measures["model"]["outputs"] == [["y", "tensor(float)", [1, 2]]]
+    assert outcome.measures["model"]["inputs"] == [["x", "tensor(float)", ["N", 3]]]
+    assert outcome.measures["model"]["outputs"] == [["y", "tensor(float)", ["N", 2]]]
     assert set(outcome.measures["model"]["versions"]) == {"onnx", "onnxruntime"}
 
 
 def test_weights_listed_among_the_inputs_are_right(tmp_path: Path) -> None:
     """As ferrotorch's own export has them; onnxruntime leaves initialised ones out."""
     mlp = Mlp()
-    inputs = [value("x", (1, 3))]
+    inputs = [value("x", ("N", 3))]
     inputs += [value(weight.name, tuple(weight.dims)) for weight in mlp.weights()]
     assert told(verified(tmp_path, model(mlp, inputs=inputs))) == []
 
@@ -154,9 +154,118 @@ def test_another_port_has_another_name(tmp_path: Path) -> None:
     assert told(verified(tmp_path, model(mlp), forward)) == []
 
 
-def test_a_free_batch_axis_is_right_too(tmp_path: Path) -> None:
-    made = model(Mlp(), inputs=[value("x", ("N", 3))], outputs=[value("y", ("N", 2))])
-    assert told(verified(tmp_path, made)) == []
+def reshaped(size: int) -> list[Any]:
+    """The nodes of the MLP, behind a reshape to a constant number of rows (-1 for any)."""
+    shape = onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [size, 3])
+    make = onnx.helper.make_node
+    first = [make("Constant", [], ["s"], value=shape), make("Reshape", ["x", "s"], ["z"])]
+    (gemm, *rest) = Mlp().nodes()
+    gemm.input[0] = "z"
+    return [*first, gemm, *rest]
+
+
+def mixing() -> list[Any]:
+    """Nodes that take each row's distance from the mean of all rows, which alone is zero."""
+    make = onnx.helper.make_node
+    return [
+        make("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1),
+        make("Sub", ["x", "m"], ["d"]),
+        make("Add", ["m", "d"], ["xx"]),
+        make("Mul", ["d", "d"], ["dd"]),
+        make("Add", ["xx", "dd"], ["z"]),
+        *reshaped(-1)[2:],
+    ]
+
+
+FIXED = {"inputs": (1, 3), "outputs": (1, 2)}
+FREE = {"inputs": ("N", 3), "outputs": ("N", 2)}
+ONE_ROW = (
+    "input x is [1, 3], so the model takes 1 row at a time; a name in place of 1 (dim_param) "
+    "would let it take any number"
+)
+YET = "input x is ['N', 3], of any number of rows, yet "
+ASKED = "; the bundle asks for a free batch axis"
+#: Axes, nodes, what the bundle asks; level, what is said.
+BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]] = {
+    "free, nothing asked": (FREE, None, None, []),
+    "free, and asked to be": (FREE, None, "free", []),
+    "free without a name": ({**FREE, "inputs": (None, 3)}, None, "free", []),
+    "fixed, nothing asked": (FIXED, None, None, [("notice", ONE_ROW)]),
+    "fixed, and asked to be": (FIXED, None, "fixed", [("notice", ONE_ROW)]),
+    "fixed, free asked": (FIXED, None, "free", [("error", ONE_ROW + ASKED)]),
+    "free in name, a constant inside": (
+        FREE,
+        lambda: reshaped(1),
+        None,
+        [("warning", f"{YET}3 rows at once do not run: ")],
+    ),
+    "free in name, a constant inside, free asked": (
+        FREE,
+        lambda: reshaped(1),
+        "free",
+        [("error", f"{YET}3 rows at once do not run: ")],
+    ),
+    "free, reshaped to any": (FREE, lambda: reshaped(-1), "free", []),
+    "free, rows are mixed": (
+        FREE,
+        mixing,
+        None,
+        [("warning", f"{YET}3 rows at once give other values in 6 of 6 places")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("axes", "nodes", "asked", "said"), BATCHES.values(), ids=BATCHES)
+def test_a_batch_axis(
+    axes: dict[str, Any],
+    nodes: Any,
+    asked: str | None,
+    said: list[tuple[str, str]],
+    tmp_path: Path,
+) -> None:
+    """ONX-10: upstream's own export fixes its axis, so that is an error only where asked for."""
+    ends = {"inputs": [value("x", axes["inputs"])], "outputs": [value("y", axes["outputs"])]}
+    made = model(Mlp(), nodes and nodes(), **ends)
+    if asked is not None:
+        write(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": asked}).encode()})
+    outcome = verified(tmp_path, made)
+    found = [(f.level, f.code) for f in outcome.findings]
+    assert found == [(level, "static-axis") for level, _ in said]
+    for finding, (_, text) in zip(outcome.findings, said, strict=True):
+        assert finding.message.startswith(text)
+        assert finding.message.endswith(ASKED) is (asked == "free")
+
+
+def test_what_a_bundle_asks_of_a_batch_axis_is_one_of_two_words(tmp_path: Path) -> None:
+    write(tmp_path / "onnx-mlp", {"meta.json": b'{"batch": 3}'})
+    with pytest.raises(ReferenceSuspectError, match="batch must be free or fixed, not 3"):
+        verified(tmp_path, model(Mlp()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"b2": f32(9, 9)}, {"w1": W1 * 2}], ids=["values", "other values"]
+)
+def test_a_model_that_is_wrong_alone_is_told_as_such(wrong: Any, tmp_path: Path) -> None:
+    fixed = {"inputs": [value("x", (1, 3))], "outputs": [value("y", (1, 2))]}
+    outcome = verified(tmp_path, model(Mlp(**wrong), **fixed))
+    assert {f.code for f in outcome.findings} == {"values"}
+
+
+def test_a_runtime_that_is_brought_down_by_several_rows_says_nothing_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child has said all about single rows by then."""
+    source = Path(onnx_child.__file__).read_text("utf-8")
+    fatal = source.replace(
+        "    arrays = [np.load", "    import os; os._exit(9)\n    arrays = [np.load"
+    )
+    assert fatal != source
+    child = tmp_path / "child.py"
+    child.write_text(fatal, "utf-8")
+    monkeypatch.setattr(onnx_child, "__file__", str(child))
+    (finding,) = verified(tmp_path, model(Mlp())).findings
+    assert (finding.level, finding.code) == ("warning", "static-axis")
+    assert finding.message == f"{YET}3 rows at once bring onnxruntime down"
 
 
 def test_nothing_but_zeros_is_right_where_it_is_due(tmp_path: Path) -> None:

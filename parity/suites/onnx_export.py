@@ -20,9 +20,10 @@ from parity.compare import compare_arrays
 from parity.errors import DumpError, Problem
 from parity.layout import suspect
 from parity.results import Finding
-from parity.suites import diagnosed
+from parity.suites import diagnosed, onnx_batch
 from parity.suites.base import Case, Dump, Outcome
 from parity.suites.bound_findings import near_bound
+from parity.suites.onnx_batch import line
 from parity.suites.tensor_findings import numbers, values_finding
 from parity.suites.words import listed, unreadable, wrong
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 _SECONDS = 120.0
 #: Bytes of an output that are read; a sparse file of a terabyte is not.
 _MOST = 64 * 2**20
-#: Where in its source onnxruntime stopped; of no use to a reader.
-_SOURCE = re.compile(r"/\S*onnxruntime\S*:\d+ ")
 _TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 _Arrays = dict[str, "NDArray[np.float32]"]
 
@@ -83,8 +82,12 @@ def verify(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
     result: dict[str, Any] = {}
     if model is not None:
         with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-            result = _run(model, inputs, Path(folder), held.findings)
+            free = onnx_batch.asked(case.folder)
+            result = _run(model, inputs, Path(folder), held.findings, batch=True)
             _hold_runs(result, inputs, own, due, held)
+            if result.get("inputs") and not any(f.level == "error" for f in held.findings):
+                more = (Path(folder), result["inputs"][0], inputs, held.came)
+                held.findings += onnx_batch.findings(*more, bounds=bounds, free=free)
             held.findings = _diagnosed(case, model, result, held, (inputs, due))
     names = tuple(f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in due)
     used = [m.margin for m in held.measures.values() if m.margin is not None]
@@ -181,14 +184,17 @@ def _model(folder: Path, findings: list[Finding]) -> Path | None:
     return None
 
 
-def _run(model: Path, inputs: _Arrays, folder: Path, findings: list[Finding]) -> dict[str, Any]:
+def _run(
+    model: Path, inputs: _Arrays, folder: Path, findings: list[Finding], *, batch: bool = False
+) -> dict[str, Any]:
     """What the child said of the model; a crash or a hang of it is a finding."""
     paths = {}
     for name, array in inputs.items():
         paths[name] = str(folder / f"input-{name}.npy")
         np.save(paths[name], array, allow_pickle=False)
     job = folder / "job.json"
-    job.write_text(json.dumps({"model": str(model), "inputs": paths, "out": str(folder)}), "utf-8")
+    words = {"model": str(model), "inputs": paths, "out": str(folder), "batch": batch}
+    job.write_text(json.dumps(words), "utf-8")
     child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
     ended = process.run(child, cwd=folder, env=process.environment(), timeout=_SECONDS)
     if (folder / "result.json").is_file():
@@ -218,7 +224,7 @@ def _hold_runs(
         return
     if result["checker"]:
         message = (
-            f"onnx.checker objects, though onnxruntime runs the file: {_line(result['checker'])}"
+            f"onnx.checker objects, though onnxruntime runs the file: {line(result['checker'])}"
         )
         held.findings.append(Finding(level="warning", code="onnx-checker", message=message))
     for name in inputs:
@@ -249,10 +255,10 @@ def _diagnosed(
 def _refused(result: Mapping[str, Any]) -> Finding:
     version, checker = result["versions"]["onnxruntime"], result["checker"]
     if found := _TOO_NEW.search(result["error"]):
-        message = f"the file is newer than onnxruntime {version} accepts: {_line(found[0])}"
+        message = f"the file is newer than onnxruntime {version} accepts: {line(found[0])}"
         return wrong("onnx-too-new", message, kind="dump")
-    details = (f"onnx.checker: {_line(checker)}",) if checker else ()
-    message = f"onnxruntime {version} refuses the file: {_line(result['error'])}"
+    details = (f"onnx.checker: {line(checker)}",) if checker else ()
+    message = f"onnxruntime {version} refuses the file: {line(result['error'])}"
     return wrong("onnx-load", message, details=details)
 
 
@@ -262,7 +268,7 @@ def _outputs(
     runs = [result["runs"][level][name] for level in ("plain", "optimised")]
     for run in runs:
         if "error" in run:
-            message = f"onnxruntime cannot run the model on input {name}: {_line(run['error'])}"
+            message = f"onnxruntime cannot run the model on input {name}: {line(run['error'])}"
             findings.append(wrong("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
             return None
     # Mapped, not read: shapes are held against each other before any value.
@@ -282,7 +288,3 @@ def _suspect(plain: NDArray[Any], optimised: NDArray[Any], name: str, held: _Hel
         )
         held.findings.append(wrong("reference-suspect", message, kind="reference"))
     return not agree
-
-
-def _line(text: str) -> str:
-    return " ".join(_SOURCE.sub("", text).split())[:500]

@@ -14,7 +14,7 @@ const OPSET: u64 = 17;
 const FLOAT: u64 = 1;
 const INT: u64 = 2;
 
-/// The model: `input` \[1, 4\] to `output` \[1, 2\], both f32 with fixed axes.
+/// The model: `input` \[N, 4\] to `output` \[N, 2\], both f32, of any number N of rows.
 #[must_use]
 pub fn export(mlp: &Mlp) -> Vec<u8> {
     let opset = Message::new().text(1, "").int(2, OPSET);
@@ -36,8 +36,8 @@ fn graph(mlp: &Mlp) -> Message {
     let weights = mlp.weights().iter().map(initializer);
     let graph = weights.fold(graph, |graph, weight| graph.message(5, &weight));
     graph
-        .message(11, &value("input", &[1, 4]))
-        .message(12, &value("output", &[1, 2]))
+        .message(11, &value("input", 4))
+        .message(12, &value("output", 2))
 }
 
 /// `y = x · weightᵀ + bias`: torch keeps a row of the weight for each output.
@@ -67,11 +67,11 @@ fn initializer(tensor: &Tensor) -> Message {
     proto.int(2, FLOAT).text(8, &tensor.name).bytes(9, &raw)
 }
 
-/// `ValueInfoProto` of an f32 tensor.
-fn value(name: &str, dims: &[u64]) -> Message {
-    let shape = dims.iter().fold(Message::new(), |shape, &dim| {
-        shape.message(1, &Message::new().int(1, dim))
-    });
+/// `ValueInfoProto` of an f32 tensor whose rows have a name in place of a number.
+fn value(name: &str, columns: u64) -> Message {
+    let shape = Message::new()
+        .message(1, &Message::new().text(2, "N"))
+        .message(1, &Message::new().int(1, columns));
     let tensor = Message::new().int(1, FLOAT).message(2, &shape);
     let kind = Message::new().message(1, &tensor);
     Message::new().text(1, name).message(2, &kind)
