@@ -17,9 +17,12 @@ from parity.commands.plants import right_dump
 from parity.raw import records
 from parity.suites import suite
 from parity.suites.base import Dump
+from parity.suites.tensors import references
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from parity.results import Finding
     from parity.suites.base import Case
@@ -63,6 +66,57 @@ def test_every_mistake_of_a_block_type_is_caught_and_named(
         (finding,) = errors(case, tmp_path / "wrong")
         assert finding.measures["cause_code"] in fault.names, fault.name
         shutil.rmtree(tmp_path / "wrong")
+
+
+#: Types with a codebook: bytes of a block, and where its fields end, after ``ggml-common.h``.
+CODEBOOKS = {
+    "IQ1_S": {"d": 2, "qs": 34, "qh": 50},
+    "IQ1_M": {"qs": 32, "qh": 48, "scales": 56},
+    "IQ2_XXS": {"d": 2, "qs": 66},
+    "IQ2_XS": {"d": 2, "qs": 66, "scales": 74},
+    "IQ2_S": {"d": 2, "qs": 34, "signs": 66, "qh": 74, "scales": 82},
+    "IQ3_XXS": {"d": 2, "qs": 66, "scales and signs": 98},
+    "IQ3_S": {"d": 2, "qs": 66, "qh": 74, "signs": 106, "scales": 110},
+}
+#: What a decoder may do to a field, uint8 ``(blocks, bytes)``.
+WAYS: Mapping[str, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
+    "lost": np.zeros_like,
+    "of the next block": lambda field: np.roll(field, -1, axis=0),
+    "backwards": lambda field: field[:, ::-1],
+    "a byte on": lambda field: np.roll(field, -1, axis=1),
+    "nibbles swapped": lambda field: field << 4 | field >> 4,
+    "bits reversed": lambda field: np.packbits(
+        np.unpackbits(field, axis=1, bitorder="little"), axis=1
+    ),
+    "high bits lost": lambda field: field & 0x7F,
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("kind", CODEBOOKS)
+def test_no_field_of_a_codebook_type_can_be_misread_unseen(
+    kind: str, cases: Mapping[str, Case]
+) -> None:
+    """They have no wrong decoders of ours: gguf-py decodes them, from fields read wrongly."""
+    gguf = pytest.importorskip("gguf")
+    case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
+    (stored,) = _storages(case)
+    first, ends = 0, CODEBOOKS[kind]
+    raw = np.frombuffer(stored, np.uint8).reshape(-1, max(ends.values()))
+    (due,) = (one.array().reshape(-1) for one in references(case.detail).values())
+    type_ = gguf.GGMLQuantizationType[kind]
+    assert np.array_equal(gguf.quants.dequantize(raw, type_).reshape(-1), due)
+    for field, last in ends.items():
+        for way, misread in WAYS.items():
+            wrong = raw.copy()
+            wrong[:, first:last] = misread(raw[:, first:last])
+            if (wrong == raw).all():
+                assert (way, field) == ("high bits lost", "d")  # scales are positive
+                continue
+            with np.errstate(all="ignore"):
+                came = gguf.quants.dequantize(wrong, type_)
+            assert not np.array_equal(came.reshape(-1), due), (field, way)
+        first = last
 
 
 def test_two_mistakes_in_one_byte_are_both_named(cases: Mapping[str, Case], tmp_path: Path) -> None:
