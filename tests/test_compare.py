@@ -721,6 +721,42 @@ def test_data_is_read_to_where_it_lies_modulo_64(shape: tuple[int, ...], tmp_pat
             assert (array.ctypes.data - side.offset) % 64 == 0
 
 
+@pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 2, 2, 2), (1,) * 17])
+def test_equal_chunks_are_known_to_be_equal_wherever_they_lie(
+    shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Else nothing is wrong but slow; differing ones must never be known to be equal."""
+    data = np.arange(1, math.prod(shape) + 1, dtype="<f4").reshape(shape)
+    sides = stored_bin(tmp_path, data), stored(tmp_path, data)
+    other = data.copy()
+    other.flat[-1] += 1
+    for _ in range(2):
+        assert [chunk.equal for chunk in module.chunks(*sides, range(data.size))] == [True]
+        differ = module.chunks(sides[0], stored(tmp_path, other), range(data.size))
+        assert [chunk.equal for chunk in differ] == [False]
+
+
+#: Elements of float32, which come 131,072 to a chunk, and parts at most -> where parts begin.
+PARTS = {
+    "none": (0, 2, [0]),
+    "less than is worth a thread": (262_143, 2, [0]),
+    "two chunks": (262_144, 2, [0, 131_072]),
+    "two chunks for one thread": (262_144, 1, [0]),
+    "two chunks and a rest": (262_145, 2, [0, 262_144]),
+    "five chunks, the last short": (600_001, 2, [0, 393_216]),
+    "five chunks for three": (600_001, 3, [0, 262_144, 524_288]),
+}
+
+
+@pytest.mark.usefixtures("early_threads")
+@pytest.mark.parametrize(("count", "most", "starts"), PARTS.values(), ids=PARTS)
+def test_parts_are_of_whole_chunks(
+    count: int, most: int, starts: list[int], tmp_path: Path
+) -> None:
+    found = module.parts(stored(tmp_path, np.zeros(count, "<f4")), most)
+    assert found == [range(*ends) for ends in zip(starts, [*starts[1:], count], strict=True)]
+
+
 def test_a_bound_of_zero_beside_an_infinity_warns_of_nothing() -> None:
     found = held(f32(np.inf), f32(0.0), {"relative": 0.0})
     assert (found.bad, found.lost) == (1, 1)
