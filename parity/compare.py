@@ -55,8 +55,7 @@ def compare(
         raise ValueError(message)
 
     def held(part: range) -> _State:
-        state = _State(expected.dtype, obtained.dtype, bounds, payloads=payloads)
-        state.draw(expected.shape)
+        state = _State(expected.dtype, obtained.dtype, bounds, expected.shape, payloads=payloads)
         for chunk in chunks(expected, obtained, part):
             state.add(chunk)
         return state
@@ -73,8 +72,7 @@ def compare_arrays(
     expected: NDArray[Any], obtained: NDArray[Any], dtype: DType, bounds: Mapping[str, float]
 ) -> Measures:
     """The same for two arrays in memory, of equal shape and of ``dtype``'s storage type."""
-    state = _State(dtype, dtype, bounds)
-    state.draw(expected.shape)
+    state = _State(dtype, dtype, bounds, expected.shape)
     state.add(Chunk(0, expected.reshape(-1), obtained.reshape(-1)))
     return state.finish()
 
@@ -87,6 +85,7 @@ class _State:
         expected: DType,
         obtained: DType,
         bounds: Mapping[str, float],
+        shape: tuple[int, ...],
         *,
         payloads: bool = True,
     ) -> None:
@@ -98,12 +97,7 @@ class _State:
         self.exact = bool(bounds.get("exact")) or not any(name in bounds for name in _ASKED)
         self.found = Measures(bounds={"exact": 1.0} if self.exact else bounds)
         self.direction = Direction() if "cosine" in self.found.bounds else None
-        self.rows = self.columns = 0
-
-    def draw(self, shape: tuple[int, ...]) -> None:
-        """Have a map of where bad elements lie in a tensor of this shape."""
-        self.columns = shape[-1] if shape else 1
-        self.rows = prod(shape[:-1])
+        self.rows, self.columns = prod(shape[:-1]), shape[-1] if shape else 1
         self.found.grid = (min(self.rows, CELLS), min(self.columns, CELLS))
 
     def add(self, chunk: Chunk) -> None:
@@ -187,7 +181,7 @@ class _State:
         found.max_relative = max(found.max_relative, float(relative.max()))
         if ulp is not None:
             found.max_ulp = max(found.max_ulp, int(ulp[told].max()))
-        decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)])).astype(np.int64)
+        decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)]))
         for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
             found.histogram[int(decade)] += int(count)
 
@@ -224,8 +218,6 @@ class _State:
 
     def _mark(self, at: NDArray[Any]) -> None:
         down, across = self.found.grid
-        if not down * across:
-            return
         cells = (at // self.columns) * down // self.rows * across
         cells += (at % self.columns) * across // self.columns
         for cell, count in zip(*np.unique(cells, return_counts=True), strict=True):

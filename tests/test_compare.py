@@ -58,6 +58,14 @@ RED = {
     "3e-9 for 1e-9, ULP": ([1e-9], [3e-9], {"ulp": 4}, (1, 0, 0, 0)),
     "3e-9 for 1e-9, relative": ([1e-9], [3e-9], {"relative": 1e-5}, (1, 0, 0, 0)),
     "one of two bounds": ([1e-9], [3e-9], {"max_abs": 1e-5, "relative": 1e-5}, (1, 0, 0, 0)),
+    "the first of two bounds": ([1e-9], [3e-9], {"relative": 1e-5, "max_abs": 1e-5}, (1, 0, 0, 0)),
+    "the first, beside a share": (
+        [100.0],
+        [101.0],
+        {"max_abs": 0.5, "relative": 0.1},
+        (1, 0, 0, 0),
+    ),
+    "the first, beside ULP": ([100.0], [101.0], {"max_abs": 0.5, "ulp": 1e9}, (1, 0, 0, 0)),
     "the other of two bounds": ([100.0], [101.0], {"relative": 0.1, "max_abs": 0.5}, (1, 0, 0, 0)),
     "NaN under cosine alone": ([1.0, 1.0], [1.0, NAN], {"cosine": 0.5}, (1, 1, 0, 0)),
     "nothing asked": ([1.0], [2.0], {}, (1, 0, 0, 0)),
@@ -78,6 +86,7 @@ GREEN = {
     "just the bound": ([1.0], [1.5], {"max_abs": 0.5}, (0, 0, 0, 0)),
     "just the ULP": ([1.0], [1.0 + 2**-22], {"ulp": 2}, (0, 0, 0, 0)),
     "just the share": ([4.0], [5.0], {"relative": 0.25}, (0, 0, 0, 0)),
+    "just the share below zero": ([-4.0], [-5.0], {"relative": 0.25}, (0, 0, 0, 0)),
     "equal at 1e38": ([1e38], [1e38], {"max_abs": 1e-5, "cosine": 1.0}, (0, 0, 0, 0)),
     "NaN on both sides, cosine": ([NAN, 1.0], [NAN, 1.0], {"cosine": 0.99}, (0, 0, 0, 0)),
     "inf on both sides, cosine": ([INF, 1.0], [INF, 1.0], {"cosine": 0.99}, (0, 0, 0, 0)),
@@ -280,6 +289,8 @@ INTEGERS = [
     ("I64", 2**24 + 1, 2**24, 1.0),
     ("I64", 2**53 + 1, 0, 2.0**53 + 2),  # rounded up, never down
     ("U64", 0, 2**64 - 1, 2.0**64),
+    ("U64", 0, 2**63, 2.0**63),
+    ("U64", 2**63 + 1, 0, 2.0**63 + 2**11),  # rounded up, never down
     ("U64", 2**64 - 1, 2**64 - 2, 1.0),
     ("I32", -(2**31), 2**31 - 1, 2.0**32 - 1),
     ("U32", 0, 2**32 - 1, 2.0**32 - 1),
@@ -308,6 +319,9 @@ def test_integers_have_a_relative_error_and_a_direction() -> None:
     expected, obtained = np.array([100, 200], "u1"), np.array([110, 200], "u1")
     assert held(expected, obtained, {"relative": 0.1}, "U8").passed
     assert not held(expected, obtained, {"relative": 0.0999}, "U8").passed
+    expected, obtained = np.array([-128, 0], "i1"), np.array([-127, 0], "i1")
+    assert held(expected, obtained, {"relative": 1 / 128}, "I8").passed
+    assert held(expected, expected[::-1], {"cosine": 0.5}, "I8").cosine == 0.0
     large = np.array([2**62, -(2**62), 2**40], "<i8")
     found = held(large, large, {"max_abs": 0.0, "cosine": 1.0}, "I64")
     assert (found.passed, found.cosine) == (True, 1.0)
@@ -375,6 +389,12 @@ def test_small_values_after_zeros_have_a_direction() -> None:
     for left, right in ((0.0, 0.0), (1e-200, -1e-200)):
         direction.add(np.array([left]), np.array([right]))
     assert direction.cosine(0.0) == -1.0
+
+
+def test_the_least_norm_is_that_of_all_elements_at_the_bound() -> None:
+    values = np.full(4, 3.0, "<f4")
+    assert held(values, values, {"max_abs": 2.0, "cosine": 0.5}).cosine == 1.0
+    assert held(values, values, {"max_abs": 3.0, "cosine": 0.5}).cosine is None
 
 
 def test_a_norm_is_above_the_least_or_means_nothing() -> None:
@@ -478,10 +498,32 @@ def test_the_map_shows_where_bad_elements_lie() -> None:
     assert (drawn[0][:3], drawn[5][31], sum(map(sum, drawn))) == ([4, 0, 0], 1, 5)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (2**3, 1)])
-def test_a_map_of_a_degenerate_shape_is_none_or_whole(shape: tuple[int, ...]) -> None:
+def test_a_cell_of_the_map_is_of_whole_rows_and_columns() -> None:
+    left = np.zeros((100, 3), np.float32)
+    for row, column in ((53, 0), (53, 1), (53, 2)):
+        right = left.copy()
+        right[row, column] = 1
+        assert held(left, right, {"max_abs": 0.5}).places == {(16, column): 1}
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid"),
+    [
+        ((), (1, 1)),
+        ((0,), (1, 0)),
+        ((3, 0), (3, 0)),
+        ((0, 3), (0, 3)),
+        ((1,), (1, 1)),
+        ((2**3, 1), (8, 1)),
+        ((100, 33), (32, 32)),
+    ],
+)
+def test_a_map_of_a_degenerate_shape_is_none_or_whole(
+    shape: tuple[int, ...], grid: tuple[int, int]
+) -> None:
     left = np.zeros(shape, np.float32)
     found = compare_arrays(left, left + 1, DTYPES["F32"], {})
+    assert found.grid == grid
     assert sum(map(sum, found.drawn)) == found.bad == left.size
 
 
@@ -500,6 +542,31 @@ def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
     found = held(f32(1, 1, 1, 1), f32(1e30, INF, 3, NAN), EXACT)
     assert found.worst is not None
     assert (found.worst.index, found.worst.obtained) == (1, INF)
+
+
+@pytest.mark.parametrize(
+    ("expected", "obtained", "share"),
+    [
+        ([4.0, 8.0], [5.0, 9.0], 0.25),
+        ([-4.0], [-5.0], 0.25),
+        ([0.0], [-0.0], 0.0),
+        ([0.0, 2.0], [-0.0, 3.0], 0.5),
+        ([0.0, 2.0], [1.0, 3.0], INF),
+        ([INF, 2.0], [3.0, 2.5], 0.25),
+    ],
+)
+def test_the_relative_error_is_to_the_expected(
+    expected: list[float], obtained: list[float], share: float
+) -> None:
+    assert held(f32(*expected), f32(*obtained), EXACT).max_relative == share
+
+
+@pytest.mark.parametrize(
+    "bounds", [{}, {"exact": 0.0}, {"exact": 1.0, "max_abs": 9.0, "cosine": 0.5}], ids=str
+)
+def test_exact_stands_alone(bounds: dict[str, float]) -> None:
+    found = held(f32(1.0), f32(2.0), bounds)
+    assert (found.bounds, found.margin, found.cosine) == (EXACT, None, None)
 
 
 def test_the_margin_is_the_largest_share_of_a_bound() -> None:
@@ -551,6 +618,15 @@ def test_measures_do_not_depend_on_chunks(
     whole = held(left, right, bounds, name)
     assert plain(found) == plain(whole)
     assert found.cosine == (whole.cosine if whole.cosine is None else pytest.approx(whole.cosine))
+
+
+def test_zeros_and_payloads_are_counted_over_all_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 8)
+    left = np.tile(f32(0.0, NAN), 3)
+    found = compare(stored(tmp_path, left), stored(tmp_path, -left), {"max_abs": 0.0})
+    assert counts(found) == (0, 0, 3, 3)
 
 
 def test_a_large_tensor_is_not_held(tmp_path: Path) -> None:
@@ -675,6 +751,26 @@ def test_a_large_tensor_is_shared_by_threads_without_a_trace(
     assert plain(found) == plain(whole)
     assert found.specials == (0, 1)
     assert (found.cosine is None) == ("cosine" not in bounds)
+
+
+@pytest.mark.usefixtures("early_threads")
+def test_a_direction_is_that_of_the_whole_tensor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So no thread takes a part of it; without one, two threads share the tensor."""
+    taken = []
+
+    def shared(task: Any, parts: list[range]) -> list[Any]:
+        taken.append(len(parts))
+        return [task(part) for part in parts]
+
+    monkeypatch.setattr("parity.compare.shared", shared)
+    left = np.ones(400_000, "<f4")
+    right = np.repeat(f32(1.0, -1.0), 200_000)
+    sides = stored(tmp_path, left), stored(tmp_path, right)
+    assert compare(*sides, {"cosine": 0.5}).cosine == 0.0
+    assert compare(*sides, {"max_abs": 0.5}).bad == 200_000
+    assert taken == [1, 2]
 
 
 @pytest.mark.usefixtures("early_threads")
