@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
+from parity.codecs.parts import parts
 from parity.errors import Problem, ReferenceSuspectError, Where
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class _Reader:
         expect = values.get("expect", "load")
         if expect not in get_args(Expect):
             self.wrong(f"expect of {what} is {shown(expect)}; it must be load, refuse or either")
+        if checkpoint is not None and expect == "load":
+            self._whole(checkpoint, what)
         if "reference" not in values and expect != "refuse":
             reference = self._path(folder, "reference", f"the default reference of {what}")
         return TensorCase(
@@ -157,9 +160,15 @@ class _Reader:
             self.wrong(f"{what} is {shown(value)}; it must be a path below the case's folder")
             return None
         path = folder.joinpath(*parts)
-        if not os.path.exists(path):  # noqa: PTH110 - Path's raises where a name is too long
+        if not _is_there(path):
             self.wrong(f"{what} is {shown(value)}, which the bundle does not hold")
         return path
+
+    def _whole(self, checkpoint: Path, what: str) -> None:
+        """What a port is to load must be there in all its parts."""
+        lacking = [part.name for part in parts(checkpoint) if not _is_there(part)]
+        if lacking and checkpoint.name not in lacking:
+            self.wrong(f"the checkpoint of {what} lacks its part {shown(lacking[0])}")
 
     def _inputs(self, folder: Path, value: Any, what: str) -> tuple[Path, ...]:
         if not isinstance(value, list):
@@ -179,6 +188,10 @@ class _Reader:
         for problem in bounds_problems(entries):
             self.wrong(f"bounds of {what}: {problem}")
         return {name: float(bound) for name, bound in entries.items() if is_bound(name, bound)}
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - Path's raises where a name is too long
 
 
 def bounds_problems(bounds: Mapping[str, Any]) -> list[str]:

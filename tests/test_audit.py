@@ -23,7 +23,8 @@ from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
 from parity.commands import auditing
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lockfile import Bundle, Dump
-from tests.support.tensors import safetensors_bytes
+from parity.pins.zoo.headers import Gguf, Info
+from tests.support.tensors import safetensors_bytes, write
 from tests.support.trees import archive, as_json, tensor, tree
 
 if TYPE_CHECKING:
@@ -349,6 +350,29 @@ def test_two_checkpoints_in_one_folder_are_refused(unpacked: Callable[[str], Pat
 
     assert finding.code == "checkpoint-count"
     assert finding.message == "expected exactly one *.gguf in gguf, found 2"
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+@pytest.mark.parametrize("kind", ["gguf", "safetensors"])
+def test_a_checkpoint_in_several_files_is_read_in_all_of_them(
+    kind: str, wrong: float, tmp_path: Path
+) -> None:
+    root = tmp_path / "bundle"
+    due = {name: np.full(2, ord(name), "<f4") for name in "ab"}
+    for number, (name, values) in enumerate(due.items(), 1):
+        info = Info(name=name, dims=(2,), kind=0, data=values.tobytes())
+        content = Gguf(tensors=(info,)).build()
+        if kind == "safetensors":
+            content = safetensors_bytes({name: ("F32", values)})
+        write(root / "case", {f"x-{number:05}-of-00002.{kind}": content})
+    due["b"][1] += wrong
+    write(root / "case" / "reference", {f"{name}.bin": values for name, values in due.items()})
+    cases = {"case": {"checkpoint": f"x-00001-of-00002.{kind}"}}
+    write(root, {"parity.json": json.dumps({"schema": 1, "cases": cases}).encode()})
+    (case,) = audits.audit("tensors", root, "bundle")
+    drift = [("b", "reference-drift")] if wrong else []
+    assert [(f.tensor, f.code) for f in case.findings] == drift
+    assert case.compared == 4
 
 
 def test_a_reference_that_cannot_be_read_is_found(unpacked: Callable[[str], Path]) -> None:

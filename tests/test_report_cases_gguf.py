@@ -12,9 +12,11 @@ import pytest
 
 from parity import blocks
 from parity.errors import ReferenceSuspectError
-from parity.suites import serialize
+from parity.pins.zoo.headers import ARRAY, Gguf, Info, array, pair
+from parity.suites import serialize, tensors
+from parity.suites.base import Dump
 from tests.support.blocks import SCALES, random_blocks
-from tests.support.tensors import bf16, f32
+from tests.support.tensors import bf16, f32, tensors_case, write
 from tests.support.wrong import EDGE, Tensor, bundle, held, of_one, said
 
 if TYPE_CHECKING:
@@ -172,16 +174,123 @@ def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> Non
     assert found == [(name, "tensor-missing", "") for name in lost]
 
 
+KEY = "comfy.gguf.orig_shape.w"
+FLAT = "; both hold 6 elements"
+STATED = f"; it is that of the checkpoint's key {KEY}, [2, 1, 1, 3], where the header's is owed"
+#: Shape and first value of the dump; what is said beside the two shapes.
+SHAPED: dict[str, tuple[tuple[int, ...], float, str]] = {
+    "as the key has it": (
+        (2, 1, 1, 3),
+        1,
+        f"{STATED}, and all 6 elements are right in their order",
+    ),
+    "the other way round": (
+        (3, 1, 1, 2),
+        1,
+        f"{STATED}, and all 6 elements are right in their order",
+    ),
+    "with a wrong value": ((2, 1, 1, 3), 9, f"{STATED}; 1 of 6 elements differ besides"),
+    "as no key has it": ((2, 3), 1, FLAT),
+    "of another size": ((2, 1, 1, 4), 1, ""),
+}
+
+
+@pytest.mark.parametrize(("shape", "first", "hint"), SHAPED.values(), ids=SHAPED)
+def test_a_shape_that_stands_in_the_metadata_alone(
+    shape: tuple[int, ...], first: float, hint: str, tmp_path: Path
+) -> None:
+    """GGF-08: the dump has the shape of a key; the finding says so, and reshapes nothing."""
+    due = np.arange(1, 7, dtype="<f4")
+    came = np.resize(due, shape)
+    came.flat[0] = first
+    key = pair(KEY, ARRAY, array(5, 4, np.array([2, 1, 1, 3], "<i4").tobytes()))
+    info = Info(name="w", dims=(6,), kind=0, data=due.tobytes())
+    file = Gguf(tensors=(info,), metadata=(key,)).build()
+    case = tensors_case(tmp_path, {"w.npy": due, "../x.gguf": file}, checkpoint="x.gguf")
+    dump = Dump(folder=write(tmp_path / "dump", {"w.bin": came}))
+    (finding,) = tensors.verify(case, dump, case.bounds).findings
+    note = " (references carry GGUF's stored order, fastest dimension first)"
+    assert finding.message == f"w has the shape {list(shape)}, expected [6]{hint}{note}"
+    assert (finding.code, finding.level) == ("shape", "error")
+
+
+def parts_of(names: str, count: int = 2) -> dict[str, bytes]:
+    """GGUF files that share the tensors ``names`` out, each of one value."""
+    files = {}
+    for number in range(count):
+        infos = tuple(
+            Info(name=name, dims=(1,), kind=0, data=f32(ord(name)).tobytes())
+            for name in names[number::count]
+        )
+        files[f"a-{number + 1:05}-of-{count:05}.gguf"] = Gguf(tensors=infos).build()
+    return files
+
+
+LOST = {
+    "the whole second part": (
+        "bd",
+        "; it lies in a-00002-of-00002.gguf, of whose 2 tensors none came",
+    ),
+    "one of the second part": ("d", "; it lies in a-00002-of-00002.gguf"),
+    "one of each": ("ab", "; it lies in a-0000{}-of-00002.gguf"),
+}
+
+
+@pytest.mark.parametrize("suite", [serialize, tensors])
+@pytest.mark.parametrize(("lost", "hint"), LOST.values(), ids=LOST)
+def test_the_part_that_holds_what_is_missing_is_named(
+    suite: Any, lost: str, hint: str, tmp_path: Path
+) -> None:
+    """GGF-14: each tensor that is missing is told with the file that it lies in."""
+    due = {f"{name}.bin": f32(ord(name)) for name in "abcd"}
+    root, files = tmp_path / "bundle", parts_of("abcd")
+    if suite is serialize:
+        write(root / "gguf", files | {"sampled_tensor_names.json": b'["a", "b", "c", "d"]'})
+        write(root / "gguf" / "reference_dequant", due)
+        (case,) = serialize.cases(root, {})
+        assert case.words["checkpoint"].endswith("a-00001-of-00002.gguf")
+    else:
+        placed = {f"../{name}": content for name, content in files.items()}
+        case = tensors_case(root, due | placed, checkpoint=min(files))
+    dump = {name: array for name, array in due.items() if name[0] not in lost}
+    outcome = suite.verify(case, Dump(folder=write(tmp_path / "d", dump)), case.bounds)
+    assert [f.message for f in outcome.findings if f.level == "error"] == [
+        f"{name} (F32 [1]) is missing from the dump{hint.format(1 + 'abcd'.index(name) % 2)}"
+        for name in lost
+    ]
+
+
 @pytest.mark.parametrize("shards", [2, 3])
 def test_a_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
-    """GGF-14 in a bundle: a case has one checkpoint; several are named, and none is guessed."""
+    """GGF-14 in a bundle: all parts are one checkpoint, and one that is absent is named."""
     root = bundle(tmp_path, "gguf", {"w": Tensor(f32(1, 2))})
     (root / "gguf" / "x.gguf").unlink()
     names = [f"a-{n:05}-of-{shards:05}.gguf" for n in range(1, shards + 1)]
     for name in names:
         (root / "gguf" / name).write_bytes(b"GGUF")
-    with pytest.raises(ReferenceSuspectError) as caught:
+    (case,) = serialize.cases(root, {})
+    assert case.words["checkpoint"] == str(root / "gguf" / names[0])
+    for name in names:
+        (root / "gguf" / name).unlink()
+        with pytest.raises(ReferenceSuspectError) as caught:
+            serialize.cases(root, {})
+        (problem,) = caught.value.problems
+        assert problem.code == "checkpoint-count"
+        assert problem.message == f"gguf lacks {name}, of {shards} parts of a checkpoint"
+        (root / "gguf" / name).write_bytes(b"GGUF")
+    (root / "gguf" / "b.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ReferenceSuspectError, match="expected exactly one"):
         serialize.cases(root, {})
-    (problem,) = caught.value.problems
-    assert problem.code == "checkpoint-count"
-    assert all(name in problem.message for name in names)
+
+
+@pytest.mark.parametrize("expect", ["load", "refuse"])
+def test_a_generic_checkpoint_of_which_a_part_is_absent(expect: str, tmp_path: Path) -> None:
+    """GGF-14: a port can load only what is there; to be refused, a part may well be absent."""
+    files = {f"../{name}": content for name, content in parts_of("ab").items()}
+    del files["../a-00002-of-00002.gguf"]
+    entry = {"checkpoint": "a-00001-of-00002.gguf", "expect": expect}
+    if expect == "refuse":
+        assert tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry).expect == "refuse"
+        return
+    with pytest.raises(ReferenceSuspectError, match=r"lacks its part 'a-00002-of-00002\.gguf'"):
+        tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry)

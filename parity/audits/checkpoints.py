@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.audits.toolchain import library
+from parity.codecs.parts import parts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,29 +82,34 @@ def _collect(value: Any, name: str, depth: int, state: State) -> None:
 
 
 def safetensors_state(path: Path) -> State:
-    """The tensors in a safetensors file, by name.
+    """The tensors in a safetensors file, or in all parts of one, by name.
 
     Raises:
         UnreadableError: The library refuses it.
     """
-    try:
-        state: State = library("safetensors.torch").load_file(path)
-    except Exception as error:
-        raise UnreadableError(_said("safetensors", path, error)) from error
+    state: State = {}
+    for part in parts(path):
+        try:
+            state |= library("safetensors.torch").load_file(part)
+        except Exception as error:
+            raise UnreadableError(_said("safetensors", part, error)) from error
     return state
 
 
-def gguf_tensors(path: Path) -> tuple[Any, dict[str, Any]]:
-    """gguf-py's reader of a file, and its tensors by name.
+def gguf_tensors(path: Path) -> dict[str, Any]:
+    """gguf-py's tensors of a file, or of all parts of one, by name.
 
     Raises:
         UnreadableError: gguf-py does not read it.
     """
-    try:
-        reader = library("gguf").GGUFReader(path)
-        return reader, {tensor.name: tensor for tensor in reader.tensors}
-    except Exception as error:
-        raise UnreadableError(_said("gguf-py", path, error)) from error
+    found: dict[str, Any] = {}
+    for part in parts(path):
+        try:
+            reader = library("gguf").GGUFReader(part)
+            found |= {tensor.name: tensor for tensor in reader.tensors}
+        except Exception as error:
+            raise UnreadableError(_said("gguf-py", part, error)) from error
+    return found
 
 
 def dequantised(tensor: Any) -> NDArray[np.float32]:

@@ -73,13 +73,13 @@ def safetensors_records(folder: Path, path: Path) -> list[Finding]:
     return _hold(stated, due)
 
 
-def gguf_records(folder: Path, reader: Any) -> list[Finding]:
+def gguf_records(folder: Path, tensors: Mapping[str, Any]) -> list[Finding]:
     """Type, stored dimensions and byte range as gguf-py reads them."""
     stated = _stated(folder)
     if not stated:
         return []
     due = {
-        tensor.name: {
+        name: {
             "type": tensor.tensor_type.name,
             "dims": tensor.shape.tolist(),
             "byte_range": [
@@ -87,7 +87,7 @@ def gguf_records(folder: Path, reader: Any) -> list[Finding]:
                 int(tensor.data_offset) + int(tensor.n_bytes),
             ],
         }
-        for tensor in reader.tensors
+        for name, tensor in tensors.items()
     }
     return _hold(stated, due)
 

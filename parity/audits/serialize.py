@@ -11,6 +11,7 @@ from parity.audits import checkpoints, mlp, records
 from parity.audits.checkpoints import UnderivableError, UnreadableError
 from parity.audits.holding import Provenance, hold, hold_names, judged, suspect
 from parity.codecs.files import tensors_in
+from parity.codecs.parts import parts
 from parity.errors import Problem, ReferenceSuspectError
 from parity.layout import read_names
 
@@ -94,7 +95,7 @@ def _stale_keys(listed: list[str], state: dict[str, Any], due: Collection[str]) 
 
 def _gguf(folder: Path, provenance: Provenance) -> Found:
     path = one_file(folder, ".gguf")
-    reader, tensors = checkpoints.gguf_tensors(path)
+    tensors = checkpoints.gguf_tensors(path)
     references = readable(folder / "reference_dequant")
     sampled = read_names(folder / "sampled_tensor_names.json")
     found = hold_names(references, sampled, "sampled_tensor_names.json")
@@ -105,17 +106,17 @@ def _gguf(folder: Path, provenance: Provenance) -> Found:
     ]
     derived = {name: checkpoints.dequantised(tensors[name]) for name in sampled if name in tensors}
     drifted, compared = hold(references, derived, provenance.line("gguf"))
-    return found + drifted + records.gguf_records(folder, reader), compared
+    return found + drifted + records.gguf_records(folder, tensors), compared
 
 
 def one_file(folder: Path, suffix: str) -> Path:
-    """The one checkpoint of a folder.
+    """The one checkpoint of a folder, or the first part of one in several files.
 
     Raises:
         ReferenceSuspectError: ``checkpoint-count``.
     """
     found = sorted(folder.glob(f"*{suffix}"))
-    if len(found) != 1:
+    if not found or tuple(found) != parts(found[0]):
         message = f"expected exactly one *{suffix} in {folder.name}, found {len(found)}"
         raise ReferenceSuspectError(Problem("checkpoint-count", message))
     return found[0]

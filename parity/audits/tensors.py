@@ -93,7 +93,7 @@ def _safetensors(path: Path, references: dict[str, Stored]) -> dict[str, NDArray
 
 
 def _gguf(path: Path, references: dict[str, Stored]) -> dict[str, NDArray[Any]]:
-    _, tensors = checkpoints.gguf_tensors(path)
+    tensors = checkpoints.gguf_tensors(path)
     return {
         name: _elements(tensor, references[name])
         for name, tensor in tensors.items()

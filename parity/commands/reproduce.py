@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from parity import dumps, said
 from parity.codecs.files import tensors_in
+from parity.codecs.parts import parts
 from parity.commands import presenting, show
 from parity.commands.environment import facts
 from parity.commands.judge import Judge
@@ -194,7 +195,8 @@ def _files(draft: Path, planned: Planned, case: Case, checkpoint: Path) -> Path:
         words = presenting.words(planned.bundle, case, Path(place))
         if words:
             own = draft / Path(words["checkpoint"]).name
-        for path in Path(words["fixture_dir"]).iterdir() if words else [checkpoint]:
+        own_files = (part for part in parts(checkpoint) if part.is_file())
+        for path in Path(words["fixture_dir"]).iterdir() if words else own_files:
             shutil.copyfile(path, draft / path.name)
     reference = _reference(planned, case)
     if reference is not None and reference.is_dir():

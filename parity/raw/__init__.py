@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from parity.codecs.parts import parts
 from parity.raw import gguf, pth, safetensors
 from parity.raw.record import Raw, recorded
 
@@ -32,8 +33,10 @@ def records(folder: Path, checkpoint: Path) -> dict[str, Raw]:
 
     Args:
         folder: The case's; a `meta.json` in it is believed first.
-        checkpoint: The file that they lie in.
+        checkpoint: The file that they lie in, or one of several that do.
     """
     look = _LOOKS.get(checkpoint.suffix)
     found = recorded(folder, checkpoint)
-    return found if found or look is None else look(checkpoint)
+    if found or look is None:
+        return found
+    return {name: raw for part in parts(checkpoint) for name, raw in look(part).items()}

@@ -101,11 +101,11 @@ def infos(data: bytes | mmap.mmap) -> list[Info]:
         raise ValueError(version)
     at, alignment = 24, 32
     for _ in range(min(pairs, len(data))):
-        name, at = _text(data, at)
+        name, at = text(data, at)
         (kind,) = struct.unpack_from("<I", data, at)
         if name == _ALIGNMENT and kind == _U32:
             (alignment,) = struct.unpack_from("<I", data, at + 4)
-        at = _past(data, at + 4, kind, 0)
+        at = past(data, at + 4, kind, 0)
     found = []
     for _ in range(min(tensors, len(data))):
         info, at = _info(data, at)
@@ -116,22 +116,23 @@ def infos(data: bytes | mmap.mmap) -> list[Info]:
 
 def _info(data: bytes | mmap.mmap, at: int) -> tuple[Info, int]:
     """An info, whose offset still counts from the data, and where the next one begins."""
-    name, at = _text(data, at)
+    name, at = text(data, at)
     (count,) = struct.unpack_from("<I", data, at)
     dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
     kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
     return Info(name, kind, dims, offset), at + 16 + 8 * count
 
 
-def _text(data: bytes | mmap.mmap, at: int) -> tuple[str, int]:
+def text(data: bytes | mmap.mmap, at: int) -> tuple[str, int]:
+    """The text at a place, and where it ends."""
     (length,) = struct.unpack_from("<Q", data, at)
     return data[at + 8 : at + 8 + length].decode("utf-8", "replace"), at + 8 + length
 
 
-def _past(data: bytes | mmap.mmap, at: int, kind: int, depth: int) -> int:
+def past(data: bytes | mmap.mmap, at: int, kind: int, depth: int) -> int:
     """Where the value of a pair ends."""
     if kind == _TEXT:
-        return _text(data, at)[1]
+        return text(data, at)[1]
     if kind != _ARRAY:
         return at + _WIDTHS[kind]
     inner, count = struct.unpack_from("<IQ", data, at)
@@ -141,5 +142,5 @@ def _past(data: bytes | mmap.mmap, at: int, kind: int, depth: int) -> int:
     if depth > _DEEPEST:
         raise ValueError(depth)
     for _ in range(count):
-        at = _past(data, at, inner, depth + 1)
+        at = past(data, at, inner, depth + 1)
     return at

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import raw
 from parity.codecs.files import tensors_in
+from parity.codecs.parts import parts
 from parity.errors import Problem, ReferenceSuspectError
 from parity.layout import read_json, read_names, suspect
 from parity.manifest import bounds_problems
@@ -46,7 +47,7 @@ def cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
     """The cases whose folders a bundle holds.
 
     Raises:
-        ReferenceSuspectError: None is there, or a folder lacks its one checkpoint.
+        ReferenceSuspectError: None is there, or a folder lacks its one checkpoint or a part of it.
     """
     found = []
     for name, kind in _KINDS.items():
@@ -63,9 +64,15 @@ def cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
 
 
 def _checkpoint(folder: Path, suffix: str) -> Path:
+    """The one checkpoint; of one in several files the first, which readers are given."""
     found = sorted(path for path in folder.glob(f"*{suffix}") if path.is_file())
-    if len(found) == 1:
+    due = parts(found[0]) if found else ()
+    if found and due == tuple(found):
         return found[0]
+    lacking = [path.name for path in due if path not in found]
+    if lacking and all(path in due for path in found):
+        message = f"{folder.name} lacks {listed(lacking)}, of {len(due):,} parts of a checkpoint"
+        raise ReferenceSuspectError(Problem("checkpoint-count", message))
     names = listed(path.name for path in found) or "none"
     message = f"expected exactly one *{suffix} in {folder.name}, found {names}"
     raise ReferenceSuspectError(Problem("checkpoint-count", message))

@@ -10,8 +10,7 @@ import numpy as np
 from parity.codecs import FormatError
 from parity.codecs.dtypes import F32
 from parity.compare import compare
-from parity.results import Finding
-from parity.suites import bound_findings, diagnosed
+from parity.suites import bound_findings, diagnosed, tensor_forms
 from parity.suites.base import Outcome
 from parity.suites.tensor_remarks import remarks
 from parity.suites.words import counted, number, table, unreadable, wrong
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from parity.codecs.stored import Stored
     from parity.measures import Measures, Sample
     from parity.raw import Raw
+    from parity.results import Finding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ class Reference:
 def hold(reference: Reference, found: Found) -> Outcome:
     """Hold the tensors of a dump against those that are owed; every failing one is told."""
     findings = [_broken(name, error) for name, error in found.broken.items()]
-    findings += [_twice(name) for name in found.twice]
-    findings += _names(reference, found)
+    findings += [tensor_forms.twice(name) for name in found.twice]
+    findings += tensor_forms.names(reference, found)
     results: dict[str, Measures] = {}
     for name, expected in reference.tensors.items():
         obtained = found.tensors.get(name)
@@ -104,36 +104,14 @@ def _diagnosed(
     ]
 
 
-def _names(reference: Reference, found: Found) -> list[Finding]:
-    broken = {name.rsplit(".", 1)[0] for name in found.broken}
-    many_broken = any(name.endswith(".safetensors") for name in found.broken)
-    findings = []
-    for name, stored in reference.tensors.items():
-        if name not in found.tensors and name not in broken and not many_broken:
-            what = f"{stored.dtype.name} {list(stored.shape)}"
-            message = f"{name} ({what}) is missing from the dump"
-            findings.append(wrong("tensor-missing", message, tensor=name))
-    for name in found.tensors:
-        if name not in reference.tensors and name not in reference.others:
-            message = f"{name} is in the dump, the reference has no such tensor"
-            level: Any = "error" if reference.complete else "warning"
-            findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
-    return findings
-
-
-def _twice(name: str) -> Finding:
-    message = f"{name} stands in more than one file of the dump; which one is meant?"
-    return wrong("tensor-twice", message, tensor=name, kind="dump")
-
-
 def _pair(
     name: str, expected: Stored, obtained: Stored, reference: Reference
 ) -> tuple[list[Finding], Measures | None]:
     if expected.shape != obtained.shape:
-        return [_shape(name, expected, obtained, reference.shape_note)], None
+        return [tensor_forms.shape(name, expected, obtained, reference)], None
     seen_as_f32 = obtained.carrier == ".bin" and expected.dtype.kind != "opaque"
     if obtained.dtype != expected.dtype and not seen_as_f32:
-        return [_dtype(name, expected, obtained)], None
+        return [tensor_forms.dtype(name, expected, obtained)], None
     payloads = name not in reference.widened
     try:
         measures = compare(expected, obtained, reference.bounds, payloads=payloads)
@@ -143,24 +121,6 @@ def _pair(
         return [], measures
     seen = F32 if obtained.carrier == ".bin" else expected.dtype
     return [values_finding(name, measures, expected.shape, seen)], measures
-
-
-def _shape(name: str, expected: Stored, obtained: Stored, note: str) -> Finding:
-    due, came = list(expected.shape), list(obtained.shape)
-    hint = ""
-    if len(due) > 1 and came == due[::-1]:
-        hint = "; the dimensions are reversed"
-    elif expected.count == obtained.count:
-        hint = f"; both hold {counted(expected.count, 'element')}"
-    tail = f" ({note})" if note else ""
-    message = f"{name} has the shape {came}, expected {due}{hint}{tail}"
-    return wrong("shape", message, tensor=name, expected=str(due), obtained=str(came))
-
-
-def _dtype(name: str, expected: Stored, obtained: Stored) -> Finding:
-    due, came = expected.dtype.name, obtained.dtype.name
-    message = f"{name} is {came} in the {obtained.carrier} dump, expected {due}"
-    return wrong("dtype", message, tensor=name, expected=due, obtained=came)
 
 
 def values_finding(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
