@@ -242,6 +242,14 @@ def test_links_of_a_dump_are_left_behind(tmp_path: Path) -> None:
     assert "obtained/v.bin" not in files(tmp_path)
 
 
+def test_a_path_of_rust_is_told_as_one(tmp_path: Path) -> None:
+    port = "print('core::pickle::read'); print('::x::y'); dump('w', (2, 3), 0, 1, 2, 3, 4, 5)"
+    assert packed(repo(tmp_path, port, {"y": LOAD})) == 0
+    report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "  core::pickle::read\n" in report
+    assert "  \\x3a\\x3ax::y\n" in report, "the runner would take it for a command"
+
+
 def test_foreign_words_do_no_harm() -> None:
     evil = f"</code></pre><script>|`@org {HOSTILE}"
     found = finding("wrong", evil, cause=evil, details=(evil,))

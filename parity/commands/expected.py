@@ -121,7 +121,7 @@ def _loaded(case: Case, dumped: Dumped, compare: Compare) -> Told:
     """It ended well, or left a dump: the tensors decide."""
     left = _left(dumped.folder)
     if case.expect == "refuse":
-        what = f"dumped {counted(len(left), 'file')}" if left else "dumped nothing and said so"
+        what = f"dumped {counted(len(left), 'file')}" if left else "dumped nothing"
         message = f"taken, where a refusal is due ({case.why}); it ended well and {what}"
         return Told("accepted", (_error("accepted", message, ()),))
     outcome, findings = compare()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,11 @@ _CAME = {
     "out-of-memory": "makes the reader want memory out of proportion",
     "accepted": "is accepted, where it must be refused",
 }
+
+
+#: The colons of a path in Rust or C++, which are written out in foreign words. No runner takes
+#: them for the head of a command: that begins a line.
+_PATH = re.compile(r"\b[A-Za-z_]\w*(?:\\x3a\\x3a\w+)+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +81,8 @@ def text(found: Reproduction) -> str:
     if found.stored:
         parts.append(_block("As it lies in the file", found.stored, _STORED, "bytes.txt"))
     parts += [_again(found), _versions(found)]
-    return "\n".join(part for part in parts if part)
+    whole = "\n".join(part for part in parts if part)
+    return _PATH.sub(lambda found: found[0].replace(r"\x3a\x3a", "::"), whole)
 
 
 def _head(found: Reproduction) -> str:
