@@ -83,7 +83,9 @@ fn write_bins(tensors: &[Tensor], folder: &Path) -> Result<(), String> {
     }
     for tensor in tensors {
         let numbers = std::iter::once(tensor.shape.len()).chain(tensor.shape.clone());
-        let mut file: Vec<u8> = numbers.flat_map(|n| (n as u32).to_le_bytes()).collect();
+        // A dimension beyond 32 bits is no file's: the largest one shows that it came.
+        let words = numbers.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        let mut file: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
         file.extend(&tensor.data);
         let path = folder.join(format!("{}.bin", tensor.name));
         std::fs::write(path, file).map_err(|error| error.to_string())?;
