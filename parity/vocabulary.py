@@ -166,6 +166,7 @@ VOCABULARY: dict[str, str] = {
     "meta-stale": "`meta.json` of the bundle states another thing than is derived",
     "disputed": "where reference readers, and what the format's document says, do not agree",
     "reader-drift": "a reference reader says another thing to a case than the bundle records",
+    "bytes-unreferenced": "a checkpoint carries bytes that no tensor refers to",
     "audit-more": "further findings of a case that are not shown",
     "audit-crashed": "a library was brought down by the bundle, or did not come to an end",
     "audit-failed": "a bundle that did not pass its audit was not locked",

@@ -35,28 +35,36 @@ class UnderivableError(Exception):
 def torch_state(path: Path) -> State:
     """The tensors in a .pth of either container, by name; nested mappings join with a dot.
 
-    ``weights_only`` always: nothing in the file may run.
-
     Raises:
         UnreadableError: torch refuses it, or it holds no tensor.
-        UnderivableError: Its pickle is of a protocol that ``weights_only`` does not read.
+        UnderivableError: As ``torch_loaded``.
     """
-    torch = library("torch")
-    try:
-        with warnings.catch_warnings():  # of old protocols and types of storage
-            warnings.simplefilter("ignore")
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        if (protocol := _protocol(path)) > _WEIGHTS_ONLY:
-            message = f"torch reads no pickle of protocol {protocol} with weights_only"
-            raise UnderivableError(message) from error
-        raise UnreadableError(_said("torch", path, error)) from error
+    loaded = torch_loaded(path)
     state: State = {}
     _collect(loaded, "", _DEPTH, state)
     if not state:
         message = f"torch reads {type(loaded).__name__} from {path.name}, no tensors by name"
         raise UnreadableError(message)
     return state
+
+
+def torch_loaded(path: Path) -> Any:
+    """All that torch reads of a .pth; ``weights_only`` always: nothing in the file may run.
+
+    Raises:
+        UnreadableError: torch refuses it.
+        UnderivableError: Its pickle is of a protocol that ``weights_only`` does not read.
+    """
+    torch = library("torch")
+    try:
+        with warnings.catch_warnings():  # of old protocols and types of storage
+            warnings.simplefilter("ignore")
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        if (protocol := _protocol(path)) > _WEIGHTS_ONLY:
+            message = f"torch reads no pickle of protocol {protocol} with weights_only"
+            raise UnderivableError(message) from error
+        raise UnreadableError(_said("torch", path, error)) from error
 
 
 def _protocol(path: Path) -> int:

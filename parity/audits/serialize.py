@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parity.audits import checkpoints, mlp, records
+from parity.audits import checkpoints, mlp, records, storages
 from parity.audits.checkpoints import UnderivableError, UnreadableError
 from parity.audits.holding import Provenance, hold, hold_names, judged, suspect
 from parity.codecs.files import tensors_in
@@ -55,7 +55,8 @@ def _pth(folder: Path, provenance: Provenance) -> Found:
     path = one_file(folder, ".pth")
     state = checkpoints.torch_state(path)
     found, compared = _state(folder, state, state, provenance.line("torch"))
-    return found + records.torch_records(folder, path, state), compared
+    found += records.torch_records(folder, path, state)
+    return found + storages.unreferenced(path, checkpoints.torch_loaded(path)), compared
 
 
 def _safetensors(folder: Path, provenance: Provenance) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from parity import manifest
-from parity.audits import checkpoints
+from parity.audits import checkpoints, storages
 from parity.audits.checkpoints import UnderivableError, UnreadableError
 from parity.audits.holding import Provenance, hold, judged, skipped, suspect
 from parity.audits.serialize import readable
@@ -64,6 +64,8 @@ def _derive(case: TensorCase, provenance: Provenance) -> tuple[list[Finding], in
     references = readable(case.reference)
     derived = derive(case.checkpoint, references)
     found, compared = hold(references, derived, provenance.line(*libraries))
+    if derive is _torch:
+        found += storages.unreferenced(case.checkpoint, checkpoints.torch_loaded(case.checkpoint))
     return _extra(references, derived) + found, compared
 
 
