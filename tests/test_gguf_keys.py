@@ -60,3 +60,16 @@ def test_a_file_that_is_none_or_is_cut_states_nothing(tmp_path: Path) -> None:
         (tmp_path / "y.gguf").write_bytes(content)
         assert stated_shape(tmp_path / "y.gguf", "w") is None
     assert stated_shape(tmp_path / "no-such.gguf", "w") is None
+
+
+@pytest.mark.parametrize("value", [0, 1, 9, 0x7F, 0xFF])
+def test_a_byte_that_is_wrong_anywhere_is_no_error(value: int, tmp_path: Path) -> None:
+    whole = written(tmp_path, numbers("a.b", 1), pair("t", 8, string("x")), numbers(f"{KEY}w", 6))
+    content = whole.read_bytes()
+    right = (f"{KEY}w", (6,))
+    for at in range(len(content)):
+        whole.write_bytes(content[:at] + bytes([value]) + content[at + 1 :])
+        found = stated_shape(whole, "w")
+        assert found is None or found.key.endswith(".w")
+    whole.write_bytes(content)
+    assert stated_shape(whole, "w") == right
