@@ -183,6 +183,8 @@ def _other_sizes(
         if other.kind == "opaque" or width == dtype.storage.itemsize:
             continue
         count = min(len(content) // width, subject.count)
+        if count < subject.count and (whole := _whole_storage(subject, dtype, other)):
+            yield other, whole
         if count:
             yield (
                 other,
@@ -194,6 +196,20 @@ def _other_sizes(
                     target=subject.target[:count],
                 ),
             )
+
+
+def _whole_storage(subject: Subject, dtype: DType, other: DType) -> Placed | None:
+    """The storage as elements of ``other``, where it holds enough of them from the offset on."""
+    first, flat = _raw(subject).offset, storage(subject, other)
+    if first + subject.count > len(flat):
+        return None
+    return Placed(
+        code="other-dtype",
+        text=f"stored {dtype.name} was read as {other.name}",
+        how=f"after reading the storage as {other.name} from its element {first:,} on",
+        source=flat[first : first + subject.count],
+        target=subject.target,
+    )
 
 
 def _elements(content: NDArray[np.uint8], dtype: DType) -> NDArray[Any]:

@@ -19,7 +19,7 @@ _VIEW = "torch._utils._rebuild_tensor_v2: storage, offset, size, stride"
 
 def entries() -> list[Entry]:
     """The cases, in the order of the page."""
-    return [*_dtypes(), *_specials(), *_unusual()]
+    return [*_dtypes(), *_slices(), *_specials(), *_unusual()]
 
 
 def _dtypes() -> list[Entry]:
@@ -51,26 +51,52 @@ def _dtypes() -> list[Entry]:
     return found
 
 
-def of_dtype(dtype: Any) -> Any:
-    """A tensor [3, 5] of random bytes as ``dtype`` sees them, no NaN or infinity among them."""
+def _slices() -> list[Entry]:
+    """Storages that are large enough for elements of four bytes, whatever theirs are.
+
+    A reader that takes a class it does not know for f32 finds too few bytes where a tensor
+    fills its storage, and refuses; here it would find enough, and be wrong.
+    """
+    torch = library("torch")
+    found = []
+    for kind, what in {
+        "float16": "f16",
+        "bfloat16": "bfloat16",
+        "float64": "f64",
+        "bool": "bools",
+        "int8": "signed bytes",
+        "uint8": "unsigned bytes",
+        "int16": "16-bit integers",
+        "int64": "64-bit integers",
+        "uint16": "uint16, whose storage counts bytes while the offset counts elements",
+        "float8_e4m3fn": "8-bit floats of 4 exponent bits",
+        "float8_e5m2": "8-bit floats of 5 exponent bits",
+    }.items():
+        tensor = of_dtype(getattr(torch, kind), 13)[1:3]
+        why = f"the second and third row of 13, of {what}"
+        found.append(case(f"{kind.replace('_', '-')}-slice", {"w": tensor}, why, _VIEW))
+    return found
+
+
+def of_dtype(dtype: Any, rows: int = 3) -> Any:
+    """A tensor [rows, 5] of random bytes as ``dtype`` sees them, all of them finite."""
     torch = library("torch")
     name = str(dtype)
     if dtype == torch.bool:
-        return torch.from_numpy(draws(name).integers(0, 1, 3, 5)).bool()
+        return torch.from_numpy(draws(name).integers(0, 1, rows, 5)).bool()
     if dtype.is_floating_point and dtype.itemsize == 1:
-        codes = (
-            draws(name).integers(1, 0x77, 3, 5) | draws(f"{name} signs").integers(0, 1, 3, 5) << 7
-        )
+        signs = draws(f"{name} signs").integers(0, 1, rows, 5) << 7
+        codes = draws(name).integers(1, 0x77, rows, 5) | signs
         codes &= 0xFF if "e8m0" not in name else 0x7F
         return torch.from_numpy(codes.astype(np.uint8)).view(dtype)
     if dtype == torch.float64:
-        low = draws("low").integers(1, 2**20, 3, 5) / 2.0**40
-        return torch.from_numpy(dyadic(name, 3, 5).astype(np.float64) + low)
+        low = draws("low").integers(1, 2**20, rows, 5) / 2.0**40
+        return torch.from_numpy(dyadic(name, rows, 5).astype(np.float64) + low)
     if dtype == torch.complex64:
-        return torch.complex(f32("real", 3, 5), f32("imaginary", 3, 5))
+        return torch.complex(f32("real", rows, 5), f32("imaginary", rows, 5))
     if dtype.is_floating_point:
-        return torch.from_numpy(draws(name).dyadic(3, 5, most=255)).to(dtype)
-    return torch.from_numpy(draws(name).octets(3, 5 * dtype.itemsize)).view(dtype)
+        return torch.from_numpy(draws(name).dyadic(rows, 5, most=255)).to(dtype)
+    return torch.from_numpy(draws(name).octets(rows, 5 * dtype.itemsize)).view(dtype)
 
 
 def _specials() -> list[Entry]:
