@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import pickle
 import struct
@@ -51,6 +52,17 @@ def refused(tmp_path: Path, content: bytes) -> FormatError:
     with pytest.raises(FormatError) as caught:
         npy.stored(path)
     return caught.value
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_file: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(np.lib.format, "read_magic", failing)
+    error = refused(tmp_path, saved(np.zeros(2)))
+    assert (error.code, str(error)) == ("unreadable", "cannot be read: Input/output error")
 
 
 @pytest.mark.parametrize("code", sorted(NAMES))

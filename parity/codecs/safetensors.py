@@ -68,7 +68,8 @@ def _parsed(text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{"):
         _bad("bad-header", f"header begins with {text[:8]!r}, not with a brace")
     try:
-        header = json.loads(
+        # What begins with a brace and can be parsed is an object.
+        header: dict[str, Any] = json.loads(
             text.decode("utf-8"),
             object_pairs_hook=_unique,
             parse_int=_whole_number,
@@ -77,8 +78,6 @@ def _parsed(text: bytes) -> dict[str, Any]:
         )
     except ValueError as error:
         _bad("bad-header", f"header is not JSON: {error}")
-    if not isinstance(header, dict):
-        _bad("bad-header", "header is no JSON object")
     metadata = header.get("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         _bad("bad-header", "__metadata__ must map strings to strings")
