@@ -165,7 +165,7 @@ def _members() -> list[Entry]:
                 [*_good("left"), *((f"other/{name[8:]}", raw) for name, raw in _good("right"))]
             ),
             "two folders with a data.pkl each",
-            "torch takes the first member's folder",
+            "torch.load refuses a member outside of the first one's folder",
         ),
         _case(
             "absolute-path",
