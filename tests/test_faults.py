@@ -12,9 +12,11 @@ from parity.blocks import mistakes
 from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
 from parity.codecs.files import tensors_in
 from parity.diagnose import CODES
-from parity.faults import batches, tensors
+from parity.faults import batches, keys, tensors
 from parity.faults.fault import Planted
 from parity.faults.values import VALUES
+from parity.pins.pipeline import CASES
+from parity.reference_pipeline import Pipeline, lesson_dataset
 from tests.support.tensors import stored
 
 if TYPE_CHECKING:
@@ -192,3 +194,22 @@ def test_a_fault_that_does_not_fit_plants_nothing(tmp_path: Path) -> None:
             what = fault.plant(folder)
             assert (what.changed, what.void) == ((), ())
     assert (folder / "batch_0000.bin").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", keys.FAULTS)
+def test_each_loss_of_seed_or_epoch_changes_a_run_of_the_pinned_bundle(name: str) -> None:
+    """Else the bundle could not see it: 17 and 0 alone come through most of them."""
+    changed = []
+    for case in (case for case in CASES if case.shuffle and case.name != "drop-batch-16"):
+        pipeline = Pipeline(
+            dataset=lesson_dataset(), batch_size=case.batch_size, policy=case.policy
+        )
+        key = keys.Key(case.seed, case.epoch, resumed=case.start_batch > 0)
+        whole = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
+        right = [batch for batch, _ in pipeline.run(whole)]
+        for fault in keys.runs(pipeline, key, case.start_batch) if right else ():
+            ids = np.concatenate([batch.ids for batch in right])
+            assert fault.run.sizes == tuple(len(batch.ids) for batch in right)
+            if fault.name == name and fault.run.columns[0].tolist() != ids.tolist():
+                changed.append(case.name)
+    assert changed

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 ORDERS = {
     (17, 0): [9, 10, 4, 1, 0, 7, 6, 8, 2, 5, 3],
     (17, 1): [4, 0, 5, 10, 6, 2, 1, 9, 7, 3, 8],
+    (17, 65537): [0, 2, 7, 1, 6, 3, 9, 5, 10, 4, 8],
+    (18, 0): [9, 5, 0, 2, 6, 7, 4, 8, 1, 10, 3],
+    (18, 1): [0, 7, 2, 6, 4, 9, 1, 3, 8, 5, 10],
+    (1099511627794, 0): [5, 10, 9, 0, 8, 2, 7, 1, 6, 4, 3],
+    (1099511627794, 65537): [2, 5, 1, 0, 10, 4, 9, 7, 3, 8, 6],
 }
+LARGE = "seed-1099511627794-epoch-65537"
 SIZES = {
     "sequential": [4, 4, 3],
     "keep": [4, 4, 3],
@@ -52,6 +58,14 @@ SIZES = {
     "pad-resume-1": [4, 4],
     "pad-resume-2": [4],
     "pad-resume-3": [],
+    "keep-epoch-65537": [4, 4, 3],
+    "keep-seed-18-epoch-1": [4, 4, 3],
+    "keep-seed-1099511627794": [4, 4, 3],
+    f"keep-{LARGE}": [4, 4, 3],
+    f"keep-{LARGE}-resume-1": [4, 3],
+    f"keep-{LARGE}-resume-2": [3],
+    f"pad-{LARGE}": [4, 4, 4],
+    f"pad-{LARGE}-resume-1": [4, 4],
 }
 KEYS = [
     *("name", "seed", "epoch", "start_batch", "batch_size", "policy", "shuffle", "num_items"),
@@ -63,6 +77,15 @@ RELATIONS = {
     "keep-epoch-1": {"other_epoch_of": "keep"},
     "keep-seed-18": {"other_seed_of": "keep"},
     **{f"{p}-resume-{k}": {"resume_of": p} for p in ("keep", "pad") for k in range(4)},
+    "keep-epoch-65537": {"other_epoch_of": "keep-epoch-1"},
+    "keep-seed-18-epoch-1": {"other_seed_of": "keep-epoch-1", "other_epoch_of": "keep-seed-18"},
+    "keep-seed-1099511627794": {"other_seed_of": "keep-seed-18"},
+    f"keep-{LARGE}": {
+        "other_seed_of": "keep-epoch-65537",
+        "other_epoch_of": "keep-seed-1099511627794",
+    },
+    **{f"keep-{LARGE}-resume-{k}": {"resume_of": f"keep-{LARGE}"} for k in (1, 2)},
+    f"pad-{LARGE}-resume-1": {"resume_of": f"pad-{LARGE}"},
 }
 
 
@@ -132,7 +155,7 @@ def test_meta_states_order_parameters_and_relations(tree: Path, case: str) -> No
     assert meta["policy"] == ("keep" if case == "sequential" else case.split("-", maxsplit=1)[0])
     if case == "sequential":
         assert meta["order"] == list(range(11))
-    elif case != "keep-seed-18":
+    else:
         assert meta["order"] == ORDERS[meta["seed"], meta["epoch"]]
     assert meta["fingerprint"] == meta["digest"]
     assert meta["fingerprint"].startswith("1a81451a8fb32a1b")
@@ -146,10 +169,11 @@ def test_omitted_ids_are_named(tree: Path, case: str, omitted: list[int]) -> Non
     assert meta_of(tree, case)["omitted_ids"] == omitted
 
 
-def test_other_epochs_and_seeds_have_other_orders(tree: Path) -> None:
-    orders = [meta_of(tree, case)["order"] for case in ("keep", "keep-epoch-1", "keep-seed-18")]
-    assert all(sorted(order) == list(range(11)) for order in orders)
-    assert len({tuple(order) for order in orders}) == 3
+def test_each_seed_and_epoch_has_an_order_of_its_own(tree: Path) -> None:
+    metas = [meta_of(tree, case) for case in SIZES if case != "sequential"]
+    orders = {(meta["seed"], meta["epoch"]): tuple(meta["order"]) for meta in metas}
+    assert all(sorted(order) == list(range(11)) for order in orders.values())
+    assert len(set(orders.values())) == len(orders) == len(ORDERS)
 
 
 @pytest.mark.parametrize("case", [case for case in SIZES if "resume" in case])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from parity.errors import ReferenceSuspectError
+from parity.pins import pipeline as pins
 from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
 from parity.suites import suite
 from parity.suites.base import Dump
@@ -322,6 +324,56 @@ def test_a_port_that_never_shuffles_anew_is_told_of_seed_and_epoch(
 
     codes = port.told(port.judge(tree, dumps, tmp_path, order="free"))
     assert codes == {"keep-epoch-1": ["epoch-ignored"], "keep-seed-18": ["seed-ignored"]}
+
+
+LARGE = "seed-1099511627794-epoch-65537"
+#: Where no order is given: what is done to (seed, epoch, whether resumed), and who tells it.
+LOST: dict[str, tuple[Callable[[int, int, bool], tuple[int, int]], dict[str, list[str]]]] = {
+    "seed ignored from epoch 1 on": (
+        lambda s, e, _: (17 if e else s, e),
+        {"keep-seed-18-epoch-1": ["seed-ignored"], f"keep-{LARGE}": ["seed-ignored"]},
+    ),
+    "a resumed run takes epoch 0": (
+        lambda s, e, r: (s, 0 if r else e),
+        {
+            f"keep-{LARGE}-resume-1": ["resume-order"],
+            f"keep-{LARGE}-resume-2": ["resume-order"],
+            f"pad-{LARGE}-resume-1": ["resume-order"],
+        },
+    ),
+    "a resumed run takes seed 17": (
+        lambda s, e, r: (17 if r else s, e),
+        {
+            f"keep-{LARGE}-resume-1": ["resume-order"],
+            f"keep-{LARGE}-resume-2": ["resume-order"],
+            f"pad-{LARGE}-resume-1": ["resume-order"],
+        },
+    ),
+    "epoch clipped": (lambda s, e, _: (s, min(e, 1)), {"keep-epoch-65537": ["epoch-ignored"]}),
+    "one bit of the epoch": (lambda s, e, _: (s, e & 1), {"keep-epoch-65537": ["epoch-ignored"]}),
+    "seed of 8 bits": (
+        lambda s, e, _: (s % 256, e),
+        {"keep-seed-1099511627794": ["seed-ignored"]},
+    ),
+    "seed and epoch added up": (
+        lambda s, e, _: (s + e, 0),
+        {"keep-seed-18": ["order-shared"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_port_that_loses_a_part_of_seed_or_epoch_is_told_under_any_order(
+    name: str, tree: Path, tmp_path: Path
+) -> None:
+    change, due = LOST[name]
+    dumps = {}
+    for case in pins.CASES:
+        seed, epoch = change(case.seed, case.epoch, case.start_batch > 0)
+        dumps[case.name] = port.written(replace(case, seed=seed, epoch=epoch), FreePipeline)
+        dumps[case.name].honest()
+
+    assert port.told(port.judge(tree, dumps, tmp_path, order="free")) == due
 
 
 def test_disjoint_cases_may_share_no_item(tmp_path: Path) -> None:

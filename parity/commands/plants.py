@@ -12,9 +12,9 @@ import numpy as np
 from parity import raw
 from parity.codecs.files import tensors_in
 from parity.commands.sides import state_folder
-from parity.faults import batches, models, runs, tensors
+from parity.faults import batches, keys, models, runs, tensors
 from parity.layout import batch_files
-from parity.reference_pipeline import epoch_order
+from parity.reference_pipeline import Pipeline, epoch_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +91,8 @@ def _pipeline(meta: PipelineCase, owed: Any) -> runs.Loader:
     run = runs.Run.read(meta.folder)
     ordered = owed.order is not None
     loader = runs.Loader(label=2, feature=1, ordered=ordered, batch_size=meta.batch_size)
+    if ordered and meta.shuffle:
+        loader = replace(loader, keyed=tuple(_keyed(meta, owed)))
     if run is None or meta.policy == "pad":
         # Padded slots are no items, so they have no place in another order.
         return loader
@@ -107,6 +109,12 @@ def _pipeline(meta: PipelineCase, owed: Any) -> runs.Loader:
         }
         changes |= {"other": _next_epoch(meta, run, table) if ordered else None}
     return replace(loader, **changes)
+
+
+def _keyed(meta: PipelineCase, owed: Any) -> Iterator[keys.KeyFault]:
+    pipeline = Pipeline(dataset=owed.dataset, batch_size=meta.batch_size, policy=meta.policy)
+    key = keys.Key(meta.seed, meta.epoch, resumed=meta.start_batch > 0)
+    return keys.runs(pipeline, key, meta.start_batch) if owed.sizes else iter(())
 
 
 def _next_epoch(meta: PipelineCase, run: runs.Run, table: tuple[F32, ...]) -> runs.Run:

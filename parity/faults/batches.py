@@ -269,14 +269,14 @@ def _of_order(loader: Loader) -> Iterator[_Entry]:
             "",
         )
     if loader.other is not None:
-        other = loader.other
-        yield (
-            "other-epoch",
-            "the order is another epoch's",
-            ("other-epoch",),
-            lambda _run: other,
-            "",
-        )
+        text = "the order is another epoch's"
+        yield "other-epoch", text, ("other-epoch",), partial(_instead, loader.other), ""
+    for name, text, wrong in loader.keyed:
+        yield name, text, ("other-epoch", "resume-order"), partial(_instead, wrong), ""
+
+
+def _instead(wrong: Run, _right: Run) -> Run:
+    return wrong
 
 
 def _of_files() -> Iterator[tuple[str, str, str, Callable[[Path], None]]]:

@@ -81,6 +81,7 @@ class Loader:
         plain_labels: As many labels as the run has, in the data set's own order.
         more: Rows of items that the run leaves out; empty where there are none.
         other: The run in the order of the next epoch, None where that is no matter.
+        keyed: Name, text and run of faults that draw the order of another seed or epoch.
     """
 
     label: int
@@ -92,3 +93,4 @@ class Loader:
     plain_labels: F32 | None = None
     more: tuple[F32, ...] = ()
     other: Run | None = None
+    keyed: tuple[tuple[str, str, Run], ...] = ()

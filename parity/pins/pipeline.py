@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
 BUNDLE = "input-pipeline-v1"
 SEED, EPOCH, BATCH_SIZE = 17, 0, 4
+#: 18 and 1 in the lowest 32 and 16 bits, with one bit beyond: whoever cuts them short gets the
+#: order of seed 18 or of epoch 1. Its high word is no epoch of another case: [18, 256] and
+#: [18 + 2**40, 0] are one entropy to NumPy.
+LARGE_SEED, LARGE_EPOCH = 2**40 + 18, 2**16 + 1
 TENSORS = ("id", "x", "y", "mask")
 
 
@@ -76,6 +80,36 @@ def _resumed(policy: Policy) -> list[Case]:
     ]
 
 
+def _keyed(seed: int, epoch: int, *, policy: Policy = "keep", cut: int = 0, **of: str) -> Case:
+    """A case at another seed or epoch, whose name says so; ``cut``: it goes on from there."""
+    words: list[str] = [policy]
+    words += [f"seed-{seed}"] if seed != SEED else []
+    words += [f"epoch-{epoch}"] if epoch != EPOCH else []
+    whole = "-".join(words)
+    name, relations = (f"{whole}-resume-{cut}", {"resume_of": whole}) if cut else (whole, of)
+    return Case(
+        name=name, policy=policy, seed=seed, epoch=epoch, start_batch=cut, relations=relations
+    )
+
+
+#: Runs at keys that differ in seed, in epoch and in both, whole and resumed. Where no order
+#: is given, each is held against the run whose order it would have if its key were cut short.
+_KEYED = (
+    _keyed(SEED, LARGE_EPOCH, other_epoch_of="keep-epoch-1"),
+    _keyed(18, 1, other_seed_of="keep-epoch-1", other_epoch_of="keep-seed-18"),
+    _keyed(LARGE_SEED, EPOCH, other_seed_of="keep-seed-18"),
+    _keyed(
+        LARGE_SEED,
+        LARGE_EPOCH,
+        other_seed_of=f"keep-epoch-{LARGE_EPOCH}",
+        other_epoch_of=f"keep-seed-{LARGE_SEED}",
+    ),
+    _keyed(LARGE_SEED, LARGE_EPOCH, cut=1),
+    _keyed(LARGE_SEED, LARGE_EPOCH, cut=2),
+    _keyed(LARGE_SEED, LARGE_EPOCH, policy="pad"),
+    _keyed(LARGE_SEED, LARGE_EPOCH, policy="pad", cut=1),
+)
+
 #: Eleven records leave 1 over in fives, 2 (one short) in threes, 0 in elevens and
 #: ones, and do not fill one batch of sixteen.
 CASES = (
@@ -91,6 +125,7 @@ CASES = (
     *_sized("pad", 3, 5, 11, 16),
     *_resumed("keep"),
     *_resumed("pad"),
+    *_KEYED,
 )
 
 

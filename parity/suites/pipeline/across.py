@@ -83,8 +83,12 @@ def _relations(one: _Told, told: Mapping[str, _Told]) -> Iterator[tuple[str, str
     if base in told and _ids(told[base]) != _ids(one):
         # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
         for name, other in told.items():
-            if other.meta.relations.get("other_epoch_of") == base:
+            if other.meta.relations.get("other_epoch_of") == base and _sum(other) == _sum(one):
                 yield "other_key_of", name
+
+
+def _sum(one: _Told) -> int:
+    return one.meta.seed + one.meta.epoch
 
 
 def _ids(one: _Told) -> list[float] | None:
