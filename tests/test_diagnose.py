@@ -19,7 +19,9 @@ from parity import blocks
 from parity.codecs.bin import stored as stored_bin
 from parity.codecs.bin import tensor_bytes
 from parity.codecs.dtypes import DTYPES, PACKED
-from parity.diagnose import CODES, Cause, Subject, diagnose
+from parity.diagnose import CODES, Cause, Subject, diagnose, quants
+from parity.diagnose import stored as in_storage
+from parity.diagnose.claims import tiles
 from parity.raw import Raw
 from tests.support.blocks import random_blocks
 from tests.support.tensors import stored
@@ -455,6 +457,10 @@ FALSE: dict[str, tuple[Any, Any]] = {
     "one element off": (_SMALL, put(4, 7.25)(_SMALL)),
     "one element zero": (_SMALL, put(4, 0)(_SMALL)),
     "two values, both off": ([1, 1, 2, 2], [3, 3, 7, 7]),
+    "groups by factors of their own, one infinite": (
+        put(slice(16, 32), np.inf)(numbers(8, 16)),
+        put(slice(16, 32), np.inf)(numbers(8, 16)) * np.repeat(np.arange(1.5, 9.5), 16),
+    ),
 }
 
 
@@ -535,6 +541,18 @@ def test_names_that_are_mixed_up(tmp_path: Path) -> None:
     )
     cause(due, due.T, others=ask)
     assert len(asked) == 1, "other tensors are looked at where nothing else fits"
+
+
+@pytest.mark.parametrize("left", [None, 0, 8, 40])
+def test_another_tensor_that_cannot_be_read_is_passed_over(
+    left: int | None, tmp_path: Path
+) -> None:
+    due, other = numbers(3, 4), numbers(4, 3, seed=1)
+    names = {"gone": numbers(12, seed=2), "unlike": numbers(12, seed=3), "v": other}
+    others = {name: bin_file(tmp_path, name, array) for name, array in names.items()}
+    gone = others["gone"].path
+    gone.unlink() if left is None else gone.write_bytes(gone.read_bytes()[:left])
+    assert cause(due, other, others=lambda: others).text == "these are the values of v"
 
 
 def raw_of(folder: Path, stored: NDArray[Any], kind: str, **fields: Any) -> Raw:
@@ -649,6 +667,44 @@ def test_stored_values_that_are_big_endian(tmp_path: Path) -> None:
     assert found.code == "byte-swapped+transposed"
 
 
+def test_storage_that_explains_nothing_is_not_named(tmp_path: Path) -> None:
+    stored = numbers(60)
+    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), offset=9)
+    right = view(stored, raw, 9)
+    for came in (right + np.resize(_UNEVEN, (7, 5)), numbers(7, 5, seed=4)):
+        assert cause(right, came, raw=raw).code == "no-simple-cause"
+
+
+@pytest.mark.parametrize("kind", ["F16", "F32"])
+def test_a_record_that_reaches_out_of_its_storage_is_no_record(kind: str, tmp_path: Path) -> None:
+    right = numbers(7, 5)
+    for offset, stride in ((30, None), (0, (1, 70)), (30, (1, 7))):
+        raw = raw_of(tmp_path, right[:6], kind, shape=(7, 5), stride=stride, offset=offset)
+        assert cause(right, right * 2, raw=raw).code == "factor"
+        assert in_storage.view(subject(right, right * 2, raw=raw), DTYPES[kind]) is None
+
+
+def test_a_dump_of_the_stored_dtype_is_looked_at_as_that(tmp_path: Path) -> None:
+    stored = numbers(4, 6).astype("<f2")
+    raw = raw_of(tmp_path, stored, "F16")
+    came = np.frombuffer(raw.path.read_bytes()[43:][: stored.nbytes], "<f2")
+    assert cause(stored, came, dtype="F16", raw=raw).text.startswith(
+        "the checkpoint was read 3 bytes too late"
+    )
+    assert cause(stored, numbers(4, 6, seed=4), dtype="F16", raw=raw).code == "no-simple-cause"
+
+
+@pytest.mark.parametrize(("count", "named"), [(1, False), (7, False), (8, True)])
+def test_few_bytes_that_are_found_elsewhere_prove_no_place(
+    count: int, *, named: bool, tmp_path: Path
+) -> None:
+    """Of a single byte there is nearly always another one near by."""
+    right = np.arange(1, count + 1, dtype="u1")
+    raw = raw_of(tmp_path, right, "U8")
+    came = np.frombuffer(raw.path.read_bytes()[30:][:count], "u1")
+    assert (cause(right, came, dtype="U8", raw=raw).code == "shifted") is named
+
+
 # --- GGUF -----------------------------------------------------------------------------------
 
 
@@ -722,6 +778,30 @@ def test_blocks_that_are_read_at_another_byte(tmp_path: Path) -> None:
     )
 
 
+def test_blocks_that_are_dumped_as_f16_are_not_decoded_wrongly_on_trial(tmp_path: Path) -> None:
+    """Decoders give float32, which is not what such a dump should hold."""
+    raw, right = quantised(tmp_path, "Q4_0")
+    (wrong,) = (m for m in blocks.mistakes("Q4_0") if m.name == "codes-unsigned")
+    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
+    came = wrong.decoder(stored.reshape(-1, 18)).astype("<f2").astype("<f4")
+    for dtype, named in (("F32", True), ("F16", False)):
+        found = cause(right, came, dtype=dtype, raw=raw, bounds={"max_abs": 0.01})
+        assert (found.code == "block-codes-unsigned") is named
+
+
+def test_large_blocks_are_tried_for_one_cause_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = numbers(4, 5).astype("<f2")
+    raw = raw_of(tmp_path, stored, "F16")
+    with np.errstate(all="ignore"):
+        wrong = stored.byteswap().astype("<f4").T
+    monkeypatch.setattr(quants, "WHOLE", 19)
+    assert cause(stored.astype("<f4"), wrong, raw=raw).code == "no-simple-cause"
+    monkeypatch.setattr(quants, "WHOLE", 20)
+    assert cause(stored.astype("<f4"), wrong, raw=raw).code == "byte-swapped+transposed"
+
+
 def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
     raw, right = quantised(tmp_path, "Q4_0")
     for last in (raw.last - 18, raw.last - 1):
@@ -739,6 +819,31 @@ def test_floats_that_share_bytes_are_looked_at_one_by_one(tmp_path: Path) -> Non
 
 
 # --- size -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (5, 7), (1, 40), (3, 4, 5), (0, 3)])
+@pytest.mark.parametrize("most", [1, 6, 1000])
+def test_tiles_cover_each_element_once(shape: tuple[int, ...], most: int) -> None:
+    seen = np.zeros(shape, int)
+    for tile in tiles(shape, most):
+        assert seen[tile].size <= most
+        seen[tile] += 1
+    assert (seen == 1).all()
+
+
+def test_large_maps_are_told_to_forget_what_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.diagnose.subject._LARGE", 1)
+    due, came = numbers(3, 4), numbers(3, 4).T
+    sides = bin_file(tmp_path, "w", due), bin_file(tmp_path, "v", came.reshape(3, 4))
+    assert diagnose(Subject.of("w", *sides)).code == "transposed"
+
+
+def test_an_empty_tensor_in_a_file_has_no_cause(tmp_path: Path) -> None:
+    empty = bin_file(tmp_path, "w", np.zeros((0, 3)))
+    assert diagnose(Subject.of("w", empty, empty)) is None
+
 
 _LIMIT = """
 import sys

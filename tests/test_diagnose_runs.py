@@ -136,6 +136,26 @@ def test_a_last_batch_that_was_to_be_dropped() -> None:
     )
 
 
+#: What came, its sizes, what was due, its sizes, whether in order: near misses of a last batch.
+NO_LAST = {
+    "dropped, but an item is another's": ([*DUE[:7], 77], (4, 4), DUE, SIZES, False),
+    "dropped, but an item came twice": ([*DUE[:7], DUE[0]], (4, 4), DUE, SIZES, False),
+    "kept, but two are exchanged": ([DUE[1], DUE[0], *DUE[2:]], SIZES, DUE[:8], (4, 4), True),
+    "kept, but an item came twice": ([*DUE[:9], DUE[0]], SIZES, DUE[:8], (4, 4), True),
+    "padded, but with strangers": ([*DUE, 77, 78], (4, 4, 4), DUE, SIZES, True),
+}
+
+
+@pytest.mark.parametrize(
+    ("came", "sizes", "due", "due_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
+)
+def test_a_last_batch_is_no_cause_where_the_rest_is_not_right(
+    *, came: Any, sizes: Any, due: Any, due_sizes: Any, ordered: bool
+) -> None:
+    found = cause(came, sizes, due=due, due_sizes=due_sizes, ordered=ordered)
+    assert found is None or not found.code.startswith("last-batch")
+
+
 @pytest.mark.parametrize("came", [DUE, DUE[:0]])
 def test_a_run_that_is_right_or_empty_has_no_cause(came: Any) -> None:
     assert cause(came, SIZES if len(came) else ()) is None
@@ -330,6 +350,21 @@ def test_outputs_that_no_mistake_gives_have_no_cause() -> None:
     assert forward_cause(lambda x, *_: right(x) + np.float32(0.01)) is None
     assert forward_cause(lambda x, *_: right(x)) is None, "right outputs show no mistake"
     assert forward_cause(lambda x, *_: right(x).reshape(2)) is None
+
+
+def test_weights_of_one_size_that_are_exchanged() -> None:
+    one, bias1, _, _ = WEIGHTS
+    two, bias2 = (_DRAWS.integers(-64, 64, shape).astype("<f4") / 64 for shape in ((4, 8), (4,)))
+    due, came = (
+        {name: relu(x @ w.T + bias1) @ v.T + bias2 for name, x in INPUTS.items()}
+        for w, v in ((one, two), (two.reshape(8, 4), one.reshape(4, 8)))
+    )
+    found = forward.forward([one, bias1, two, bias2], INPUTS, due, came, 1e-5)
+    assert found is not None
+    assert (found.code, found.text) == (
+        "onnx-swapped",
+        "the weights of fc1 and fc2 are exchanged",
+    )
 
 
 def test_weights_under_another_field(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Elements by which a shift may go that comes with another cause.
 _SLIP = 8
+#: Bytes of a tensor that must agree to prove where they were read: fewer are found by chance.
+_TELLING = 8
 
 
 def right(subject: Subject) -> Base:
@@ -64,6 +66,7 @@ def slipped(subject: Subject) -> Cause | None:
             Turned(),
         )
         for dtype, placed in stored.slips(subject)
+        if placed.source.nbytes >= _TELLING
     )
     return _first(claims)
 

@@ -44,11 +44,17 @@ class Maps:
         return np.frombuffer(self._maps[path], np.uint8)
 
     def array(self, stored: Stored) -> NDArray[Any]:
-        """A tensor of a file in its storage type and shape."""
-        if not stored.count or stored.dtype.packed:
+        """A tensor of a file in its storage type and shape.
+
+        Raises:
+            FormatError: A file of packed elements cannot be read.
+            OSError: The file cannot be opened.
+            ValueError: It became shorter than its header says.
+        """
+        if stored.dtype.packed:
             return stored.array()
         there = self.bytes_of(stored.path)[stored.offset : stored.offset + stored.nbytes]
-        return np.ndarray(stored.shape, stored.dtype.storage, there.data)
+        return there.view(stored.dtype.storage).reshape(stored.shape)
 
     def forget(self) -> None:
         """Give back the memory of large maps; they are read again where they are touched."""
