@@ -682,6 +682,7 @@ def test_a_record_that_reaches_out_of_its_storage_is_no_record(kind: str, tmp_pa
         raw = raw_of(tmp_path, right[:6], kind, shape=(7, 5), stride=stride, offset=offset)
         assert cause(right, right * 2, raw=raw).code == "factor"
         assert in_storage.view(subject(right, right * 2, raw=raw), DTYPES[kind]) is None
+        assert cause(right, numbers(7, 5, seed=4), raw=raw).code == "no-simple-cause"
 
 
 def test_a_dump_of_the_stored_dtype_is_looked_at_as_that(tmp_path: Path) -> None:
@@ -703,6 +704,11 @@ def test_few_bytes_that_are_found_elsewhere_prove_no_place(
     raw = raw_of(tmp_path, right, "U8")
     came = np.frombuffer(raw.path.read_bytes()[30:][:count], "u1")
     assert (cause(right, came, dtype="U8", raw=raw).code == "shifted") is named
+
+
+def test_one_byte_is_no_element_of_another_size(tmp_path: Path) -> None:
+    raw = raw_of(tmp_path, np.array([3], "u1"), "U8")
+    assert cause(np.float32(3), np.float32(7), raw=raw).code == "no-simple-cause"
 
 
 # --- GGUF -----------------------------------------------------------------------------------
