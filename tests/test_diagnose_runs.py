@@ -69,13 +69,61 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
             "again"
         ),
     ),
-    "a worker's batches again": (
+    "a batch again": (
         np.concatenate([DUE, DUE[4:8]]),
         (4, 4, 4, 2),
-        "shard-repeated",
+        "batch-repeated",
+        "batch 1 came twice: its 4 items came again, all others came once",
+    ),
+    "a batch in another's place": (
+        np.concatenate([DUE[:4], DUE[:4], DUE[8:]]),
+        SIZES,
+        "batch-repeated",
         (
-            "the items of one worker came twice: every second batch (from batch 1), 4 in all, came "
-            "again"
+            "batch 0 came twice and batch 1 never came: its 4 items came again, the "
+            "other's 4 are missing, all others came once"
+        ),
+    ),
+    "a batch lost": (
+        np.concatenate([DUE[:4], DUE[8:]]),
+        (4, 2),
+        "batch-lost",
+        "batch 1 never came: its 4 items are missing, all others came once",
+    ),
+    "the first two skipped": (
+        DUE[2:],
+        (4, 4),
+        "head-skipped",
+        "the first 2 items were skipped: all 8 items that follow came, in order",
+    ),
+    "the last left out": (
+        DUE[:9],
+        (4, 4, 1),
+        "tail-lost",
+        "the last item was left out: all 9 items before came, in order",
+    ),
+    "reversed": (
+        DUE[::-1],
+        SIZES,
+        "order-reversed",
+        "the items came in the reverse order: all 10 items, from the last to the first",
+    ),
+    "each batch reversed": (
+        np.concatenate([DUE[3::-1], DUE[7:3:-1], DUE[:7:-1]]),
+        SIZES,
+        "order-in-batches",
+        (
+            "the items of a batch came in the reverse order: each batch holds the right items, 3 "
+            "of 3 in the reverse order (0, 1, 2)"
+        ),
+    ),
+    "shuffled within two batches": (
+        DUE[[1, 2, 3, 0, 4, 6, 5, 7, 8, 9]],
+        SIZES,
+        "order-in-batches",
+        (
+            "the items of a batch came in another order: each batch holds the right items, 2 of 3 "
+            "in another order (0, 1)"
         ),
     ),
     "a worker that delivers nothing": (
@@ -127,6 +175,46 @@ def test_one_item_more_takes_the_name_of_a_run_away(name: str) -> None:
     assert found is None or found.code != code
 
 
+def test_a_resumed_run_that_is_sorted_was_shuffled_all_the_same() -> None:
+    """An unshuffled run would go on at its place in the data set, with other items."""
+    rest = {"due": DUE[4:], "due_sizes": (4, 2), "position": 4}
+
+    assert str(cause(np.sort(DUE[4:]), (4, 2), **rest)) == (
+        "the items came in ascending order: all 6 items are those due, sorted"
+    )
+    assert cause(np.arange(4, 10), (4, 2), **rest).code == "never-shuffled"
+
+
+#: What came of 0 to 9 in order, its sizes: few items that fit a worker's share by chance.
+CHANCE = {
+    "half of the items twice": ([0, 1, 2, 3, 4] * 2, SIZES),
+    "every fifth item missing": ([0, 2, 3, 4, 5, 7, 8, 9], (4, 4)),
+    "two neighbours missing": ([0, 1, 4, 5, 6, 7, 8, 9], (4, 4)),
+    "two neighbours twice": ([0, 1, 2, 3, 2, 3, 4, 5, 6, 7, 8, 9], (4, 4, 4)),
+    "every third item missing": ([0, 2, 3, 5, 6, 8, 9], (4, 3)),
+    "two items exchanged": ([1, 0, 2, 3, 4, 5, 6, 7, 8, 9], SIZES),
+}
+
+
+@pytest.mark.parametrize("name", CHANCE)
+def test_what_fits_by_chance_is_no_cause(name: str) -> None:
+    came, sizes = CHANCE[name]
+
+    assert cause(came, sizes, due=np.arange(10)) is None
+    found = cause(came, sizes, due=np.arange(10), ordered=False)
+    assert found is None or found.code == "last-batch-dropped"
+
+
+def test_a_part_of_a_long_run_is_the_share_of_a_worker() -> None:
+    due, sizes = np.arange(100), (4,) * 25
+    came = np.delete(due, slice(25, 50))
+
+    assert str(cause(came, (4,) * 18 + (3,), due=due, due_sizes=sizes)) == (
+        "the items of one worker never came: a run of 1/4 of the items of the run (shard 1), 25 "
+        "in all, are missing"
+    )
+
+
 def test_a_last_batch_that_was_to_be_dropped() -> None:
     found = cause(DUE, SIZES, due=DUE[:8], due_sizes=(4, 4))
 
@@ -174,6 +262,38 @@ def test_the_order_of_another_epoch_is_told() -> None:
     )
     assert cause(came, due=due) is None, "torch's orders are not NumPy's"
     assert cause(due[:8], (4, 4), due=due, numpy=10).code == "last-batch-dropped"
+
+
+KEYS = {
+    (0, 17): "seed and epoch are exchanged",
+    (17, 5): "epochs are counted from another number",
+    (17, 1): "the epoch is a flag",
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
+    own = (17, 6) if key == (17, 5) else ((17, 7) if key == (17, 1) else (17, 0))
+    due, came = epoch_order(11, *own), epoch_order(11, *key)
+    more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": own}
+
+    assert str(cause(came, (4, 4, 3), due=due, **more)) == (
+        f"this is the order of seed {key[0]}, epoch {key[1]}: all 11 items stand as there, as "
+        f"where {KEYS[key]}"
+    )
+    # Of the last three items one order in a thousand says the same.
+    rest = more | {"due_sizes": (3,), "position": 8}
+    assert cause(came[8:], (3,), due=due[8:], **rest) is None
+
+
+def test_an_order_that_was_inverted_is_told() -> None:
+    due = epoch_order(11, 17, 0)
+    more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": (17, 0)}
+
+    assert str(cause(np.argsort(due), (4, 4, 3), due=due, **more)) == (
+        "the order is the inverse of the due one: all 11 places hold where their item is due, "
+        "not who is due there"
+    )
 
 
 LABELS = np.array([0, 3, 3, 2, 3, 6, 4, 4, 6, 3], float)

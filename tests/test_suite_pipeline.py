@@ -423,6 +423,50 @@ def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> 
     assert causes == ["the mask is 0 at every item and 1 at every padded slot: it is inverted"]
 
 
+IDS = {
+    "places": (lambda ids: np.arange(len(ids)), "; the ids are their places"),
+    "one too large": (lambda ids: ids + 1, "; every id is 1 too large"),
+    "sorted in each batch": (
+        lambda ids: np.concatenate([np.sort(ids[:4]), np.sort(ids[4:8]), np.sort(ids[8:])]),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
+    name: str, tree: Path, tmp_path: Path
+) -> None:
+    change, pattern = IDS[name]
+    written = port.faithful()["keep"]
+    written.replace(ID, change(written.column(ID)))
+    written.honest()
+
+    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    codes = {f.code for f in found if f.level == "error"}
+    causes = {f.cause for f in found if f.code in ("order", "item-unknown", "item-missing")}
+    assert "id-mislabelled" in codes
+    due = (
+        "the ids are not those of the items, which came as they are due: x and y of all 11 items "
+        f"stand in the due order{pattern}"
+    )
+    assert causes == {due}
+
+
+def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: Path) -> None:
+    written = port.faithful()["keep"]
+    for which in (X, Y):
+        written.replace(which, written.column(which)[::-1])
+    written.replace(ID, np.arange(11))
+    written.honest()
+
+    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    assert [(f.code, f.cause) for f in found if f.level == "error"] == [
+        ("order", None),
+        ("id-mislabelled", None),
+    ]
+
+
 @pytest.mark.parametrize("case", ["keep", "pad"])
 def test_a_mean_of_the_batches_means_is_told_as_such(case: str, tree: Path, tmp_path: Path) -> None:
     written = port.faithful()[case]

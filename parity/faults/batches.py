@@ -264,7 +264,7 @@ def _of_order(loader: Loader) -> Iterator[_Entry]:
         yield (
             "never-shuffled",
             text,
-            ("never-shuffled", "batches-swapped"),
+            ("never-shuffled", "sorted", "batches-swapped"),
             lambda run: run.taken(own),
             "",
         )

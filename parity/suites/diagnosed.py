@@ -91,6 +91,8 @@ def items(findings: Sequence[Finding], audit: Audit) -> list[Finding]:
                 ordered=audit.ordered,
                 numpy=count,
                 first=audit.first_batch,
+                position=audit.position,
+                key=audit.key,
             )
         )
 

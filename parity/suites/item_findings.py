@@ -35,6 +35,9 @@ class Audit:
         names: ``(m,)`` what items are called, where that is not their number.
         slots: ``(n,)`` place of each row among those of ``batches.sizes``, where some hold none.
         first_batch: Number of the first batch.
+        position: Items of the epoch that come before the run.
+        key: Seed and epoch of the order, where it has any.
+        trusted: The rows are the items that they are called; else no cause is looked for.
     """
 
     table: Floats
@@ -47,6 +50,9 @@ class Audit:
     names: Ints | None = None
     slots: Ints | None = None
     first_batch: int = 0
+    position: int = 0
+    key: tuple[int, int] | None = None
+    trusted: bool = True
 
     def at(self, position: int) -> str:
         """Place of a delivered row, in words."""
@@ -81,7 +87,7 @@ def known_findings(audit: Audit, members: Membership) -> list[Finding]:
     found = [*_repeated(audit, members), *_strangers(audit, members), *_missing(audit, members)]
     if audit.ordered and not members and len(audit.due) == len(audit.came):
         found += _order(audit)
-    return diagnosed.items(found, audit)
+    return diagnosed.items(found, audit) if audit.trusted else found
 
 
 def _unknown(audit: Audit, members: Membership) -> list[Finding]:

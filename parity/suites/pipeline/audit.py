@@ -17,10 +17,11 @@ from parity.matching import UNKNOWN
 from parity.reference_pipeline import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
+from parity.suites.pipeline.identity import with_identity
 from parity.suites.pipeline.relations import resume_findings
 from parity.suites.pipeline.runs import Slots, lookup
 from parity.suites.pipeline.slots import slot_findings, unknown_findings
-from parity.suites.pipeline.values import Rows, value_findings
+from parity.suites.pipeline.values import Rows, of_other_items, value_findings
 from parity.suites.words import counted, listed, wrong
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def audit_run(run: Run, owed: Owed, *, bound: float = BOUND) -> list[Finding]:
         return [*moved, *slot_findings(run, slots, owed), *value_findings(rows)]
     seen, found = _policy(run, owed)
     found += slot_findings(run, slots, seen)
-    found += _members(run, slots, seen)
+    found += _members(run, slots, seen, rows)
     found += value_findings(rows)
     return [*found, *_unshuffled(rows.item, owed), *_omitted(run, owed)]
 
@@ -112,9 +113,10 @@ def _known(run: Run, slots: Slots, owed: Owed, bound: float) -> Rows:
     return Rows(run=run, dataset=owed.dataset, slot=rows, item=item, bound=bound)
 
 
-def _members(run: Run, slots: Slots, owed: Owed) -> list[Finding]:
+def _members(run: Run, slots: Slots, owed: Owed, known: Rows) -> list[Finding]:
     """Who came, how often and in which order."""
     rows = _rows(run, slots)
+    moved = bool((of_other_items(known) != UNKNOWN).any())
     came, due = slots.item[rows], owed.due
     audit = item_findings.Audit(
         table=owed.dataset.x[:, None],
@@ -127,10 +129,14 @@ def _members(run: Run, slots: Slots, owed: Owed) -> list[Finding]:
         names=owed.dataset.ids,
         slots=rows,
         first_batch=run.first_batch,
+        position=owed.position,
+        key=owed.key,
+        trusted=not moved,
     )
     part = due is None and owed.count < len(owed.dataset)
     members = items.membership(audit.due, came, part=part)
-    return [*unknown_findings(run, rows, came), *item_findings.known_findings(audit, members)]
+    found = [*unknown_findings(run, rows, came), *item_findings.known_findings(audit, members)]
+    return with_identity(found, run, rows, owed, known.bound) if moved else found
 
 
 def _unshuffled(came: Ints, owed: Owed) -> list[Finding]:

@@ -96,4 +96,5 @@ def owed_exactly(meta: PipelineCase) -> Owed:
         start_batch=meta.start_batch,
         order=order,
         shuffled=meta.shuffle,
+        key=(meta.seed, meta.epoch) if meta.shuffle else None,
     )

@@ -112,6 +112,7 @@ class Owed:
         order: ``[n]`` indices into the data set in the order of the epoch; None where only
             who comes is owed, not in which order.
         shuffled: The epoch has an order of its own, not the data set's.
+        key: Seed and epoch, where the order is NumPy's.
     """
 
     dataset: Dataset
@@ -120,6 +121,7 @@ class Owed:
     start_batch: int = 0
     order: Ints | None = None
     shuffled: bool = True
+    key: tuple[int, int] | None = None
 
     @property
     def position(self) -> int:

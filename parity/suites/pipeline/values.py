@@ -93,7 +93,7 @@ class Rows:
 
 def value_findings(rows: Rows) -> list[Finding]:
     """Findings about x and y of known items, told apart by what became of them."""
-    moved = _of_other_items(rows)
+    moved = of_other_items(rows)
     rest = rows.only(moved == UNKNOWN)
     return [*_mislabelled(rows, moved), *_column("x", rest), *_column("y", rest)]
 
@@ -106,7 +106,7 @@ def largest_gap(rows: Rows) -> float:
     return float(np.nanmax(np.concatenate(gaps), initial=0.0))
 
 
-def _of_other_items(rows: Rows) -> Ints:
+def of_other_items(rows: Rows) -> Ints:
     """For each row the item whose x and y it bears, where both are not its own; else UNKNOWN."""
     moved = np.full(len(rows.slot), UNKNOWN, np.int64)
     both = np.flatnonzero(~rows.close("x") & ~rows.close("y"))
