@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from parity.blocks import floats, pairs, small, supers, tables, ternary
-from parity.blocks.decoder import Decoder, Mistake
+from parity.blocks.decoder import Decoder, Mistake, mistake
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,18 @@ _MODULES: tuple[Any, ...] = (floats, small, supers, pairs, tables, ternary)
 #: The right decoder of each type, by GGUF's name for it.
 DECODERS: Mapping[str, Decoder] = {
     kind: decoder for module in _MODULES for kind, decoder in module.DECODERS.items()
+}
+
+#: Byte of the f16 block scale; the other types' scales have no sign.
+_SCALE_AT = {
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K"), 0),
+    "Q2_K": 80,
+    "Q3_K": 108,
+    "Q6_K": 208,
+    "IQ4_NL": 0,
+    "IQ4_XS": 0,
+    "TQ1_0": 52,
+    "TQ2_0": 64,
 }
 
 
@@ -47,7 +59,22 @@ def mistakes(kind: str) -> tuple[Mistake, ...]:
     found: list[tuple[Mistake, ...]] = [
         module.mistakes(kind) for module in _MODULES if kind in module.DECODERS
     ]
-    return found[0] if found else ()
+    return (*found[0], *_sign_lost(kind)) if found else ()
+
+
+def _sign_lost(kind: str) -> tuple[Mistake, ...]:
+    """The block scale read without its sign, such as from bits that an unsigned type holds."""
+    at, right = _SCALE_AT.get(kind), DECODERS[kind]
+    if at is None:
+        return ()
+
+    def scales(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+        positive = raw.copy()
+        positive[:, at + 1] &= 0x7F
+        return right.scales(positive)
+
+    text = "the signs of the block scales were lost"
+    return (mistake(right, "scale-sign-lost", text, scales=scales),)
 
 
 def two_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:

@@ -1,10 +1,10 @@
 """Synthetic GGUF blocks in which a decoder's fault cannot hide.
 
 gguf-py quantises only the older types, so blocks are made from random bytes, and
-their scales are then set. Zero or tiny block scales, equal sub-scales and empty high
-bits each hide faults: so block scales are ``k / 1024`` in [0.1, 0.5), and the
-sub-scales of a block differ and use all their bits. Every number that a block can
-hold is then a multiple of 1/1024 below 2**14, which f32 holds exactly.
+their scales are then set. Zero or tiny block scales, scales of one sign, equal sub-scales and
+empty high bits each hide faults: so block scales are ``k / 1024`` in [0.1, 0.5), every
+other one negative, and the sub-scales of a block differ and use all their bits. Every
+number that a block can hold is then a multiple of 1/1024 below 2**14, which f32 holds exactly.
 
 Values are never decoded here: what a block means is gguf-py's word. Source of the
 layouts: ``ggml-common.h`` and ``ggml-quants.c`` of llama.cpp.
@@ -64,10 +64,19 @@ def blocks(kind: str, count: int, draws: Draws) -> Blocks:
         offset, sub_scales = _SUB_SCALES[kind]
         packed = sub_scales(count, draws).astype(np.uint8)
         made[:, offset : offset + packed.shape[1]] = packed
-    for offset in layout.scales:
+    for turn, offset in enumerate(layout.scales):
         scale = draws.integers(_SMALLEST, _LARGEST, count, 1) / 1024
+        scale *= signs(count, turn)
         made[:, offset : offset + 2] = scale.astype("<f2").view(np.uint8)
     return made
+
+
+def signs(count: int, turn: int = 0) -> NDArray[np.int64]:
+    """1 and -1 for ``count`` blocks, int64 ``[count, 1]``; each ``turn`` in another rhythm.
+
+    So the signs of a block's scale and minimum come in all four pairs.
+    """
+    return 1 - 2 * (np.arange(count).reshape(-1, 1) >> turn & 1)
 
 
 def _nibble_pairs(count: int, draws: Draws) -> NDArray[np.int64]:

@@ -31,11 +31,12 @@ SCALES = {
 
 
 def random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Random bytes; the scales are numbers between 0.1 and 0.5."""
+    """Random bytes; the scales are numbers between 0.1 and 0.5, every other one negative."""
     draws = np.random.default_rng(seed)
     raw = draws.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
     for at in SCALES.get(kind, ()):
-        scale = (draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
+        signs = np.where(np.arange(count) % 2, -1, 1).reshape(-1, 1)
+        scale = (signs * draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
         raw[:, at : at + 2] = scale.view(np.uint8)
     if kind == "MXFP4":
         raw[:, 0] = draws.integers(120, 130, count)

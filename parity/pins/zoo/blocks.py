@@ -1,8 +1,8 @@
 """Blocks of every quantised type that gguf-py reads, made so that no wrong decoder hits the values.
 
-Beside the types of ``kquants``: random codes, block scales ``k / 1024`` in [0.1, 0.5), and
-sub-scales as they come. What a block means is gguf-py's word. Source of the layouts:
-``ggml-common.h`` of llama.cpp.
+Beside the types of ``kquants``: random codes, block scales ``k / 1024`` in [0.1, 0.5), every
+other one negative where the type has a sign, and sub-scales as they come. What a block means
+is gguf-py's word. Source of the layouts: ``ggml-common.h`` of llama.cpp.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def made(kind: str, count: int, name: str) -> bytes:
 
 
 def _scales(count: int, name: str) -> NDArray[np.uint8]:
-    scales = draws(f"{name} scales").integers(103, 511, count, 1) / 1024
+    scales = draws(f"{name} scales").integers(103, 511, count, 1) / 1024 * kquants.signs(count)
     return scales.astype("<f2").view(np.uint8)
 
 
@@ -68,8 +68,10 @@ def _ternary(kind: str, count: int, name: str) -> bytes:
     digits = draws(name).integers(-1, 1, count, 256)
     scales = draws(f"{name} scales").integers(103, 511, count, 1) / 1024
     values = (digits * scales).astype(np.float32)
-    raw: bytes = gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind]).tobytes()
-    return raw
+    raw = gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind]).reshape(count, -1)
+    raw[1::2, -1] ^= 0x80  # the f16 scale stands last
+    packed: bytes = raw.tobytes()
+    return packed
 
 
 def _iq1_m(found: NDArray[np.uint8], name: str) -> None:
