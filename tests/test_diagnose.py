@@ -148,6 +148,13 @@ SINGLE: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str, str]] 
             "smaller than the smallest normal number"
         ),
     ),
+    "negatives": (
+        *(_SMALL, lambda a: np.maximum(a, 0), "negatives-lost"),
+        (
+            "negative values became zero, as under a ReLU or a clamp at 0: all 8 elements that "
+            "differ are 0 where the reference is negative, and no element of the dump is negative"
+        ),
+    ),
     "transposed (PTH-01)": (
         *(_SMALL, lambda a: a.T, "transposed"),
         "axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 12 elements are bit-equal",

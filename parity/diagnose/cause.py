@@ -52,6 +52,7 @@ CODES: dict[str, str] = {
     "rounded-bf16": "values went through bfloat16",
     "cut-bf16": "values were cut to bfloat16 without rounding",
     "subnormals-lost": "subnormal numbers became zero",
+    "negatives-lost": "negative values became zero",
     "sign-flipped": "every sign is the opposite one",
     "sign-lost": "every sign was lost",
     "factor": "every value is multiplied by one number",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.diagnose.overview import squares
 from parity.diagnose.subject import PART
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 ROUNDING = 4
 #: Elements that are looked at before all are.
 SAMPLE = 64
+#: How much nearer than the reference itself a claim must be that holds but for a bound.
+_NEARER = 8
+#: Elements that must differ to fit a number to them.
+_FITTED = 3
 
 
 def same(chunk: NDArray[Any]) -> NDArray[Any]:
@@ -139,9 +144,11 @@ class Claim:
     def likely(self) -> bool:
         """Whether a few elements agree.
 
-        What is open by a few units in the last place must explain more than those.
+        A number that was read off the data, and is open by a few units in the last place, must
+        explain more than those, and more than one or two elements.
         """
-        if self.turned.ulps and self.subject.overview.ulp <= ROUNDING:
+        seen = self.subject.overview
+        if self.turned.ulps and (seen.ulp <= ROUNDING or seen.differing < _FITTED):
             return False
         source, target = self.pairs()
         good, _ = self._agree(source, target)
@@ -164,7 +171,7 @@ class Claim:
             return None
         if not self.likely():
             return None
-        exact, count = True, 0
+        exact, count, off = True, 0, 0.0
         for tile in tiles(self.placed.target.shape):
             source = self.base.turn(np.array(self.placed.source[tile]))
             target = np.array(self.placed.target[tile])
@@ -176,10 +183,18 @@ class Claim:
                 return None
             exact &= bool(equal.all())
             count += good.size
+            off += self._off(source[~equal], target[~equal])
             self.subject.maps.forget()
+        if not nearer(self.subject, off, count):
+            return None
         if self.stop is not None:
             return Proof(self.stop, self.subject.count - self.stop, exact)
         return Proof(count, self.left_out, exact)
+
+    def _off(self, source: NDArray[Any], target: NDArray[Any]) -> float:
+        """Squared errors that the claim leaves; those of other types than floats are none."""
+        values = self.subject.seen.values
+        return squares(values(self.turned.turn(source)), values(target)) if source.size else 0.0
 
     def _flat(self, at: Any) -> NDArray[np.int64]:
         """Index in the flat dump of places in the view of it."""
@@ -189,6 +204,18 @@ class Claim:
         for axis, stride in zip(at, target.strides, strict=True):
             found = found + np.asarray(axis) * (stride // whole.itemsize)
         return np.asarray(found)
+
+
+def nearer(subject: Subject, off: float, count: int) -> bool:
+    """Whether a claim is clearly nearer than the reference: where a bound is wide, many fit.
+
+    Args:
+        subject: What it is about.
+        off: Sum of the squared errors that it leaves.
+        count: Elements that it speaks of.
+    """
+    due = subject.overview.squares / subject.count
+    return off == 0 or off / count * _NEARER**2 <= due
 
 
 def tiles(shape: tuple[int, ...], most: int = PART) -> Iterator[tuple[slice, ...]]:

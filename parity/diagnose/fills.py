@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 
     from parity.diagnose.subject import Subject
 
+#: Elements that differ of which one alone tells nothing.
+_FEW = 2
+
 
 def filled(subject: Subject) -> Cause | None:
     """The first of these causes that holds."""
     tests: tuple[Callable[[Subject], Cause | None], ...] = (
+        _signs,
         _zero,
         _equal,
+        _subnormals,
+        _negatives,
         _tail,
         _block,
         _nan,
-        _signs,
-        _subnormals,
     )
     return next((cause for test in tests if (cause := test(subject)) is not None), None)
 
@@ -49,31 +53,57 @@ def _equal(subject: Subject) -> Cause | None:
     return Cause("all-equal", "one value stands everywhere", evidence)
 
 
-def _tail(subject: Subject) -> Cause | None:
+def _negatives(subject: Subject) -> Cause | None:
+    """No negative value is left, and two at least were there."""
     seen = subject.overview
-    if not 0 < seen.zero_from <= seen.first or seen.last < seen.zero_from:
+    if not seen.negative or seen.below or seen.differing < _FEW:
         return None
-    head, count = seen.first, subject.count
     evidence = (
-        f"the first {head:,} of {count:,} elements are right, the other {count - head:,} are 0"
+        f"all {seen.differing:,} elements that differ are 0 where the reference is negative, and "
+        "no element of the dump is negative"
     )
+    if _run(subject):
+        evidence += f"; they also are all of the run of zeros from {seen.first:,} to {seen.last:,}"
+    text = "negative values became zero, as under a ReLU or a clamp at 0"
+    return Cause("negatives-lost", text, evidence)
+
+
+def _run(subject: Subject) -> int:
+    """Length of the run of zeros that holds all that differs, and mostly that; 0 for none."""
+    seen = subject.overview
+    if not seen.zeros_inside or seen.differing < _FEW:
+        return 0
+    run = subject.target[seen.first : seen.last + 1]
+    mostly = 2 * seen.differing >= len(run)
+    return len(run) if mostly and not np.count_nonzero(run) else 0
+
+
+def _tail(subject: Subject) -> Cause | None:
+    """Zeros to the end; zeros that are right tell nothing, so most must be wrong."""
+    seen, count = subject.overview, subject.count
+    head, tail = seen.first, count - seen.first
+    if not 0 < seen.zero_from <= head or not _run(subject) or 2 * seen.differing < tail:
+        return None
+    evidence = f"the first {head:,} of {count:,} elements are right, the other {tail:,} are 0"
     text = f"right up to element {head:,}, then only zeros, as after a read that was cut short"
-    return Cause("zero-tail", text, evidence)
+    return Cause("zero-tail", text, evidence + _wrongly(subject, tail))
 
 
 def _block(subject: Subject) -> Cause | None:
     """A run of zeros inside; a single zero is no run."""
-    seen = subject.overview
-    if not seen.zeros_inside or seen.differing < 2 or seen.subnormal or seen.signs:  # noqa: PLR2004
-        return None
-    run = subject.target[seen.first : seen.last + 1]
-    if np.count_nonzero(run):
+    seen, length = subject.overview, _run(subject)
+    if not length:
         return None
     evidence = (
-        f"elements {seen.first:,} to {seen.last:,} of the dump are 0, the other "
-        f"{subject.count - len(run):,} of {subject.count:,} are right"
+        f"elements {seen.first:,} to {seen.last:,} of the dump are 0{_wrongly(subject, length)}, "
+        f"the other {subject.count - length:,} of {subject.count:,} are right"
     )
     return Cause("zero-block", "a part of the tensor is zero, as a block never written", evidence)
+
+
+def _wrongly(subject: Subject, zeros: int) -> str:
+    wrong = subject.overview.differing
+    return "" if wrong == zeros else f", {wrong:,} of them wrongly"
 
 
 def _nan(subject: Subject) -> Cause | None:
@@ -97,7 +127,7 @@ def _signs(subject: Subject) -> Cause | None:
 
 def _subnormals(subject: Subject) -> Cause | None:
     seen = subject.overview
-    if not seen.subnormal or subject.seen.kind != "float":
+    if not seen.subnormal or seen.tiny or subject.seen.kind != "float":
         return None
     evidence = (
         f"all {seen.differing:,} elements that differ are 0, where the reference is smaller than "
@@ -107,9 +137,12 @@ def _subnormals(subject: Subject) -> Cause | None:
 
 
 def rounded(subject: Subject) -> Cause | None:
-    """Last bits only; of narrow types that is too much to be called a rounding."""
+    """Last bits only, of more elements than one, which a flipped bit would explain as well.
+
+    Of narrow types so much is too much to be called a rounding.
+    """
     seen = subject.overview
-    if subject.seen.name not in ("F32", "F64") or seen.ulp > ROUNDING:
+    if subject.seen.name not in ("F32", "F64") or seen.ulp > ROUNDING or seen.differing < _FEW:
         return None
     evidence = (
         f"{seen.differing:,} of {subject.count:,} elements differ, by at most {seen.ulp:.2g} units "

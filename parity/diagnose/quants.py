@@ -15,7 +15,8 @@ import numpy as np
 from parity import blocks
 from parity.codecs.dtypes import DTYPES
 from parity.diagnose.cause import Cause
-from parity.diagnose.claims import Base, same
+from parity.diagnose.claims import Base, nearer, same
+from parity.diagnose.overview import squares
 from parity.diagnose.subject import PART
 
 if TYPE_CHECKING:
@@ -105,29 +106,32 @@ def _likely(subject: Subject, trial: _Trial) -> bool:
     return all(_fits(subject, trial, start)[0] for start in dict.fromkeys((0, spot)))
 
 
-def _fits(subject: Subject, trial: _Trial, start: int, length: int = _FEW) -> tuple[bool, bool]:
-    """Whether blocks from ``start`` on are what the dump holds, and that to the last bit."""
+def _fits(subject: Subject, trial: _Trial, start: int, length: int = _FEW) -> tuple[bool, float]:
+    """Whether blocks from ``start`` on are what the dump holds, and the squared error left."""
     stop, before = min(start + length, len(trial.raw)), max(start - 1, 0)
     decoded = trial.decode(np.array(trial.raw[before : stop + 1]))[start - before :][: stop - start]
     elements = decoded.shape[1]
     obtained = np.array(subject.target[start * elements : stop * elements])
-    good, equal = subject.agree(decoded.reshape(-1).astype("<f4"), obtained)
-    return bool(good.all()), bool(equal.all())
+    flat = decoded.reshape(-1).astype("<f4")
+    good, equal = subject.agree(flat, obtained)
+    left = flat[~equal].astype(np.float64), obtained[~equal].astype(np.float64)
+    return bool(good.all()), squares(*left)
 
 
 def _fitting(subject: Subject, trials: Sequence[_Trial]) -> Cause | None:
     """The first trial that fits all blocks."""
     for trial in trials:
         elements = subject.count // len(trial.raw)
-        step, exact = max(1, PART // elements), True
+        step, off = max(1, PART // elements), 0.0
         for start in range(0, len(trial.raw), step):
-            good, bits_equal = _fits(subject, trial, start, step)
-            exact &= bits_equal
+            good, left = _fits(subject, trial, start, step)
+            off += left
             subject.maps.forget()
             if not good:
                 break
         else:
-            return _cause(subject, trial, exact=exact)
+            if nearer(subject, off, subject.count):
+                return _cause(subject, trial, exact=off == 0)
     return None
 
 

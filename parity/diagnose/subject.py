@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.codecs.dtypes import bits
+from parity.diagnose.overview import Overview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -196,79 +197,3 @@ class Subject:
         for start, expected, obtained in self.parts():
             found.add(self, start, expected, obtained)
         return found
-
-
-@dataclass
-class Overview:
-    """What one look at all elements shows.
-
-    Attributes:
-        differing: Elements that break a bound.
-        first, last: Index of the first and the last of them.
-        zero_from: Index from which on all obtained elements are zero.
-        nonzero: Expected elements that are not zero.
-        varied: Both sides hold more than one value: ``(expected, obtained)``.
-        zeros_inside: All obtained elements that differ are zero.
-        lost: All that differ are NaN or infinite in the dump alone.
-        signs: All that differ are zeros of the other sign.
-        subnormal: All that differ are zeros where a subnormal is due.
-        ulp: Largest distance of two that differ, in units of the last place.
-        decades: Elements that differ, by the power of ten of the error.
-    """
-
-    differing: int = 0
-    first: int = -1
-    last: int = -1
-    zero_from: int = 0
-    nonzero: int = 0
-    varied: tuple[bool, bool] = (False, False)
-    zeros_inside: bool = True
-    lost: bool = True
-    signs: bool = True
-    subnormal: bool = True
-    ulp: float = 0.0
-    decades: dict[int, int] = field(default_factory=dict)
-    _seen: tuple[Any, Any] | None = None
-
-    def add(
-        self, subject: Subject, start: int, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> None:
-        """Look at one run."""
-        good, _ = subject.agree(expected, obtained, claim=False)
-        self._values(expected, obtained)
-        there = np.flatnonzero(obtained != 0)
-        if len(there):
-            self.zero_from = start + int(there[-1]) + 1
-        self.nonzero += int(np.count_nonzero(expected))
-        at = np.flatnonzero(~good)
-        if len(at):
-            self.first = start + int(at[0]) if self.first < 0 else self.first
-            self.last = start + int(at[-1])
-            self.differing += len(at)
-            self._differing(subject, expected[at], obtained[at])
-
-    def _values(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        left, right = bits(expected), bits(obtained)
-        self._seen = self._seen or (left[0], right[0])
-        self.varied = (
-            self.varied[0] or bool((left != self._seen[0]).any()),
-            self.varied[1] or bool((right != self._seen[1]).any()),
-        )
-
-    def _differing(self, subject: Subject, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        left, right = subject.seen.values(expected), subject.seen.values(obtained)
-        with np.errstate(all="ignore"):
-            left, right = left.astype(np.float64), right.astype(np.float64)
-            gap = np.abs(left - right)
-            self.zeros_inside &= bool((right == 0).all())
-            self.lost &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
-            self.signs &= bool(((left == 0) & (right == 0)).all())
-            tiny = (np.abs(left) < np.finfo(np.float32).tiny) & (left != 0)
-            self.subnormal &= bool((tiny & (right == 0)).all())
-            self.ulp = max(self.ulp, float(np.max(gap / (np.abs(left) * subject.unit))))
-        if np.isnan(gap).any():
-            self.ulp = np.inf
-        there = gap[np.isfinite(gap) & (gap > 0)]
-        powers, counts = np.unique(np.floor(np.log10(there)).astype(int), return_counts=True)
-        for power, count in zip(powers.tolist(), counts.tolist(), strict=True):
-            self.decades[power] = self.decades.get(power, 0) + count
