@@ -331,6 +331,13 @@ def test_mlp_weights_are_four_tensors_without_a_count(tree: Path) -> None:
     assert file.tell() == len(content)
 
 
+def test_weights_of_the_first_layer_do_not_fit_half_precision() -> None:
+    """Else a model that holds them as f16 or bf16 would be right."""
+    weight = serialize_onnx.weights_of(serialize.SEED).weight1
+    assert (weight.astype("<f2") != weight).any()
+    assert (weight.view("<u4") & 0xFFFF).any()
+
+
 @pytest.mark.parametrize("name", ["zeros", "ones", "random"])
 def test_torchs_forward_is_the_exact_one(tree: Path, name: str) -> None:
     weight1, bias1, weight2, bias2 = serialize_onnx.weights_of(serialize.SEED)

@@ -3,7 +3,8 @@
 ``Linear(4, 8)``, ReLU, ``Linear(8, 2)``. A port builds it from the weights, exports it as
 ONNX and is held to torch's outputs. All numbers are multiples of 1/64, so that every
 product and every sum of the forward pass is exact in f32: no number of threads, no
-instruction set and no order of summation can show in the references.
+instruction set and no order of summation can show in the references. The first layer's
+weights need 12 bits, so that a model which holds them as f16 or bf16 is seen.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 INPUT, HIDDEN, OUTPUT = 4, 8, 2
 BOUNDS = {"max_abs": 1e-5, "cosine": 0.9999}
 _FORMAT = "mlp_weights.bin: four tensors one after the other, each with its header, no count"
+
+
+#: Largest numerators of the four tensors, and of the input.
+_MOST, _MOST_INPUT = (4095, 64, 15, 64), 15
 
 
 class Weights(NamedTuple):
@@ -70,8 +75,8 @@ def write(folder: Path, *, seed: int) -> None:
 def weights_of(seed: int) -> Weights:
     """Weights drawn from ``seed``."""
     shapes = Weights((HIDDEN, INPUT), (HIDDEN,), (OUTPUT, HIDDEN), (OUTPUT,))  # type: ignore[arg-type]
-    draws = (Draws(seed, name) for name in Weights._fields)
-    return Weights(*(d.dyadic(*shape, most=64) for d, shape in zip(draws, shapes, strict=True)))
+    made = zip(Weights._fields, shapes, _MOST, strict=True)
+    return Weights(*(Draws(seed, name).dyadic(*shape, most=most) for name, shape, most in made))
 
 
 def inputs_of(seed: int) -> dict[str, Array]:
@@ -79,7 +84,7 @@ def inputs_of(seed: int) -> dict[str, Array]:
     return {
         "zeros": np.zeros((1, INPUT), np.float32),
         "ones": np.ones((1, INPUT), np.float32),
-        "random": Draws(seed, "input").dyadic(1, INPUT, most=64),
+        "random": Draws(seed, "input").dyadic(1, INPUT, most=_MOST_INPUT),
     }
 
 
