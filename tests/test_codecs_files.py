@@ -51,6 +51,22 @@ def test_one_file_is_a_place_too(tmp_path: Path) -> None:
     assert list(tensors_in(tmp_path / "b.bin").tensors) == ["b"]
 
 
+def test_what_macos_keeps_of_a_file_is_passed_over(tmp_path: Path) -> None:
+    double = b"\x00\x05\x16\x07" + bytes(78)
+    files = {"a.npy": ONE, "b.bin": ONE, "m.safetensors": safetensors_bytes(named({"c": ONE}))}
+    folder = write(tmp_path, files | {f"._{name}": double for name in files})
+    found = tensors_in(folder)
+    assert (set(found.tensors), found.broken) == ({"a", "b", "c"}, {})
+
+
+def test_a_name_like_macos_s_is_a_tensor_s_where_it_holds_one_or_stands_alone(
+    tmp_path: Path,
+) -> None:
+    folder = write(tmp_path, {"a.npy": ONE, "._a.npy": ONE, "._b.npy": b"x", "._": b"x"})
+    found = tensors_in(folder)
+    assert (set(found.tensors), set(found.broken)) == ({"a", "._a"}, {"._b.npy"})
+
+
 def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
     folder = write(
         tmp_path,

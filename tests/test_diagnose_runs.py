@@ -371,6 +371,42 @@ def test_labels_that_were_not_shuffled_with_their_features() -> None:
     )
 
 
+CLASSES = np.arange(10) % 3.0
+MAPPED = {
+    "exchanged": (
+        np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)],
+        "classes-mapped",
+        "classes bear the numbers of others: 0 as 1, 1 as 0: so it is with all 10 labels",
+    ),
+    "the next class, around": (
+        (CLASSES + 1) % 3,
+        "classes-mapped",
+        "classes bear the numbers of others: 0 as 1, 1 as 2, 2 as 0: so it is with all 10 labels",
+    ),
+    "off by one": (
+        CLASSES + 1,
+        "addend",
+        "1 is added to every label: so it is with all 10 labels",
+    ),
+    "zero": (CLASSES * 0, "all-equal", "every label is 0: so are all 10 labels"),
+}
+
+
+@pytest.mark.parametrize(("came", "code", "text"), MAPPED.values(), ids=MAPPED)
+def test_labels_that_are_a_function_of_the_due_ones(came: Any, code: str, text: str) -> None:
+    found = loaders.labels(CLASSES, came, CLASSES, np.arange(10))
+
+    assert found is not None
+    assert (code, text) == (found.code, str(found))
+    came[4] += 5
+    assert loaders.labels(CLASSES, came, CLASSES, np.arange(10)) is None
+
+
+def test_few_labels_are_no_function() -> None:
+    due = np.array([0.0, 1, 2, 3])
+    assert loaders.labels(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None
+
+
 def test_labels_that_are_equal_or_merely_wrong_have_no_cause() -> None:
     ones = np.ones(4)
     assert loaders.labels(ones, ones * 2, ones, np.arange(4)) is None

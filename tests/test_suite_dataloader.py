@@ -1094,6 +1094,7 @@ class TestFolder:
         (dump / "batch_0000.bin.tmp").write_bytes(b"x")
         (dump / "README").write_bytes(b"x")
         (dump / ".DS_Store").write_bytes(b"x")
+        (dump / "._batch_0000.bin").write_bytes(b"x")
         (dump / "more").mkdir()
         (dump / "more" / "batch_0003.bin").write_bytes(b"x")
         assert told(judged(tmp_path)) == []

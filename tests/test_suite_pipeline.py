@@ -175,6 +175,15 @@ def _minus_zero(written: Written) -> None:
         written.replace(which, np.where(padded, np.float32(-0.0), written.column(which)))
 
 
+def _floats(written: Written) -> None:
+    assert written.claims is not None
+    for key, value in written.claims.items():
+        if isinstance(value, list):
+            written.claims[key] = [float(one) for one in value]
+        elif isinstance(value, int):
+            written.claims[key] = float(value)
+
+
 HARMLESS: dict[str, Callable[[Written], object]] = {
     "further files": lambda w: w.files.update({"run.log": b"x", "batch_x.bin": b""}),
     "further claims": lambda w: w.claims is not None and w.claims.update(speed=3, shuffle_seed=[]),
@@ -184,6 +193,11 @@ HARMLESS: dict[str, Callable[[Written], object]] = {
     "omitted ids unsorted": lambda w: w.claims and w.claims["omitted_ids"].reverse(),
     "a mean of f32 sums": _f32_mean,
     "padding of minus zero": _minus_zero,
+    "whole numbers written as floats": _floats,
+    "a fingerprint in capitals": lambda w: (
+        w.claims and w.claims.update(fingerprint=w.claims["fingerprint"].upper())
+    ),
+    "what macOS keeps of files": lambda w: w.files.update({"._batch_0000.bin": b"x"}),
     "only the number of batches": lambda w: setattr(w, "claims", {"num_batches": len(w.batches)}),
 }
 
@@ -465,6 +479,67 @@ def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: P
         ("order", None),
         ("id-mislabelled", None),
     ]
+
+
+FUNCTIONS = {
+    "y negated": (Y, np.negative, "label", "every label has the opposite sign", True),
+    "y + 1": (Y, lambda y: y + 1, "label", "1 is added to every label", False),
+    "x mirrored": (X, lambda x: 1 - x, "values", "every feature is 1 minus the due one", True),
+    "x doubled": (X, lambda x: 2 * x, "values", "every feature is multiplied by 2", False),
+    "x through f16": (
+        X,
+        lambda x: x.astype("f2"),
+        "values",
+        "the features went through float16",
+        False,
+    ),
+    "x cut to bf16": (
+        X,
+        lambda x: (x.view("u4") & np.uint32(0xFFFF0000)).view("f4"),
+        "values",
+        "the features were cut to bfloat16",
+        False,
+    ),
+    "y zero": (Y, np.zeros_like, "label", "every label is 0", False),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
+    name: str, tree: Path, tmp_path: Path
+) -> None:
+    which, change, code, text, shuffled = FUNCTIONS[name]
+    written = port.faithful()["keep"]
+    written.replace(which, change(written.column(which)))
+    written.honest()
+
+    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    (finding,) = (f for f in found if f.tensor in ("x", "y") and f.level == "error")
+    assert finding.code == code
+    assert str(finding.cause).startswith(f"{text}: so ")
+    assert ("a shuffle may give the same" in str(finding.cause)) is shuffled
+
+
+@pytest.mark.parametrize("item", [0, 3])
+def test_padding_that_holds_an_item_is_no_contradiction_of_the_order(
+    item: int, tree: Path, tmp_path: Path
+) -> None:
+    written = port.faithful()["pad"]
+    written.set_rows({11: row(item, mask=0)})
+
+    assert port.told(port.judge(tree, {"pad": written}, tmp_path)) == {"pad": ["padding-content"]}
+
+
+def test_an_order_that_is_contradicted_far_on_shows_where(tree: Path, tmp_path: Path) -> None:
+    written = port.faithful()["keep"]
+    written.set_rows({8: row(3), 10: row(2)})
+
+    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    (message,) = (f.message for f in found if f.code == "contradiction")
+    assert message == (
+        "meta.json says order[0:11] = [9, 10, 4, 1, 0 and 6 more], the batches hold "
+        "[9, 10, 4, 1, 0 and 6 more]; they differ first at place 8: 2 and 3"
+    )
 
 
 @pytest.mark.parametrize("case", ["keep", "pad"])

@@ -48,11 +48,21 @@ def tensors_in(place: Path) -> Found:
         try:
             tensors = _read(path)
         except FormatError as error:
-            found.broken[path.name] = error
+            if not is_companion(path):
+                found.broken[path.name] = error
             continue
         found.twice += [name for name in tensors if name in found.tensors]
         found.tensors.update(tensors)
     return found
+
+
+def is_companion(path: Path) -> bool:
+    """Whether this is `._name` beside `name`: what macOS keeps of a file on other file systems.
+
+    A tensor may be called so as well, so such a file is passed over only if it is none.
+    """
+    own = path.name.removeprefix("._")
+    return own != path.name and bool(own) and path.with_name(own).is_file()
 
 
 def _files(place: Path) -> list[Path]:

@@ -73,6 +73,8 @@ CODES: dict[str, str] = {
     # Loaders.
     "labels-rolled": "labels are shifted against features",
     "labels-unshuffled": "features were shuffled and labels were not",
+    "classes-mapped": "classes bear the numbers of others",
+    "mirrored": "every value was taken from one number",
     "never-shuffled": "the items came in the data set's order",
     "sorted": "the due items came in ascending order",
     "order-reversed": "the items came in the reverse order",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity import items
-from parity.diagnose import members, orders, rolls
+from parity.diagnose import functions, members, orders, rolls
 from parity.diagnose.cause import Cause
 from parity.diagnose.deliveries import Delivery
 
@@ -54,4 +54,4 @@ def labels(
         text = "features were shuffled and labels were not"
         evidence = f"all {len(came):,} labels stand in the data set's own order"
         return Cause("labels-unshuffled", text, evidence)
-    return None
+    return functions.function(due, came, 0.0, "label", "labels") or functions.classes(due, came)

@@ -99,6 +99,20 @@ def items(findings: Sequence[Finding], audit: Audit) -> list[Finding]:
     return [with_cause(finding, find) if finding in told else finding for finding in findings]
 
 
+def features(finding: Finding, audit: Audit) -> Finding:
+    """A finding about rows that are no item, where the order says which item each should be."""
+
+    def find() -> Cause | None:
+        from parity.diagnose import functions  # noqa: PLC0415
+
+        if not audit.ordered or len(audit.due) != len(audit.came):
+            return None
+        due, came = audit.table[audit.due], audit.batches.features
+        return functions.function(due, came, audit.bound, "feature value", "feature values")
+
+    return with_cause(finding, find)
+
+
 def labels(finding: Finding, audit: Audit, due_labels: NDArray[np.floating]) -> Finding:
     """A finding about labels that are not those of their items."""
 

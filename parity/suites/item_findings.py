@@ -97,7 +97,7 @@ def _unknown(audit: Audit, members: Membership) -> list[Finding]:
     if broken.any():
         found.append(_not_finite(audit, members.unknown[broken]))
     if (~broken).any():
-        found.append(_no_item(audit, members.unknown[~broken]))
+        found.append(diagnosed.features(_no_item(audit, members.unknown[~broken]), audit))
     return found
 
 

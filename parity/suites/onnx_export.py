@@ -16,6 +16,7 @@ from parity import onnx_child, process
 from parity.codecs import FormatError
 from parity.codecs.bin import read_tensor, stored
 from parity.codecs.dtypes import F32
+from parity.codecs.files import is_companion
 from parity.compare import compare_arrays
 from parity.errors import DumpError, Problem
 from parity.layout import suspect
@@ -154,6 +155,7 @@ def _own_forward(folder: Path, names: list[str], findings: list[Finding]) -> _Ar
     found = {}
     for name in names:
         paths = sorted(folder.glob(f"*_forward_{name}.bin"))
+        paths = [path for path in paths if not is_companion(path)]
         if len(paths) != 1:
             listing = listed(path.name for path in paths) or "none"
             message = f"expected one *_forward_{name}.bin in the dump, found {listing}"
@@ -176,6 +178,7 @@ def _bounded(path: Path) -> NDArray[Any]:
 
 def _model(folder: Path, findings: list[Finding]) -> Path | None:
     models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
+    models = [path for path in models if not is_companion(path)]
     if len(models) == 1:
         return models[0]
     listing = listed(path.name for path in models) or "none"

@@ -361,7 +361,7 @@ def _claims() -> Iterator[Fault]:
         yield _in("contradiction", case, claim(key, value), honest=False)
     yield _in("contradiction", "drop-batch-16", claim("num_batches", 1), honest=False)
     yield _in("contradiction", "keep-batch-5", claim("masked_mean", None), honest=False)
-    yield _in("contradiction", "keep", claim("batch_sizes", [4.0, 4.0, 3.0]), honest=False)
+    yield _in("contradiction", "keep", claim("batch_sizes", [4.5, 4.0, 3.0]), honest=False)
     yield _in("contradiction", "keep", claim("order", "9 10 4"), honest=False)
     yield _in("contradiction", "keep-resume-1", claim("omitted_ids", [9]), honest=False)
     unseen = [*_ORDER[:8], 3, 5, 2]

@@ -19,7 +19,7 @@ from parity.matching import UNKNOWN
 from parity.reference_pipeline import masked_mean
 from parity.results import Finding
 from parity.suites.pipeline.audit import omitted_ids
-from parity.suites.pipeline.runs import lookup
+from parity.suites.pipeline.runs import COLUMNS, Slots, lookup
 from parity.suites.words import listed, wrong
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def claim_findings(
         asked: Parameters that the port was called with; it need not repeat them.
         fingerprint: Of the data set, 64 hex digits.
     """
-    if claims is None:
-        claims = {}
+    given = {} if claims is None else claims
+    claims = {key: v if key == "masked_mean" else _whole(v) for key, v in given.items()}
     found = _missing(claims)
     for key in claims:
         if check := _CHECKS.get(key):
@@ -104,8 +104,15 @@ def _shown(value: Any) -> str:
     return f"{value!r:.100}"
 
 
+def _whole(value: Any) -> Any:
+    """9 for 9.0: a port whose ids are f32 writes whole numbers so."""
+    if isinstance(value, list):
+        return [_whole(one) if isinstance(one, float) else one for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _same(said: Any, held: Any) -> bool:
-    """Equal, where 1, 1.0 and true are three things."""
+    """Equal, where 1, true and "1" are three things."""
     if isinstance(held, list):
         return isinstance(said, list) and len(said) == len(held) and all(map(_same, said, held))
     return type(said) is type(held) and bool(said == held)
@@ -135,23 +142,36 @@ def _omitted(said: Any, run: Run, owed: Owed) -> list[Finding]:
 def _order(said: Any, run: Run, owed: Owed) -> list[Finding]:
     """The epoch's order: the batches show a part of it, the reference all."""
     start = owed.position
-    came = run.ids
+    came = _observed(run, owed)
     part = said[start : start + len(came)] if isinstance(said, list) else said
     if not _same(part, came):
         place = f"order[{start}:{start + len(came)}]"
-        return [_contradiction(place, part, came)]
+        return [_with_place(_contradiction(place, part, came), part, came, start)]
     if owed.order is None:
         return []
     due = owed.dataset.ids[owed.order].tolist()
     if _same(said, due) or came != due[start : start + len(came)]:
         return []
-    shorter = min(len(said), len(due))
-    differing = next((k for k in range(shorter) if said[k] != due[k]), shorter)
-    message = (
-        f"meta.json says order = {_shown(said)}, the reference's is {_shown(due)}; they differ "
-        f"first at place {differing}"
-    )
-    return [wrong("claim", message, measures={"key": "order"}, tensor="meta.json")]
+    message = f"meta.json says order = {_shown(said)}, the reference's is {_shown(due)}"
+    finding = wrong("claim", message, measures={"key": "order"}, tensor="meta.json")
+    return [_with_place(finding, said, due)]
+
+
+def _observed(run: Run, owed: Owed) -> list[int | float]:
+    """Ids in order of arrival, without padding, also where it is filled up with items."""
+    filler = Slots.of(run, owed.dataset).filler
+    return replace(run, **{name: getattr(run, name)[~filler] for name in COLUMNS}).ids
+
+
+def _with_place(finding: Finding, said: Any, held: list[Any], start: int = 0) -> Finding:
+    """The finding with the place where two lists differ first, which may be one not shown."""
+    if not isinstance(said, list):
+        return finding
+    shorter = min(len(said), len(held))
+    place = next((k for k in range(shorter) if not _same(said[k], held[k])), shorter)
+    pair = [_shown(side[place]) if place < len(side) else "nothing" for side in (said, held)]
+    where = f"; they differ first at place {start + place}: {pair[0]} and {pair[1]}"
+    return replace(finding, message=finding.message + where)
 
 
 def _mean(said: Any, run: Run, _owed: Owed) -> list[Finding]:
@@ -206,6 +226,7 @@ def _parameters(claims: Claims, asked: Claims) -> list[Finding]:
 
 def _fingerprint(said: Any, run: Run, owed: Owed, due: str) -> list[Finding]:
     """A port whose values differ within the bound has a fingerprint of its own."""
+    said = said.lower() if isinstance(said, str) else said
     if said == due:
         return []
     own, exact = _own_digest(run, owed)

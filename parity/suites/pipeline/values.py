@@ -6,19 +6,21 @@ went apart from the ids.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity import items
 from parity.matching import UNKNOWN, match
+from parity.suites import diagnosed
 from parity.suites.item_findings import each
 from parity.suites.words import EXAMPLES, number, wrong
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from parity.diagnose.cause import Cause
     from parity.items import Ints, Labels
     from parity.reference_pipeline import Dataset
     from parity.results import Finding
@@ -137,9 +139,29 @@ def _column(name: str, rows: Rows) -> list[Finding]:
     if result.permuted:
         result = items.labels(rows.due(name), came, rows.bound, sizes=rows.sizes)
     finite = np.isfinite(came[result.wrong])
-    parts = (("nan", result.wrong[~finite]), (_code(name, result), result.wrong[finite]))
-    cause = _cause(name, rows, result) if result.permuted else None
-    return [_finding(code, name, rows, wrongs, cause) for code, wrongs in parts if len(wrongs)]
+    simple = _function(name, rows, result)
+    code = _SINGLE[name] if simple else _code(name, result)
+    parts = (("nan", result.wrong[~finite]), (code, result.wrong[finite]))
+    cause = _cause(name, rows, result) if result.permuted and not simple else None
+    found = [_finding(code, name, rows, wrongs, cause) for code, wrongs in parts if len(wrongs)]
+    return [diagnosed.with_cause(finding, lambda: simple) for finding in found]
+
+
+def _function(name: str, rows: Rows, result: Labels) -> Cause | None:
+    """The simple function that every value went through; simpler than a shuffle is it, if both fit.
+
+    A roll is as simple, and stays one.
+    """
+    if not len(result.wrong) or result.rolled or result.inside:
+        return None
+    from parity.diagnose import functions  # noqa: PLC0415 - a run that passes never loads it
+
+    one, many = _WORDS[name]
+    cause = functions.function(rows.due(name), rows.came(name), rows.bound, one, many)
+    if cause is None or not result.permuted:
+        return cause
+    also = f"; the {many} are those of other rows as well, so that a shuffle may give the same"
+    return replace(cause, evidence=cause.evidence + also)
 
 
 def _code(name: str, result: Labels) -> str:
