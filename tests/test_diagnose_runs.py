@@ -402,6 +402,11 @@ def test_labels_that_are_a_function_of_the_due_ones(came: Any, code: str, text: 
     assert loaders.labels(CLASSES, came, CLASSES, np.arange(10)) is None
 
 
+def test_labels_whose_bits_are_whole_numbers_are_no_multiples() -> None:
+    due = np.arange(6, dtype="<f4")
+    assert loaders.labels(due, due.astype("<i4").view("<f4"), due, np.arange(6)) is None
+
+
 def test_few_labels_are_no_function() -> None:
     due = np.array([0.0, 1, 2, 3])
     assert loaders.labels(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None

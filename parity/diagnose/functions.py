@@ -46,6 +46,7 @@ def function(due: Floats, came: Floats, bound: float, one: str, many: str) -> Ca
     return None
 
 
+_SMALL = 2.0**-32
 _LINES = ("sign-flipped", "mirrored", "addend", "factor")
 
 
@@ -56,8 +57,9 @@ def _lines(due: Floats, came: Floats, one: str) -> Iterator[tuple[str, str, Floa
     added = float(came.flat[0] - due.flat[0])
     yield "addend", f"{added:.6g} is added to every {one}", due + added
     largest = int(np.abs(due).argmax())
-    if due.flat[largest]:
-        times = float(came.flat[largest] / due.flat[largest])
+    times = float(came.flat[largest] / due.flat[largest]) if due.flat[largest] else 0.0
+    # Further away lie subnormal numbers, which are other numbers' bits and no multiples.
+    if _SMALL < abs(times) < 1 / _SMALL:
         yield "factor", f"every {one} is multiplied by {times:.6g}", due * times
 
 
