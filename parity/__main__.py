@@ -32,7 +32,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 def code_of(words: list[str]) -> int:
     """Exit code of one command line; nothing but argparse's own exits is raised."""
     if words in (["-h"], ["--help"]):
-        from parity.usage import help_text  # noqa: PLC0415 - help costs a bare interpreter
+        from parity.usage import help_text
 
         print(help_text(), end="")  # noqa: T201 - this is what prints
         return 0
@@ -40,13 +40,13 @@ def code_of(words: list[str]) -> int:
 
 
 def _carried_out(words: list[str]) -> int:
-    from parity.cli import run  # noqa: PLC0415 - as above
-    from parity.errors import ParityError  # noqa: PLC0415
+    from parity.cli import run
+    from parity.errors import ParityError
 
     try:
         return run(words)
     except ParityError as error:
-        from parity.reports.console import tell_error  # noqa: PLC0415 - only on errors
+        from parity.reports.console import tell_error
 
         tell_error(error)
         return error.exit_code
@@ -58,7 +58,7 @@ def _carried_out(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNHEARD
     except OSError as error:
-        from parity.safetext import safe  # noqa: PLC0415
+        from parity.safetext import safe
 
         place = f"{error.filename}: " if error.filename else ""
         text = safe(f"error[system] {place}{error.strerror or error}", _LONGEST)
@@ -81,9 +81,9 @@ def _missing(error: Exception) -> int:
 
 
 def _fault() -> int:
-    import traceback  # noqa: PLC0415 - only for faults
+    import traceback
 
-    from parity.safetext import safe  # noqa: PLC0415
+    from parity.safetext import safe
 
     lines = traceback.format_exc().splitlines()
     lines += ["this is a fault of parity-action, please report it with the lines above"]

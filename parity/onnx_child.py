@@ -18,8 +18,8 @@ from typing import Any
 
 def main(job_path: str) -> None:
     """Do the job and write what came of it."""
-    import onnx  # noqa: PLC0415 - only here
-    import onnxruntime  # noqa: PLC0415
+    import onnx
+    import onnxruntime
 
     job = json.loads(Path(job_path).read_text("utf-8"))
     out = Path(job["out"])
@@ -47,7 +47,7 @@ def main(job_path: str) -> None:
 
 def _batch(session: Any, job: dict[str, Any], out: Path) -> dict[str, str]:
     """All inputs at once, one below the other; empty where they do not go together."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     arrays = [np.load(path, allow_pickle=False) for path in job["inputs"].values()]
     if any(not array.ndim or array.shape[1:] != arrays[0].shape[1:] for array in arrays):
@@ -57,7 +57,7 @@ def _batch(session: Any, job: dict[str, Any], out: Path) -> dict[str, str]:
 
 
 def _checker(model: str) -> str | None:
-    import onnx  # noqa: PLC0415
+    import onnx
 
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -67,7 +67,7 @@ def _checker(model: str) -> str | None:
 
 
 def _session(model: str, *, optimised: bool) -> Any:
-    import onnxruntime as ort  # noqa: PLC0415
+    import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -80,7 +80,7 @@ def _session(model: str, *, optimised: bool) -> Any:
 
 
 def _run(session: Any, input_path: str, out: Path) -> dict[str, str]:
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     inputs, outputs = session.get_inputs(), session.get_outputs()
     if len(inputs) != 1 or len(outputs) != 1:

@@ -42,6 +42,6 @@ def _escaped(char: str) -> str:
     point = ord(char)
     if 0xDC80 <= point <= 0xDCFF:  # noqa: PLR2004 - how surrogateescape carries a byte
         point -= 0xDC00
-    if point <= 0xFF:  # noqa: PLR2004
+    if point <= 0xFF:  # noqa: PLR2004 - the width of the escape
         return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004 - the width of the escape

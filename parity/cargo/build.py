@@ -89,7 +89,7 @@ def build(
     )
     if not dump.crate:
         return _package(call)
-    from parity.cargo.crates import install  # noqa: PLC0415 - brings file locks along
+    from parity.cargo.crates import install
 
     return install(call, crates)
 

@@ -61,7 +61,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _speaking(call: Callable[[Teller], int]) -> int:
-    from parity.reports.console import teller  # noqa: PLC0415 - --help stays cheap
+    from parity.reports.console import teller
 
     speaker = teller()
     try:

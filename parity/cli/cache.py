@@ -43,8 +43,8 @@ def options(arguments: argparse.Namespace) -> CacheOptions:
     Raises:
         ConfigError: ``usage``.
     """
-    from parity.commands.cache import CacheOptions  # noqa: PLC0415 - --help stays cheap
-    from parity.errors import ConfigError, Problem  # noqa: PLC0415
+    from parity.commands.cache import CacheOptions
+    from parity.errors import ConfigError, Problem
 
     limits = (arguments.max_size, arguments.older_than)
     if arguments.what != "gc" and limits != (None, None):
@@ -78,7 +78,7 @@ def age(text: str) -> float:
 
 
 def _run_cache(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.cache import cache  # noqa: PLC0415
+    from parity.commands.cache import cache
 
     typed = options(arguments)
     return lambda speaker: cache(typed, speaker)

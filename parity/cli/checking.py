@@ -47,8 +47,8 @@ def _verify(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_verify(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.options import VerifyOptions  # noqa: PLC0415 - --help stays cheap
-    from parity.commands.verify import verify  # noqa: PLC0415
+    from parity.commands.options import VerifyOptions
+    from parity.commands.verify import verify
 
     options = VerifyOptions(
         **words.places(arguments),
@@ -71,16 +71,16 @@ def _fetch(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_fetch(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.fetch import fetch  # noqa: PLC0415
-    from parity.commands.options import Options  # noqa: PLC0415
+    from parity.commands.fetch import fetch
+    from parity.commands.options import Options
 
     options = Options(**words.places(arguments))
     return lambda speaker: fetch(options, arguments.ids, speaker)
 
 
 def _run_prove(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.options import Options  # noqa: PLC0415
-    from parity.commands.prove import prove  # noqa: PLC0415
+    from parity.commands.options import Options
+    from parity.commands.prove import prove
 
     options = Options(**words.places(arguments))
     return lambda speaker: prove(options, arguments.ids, speaker)
@@ -97,8 +97,8 @@ def _show(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_show(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.options import Options  # noqa: PLC0415
-    from parity.commands.show import ShowOptions, show  # noqa: PLC0415
+    from parity.commands.options import Options
+    from parity.commands.show import ShowOptions, show
 
     options = ShowOptions(
         options=Options(**words.places(arguments)),

@@ -25,7 +25,7 @@ def _init(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_init(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.init import InitOptions, init  # noqa: PLC0415 - --help stays cheap
+    from parity.commands.init import InitOptions, init
 
     options = InitOptions(**words.places(arguments), source=arguments.source)
     return lambda speaker: init(options, speaker)
@@ -40,7 +40,7 @@ def _plan(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_plan(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.matrix import PlanOptions, matrix  # noqa: PLC0415
+    from parity.commands.matrix import PlanOptions, matrix
 
     chosen = {"bundles": arguments.bundle, "cases": arguments.case, "out": arguments.out}
     options = PlanOptions(**words.places(arguments), **chosen)
@@ -56,7 +56,7 @@ def _merge(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_merge(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.merge import MergeOptions, merge  # noqa: PLC0415
+    from parity.commands.merge import MergeOptions, merge
 
     told = {**words.places(arguments), **words.report_options(arguments)}
     options = MergeOptions(**told, reports=arguments.reports, plan=arguments.plan)
@@ -68,7 +68,7 @@ def _action(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_action(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.action import action  # noqa: PLC0415
+    from parity.commands.action import action
 
     return lambda speaker: action(arguments.step, speaker)
 

@@ -29,7 +29,7 @@ def _pin(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_pin(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.pin import PinOptions, pin  # noqa: PLC0415
+    from parity.commands.pin import PinOptions, pin
 
     extra = {
         name: getattr(arguments, name)
@@ -53,8 +53,8 @@ def _bump(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_bump(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.asking import BumpOptions  # noqa: PLC0415
-    from parity.commands.bump import bump  # noqa: PLC0415
+    from parity.commands.asking import BumpOptions
+    from parity.commands.bump import bump
 
     names = ("ids", "to", "source", "from_file", "check", "download", "accept_audit")
     own = {name: getattr(arguments, name) for name in names}
@@ -73,7 +73,7 @@ def _diff(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_diff(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.diff import DiffOptions, diff  # noqa: PLC0415
+    from parity.commands.diff import DiffOptions, diff
 
     own = {name: getattr(arguments, name) for name in ("before", "after", "markdown")}
     options = DiffOptions(**words.places(arguments), bundle=arguments.id, **own)
@@ -87,7 +87,7 @@ def _audit(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_audit(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.audit import AuditOptions, audit  # noqa: PLC0415
+    from parity.commands.audit import AuditOptions, audit
 
     options = AuditOptions(**words.places(arguments), report_dir=arguments.report_dir)
     return lambda speaker: audit(options, arguments.ids, speaker)

@@ -27,7 +27,7 @@ def _scoreboard(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_scoreboard(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.scoreboard import (  # noqa: PLC0415 - --help stays cheap
+    from parity.commands.scoreboard import (
         ScoreboardOptions,
         scoreboard,
     )
@@ -47,8 +47,8 @@ def _reproduce(verb: argparse.ArgumentParser) -> None:
 
 
 def _run_reproduce(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.options import Options  # noqa: PLC0415
-    from parity.commands.reproduce import ReproduceOptions, reproduce  # noqa: PLC0415
+    from parity.commands.options import Options
+    from parity.commands.reproduce import ReproduceOptions, reproduce
 
     options = ReproduceOptions(
         options=Options(**words.places(arguments)),

@@ -101,7 +101,7 @@ def positive(text: str) -> int:
 
 def count(text: str) -> int:
     """A whole number."""
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 - a billion is beyond any use
         message = f"{text!r} is not a whole number"
         raise argparse.ArgumentTypeError(message)
     return int(text)

@@ -168,7 +168,7 @@ def _add(options: InitOptions, chosen: Example | None, teller: Teller) -> None:
 
 def _bundles(path: Path, text: str) -> dict[str, Bundle]:
     """The bundles of a lockfile, by id."""
-    from parity.lockfile import parse  # noqa: PLC0415 - only where there is one
+    from parity.lockfile import parse
 
     return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
 

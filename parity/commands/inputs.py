@@ -92,7 +92,7 @@ class _Reader:
 
     def count(self, name: str, most: int) -> int:
         value = self.text(name)
-        if value.isascii() and value.isdecimal() and len(value) < 10 and int(value) <= most:  # noqa: PLR2004
+        if value.isascii() and value.isdecimal() and len(value) < 10 and int(value) <= most:  # noqa: PLR2004 - before it becomes a number
             return int(value)
         self.wrong(name, f"a whole number from 0 to {most}")
         return 0

@@ -144,7 +144,7 @@ def _missing(report: Report, expected: Iterable[str]) -> list[Finding]:
         return []
     message = (
         f"{len(missing)} planned cases have no result, since the job that was to run them left "
-        f"no report: {', '.join(missing[:5])}" + (", …" if len(missing) > 5 else "")  # noqa: PLR2004
+        f"no report: {', '.join(missing[:5])}" + (", …" if len(missing) > 5 else "")  # noqa: PLR2004 - as many as were shown
     )
     return [Finding.of(Problem("shard-missing", message), "empty")]
 

@@ -22,7 +22,7 @@ def tables(planned: Iterable[Planned | Failed], options: Options, teller: Teller
     revision = runner.base_revision()
     if revision is None:
         return []
-    from parity.commands import history  # noqa: PLC0415 - on pull requests only
+    from parity.commands import history
 
     try:
         base = history.lockfile_at(revision, options.lockfile)
@@ -34,14 +34,14 @@ def tables(planned: Iterable[Planned | Failed], options: Options, teller: Teller
 
 
 def _table(entry: Planned, base: Lockfile, options: Options, teller: Teller) -> list[str]:
-    from parity.commands import history  # noqa: PLC0415 - as above
+    from parity.commands import history
 
     bundle, was = entry.bundle, history.entry(base, entry.bundle.id)
     locked = was.locked if was else None
     if bundle.locked is None or (locked and locked.sha256 == bundle.locked.sha256):
         return []
-    from parity.fixtures.store import Fetched, Store  # noqa: PLC0415
-    from parity.reports import drift_words  # noqa: PLC0415
+    from parity.fixtures.store import Fetched, Store
+    from parity.reports import drift_words
 
     before = history.State(None, None)
     folder = options.lockfile.resolve().parent

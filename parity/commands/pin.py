@@ -38,7 +38,7 @@ def pin(options: PinOptions, teller: Teller) -> int:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
         ReferenceSuspectError: What was written is not what is read back.
     """
-    from parity.pins import EMBEDDED, PINS  # noqa: PLC0415 - only this verb makes bundles
+    from parity.pins import EMBEDDED, PINS
 
     _hold_usage(options, list(PINS))
     options.out.mkdir(parents=True, exist_ok=True)

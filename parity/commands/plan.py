@@ -96,7 +96,7 @@ def _plan(
 
 def tell_misses(bundles: Sequence[Bundle], options: Options, teller: Teller) -> None:
     """Where no server may be asked, say at once what all of them would be asked for."""
-    from parity.fixtures.store import Store  # noqa: PLC0415 - only where bundles are had
+    from parity.fixtures.store import Store
 
     for line in Store.default().misses(bundles) if options.offline else ():
         teller.line(line)
@@ -104,7 +104,7 @@ def tell_misses(bundles: Sequence[Bundle], options: Options, teller: Teller) -> 
 
 def fetch(bundle: Bundle, options: Options, teller: Teller, deadline: float | None) -> Fetched:
     """The bundle's tree from the store, fetched, checked and unpacked where it is not there."""
-    from parity.fixtures.store import Store  # noqa: PLC0415 - only where bundles are had
+    from parity.fixtures.store import Store
 
     fetched = Store.default().tree(
         bundle,

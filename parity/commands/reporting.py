@@ -113,10 +113,10 @@ def _write(form: str, report: Report, code: int, folder: Path) -> None:
 
 def _text(form: str, report: Report, code: int) -> str:
     if form == "junit":
-        from parity.reports import junit  # noqa: PLC0415 - only where it is asked for
+        from parity.reports import junit
 
         return junit.text(report)
-    from parity.reports import html  # noqa: PLC0415 - as above
+    from parity.reports import html
 
     return html.text(report, code)
 

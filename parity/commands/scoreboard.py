@@ -121,7 +121,7 @@ def _name(report: Report, path: Path, bundle: str) -> str:
 
 
 def _page(found: Board) -> str:
-    from parity.reports import scoreboard_html  # noqa: PLC0415 - only where it is asked for
+    from parity.reports import scoreboard_html
 
     return scoreboard_html.text(found)
 

@@ -72,7 +72,7 @@ def state_folder(case: Case) -> Path:
 
 
 def _stored(suite: str, case: Case, dump: Dump, tensor: str) -> Sides:
-    from parity.suites.tensors import references  # noqa: PLC0415 - only for one kind
+    from parity.suites.tensors import references
 
     tensors: Mapping[str, Stored] = (
         references(case.detail) if suite == "tensors" else tensors_in(state_folder(case)).tensors
@@ -124,13 +124,13 @@ def _as_dumped(expected: Stored, obtained: Stored) -> tuple[DType, NDArray[Any]]
 
 def _unknown(tensor: str, names: Iterable[str]) -> ConfigError:
     there = list(names)
-    rest = f" and {len(there) - 20:,} more" if len(there) > 20 else ""  # noqa: PLR2004
+    rest = f" and {len(there) - 20:,} more" if len(there) > 20 else ""  # noqa: PLR2004 - as many as were shown
     message = f"the case has no tensor {tensor!r:.80}; it has {', '.join(there[:20])}{rest}"
     return ConfigError(Problem("no-such-tensor", message))
 
 
 def _onnx(case: Case, dump: Dump, tensor: str) -> Sides:
-    from parity.suites import onnx_export  # noqa: PLC0415 - only for this case
+    from parity.suites import onnx_export
 
     inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
     names = [f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in inputs]
@@ -151,10 +151,10 @@ def _onnx(case: Case, dump: Dump, tensor: str) -> Sides:
 
 
 def _dataloader(case: Case, dump: Dump, tensor: str) -> Sides:
-    from parity.identity import identify  # noqa: PLC0415 - only for this kind
-    from parity.matching import UNKNOWN  # noqa: PLC0415
-    from parity.suites import batch_folders  # noqa: PLC0415
-    from parity.suites.dataloader_reference import read_reference  # noqa: PLC0415
+    from parity.identity import identify
+    from parity.matching import UNKNOWN
+    from parity.suites import batch_folders
+    from parity.suites.dataloader_reference import read_reference
 
     if tensor not in ("features", "labels"):
         raise _unknown(tensor, ("features", "labels"))
@@ -184,8 +184,8 @@ def _dataloader(case: Case, dump: Dump, tensor: str) -> Sides:
 
 
 def _pipeline(case: Case, dump: Dump, tensor: str) -> Sides:
-    from parity.suites.pipeline.folders import read_run  # noqa: PLC0415 - only for this kind
-    from parity.suites.pipeline.runs import COLUMNS  # noqa: PLC0415
+    from parity.suites.pipeline.folders import read_run
+    from parity.suites.pipeline.runs import COLUMNS
 
     if tensor not in COLUMNS:
         raise _unknown(tensor, COLUMNS)

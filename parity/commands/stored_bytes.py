@@ -72,6 +72,6 @@ def hex_lines(data: bytes, first: int = 0) -> list[str]:
     lines = []
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
-        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)  # noqa: PLR2004
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)  # noqa: PLR2004 - what ASCII prints
         lines.append(f"{first + at:08x}  {part.hex(' ').ljust(47)}  {text}")
     return lines

@@ -157,7 +157,7 @@ def _program(
     example = ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
     if dump.command is None:
-        from parity import cargo  # noqa: PLC0415 - dumps may lie ready
+        from parity import cargo
 
         (example,) = dumps.expand([dump.example or ""], _values(entry, case), _where(dump))
         key = cargo.build_key(dump, example)
@@ -174,8 +174,8 @@ def _build(dump: Dump, example: str, work: Work) -> _Built:
     options = work.options
     if dump.command is not None:
         return _Built(*dumps.command(dump, options.repo))
-    from parity import cargo  # noqa: PLC0415 - only where something is built
-    from parity.fixtures.store import Store  # noqa: PLC0415
+    from parity import cargo
+    from parity.fixtures.store import Store
 
     say = work.teller.building(f"{dump.package or dump.crate} example {example}")
     program = cargo.build(

@@ -192,13 +192,13 @@ def _of_last_batch(loader: Loader) -> Iterator[_Entry]:
     part = _PART if loader.part else ""
 
     def dropped(run: Run) -> Run | None:
-        if len(run.sizes) < 2 or run.sizes[-1] == run.sizes[0]:  # noqa: PLR2004
+        if len(run.sizes) < 2 or run.sizes[-1] == run.sizes[0]:  # noqa: PLR2004 - two batches
             return None
         return run.taken(run.rows[: -run.sizes[-1]], run.sizes[:-1])
 
     def padded(run: Run) -> Run | None:
         lack = run.sizes[0] - run.sizes[-1]
-        if len(run.sizes) < 2 or not lack:  # noqa: PLR2004
+        if len(run.sizes) < 2 or not lack:  # noqa: PLR2004 - two batches
             return None
         rows = np.concatenate([run.rows, run.rows[:lack]])
         return run.taken(rows, (*run.sizes[:-1], run.sizes[0]))
@@ -211,7 +211,7 @@ def _of_last_batch(loader: Loader) -> Iterator[_Entry]:
         return replace(run, columns=columns, sizes=(*run.sizes, len(loader.more[0])))
 
     def merged(run: Run) -> Run | None:
-        if len(run.sizes) < 2:  # noqa: PLR2004
+        if len(run.sizes) < 2:  # noqa: PLR2004 - two batches
             return None
         return replace(run, sizes=(run.sizes[0] + run.sizes[1], *run.sizes[2:]))
 
@@ -242,14 +242,14 @@ def _of_last_batch(loader: Loader) -> Iterator[_Entry]:
 
 def _of_order(loader: Loader) -> Iterator[_Entry]:
     def exchanged(run: Run) -> Run | None:
-        if len(run.sizes) < 2 or run.sizes[0] != run.sizes[1]:  # noqa: PLR2004
+        if len(run.sizes) < 2 or run.sizes[0] != run.sizes[1]:  # noqa: PLR2004 - two batches
             return None
         size = run.sizes[0]
         rows = np.concatenate([run.rows[size : 2 * size], run.rows[:size], run.rows[2 * size :]])
         return run.taken(rows)
 
     def neighbours(run: Run) -> Run | None:
-        if len(run.rows) < 2:  # noqa: PLR2004
+        if len(run.rows) < 2:  # noqa: PLR2004 - two rows
             return None
         rows = run.rows.copy()
         rows[[0, 1]] = 1, 0

@@ -110,7 +110,7 @@ class Export:
 
 def _onnx() -> Any:
     try:
-        import onnx  # noqa: PLC0415 - only where models are made
+        import onnx
     except ModuleNotFoundError:
         message = "planting faults into ONNX models needs onnx: pip install 'parity-action[onnx]'"
         raise DumpError(Problem("missing-library", message)) from None

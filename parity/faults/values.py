@@ -72,12 +72,12 @@ def _transposed(array: Array) -> Array | None:
 
 def _permuted(array: Array) -> Array | None:
     rank = array.ndim
-    return _axes(array, (*range(1, rank), 0)) if rank > 2 else None  # noqa: PLR2004
+    return _axes(array, (*range(1, rank), 0)) if rank > 2 else None  # noqa: PLR2004 - two axes are transposed elsewhere
 
 
 def _dims(array: Array) -> Array | None:
     rank = array.ndim
-    return _axes(array, tuple(reversed(range(rank)))) if rank > 2 else None  # noqa: PLR2004
+    return _axes(array, tuple(reversed(range(rank)))) if rank > 2 else None  # noqa: PLR2004 - two axes are transposed elsewhere
 
 
 def _shifted(array: Array) -> Array | None:
@@ -92,7 +92,7 @@ def _shifted(array: Array) -> Array | None:
 
 
 def _rolled(array: Array) -> Array | None:
-    return _flat(array, lambda flat: np.roll(flat, 1)) if array.size > 2 else None  # noqa: PLR2004
+    return _flat(array, lambda flat: np.roll(flat, 1)) if array.size > 2 else None  # noqa: PLR2004 - two elements rolled are two reversed
 
 
 def _backwards(array: Array) -> Array | None:

@@ -23,7 +23,7 @@ def available() -> bool:
 
 def main(size: str, program: str, *words: str) -> None:
     """Become ``program``, which may allocate ``size`` bytes."""
-    import resource  # noqa: PLC0415 - POSIX only
+    import resource
 
     # On Linux what a program may write to is counted: its heap, not the libraries and files
     # that it maps, nor address space that it only reserves.

@@ -26,7 +26,7 @@ _SHOWN = 200
 def limit_memory(size: int) -> None:
     """Bound what the process may allocate, where the system can."""
     try:
-        import resource  # noqa: PLC0415 - POSIX only
+        import resource
     except ImportError:
         return
     what = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS

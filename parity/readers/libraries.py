@@ -36,7 +36,7 @@ _PLAIN = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
 
 def torch_reader(*, weights_only: bool) -> Read:
     """``torch.load``."""
-    import torch  # noqa: PLC0415 - one reader a process
+    import torch
 
     def read(path: Path) -> Callable[[], Tensors]:
         loaded = torch.load(path, map_location="cpu", weights_only=weights_only)
@@ -47,7 +47,7 @@ def torch_reader(*, weights_only: bool) -> Read:
 
 def _named(value: Any, path: str, above: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     """The tensors of nested dicts, their keys joined by dots; none is entered twice on a way."""
-    import torch  # noqa: PLC0415 - as above
+    import torch
 
     if isinstance(value, torch.Tensor):
         yield path, value
@@ -58,7 +58,7 @@ def _named(value: Any, path: str, above: tuple[int, ...]) -> Iterator[tuple[str,
 
 
 def _torch(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
-    import torch  # noqa: PLC0415 - as above
+    import torch
 
     if tensor.is_nested:
         tensor = torch.nested.to_padded_tensor(tensor, 0.0)
@@ -78,7 +78,7 @@ def _dtype(name: str) -> str:
 
 def safetensors_reader() -> Read:
     """The format's own library, without a framework around it."""
-    import safetensors  # noqa: PLC0415 - one reader a process
+    import safetensors
 
     def read(path: Path) -> Callable[[], Tensors]:
         found = safetensors.deserialize(path.read_bytes())
@@ -91,7 +91,7 @@ def safetensors_reader() -> Read:
 
 def gguf_reader() -> Read:
     """gguf-py: the reader, then the decoder of each tensor that has one."""
-    import gguf  # noqa: PLC0415 - one reader a process
+    import gguf
 
     def read(path: Path) -> Callable[[], Tensors]:
         reader = gguf.GGUFReader(path)

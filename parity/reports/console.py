@@ -127,6 +127,6 @@ def teller() -> Teller:
     """The one that fits where stdout goes; a runner's log is none, though it may pose as one."""
     if runner.on_github() or not sys.stdout.isatty():
         return Teller()
-    from parity.reports.terminal import TerminalTeller  # noqa: PLC0415 - rich costs 50 ms
+    from parity.reports.terminal import TerminalTeller
 
     return TerminalTeller()

@@ -41,13 +41,13 @@ def heat(cells: Sequence[Sequence[int]]) -> str:
 
 
 def _cell(across: int, down: int, alpha: float) -> Any:
-    from matplotlib.patches import Rectangle  # noqa: PLC0415 - heavy
+    from matplotlib.patches import Rectangle
 
     return Rectangle((across, down), 1, 1, color=_BAD, alpha=alpha, linewidth=0)
 
 
 def _axes() -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - heavy, and without pyplot's windows
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=_INCHES, layout="constrained")
     axes = figure.add_subplot()
@@ -60,7 +60,7 @@ def _axes() -> tuple[Any, Any]:
 
 
 def _svg(figure: Any, label: str) -> str:
-    import matplotlib as mpl  # noqa: PLC0415
+    import matplotlib as mpl
 
     target = io.StringIO()
     # A fixed salt, and no metadata, which hold a date: the same report is the same bytes.

@@ -155,7 +155,7 @@ def _references(folder: Path) -> dict[str, Stored]:
 
 
 def _exported(case: Case, dump: Dump, bounds: Bounds) -> Outcome:
-    from parity.suites import onnx_export  # noqa: PLC0415 - the other cases do without
+    from parity.suites import onnx_export
 
     return onnx_export.verify(case, dump, bounds)
 
