@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from parity.suites.base import Outcome, Suite
 
 NAN, INF = float("nan"), float("inf")
@@ -1535,3 +1537,51 @@ def test_the_helper_writes_what_torch_s_bundle_holds(tmp_path: Path) -> None:
         "meta.json",
     ]
     assert json.loads((tmp_path / "meta.json").read_text())["batch_sizes"] == [4, 4, 2]
+
+
+PARTS = (range(4), range(4, 8), range(8, 10))
+TENTHS = [[item + column / 10 for column in range(4)] for item in range(10)]
+CHANGES: dict[str, tuple[Callable[[NDArray[Any]], NDArray[Any]], str]] = {
+    "doubled": (
+        lambda x: 2 * x,
+        "every feature value is multiplied by 2: so it is with all 40 feature values",
+    ),
+    "shifted": (
+        lambda x: x + np.float32(0.25),
+        "0.25 is added to every feature value: so it is with all 40 feature values",
+    ),
+    "half": (
+        lambda x: x.astype("<f2"),
+        "the feature values went through float16: so it is with all 40 feature values",
+    ),
+    "one of them": (lambda x: x + 0.03 * np.eye(10, 4), "None"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_features_that_all_went_through_one_function(name: str, tmp_path: Path) -> None:
+    change, text = CHANGES[name]
+    made = change(np.array(TENTHS, "<f4")).tolist()
+    dump = [[Row(made[item], label_of(item)) for item in part] for part in PARTS]
+    write_case(tmp_path / "bundle" / "c", ORDER, full_dataset_features=TENTHS)
+    right = [[Row(TENTHS[item], label_of(item)) for item in part] for part in PARTS]
+    write_run(tmp_path / "bundle" / "c", right)
+    write_run(tmp_path / "dump", dump)
+
+    (finding,) = (f for f in judged(tmp_path).findings if f.code == "values")
+    assert str(finding.cause) == text
+
+
+def test_features_through_float16_in_any_order(tmp_path: Path) -> None:
+    rounded = np.array(TENTHS, "<f2").tolist()
+    write_case(tmp_path / "bundle" / "c", SET, full_dataset_features=TENTHS)
+    right = [[Row(TENTHS[item], label_of(item)) for item in part] for part in PARTS]
+    write_run(tmp_path / "bundle" / "c", right)
+    write_run(
+        tmp_path / "dump", [[Row(rounded[item], label_of(item)) for item in p] for p in PARTS[::-1]]
+    )
+
+    (finding,) = (f for f in judged(tmp_path).findings if f.code == "item-unknown")
+    assert str(finding.cause) == (
+        "the feature values went through float16: all 10 rows are rows of the data set, so rounded"
+    )

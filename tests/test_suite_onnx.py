@@ -148,6 +148,12 @@ def test_weights_listed_among_the_inputs_are_right(tmp_path: Path) -> None:
     assert told(verified(tmp_path, model(mlp, inputs=inputs))) == []
 
 
+def test_what_macos_keeps_beside_the_files_is_passed_over(tmp_path: Path) -> None:
+    content = {"mlp.onnx": model(Mlp()).SerializeToString()}
+    names = [*content, *own(Mlp())]
+    assert told(verified(tmp_path, content | {f"._{name}": b"x" for name in names})) == []
+
+
 def test_another_port_has_another_name(tmp_path: Path) -> None:
     mlp = Mlp()
     forward = {f"my_port_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}

@@ -46,6 +46,7 @@ def function(due: Floats, came: Floats, bound: float, one: str, many: str) -> Ca
     return None
 
 
+#: Factors beyond this and its inverse are none.
 _SMALL = 2.0**-32
 _LINES = ("sign-flipped", "mirrored", "addend", "factor")
 
@@ -73,6 +74,23 @@ def _narrowed(due: Floats, many: str) -> Iterator[tuple[str, str, Floats]]:
         ("cut-bf16", f"the {many} were cut to bfloat16", bits),
     ):
         yield code, text, (whole & np.uint32(0xFFFF0000)).view("<f4")
+
+
+def narrowed(due: Floats, came: Floats, many: str) -> Cause | None:
+    """The rounding that made every row that came of some row that is due, in whatever order.
+
+    Args:
+        due: ``(k, d)``.
+        came: ``(n, d)``.
+        many: What values are called.
+    """
+    known = {row.tobytes() for row in due}
+    there = {row.tobytes() for row in came}
+    for code, text, made in _narrowed(due, many):
+        rows = {row.tobytes() for row in made}
+        if rows != known and there <= rows:
+            return Cause(code, text, f"all {len(came):,} rows are rows of the data set, so rounded")
+    return None
 
 
 def classes(due: Floats, came: Floats) -> Cause | None:

@@ -62,7 +62,7 @@ def tensor(
     name = finding.tensor or ""
 
     def find() -> Cause | None:
-        from parity.diagnose import Subject, diagnose  # noqa: PLC0415
+        from parity.diagnose import Subject, diagnose
 
         record = raw().get(name)
         more = {"bounds": bounds, "raw": record, "others": lambda: others}
@@ -78,7 +78,7 @@ def items(findings: Sequence[Finding], audit: Audit) -> list[Finding]:
         return list(findings)
 
     def find() -> Cause | None:
-        from parity.diagnose import loaders  # noqa: PLC0415
+        from parity.diagnose import loaders
 
         # Only a pipeline names its items, and only its orders are NumPy's.
         count = len(audit.table) if audit.names is not None else 0
@@ -100,15 +100,15 @@ def items(findings: Sequence[Finding], audit: Audit) -> list[Finding]:
 
 
 def features(finding: Finding, audit: Audit) -> Finding:
-    """A finding about rows that are no item, where the order says which item each should be."""
+    """A finding about rows that are no item; an order that is owed says which each should be."""
 
     def find() -> Cause | None:
-        from parity.diagnose import functions  # noqa: PLC0415
+        from parity.diagnose import functions
 
-        if not audit.ordered or len(audit.due) != len(audit.came):
-            return None
         due, came = audit.table[audit.due], audit.batches.features
-        return functions.function(due, came, audit.bound, "feature value", "feature values")
+        if audit.ordered and len(due) == len(came):
+            return functions.function(due, came, audit.bound, "feature value", "feature values")
+        return functions.narrowed(due, came, "feature values")
 
     return with_cause(finding, find)
 
@@ -117,7 +117,7 @@ def labels(finding: Finding, audit: Audit, due_labels: NDArray[np.floating]) -> 
     """A finding about labels that are not those of their items."""
 
     def find() -> Cause | None:
-        from parity.diagnose import loaders  # noqa: PLC0415
+        from parity.diagnose import loaders
 
         known = audit.came != UNKNOWN
         came = audit.came[known]
@@ -150,8 +150,8 @@ def outputs(
     """
 
     def find() -> Cause | None:
-        from parity.codecs.bin import read_tensors  # noqa: PLC0415
-        from parity.diagnose import forward  # noqa: PLC0415
+        from parity.codecs.bin import read_tensors
+        from parity.diagnose import forward
 
         weights = read_tensors(folder / "mlp_weights.bin", 4)
         return forward.forward(weights, inputs, due, came, bound)
@@ -175,8 +175,8 @@ def model(findings: Sequence[Finding], folder: Path, file: Path, inputs: Any) ->
     """
 
     def find() -> Cause | None:
-        from parity.codecs.bin import read_tensors  # noqa: PLC0415
-        from parity.diagnose import forward  # noqa: PLC0415
+        from parity.codecs.bin import read_tensors
+        from parity.diagnose import forward
 
         arrays = read_tensors(folder / "mlp_weights.bin", 4)
         names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")

@@ -33,7 +33,7 @@ def with_identity(
     """
 
     def find() -> Cause | None:
-        from parity.diagnose.cause import Cause  # noqa: PLC0415 - only where a run is wrong
+        from parity.diagnose.cause import Cause
 
         if not _as_due(run, rows, owed, bound):
             return None

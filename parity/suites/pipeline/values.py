@@ -154,7 +154,7 @@ def _function(name: str, rows: Rows, result: Labels) -> Cause | None:
     """
     if not len(result.wrong) or result.rolled or result.inside:
         return None
-    from parity.diagnose import functions  # noqa: PLC0415 - a run that passes never loads it
+    from parity.diagnose import functions
 
     one, many = _WORDS[name]
     cause = functions.function(rows.due(name), rows.came(name), rows.bound, one, many)
@@ -189,7 +189,7 @@ def _finding(code: str, name: str, rows: Rows, wrongs: Ints, cause: str | None) 
 
 def _cause(name: str, rows: Rows, result: Labels) -> str:
     """How a column that holds the right values went apart from the ids."""
-    from parity.diagnose import rolls  # noqa: PLC0415 - a run that passes never loads it
+    from parity.diagnose import rolls
 
     one, many = _WORDS[name]
     if by := result.rolled or result.inside:
