@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Any, Change, str, str]] = {
         *(_signed_zero(), lambda a: np.nextafter(a, np.float32(9e9)) * (a != 0), "F32", "rounding"),
     ),
     "one of many in the last bit": (
-        *(numbers(63), lambda a: put({5: np.nextafter(a[5], np.float32(0))})(a), "F32", NONE),
+        *(numbers(64), lambda a: put({5: np.nextafter(a[5], np.float32(0))})(a), "F32", NONE),
     ),
     "wide numbers through f32": (_WIDE, lambda a: a.astype("<f4"), "F64", "rounded-f32"),
     "subnormals of f16": (_HALF, put({1: 0, 2: 0}), "F16", "subnormals-lost"),

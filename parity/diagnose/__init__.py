@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.diagnose import fills, groups, others, quants, search
+from parity.diagnose import fills, groups, moves, others, quants, search
 from parity.diagnose.cause import CODES, Cause
 from parity.diagnose.subject import Subject
 
@@ -25,6 +25,7 @@ _HYPOTHESES: tuple[Callable[[Subject], Cause | None], ...] = (
     fills.rounded,
     others.swapped,
     search.slipped,
+    moves.permuted,
     search.double,
     groups.grouped,
 )

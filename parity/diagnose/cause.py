@@ -42,6 +42,9 @@ CODES: dict[str, str] = {
     "shifted": "elements or bytes stand further on or back",
     "rolled": "elements are shifted, those that fall out come in at the other end",
     "reversed": "the elements run backwards, or those along an axis",
+    "rows-permuted": "the rows stand in another order",
+    "columns-permuted": "the columns stand in another order",
+    "slices-permuted": "the slices along an inner axis stand in another order",
     "other-tensor": "the values of another tensor of the bundle",
     # What became of each element.
     "byte-swapped": "bytes are in the reverse order",
@@ -59,9 +62,9 @@ CODES: dict[str, str] = {
     "addend": "one number is added to every value",
     "rounding": "differences of a few units in the last place",
     # Patterns of groups.
-    "factor-of-groups": "each group of neighbours is multiplied by a number of its own",
-    "addend-of-groups": "to each group of neighbours a number of its own is added",
-    "order-in-groups": "the right values in another order within each group of neighbours",
+    "factor-of-groups": "each row or group of neighbours is multiplied by a number of its own",
+    "addend-of-groups": "to each row or group of neighbours a number of its own is added",
+    "order-in-groups": "the right values in another order within each row or group of neighbours",
     # Exported models.
     "onnx-trans-b": "a Gemm took its weight without transposing it",
     "onnx-bias": "a bias is missing",

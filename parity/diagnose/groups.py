@@ -1,111 +1,88 @@
-"""Patterns of neighbouring elements that point at blocks, where values alone are known."""
+"""What became of each row, or of each run of neighbours: where values alone are known.
+
+Of blocks is spoken only where the checkpoint says that there are some, or where nothing
+is known of it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from parity import blocks
+from parity.codecs.dtypes import DTYPES
+from parity.diagnose import slices
 from parity.diagnose.cause import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from parity.diagnose.slices import Cut, Told
     from parity.diagnose.subject import Subject
-
-    Floats = NDArray[np.float64]
 
 #: Elements of a block or of a part of one.
 SIZES = (16, 32, 64, 128, 256)
-_PART = 1 << 16
-#: Relative error of a factor that is read off two float32.
-_ROOM = 2.0**-21
+#: One of so many elements must have moved, or no order within groups is told.
+_MOVED = 4
+
+_NUMBERS = (
+    (slices.factors, "factor-of-groups", "each {} is multiplied by a number of its own"),
+    (slices.addends, "addend-of-groups", "to each {} a number of its own is added"),
+)
+_ORDERS = ((slices.orders, "order-in-groups", "each {} holds the right values in another order"),)
+#: What such a pattern of neighbours points at in blocks.
+_WORDS = {
+    "factor-of-groups": "scales of blocks or their sub-scales are decoded wrongly",
+    "addend-of-groups": "minima of blocks are ignored or decoded wrongly",
+    "order-in-groups": "codes of a block are unpacked in another order",
+}
+_ZERO_POINT = "another zero point than theirs is taken off the codes of blocks"
 
 
 def grouped(subject: Subject) -> Cause | None:
-    """The pattern that all groups of some size bear out, if groups differ among each other."""
+    """The pattern that all slices of some sort bear out, if they differ among each other."""
     if subject.seen.kind != "float":
         return None
+    kind = None if subject.raw is None else subject.raw.kind
+    axes, neighbours = slices.along_axes(subject), _neighbours(subject)
+    if kind is None:
+        cuts = (*axes, *neighbours)
+    else:
+        # Rows of whole blocks say less of what went wrong than their blocks do.
+        cuts = tuple(axes) if kind in DTYPES else (*neighbours, *axes)
+    # What is in order within small groups is so within large ones.
+    small = sorted(cuts, key=lambda cut: cut.size)
+    tried = (*product(cuts, _NUMBERS), *product(small, _ORDERS))
+    found = (_pattern(subject, cut, *test) for cut, test in tried)
+    return next((cause for cause in found if cause is not None), None)
+
+
+def _neighbours(subject: Subject) -> Iterator[Cut]:
     for size in SIZES:
-        if subject.count % size or subject.count < 2 * size:
-            continue
-        for test, code, text in _TESTS:
-            if _holds(subject, size, test):
-                evidence = (
-                    f"so it is in all {subject.count // size:,} groups of {size} elements "
-                    f"({subject.overview.differing:,} of {subject.count:,} elements differ)"
-                )
-                return Cause(code, text, evidence)
-    return None
+        if subject.count % size == 0 and subject.count >= 2 * size:
+            yield slices.groups(subject, size)
 
 
-def _holds(subject: Subject, size: int, test: Callable[[Floats, Floats], bool]) -> bool:
-    return all(test(expected, obtained) for expected, obtained in _runs(subject, size))
+def _pattern(
+    subject: Subject, cut: Cut, test: Callable[[Any, Any], Told], code: str, text: str
+) -> Cause | None:
+    changed, differing = slices.holds(cut, test), subject.overview.differing
+    # Two elements that changed places are in another order within some group, too.
+    few = code == "order-in-groups" and _MOVED * differing < subject.count
+    if not changed or few:
+        return None
+    some = f", {changed:,} of them changed" if changed < cut.count else ""
+    evidence = (
+        f"so it is in all {cut.count:,} {cut.words} of {cut.size:,} elements{some} "
+        f"({differing:,} of {subject.count:,} elements differ)"
+    )
+    return Cause(code, text.format(cut.word) + _blocks(subject, cut, code), evidence)
 
 
-def _runs(subject: Subject, size: int) -> Iterator[tuple[Floats, Floats]]:
-    flat = subject.expected.reshape(-1)
-    for start in range(0, subject.count, _PART):
-        part = slice(start, start + _PART)
-        left = subject.seen.values(subject.turned(np.array(flat[part]))).reshape(-1, size)
-        right = subject.seen.values(np.array(subject.target[part])).reshape(-1, size)
-        yield left, right
-        subject.maps.forget()
-
-
-def _factors(left: Floats, right: Floats) -> bool:
-    """Each group is multiplied by a number of its own; it shows where a group varies."""
-    if not (np.isfinite(left).all() and np.isfinite(right).all()):
-        return False
-    at = np.abs(left).argmax(axis=1)[:, None]
-    top = np.take_along_axis(left, at, 1)
-    with np.errstate(all="ignore"):
-        factor = np.take_along_axis(right, at, 1) / top
-        close = np.abs(right - factor * left) <= _ROOM * np.abs(factor * top)
-    telling = (top != 0)[:, 0] & (np.ptp(left, axis=1) != 0)
-    # A group of zeros, or of one value, must at least not contradict.
-    fits = close.all(axis=1) | ((top == 0)[:, 0] & (right == 0).all(axis=1))
-    return bool(fits.all() and telling.any())
-
-
-def _addends(left: Floats, right: Floats) -> bool:
-    if not (np.isfinite(left).all() and np.isfinite(right).all()):
-        return False
-    gap = right - left
-    room = _ROOM * np.maximum(np.abs(left), np.abs(right)).max(axis=1)
-    return bool((np.ptp(gap, axis=1) <= room).all() and (np.ptp(left, axis=1) != 0).any())
-
-
-def _orders(left: Floats, right: Floats) -> bool:
-    same: bool = np.array_equal(np.sort(left, axis=1), np.sort(right, axis=1))
-    return same
-
-
-_TESTS = (
-    (
-        _factors,
-        "factor-of-groups",
-        (
-            "each group of neighbours is multiplied by a number of its own, as where scales "
-            "of blocks or their sub-scales are decoded wrongly"
-        ),
-    ),
-    (
-        _addends,
-        "addend-of-groups",
-        (
-            "to each group of neighbours a number of its own is added, as where minima of blocks "
-            "are ignored or decoded wrongly"
-        ),
-    ),
-    (
-        _orders,
-        "order-in-groups",
-        (
-            "each group of neighbours holds the right values in another order, as where codes "
-            "of a block are unpacked in another order"
-        ),
-    ),
-)
+def _blocks(subject: Subject, cut: Cut, code: str) -> str:
+    """What it may be where neighbours are parts of blocks."""
+    if cut.code:
+        return ""
+    decoder = None if subject.raw is None else blocks.DECODERS.get(subject.raw.kind)
+    no_minima = code == "addend-of-groups" and decoder is not None and decoder.mins is None
+    return f", as where {_ZERO_POINT if no_minima else _WORDS[code]}"

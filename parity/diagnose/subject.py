@@ -160,7 +160,8 @@ class Subject:
             top = size[np.isfinite(size)].max(initial=0.0)
             room = np.minimum(self.room(size), top * _TELLING) if claim else self.room(size)
             room = np.maximum(room, ulps * self.unit * size + slack)
-            return same | ((gap <= room) & (room > 0)), same
+            # What is computed may come out as a zero of either sign.
+            return same | ((gap <= room) & ((room > 0) | (ulps > 0))), same
 
     @property
     def unit(self) -> float:

@@ -224,4 +224,6 @@ def _line(factor: float, addend: float) -> Turned:
 
 def _on_line(chunk: NDArray[Any], a: float, b: float = 0.0) -> NDArray[Any]:
     with np.errstate(all="ignore"):
-        return (a * chunk.astype(np.float64) + b).astype(chunk.dtype)
+        scaled = a * chunk.astype(np.float64)
+        # Nothing is added where nothing is to be: 0.0 would take the sign of -0.0.
+        return (scaled + b if b else scaled).astype(chunk.dtype)
