@@ -271,6 +271,16 @@ SINGLE: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str, str]] 
             "the reference all 24 elements are bit-equal"
         ),
     ),
+    "through one of two narrow floats": (
+        np.array([1, 1 + 2.0**-22, 2, 1 - 2.0**-20, -3], "<f4"),
+        bf16,
+        "narrowed",
+        (
+            "the values went through float16, or the values went through bfloat16: after rounding "
+            "the reference to float16 and back, or after rounding the reference to bfloat16 and "
+            "back, all 5 elements are bit-equal"
+        ),
+    ),
     "bits as integers (ONX-04)": (
         *(_SMALL, lambda a: a.view("<i4").astype("<f4"), "bits-as-integers"),
         (

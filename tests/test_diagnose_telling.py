@@ -164,6 +164,19 @@ def test_noise_about_as_large_as_the_bound_has_no_cause(
     assert found == {NONE}
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "code"),
+    [
+        ([1, 1 + 2.0**-20, 3, 5 + 2.0**-20], [1, 1, 3, 5], "narrowed"),
+        ([1, 1 + 2.0**-20, 132096, 5], [1, 1, 132096, 5], "rounded-bf16"),
+        ([1, 1 + 2.0**-20, 1.0009765625, 5], [1, 1, 1.0009765625, 5], "rounded-f16"),
+        ([1, 3 - 2.0**-20, 2, 1.0009765625], [1, 3 - 2.0**-6, 2, 1], "cut-bf16"),
+    ],
+)
+def test_of_roundings_those_are_said_that_fit(right: Any, wrong: Any, code: str) -> None:
+    assert cause(np.array(right), np.array(wrong)).code == code
+
+
 @pytest.mark.parametrize("factor", [1.5, 1.05])
 def test_a_cause_with_noise_within_the_bound_is_named_still(factor: float) -> None:
     right, noisy = _draws(1, -9e-5, 9e-5)(3)

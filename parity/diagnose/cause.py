@@ -54,6 +54,7 @@ CODES: dict[str, str] = {
     "rounded-f32": "values went through float32",
     "rounded-bf16": "values went through bfloat16",
     "cut-bf16": "values were cut to bfloat16 without rounding",
+    "narrowed": "values went through a narrower float, and more than one fits",
     "subnormals-lost": "subnormal numbers became zero",
     "negatives-lost": "negative values became zero",
     "sign-flipped": "every sign is the opposite one",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from parity.diagnose.subject import Subject
 
+#: Roundings to another float, of which values that are short may fit more than one.
+_NARROWER = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16")
 #: Elements by which a shift may go that comes with another cause.
 _SLIP = 8
 #: Bytes of a tensor that must agree to prove where they were read: fewer are found by chance.
@@ -29,7 +31,31 @@ def right(subject: Subject) -> Base:
 
 def single(subject: Subject) -> Cause | None:
     """One cause that explains every element."""
-    return _first(claims_of_one(subject))
+    found = _first(claims_of_one(subject))
+    return found if found is None or found.code not in _NARROWER else _narrowed(subject)
+
+
+def _narrowed(subject: Subject) -> Cause:
+    """The narrower float that the values went through; where more fit equally, all are said."""
+    it = Claim(subject, right(subject), places.as_it_is(subject.source, subject.target), Turned())
+    claims = [
+        Claim(subject, it.base, it.placed, turned)
+        for turned in turns.all_turns(subject.seen, *it.pairs())
+        if turned.code in _NARROWER
+    ]
+    proven = [(claim, proof) for claim in claims if (proof := claim.proof()) is not None]
+    best = max(proof.exact for _, proof in proven)
+    fitting = [(claim, proof) for claim, proof in proven if proof.exact == best]
+    if len(fitting) == 1:
+        return _cause(*fitting[0])
+    turned = [claim.turned for claim, _ in fitting]
+    bf16 = all(one.code.endswith("-bf16") for one in turned)
+    how = ", or ".join(one.how for one in turned)
+    return Cause(
+        "rounded-bf16" if bf16 else "narrowed",
+        ", or ".join(one.text for one in turned),
+        f"{how}, {_counted(*fitting[0])}",
+    )
 
 
 def claims_of_one(subject: Subject, stop: int | None = None) -> Iterator[Claim]:

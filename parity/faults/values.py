@@ -188,9 +188,15 @@ VALUES: Mapping[str, Wrong] = {
         "values are big-endian", ("byte-swapped",), lambda array: _swapped(array.itemsize)(array)
     ),
     "byte-swapped-2": Wrong("bytes are swapped in pairs", ("byte-swapped",), _swapped(2)),
-    "rounded-f16": Wrong("values go through float16", ("rounded-f16",), _floats(_through("<f2"))),
-    "rounded-bf16": Wrong("values go through bfloat16", ("rounded-bf16",), _floats(_bf16)),
-    "cut-bf16": Wrong("values are cut to bfloat16", ("cut-bf16", "rounded-bf16"), _floats(_cut)),
+    "rounded-f16": Wrong(
+        "values go through float16", ("rounded-f16", "narrowed"), _floats(_through("<f2"))
+    ),
+    "rounded-bf16": Wrong(
+        "values go through bfloat16", ("rounded-bf16", "narrowed"), _floats(_bf16)
+    ),
+    "cut-bf16": Wrong(
+        "values are cut to bfloat16", ("cut-bf16", "rounded-bf16", "narrowed"), _floats(_cut)
+    ),
     "bits-as-integers": Wrong(
         "bits are taken as whole numbers", ("bits-as-integers",), _floats(_integers)
     ),
