@@ -187,6 +187,12 @@ def _of_sign(right: Decoder, kind: _Kind) -> list[Mistake]:
             f"codes were taken as two's complement; they are raised by {kind.zero}",
             codes=partial(_signed, kind=kind),
         ),
+        mistake(
+            right,
+            "zero-point-low",
+            f"{kind.zero - 1} was taken off every code; they are raised by {kind.zero}",
+            codes=partial(_codes, kind=kind, zero=kind.zero - 1),
+        ),
     ]
 
 

@@ -263,6 +263,11 @@ def _q6(right: Decoder) -> list[Mistake]:
             "the 32 that every code is raised by was not taken off",
             partial(_q6_codes, zero=0),
         ),
+        (
+            "zero-point-low",
+            "31 was taken off every code; they are raised by 32",
+            partial(_q6_codes, zero=31),
+        ),
     )
     found += [mistake(right, name, text, codes=codes) for name, text, codes in wrong_codes]
     found.append(codes_interleaved(right, 64, "high bits"))
