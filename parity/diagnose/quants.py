@@ -114,8 +114,8 @@ def _fits(subject: Subject, trial: _Trial, start: int, length: int = _FEW) -> tu
     obtained = np.array(subject.target[start * elements : stop * elements])
     flat = decoded.reshape(-1).astype("<f4")
     good, equal = subject.agree(flat, obtained)
-    left = flat[~equal].astype(np.float64), obtained[~equal].astype(np.float64)
-    return bool(good.all()), squares(*left)
+    values = subject.seen.values
+    return bool(good.all()), squares(values(flat[~equal]), values(obtained[~equal]))
 
 
 def _fitting(subject: Subject, trials: Sequence[_Trial]) -> Cause | None:
