@@ -198,7 +198,7 @@ def _field_before(content: bytes, at: int, length: int) -> int | None:
     """Number, below 16, of the protobuf field whose payload of ``length`` begins at ``at``."""
     size = _varint(length)
     head = at - len(size)
-    if head < 1 or content[head:at] != size or content[head - 1] & 7 != 2:  # noqa: PLR2004
+    if head < 1 or content[head:at] != size or content[head - 1] & 7 != 2:  # noqa: PLR2004 - the wire type of what has a length
         return None
     return content[head - 1] >> 3
 

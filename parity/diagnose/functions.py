@@ -102,13 +102,13 @@ def classes(due: Floats, came: Floats) -> Cause | None:
     """
     known, which = np.unique(due, return_inverse=True)
     # Each class must have come twice on average, or any labels would be such a map.
-    if len(known) < 2 or 2 * len(known) > len(due):  # noqa: PLR2004
+    if len(known) < 2 or 2 * len(known) > len(due):  # noqa: PLR2004 - one class tells no table
         return None
     mapped = np.empty(len(known), came.dtype)
     mapped[which] = came
     if not np.array_equal(mapped[which], came) or np.array_equal(mapped, known):
         return None
     pairs = [f"{d:g} as {c:g}" for d, c in zip(known, mapped, strict=True) if d != c]
-    shown = ", ".join(pairs[:8]) + (f" and {len(pairs) - 8:,} more" if len(pairs) > 8 else "")  # noqa: PLR2004
+    shown = ", ".join(pairs[:8]) + (f" and {len(pairs) - 8:,} more" if len(pairs) > 8 else "")  # noqa: PLR2004 - as many as were shown
     text = f"classes bear the numbers of others: {shown}"
     return Cause("classes-mapped", text, f"so it is with all {len(due):,} labels")

@@ -49,7 +49,7 @@ def _all_due(run: Delivery, items: Ints) -> bool:
 
 def _again(run: Delivery) -> Cause | None:
     values, counts = np.unique(run.came, return_counts=True)
-    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004
+    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004 - one item tells nothing
         return None
     # Half of the items twice is no run of two workers: each of them would deliver all.
     if not _all_due(run, values):
@@ -130,7 +130,7 @@ def _whole_batch(run: Delivery) -> Cause | None:
     if not run.ordered or run.part or len(run.due_sizes) < 2:  # noqa: PLR2004 - one is the run
         return None
     values, counts = np.unique(run.came, return_counts=True)
-    if not np.isin(values, run.due).all() or counts.max() > 2:  # noqa: PLR2004
+    if not np.isin(values, run.due).all() or counts.max() > 2:  # noqa: PLR2004 - twice at most
         return None
     twice, gone = values[counts > 1], np.setdiff1d(run.due, values)
     again, lost = _batch_of(run, twice), _batch_of(run, gone)

@@ -107,7 +107,7 @@ def along_axes(subject: Subject) -> Iterator[Cut]:
         cut = Cut(
             subject=subject,
             source=source,
-            word=name[:-1] if rank == 2 else f"slice along axis {axis}",  # noqa: PLR2004
+            word=name[:-1] if rank == 2 else f"slice along axis {axis}",  # noqa: PLR2004 - rows and columns
             code=f"{name}-permuted",
         )
         if 1 < cut.count <= MOST and 1 < cut.size <= MOST:

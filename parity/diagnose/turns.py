@@ -187,7 +187,7 @@ def _straight(left: NDArray[np.float64], right: NDArray[np.float64]) -> tuple[fl
 
 def _real(factor: float) -> bool:
     """A factor that is more than noise, and is one."""
-    return np.isfinite(factor) and factor != 0 and abs(factor - 1) > 1e-5  # noqa: PLR2004
+    return np.isfinite(factor) and factor != 0 and abs(factor - 1) > 1e-5  # noqa: PLR2004 - a factor, not a rounding
 
 
 def _near(value: float) -> list[float]:
