@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -478,6 +479,26 @@ EXPORTS: dict[str, tuple[Any, str, str]] = {
         "onnx-activation",
         "tanh stands where ReLU should",
     ),
+    "a leaky activation": (
+        lambda x, w, b, v, c: np.where((h := x @ w.T + b) > 0, h, 0.01 * h) @ v.T + c,
+        "onnx-activation",
+        "a leaky ReLU stands where ReLU should",
+    ),
+    "SiLU": (
+        lambda x, w, b, v, c: ((h := x @ w.T + b) / (1 + np.exp(-h))) @ v.T + c,
+        "onnx-activation",
+        "SiLU stands where ReLU should",
+    ),
+    "GELU": (
+        lambda x, w, b, v, c: ((h := x @ w.T + b) * np.vectorize(NormalDist().cdf)(h)) @ v.T + c,
+        "onnx-activation",
+        "GELU stands where ReLU should",
+    ),
+    "a weight of zeros": (
+        lambda x, w, b, v, c: relu(x @ (0 * w).T + b) @ v.T + c,
+        "onnx-byte-order",
+        "the weight of fc1 is stored big-endian, or is all zero",
+    ),
     "one activation more": (
         lambda x, w, b, v, c: relu(relu(x @ w.T + b) @ v.T + c),
         "onnx-activation",
@@ -486,7 +507,7 @@ EXPORTS: dict[str, tuple[Any, str, str]] = {
     "big-endian weights": (
         lambda x, w, b, v, c: relu(x @ w.byteswap().T + b) @ v.T + c,
         "onnx-byte-order",
-        "the weight of fc1 is stored big-endian",
+        "the weight of fc1 is stored big-endian, or is all zero",
     ),
     "no bias at all": (
         lambda x, w, b, v, c: relu(x @ w.T) @ v.T + 0 * (b[0] + c),
@@ -505,6 +526,18 @@ def test_a_mistake_of_an_exporter_is_named(wrong: Any, code: str, text: str) -> 
     assert found.evidence == (
         "computed in that way, all outputs on 2 inputs (zeros, random) are the obtained ones"
     )
+
+
+def test_a_weight_of_zeros_that_is_no_swapped_one() -> None:
+    weights = [WEIGHTS[0], WEIGHTS[1], WEIGHTS[2] + np.float32(1e-4), WEIGHTS[3]]
+    due = {
+        name: relu(x @ weights[0].T + weights[1]) @ weights[2].T + weights[3]
+        for name, x in INPUTS.items()
+    }
+    came = {name: (0 * due[name] + weights[3]).astype("<f4") for name in INPUTS}
+    found = forward.forward(weights, INPUTS, due, came, 1e-5)
+    assert found is not None
+    assert (found.code, found.text) == ("onnx-weight-zero", "the weight of fc2 is all zero")
 
 
 def test_outputs_that_no_mistake_gives_have_no_cause() -> None:

@@ -69,7 +69,8 @@ CODES: dict[str, str] = {
     # Exported models.
     "onnx-trans-b": "a Gemm took its weight without transposing it",
     "onnx-bias": "a bias is missing",
-    "onnx-activation": "an activation is missing, or one too many",
+    "onnx-activation": "an activation is missing, another one, or one too many",
+    "onnx-weight-zero": "the weight of a layer is all zero",
     "onnx-byte-order": "weights are stored big-endian",
     "onnx-swapped": "two weights or biases are exchanged",
     "onnx-inputs": "weights are inputs of the graph, without a value of their own",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import erf, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Field numbers of onnx.proto: TensorProto's raw_data and float_data.
 _RAW, _FLOATS = 9, 4
+#: Below this a weight is seen in no output.
+_NOTHING = 1e-30
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,26 @@ def _mlps(mlp: Mlp) -> Iterator[tuple[str, str, Mlp]]:
         yield f"{one.code}+{other.code}", text, other.make(one.make(mlp))
 
 
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+#: What an exporter may write in place of ReLU, with torch's defaults.
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh,
+    "a sigmoid": _sigmoid,
+    "a leaky ReLU": lambda x: np.where(x > 0, x, 0.01 * x),
+    "SiLU": lambda x: x * _sigmoid(x),
+    "GELU": lambda x: x * (1 + np.vectorize(erf)(x / sqrt(2))) / 2,
+    "GELU by tanh": lambda x: x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2,
+}
+
+
+def _another(name: str, function: Callable[[Array], Array]) -> _Mistake:
+    text = f"{name} stands where ReLU should"
+    return _Mistake("onnx-activation", text, lambda mlp: replace(mlp, hidden=function))
+
+
 def _mistakes(mlp: Mlp) -> list[_Mistake]:
     found = []
     for layer in (1, 2):
@@ -119,8 +142,13 @@ def _mistakes(mlp: Mlp) -> list[_Mistake]:
             _Mistake("onnx-bias", f"fc{layer} has no bias", _changing(bias, np.zeros_like)),
             _Mistake(
                 "onnx-byte-order",
-                f"the weight of fc{layer} is stored big-endian",
+                f"the weight of fc{layer} {_swapped_words(getattr(mlp, weight))}",
                 _changing(weight, _big_endian),
+            ),
+            _Mistake(
+                "onnx-weight-zero",
+                f"the weight of fc{layer} is all zero",
+                _changing(weight, np.zeros_like),
             ),
             _Mistake(
                 "onnx-byte-order",
@@ -136,16 +164,7 @@ def _mistakes(mlp: Mlp) -> list[_Mistake]:
             "a ReLU follows the last layer",
             lambda m: replace(m, last=lambda x: np.maximum(x, 0)),
         ),
-        _Mistake(
-            "onnx-activation",
-            "tanh stands where ReLU should",
-            lambda m: replace(m, hidden=np.tanh),
-        ),
-        _Mistake(
-            "onnx-activation",
-            "a sigmoid stands where ReLU should",
-            lambda m: replace(m, hidden=lambda x: 1 / (1 + np.exp(-x))),
-        ),
+        *(_another(name, function) for name, function in _ACTIVATIONS.items()),
     ]
     if mlp.weight1.size == mlp.weight2.size:
         found.append(_Mistake("onnx-swapped", "the weights of fc1 and fc2 are exchanged", _swap))
@@ -167,6 +186,12 @@ def _swap(mlp: Mlp) -> Mlp:
 
 def _big_endian(array: Array) -> Array:
     return array.astype("<f4").byteswap().astype(np.float64)
+
+
+def _swapped_words(weight: Array) -> str:
+    """Swapped bytes of short numbers are as good as zero, and outputs cannot tell the two."""
+    nothing = bool((np.abs(_big_endian(weight)) < _NOTHING).all())
+    return f"is stored big-endian{', or is all zero' if nothing else ''}"
 
 
 def misplaced(model: Path, weights: Mapping[str, NDArray[np.float32]]) -> Cause | None:
