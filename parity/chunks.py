@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -89,12 +88,8 @@ def shared(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
     """What ``task`` makes of each part, on a thread each."""
     if len(parts) == 1:
         return [task(parts[0])]
-    return list(_threads().map(task, parts))
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS)
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(task, parts))
 
 
 def chunks(expected: Stored, obtained: Stored, part: range) -> Iterator[Chunk]:
