@@ -65,7 +65,7 @@ def resume_seconds(run: Run) -> float:
     """Seconds to hold a run that was cut in the middle against the uninterrupted one."""
     rest = run.batches(len(run.sizes) // 2)
     started = time.perf_counter()
-    assert resumed(run, rest, "the epoch") == []  # noqa: S101 - a benchmark of the right case
+    assert resumed(run, rest, "the epoch") == []
     return time.perf_counter() - started
 
 

@@ -44,7 +44,7 @@ def ours(tree: Path, dumps: Path) -> None:
     for case in SUITE.cases(tree, {}):
         if case.id in REFERENCES:
             outcome = SUITE.verify(case, Dump(folder=dumps / case.id), case.bounds)
-            assert all(one.level == "notice" for one in outcome.findings), outcome.findings  # noqa: S101
+            assert all(one.level == "notice" for one in outcome.findings), outcome.findings
 
 
 def plain(tree: Path, dumps: Path) -> None:
@@ -52,7 +52,7 @@ def plain(tree: Path, dumps: Path) -> None:
     for case, folder in REFERENCES.items():
         for path in (tree / folder).iterdir():
             due, came = (_floats(file) for file in (path, dumps / case / path.name))
-            assert np.abs(due - came).max() == 0  # noqa: S101 - it must look at all
+            assert np.abs(due - came).max() == 0
 
 
 def _floats(path: Path) -> np.ndarray:
@@ -64,7 +64,7 @@ def _floats(path: Path) -> np.ndarray:
 def once(name: str, folder: Path) -> Cost:
     """What one way costs a fresh process, imports excluded."""
     words = [sys.executable, __file__, name, str(folder)]
-    said = subprocess.run(words, check=True, capture_output=True, text=True)  # noqa: S603
+    said = subprocess.run(words, check=True, capture_output=True, text=True)
     cpu, wall = map(float, said.stdout.split())
     return Cost(cpu, wall)
 
@@ -73,7 +73,7 @@ def unpacked(folder: Path, bundle: Path | None) -> None:
     """The bundle's tree, and a dump of it that is right."""
     if bundle is None:
         words = ["-m", "parity", "pin", "serialize", "--size", "full", "--out", str(folder)]
-        subprocess.run([sys.executable, *words], check=True, cwd=Path(__file__).parents[1])  # noqa: S603
+        subprocess.run([sys.executable, *words], check=True, cwd=Path(__file__).parents[1])
         bundle = folder / "serialize-parity-v1.tar"
     with tarfile.open(bundle) as tar:
         tar.extractall(folder / "tree", filter="data")

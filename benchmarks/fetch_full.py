@@ -95,7 +95,7 @@ def fetch_it(folder: Path, lockfile: Path) -> float:
     env = {**os.environ, "PARITY_CACHE_DIR": str(store)}
     words = [sys.executable, "-m", "parity", "fetch", "--lockfile", str(lockfile)]
     started = time.perf_counter()
-    subprocess.run(  # noqa: S603 - our own program
+    subprocess.run(
         words, check=True, cwd=Path(__file__).parents[1], env=env, stdout=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - started

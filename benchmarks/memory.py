@@ -27,7 +27,7 @@ PASSING, DIAGNOSED, META = 32.0, 512.0, 150.0
 
 def sparse(path: Path, block: bytes = b"") -> None:
     """A tensor of ``LARGE`` zeros, but for a block of bytes somewhere."""
-    from parity.codecs.bin import tensor_bytes  # noqa: PLC0415 - a child counts its imports
+    from parity.codecs.bin import tensor_bytes
 
     header = tensor_bytes(np.zeros(0, "<f4"))[:0] + np.array([len(LARGE), *LARGE], "<u4").tobytes()
     with path.open("wb") as file:
@@ -39,7 +39,7 @@ def sparse(path: Path, block: bytes = b"") -> None:
 
 def tensors(folder: Path) -> None:
     """References and dumps of ``passing``, ``block`` and ``transposed``."""
-    from parity.codecs.bin import tensor_bytes  # noqa: PLC0415 - as above
+    from parity.codecs.bin import tensor_bytes
 
     noise = np.random.default_rng(0).standard_normal(SQUARE, np.float32)
     for case in ("passing", "block", "transposed"):
@@ -56,7 +56,7 @@ def tensors(folder: Path) -> None:
 
 def loader(folder: Path) -> None:
     """A dataloader case of many items, and a dump of it that is right."""
-    from parity.codecs.bin import batch_bytes  # noqa: PLC0415 - as above
+    from parity.codecs.bin import batch_bytes
 
     draw = np.random.default_rng(0)
     features = draw.standard_normal((ITEMS, FEATURES), np.float32)
@@ -83,24 +83,24 @@ def loader(folder: Path) -> None:
 
 def hold_tensor(folder: Path, errors: int) -> None:
     """In a child: what the suites do with one case of tensors."""
-    from parity.codecs.files import tensors_in  # noqa: PLC0415
-    from parity.suites.tensor_findings import Reference, hold  # noqa: PLC0415
+    from parity.codecs.files import tensors_in
+    from parity.suites.tensor_findings import Reference, hold
 
     due = tensors_in(folder / "due").tensors
     outcome = hold(Reference(tensors=due, bounds={"exact": 1.0}), tensors_in(folder / "came"))
     for finding in outcome.findings:
         print(finding.message, finding.cause, file=sys.stderr)
-    assert len(outcome.findings) == errors, outcome.findings  # noqa: S101
+    assert len(outcome.findings) == errors, outcome.findings
 
 
 def hold_loader(folder: Path) -> None:
     """In a child: a dataloader case, from its folder to its findings."""
-    from parity.suites.base import Dump  # noqa: PLC0415
-    from parity.suites.dataloader import SUITE  # noqa: PLC0415
+    from parity.suites.base import Dump
+    from parity.suites.dataloader import SUITE
 
     (case,) = SUITE.cases(folder / "tree", {})
     outcome = SUITE.verify(case, Dump(folder=folder / "dump"), case.bounds)
-    assert not outcome.findings, outcome.findings  # noqa: S101
+    assert not outcome.findings, outcome.findings
 
 
 CHILDREN = {
@@ -115,7 +115,7 @@ CHILDREN = {
 def peak(name: str, folder: Path) -> float:
     """MiB of a fresh process."""
     words = [sys.executable, __file__, name, str(folder)]
-    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
     return float(said.stdout)
 
 
@@ -136,7 +136,7 @@ def main() -> int:
         for make in ("tensors", "loader"):
             code = f"import memory, pathlib; memory.{make}(pathlib.Path({name!r}, {make!r}))"
             env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{Path(__file__).parent}"}
-            subprocess.run([sys.executable, "-c", code], check=True, env=env)  # noqa: S603
+            subprocess.run([sys.executable, "-c", code], check=True, env=env)
         for place in (folder / "tensors").iterdir():
             place.rename(folder / place.name)
         idle = peak("nothing", folder)

@@ -74,7 +74,7 @@ def cost(work: Callable[[], object]) -> Cost:
 def process_cost(words: Sequence[str], **options: object) -> Cost:
     """What a whole process costs; it must end with 0."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]  # noqa: S603
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(cpu, time.perf_counter() - wall)

@@ -35,7 +35,7 @@ def measured(name: str) -> list[Ratio]:
     with tempfile.TemporaryDirectory() as folder:
         handed = Path(folder, "ratios")
         words = [sys.executable, str(HERE / f"{name}.py")]
-        subprocess.run(  # noqa: S603 - our own program
+        subprocess.run(
             words, check=False, stdout=sys.stderr, env={**os.environ, HANDED: str(handed)}
         )
         if not handed.exists():
