@@ -23,12 +23,12 @@ RUNTIME: list[str] = PROJECT["project"]["dependencies"]
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
-def groups(*names: str) -> list[str]:
+def list_requirements(*names: str) -> list[str]:
     """Requirements of the dependency groups ``names`` in pyproject.toml."""
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
-def torch_python() -> str:
+def find_torch_python() -> str:
     """Interpreter of the one environment that holds torch (see ``torch_env``)."""
     folder = HERE / ".nox" / "torch"
     return str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
@@ -38,8 +38,8 @@ def torch_python() -> str:
 def verify(session: nox.Session) -> None:
     """Hold a port against its pinned references; arguments go to `parity verify`."""
     # Only who asks for other reports than JSON waits for what writes them.
-    asked = any(word.startswith("--report-formats") for word in session.posargs)
-    session.install(*RUNTIME, *EXTRAS["onnx"], *(EXTRAS["reports"] if asked else ()))
+    needs_reports = any(word.startswith("--report-formats") for word in session.posargs)
+    session.install(*RUNTIME, *EXTRAS["onnx"], *(EXTRAS["reports"] if needs_reports else ()))
     session.run("python", "-m", "parity", "verify", *session.posargs)
 
 
@@ -54,7 +54,7 @@ def in_action(session: nox.Session) -> None:
 @nox.session
 def action(session: nox.Session) -> None:
     """Run the action in workflows of a consumer repo, by act, without GitHub."""
-    session.install(*RUNTIME, *groups("action"))
+    session.install(*RUNTIME, *list_requirements("action"))
     session.run("python", "-m", "pytest", "tests/action", "--timeout=900", *session.posargs)
 
 
@@ -74,20 +74,20 @@ def requirements(session: nox.Session) -> None:
 @nox.session(name="torch")
 def torch_env(session: nox.Session) -> None:
     """Make the one environment that holds torch; `tests` and `pin` share it."""
-    session.install(*RUNTIME, *EXTRAS["pin"], *groups("test"))
+    session.install(*RUNTIME, *EXTRAS["pin"], *list_requirements("test"))
 
 
 @nox.session(venv_backend="none", requires=["torch"])
 def tests(session: nox.Session) -> None:
     """Run all tests, on all processors; arguments go to pytest."""
-    words = ("-m", "pytest", "-n", "auto", *session.posargs)
-    session.run(torch_python(), *words, external=True)
+    args = ("-m", "pytest", "-n", "auto", *session.posargs)
+    session.run(find_torch_python(), *args, external=True)
 
 
 @nox.session(venv_backend="none", requires=["torch"])
 def pin(session: nox.Session) -> None:
     """Make the embedded bundles again; arguments go to `parity pin`."""
-    session.run(torch_python(), "-m", "parity", "pin", *session.posargs, external=True)
+    session.run(find_torch_python(), "-m", "parity", "pin", *session.posargs, external=True)
 
 
 @nox.session
@@ -96,8 +96,8 @@ def bump(session: nox.Session) -> None:
 
     The audit needs torch: where the environment of `nox -s torch` is there, it is used.
     """
-    if Path(torch_python()).exists():
-        session.run(torch_python(), "-m", "parity", "bump", *session.posargs, external=True)
+    if Path(find_torch_python()).exists():
+        session.run(find_torch_python(), "-m", "parity", "bump", *session.posargs, external=True)
         return
     session.install(*RUNTIME)
     session.run("python", "-m", "parity", "bump", *session.posargs)
@@ -106,7 +106,7 @@ def bump(session: nox.Session) -> None:
 @nox.session(venv_backend="none", requires=["torch"])
 def audit(session: nox.Session) -> None:
     """Derive every reference once more; arguments go to `parity audit`."""
-    session.run(torch_python(), "-m", "parity", "audit", *session.posargs, external=True)
+    session.run(find_torch_python(), "-m", "parity", "audit", *session.posargs, external=True)
 
 
 @nox.session
@@ -119,21 +119,21 @@ def prove(session: nox.Session) -> None:
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Fuzz readers, parsers and the comparator; `-- --seconds 120` is for each target."""
-    session.install(*RUNTIME, *groups("fuzz"))
+    session.install(*RUNTIME, *list_requirements("fuzz"))
     session.run("python", "-m", "tests.fuzz.run", *session.posargs)
 
 
 @nox.session(venv_backend="none", requires=["torch"])
 def bench(session: nox.Session) -> None:
     """Run all benchmarks and print one table of ratios; arguments name some of them."""
-    words = (torch_python(), "benchmarks/table.py", *session.posargs)
-    session.run(*words, external=True)
+    args = (find_torch_python(), "benchmarks/table.py", *session.posargs)
+    session.run(*args, external=True)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check form, types, the house's floors, and the demo port."""
-    session.install(*RUNTIME, *groups("lint"))
+    session.install(*RUNTIME, *list_requirements("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -166,8 +166,8 @@ def ferrotorch(session: nox.Session) -> None:
     """Hold the published ferrotorch against our bundles; needs the Rust registry."""
     session.install(*RUNTIME, *EXTRAS["onnx"])
     lockfile = "tests/ports/ferrotorch/registry.lock.yaml"
-    words = ("python", "-m", "parity", "verify", "--lockfile", lockfile, *session.posargs)
-    session.run(*words)
+    args = ("python", "-m", "parity", "verify", "--lockfile", lockfile, *session.posargs)
+    session.run(*args)
 
 
 #: Where the reports of the zoo lie, and the readers that stand beside the ports in its table.
@@ -192,43 +192,43 @@ def zoo(session: nox.Session) -> None:
     """
     session.install(*RUNTIME, *EXTRAS["reports"])
     # A dump's `python` is looked up without this session's own folder of programs.
-    folders = [str(Path(torch_python()).parent), os.environ["PATH"]]
+    folders = [str(Path(find_torch_python()).parent), os.environ["PATH"]]
     session.env["PATH"] = os.pathsep.join(folders)
     # What is built stays with the store, or where sessions keep what is theirs.
     cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
     session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
-    references = _references_are_as_recorded(session)
+    references = _audit_references(session)
     own = [word for word in session.posargs if word != "--write"]
-    changed = [port for port in ZOO if not _runs_as_declared(session, port, own)]
+    changed = [port for port in ZOO if not _run_port(session, port, own)]
     if changed:
         session.log(f"not as declared: {', '.join(changed)}")
     if not references:
         session.log("not as the zoo records it: a reference, whatever the ports do; see the audit")
     if changed or not references:
         session.error("the page was not looked at")
-    words = [f"{ZOO_REPORTS}/references/{reader}" for reader in REFERENCES]
-    words += [f"{port}={ZOO_REPORTS}/{port}" for port in ZOO]
+    args = [f"{ZOO_REPORTS}/references/{reader}" for reader in REFERENCES]
+    args += [f"{port}={ZOO_REPORTS}/{port}" for port in ZOO]
     page = "--write" if "--write" in session.posargs else "--check"
-    words += ["--html", f"{ZOO_REPORTS}/scoreboard.html", page, "docs/zoo.md"]
-    session.run("python", "-m", "parity", "scoreboard", *words)
+    args += ["--html", f"{ZOO_REPORTS}/scoreboard.html", page, "docs/zoo.md"]
+    session.run("python", "-m", "parity", "scoreboard", *args)
 
 
-def _runs_as_declared(session: nox.Session, port: str, own: list[str]) -> bool:
+def _run_port(session: nox.Session, port: str, own: list[str]) -> bool:
     lock, cases = ZOO[port]
-    words = ["--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}"]
-    words += ["--report-dir", f"{ZOO_REPORTS}/{port}", *own]
+    args = ["--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}"]
+    args += ["--report-dir", f"{ZOO_REPORTS}/{port}", *own]
     try:
-        session.run("python", "-m", "parity", "verify", *words)
+        session.run("python", "-m", "parity", "verify", *args)
     except nox.command.CommandFailed:
         return False
     return True
 
 
-def _references_are_as_recorded(session: nox.Session) -> bool:
+def _audit_references(session: nox.Session) -> bool:
     """Whether each reference is derived again, and each reader says what it said."""
-    words = ["audit", "checkpoint-zoo-v1", "--report-dir", f"{ZOO_REPORTS}/references"]
+    args = ["audit", "checkpoint-zoo-v1", "--report-dir", f"{ZOO_REPORTS}/references"]
     try:
-        session.run(torch_python(), "-m", "parity", *words, external=True)
+        session.run(find_torch_python(), "-m", "parity", *args, external=True)
     except nox.command.CommandFailed:
         return False
     return True

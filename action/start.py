@@ -12,34 +12,34 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
-FAULT = 70
+EXIT_FAULT = 70
 _QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 
 
-def environment(home: Path) -> dict[str, str]:
+def build_environment(home: Path) -> dict[str, str]:
     """The caller's environment, but for what would steer Nox, and with our own store."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("NOX")}
     return {**env, "PARITY_CACHE_DIR": str(home / "store")}
 
 
-def python_in(folder: Path) -> Path:
+def find_python(folder: Path) -> Path:
     """The interpreter of the venv in ``folder``."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def nox_python(home: Path, env: dict[str, str]) -> Path:
+def prepare_nox(home: Path, env: dict[str, str]) -> Path:
     """An interpreter that has Nox; made once a job."""
     folder = home / "nox"
     ready = folder / "ready"
     if not ready.exists():
         run([sys.executable, "-I", "-m", "venv", "--clear", str(folder)], env)
         locked = ("--require-hashes", "-r", str(HERE / "requirements" / "nox.txt"))
-        run([str(python_in(folder)), "-I", "-m", "pip", "install", *_QUIET, *locked], env)
+        run([str(find_python(folder)), "-I", "-m", "pip", "install", *_QUIET, *locked], env)
         ready.touch()
-    return python_in(folder)
+    return find_python(folder)
 
 
-def session(python: Path, home: Path, step: str) -> list[str]:
+def build_session_args(python: Path, home: Path, step: str) -> list[str]:
     """The words that run a step in the Nox session that belongs to the action alone."""
     where = ("-f", str(HERE / "noxfile.py"), "--envdir", str(home / "sessions"))
     how = ["--default-venv-backend", "virtualenv", "--reuse-venv", "yes", "--no-color"]
@@ -48,23 +48,23 @@ def session(python: Path, home: Path, step: str) -> list[str]:
     return [str(python), "-I", "-m", "nox", *where, *how, "-s", "in-action", "--", step]
 
 
-def run(words: list[str], env: dict[str, str]) -> None:
+def run(args: list[str], env: dict[str, str]) -> None:
     """Run a program that must succeed."""
-    subprocess.run(words, env=env, check=True)  # noqa: S603 - our own words
+    subprocess.run(args, env=env, check=True)
 
 
 def main(step: str) -> int:
     """Run ``step``; returns its exit code."""
     home = Path(os.environ["RUNNER_TEMP"]) / "parity-action"
     home.mkdir(parents=True, exist_ok=True)
-    env = environment(home)
+    env = build_environment(home)
     try:
-        python = nox_python(home, env)
+        python = prepare_nox(home, env)
     except subprocess.CalledProcessError as error:
-        print(f"the action's own environment could not be made: {error}", file=sys.stderr)  # noqa: T201
-        return FAULT
-    words = session(python, home, step)
-    code = subprocess.run(words, env=env, check=False).returncode  # noqa: S603 - our own words
+        print(f"the action's own environment could not be made: {error}", file=sys.stderr)
+        return EXIT_FAULT
+    args = build_session_args(python, home, step)
+    code = subprocess.run(args, env=env, check=False).returncode
     if step == "prepare" and code == 0:
         (home / "installed").touch()
     return code

@@ -15,96 +15,100 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from ratios import Ratio, tell
+from ratios import Ratio, report_ratios
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from parity.identity import Items
-from parity.items import Batches
-from parity.layout import LoaderCase
-from parity.suites.dataloader import compare
-from parity.suites.dataloader_reference import Reference
+from parity.bundle.layout import LoaderCase
+from parity.items.checks import DeliveredBatches
+from parity.items.identity import ItemTable
+from parity.suites.dataloader.reference import LoaderReference
+from parity.suites.dataloader.suite import compare_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parity.layout import Mode
-    from parity.suites.base import Outcome
+    from parity.bundle.layout import EqualityMode
+    from parity.suites.base import DumpComparison
 
 SIZES = (10**5, 10**6)
 FEATURES = 8
 BATCH = 4
 REPEATS = 3
-BOUND = 1e-6
+TOLERANCE = 1e-6
 #: Processor seconds that the largest may take.
-MOST = 2.0
+MAX_SECONDS = 2.0
 #: How much worse than n log n the growth may be.
-ALLOWED = 2.0
+ALLOWED_FACTOR = 2.0
 
 
 class Loader(NamedTuple):
     """A reference, and what a right port delivers: off by up to 1e-7 in every element."""
 
-    reference: Reference
-    batches: Batches
+    reference: LoaderReference
+    batches: DeliveredBatches
     order: np.ndarray
 
 
-def loader(n: int) -> Loader:
+def make_loader(n: int) -> Loader:
     """A loader of ``n`` items that shuffles."""
     draw = np.random.default_rng(0)
     features = draw.standard_normal((n, FEATURES), np.float32)
     labels = (np.arange(n, dtype=np.int64) ** 2 * 3 % 7).astype(np.float32)
     sizes = (BATCH,) * (n // BATCH)
     order = draw.permutation(n)
-    reference = Reference(Items(features, labels), order, sizes, (FEATURES,), whole=True)
+    reference = LoaderReference(
+        ItemTable(features, labels), order, sizes, (FEATURES,), has_dataset=True
+    )
     noise = draw.uniform(-1e-7, 1e-7, features.shape)
-    came = (features[order] + noise).astype(np.float32)
-    return Loader(reference, Batches(came, labels[order], sizes), order)
+    obtained = (features[order] + noise).astype(np.float32)
+    return Loader(reference, DeliveredBatches(obtained, labels[order], sizes), order)
 
 
-def right(run: Loader) -> Batches:
+def deliver_correctly(run: Loader) -> DeliveredBatches:
     """The reference's run, but for noise."""
     return run.batches
 
 
-def elsewhere(run: Loader) -> Batches:
+def reorder_items(run: Loader) -> DeliveredBatches:
     """The right items in another order."""
     order = np.random.default_rng(1).permutation(len(run.order))
-    return Batches(run.batches.features[order], run.batches.labels[order], run.batches.sizes)
+    return DeliveredBatches(
+        run.batches.features[order], run.batches.labels[order], run.batches.sizes
+    )
 
 
-def off(run: Loader) -> Batches:
+def shift_features(run: Loader) -> DeliveredBatches:
     """Every row is beside its item by a thousand bounds."""
-    features = run.batches.features + np.float32(1000 * BOUND)
-    return Batches(features, run.batches.labels, run.batches.sizes)
+    features = run.batches.features + np.float32(1000 * TOLERANCE)
+    return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
 
-def not_a_number(run: Loader) -> Batches:
+def fill_with_nan(run: Loader) -> DeliveredBatches:
     """NaN in every element."""
     features = np.full_like(run.batches.features, np.nan)
-    return Batches(features, run.batches.labels, run.batches.sizes)
+    return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
 
-def one_item(run: Loader) -> Batches:
+def repeat_one_item(run: Loader) -> DeliveredBatches:
     """One item in every place."""
     features = np.repeat(run.batches.features[:1], len(run.order), axis=0)
-    return Batches(features, run.batches.labels, run.batches.sizes)
+    return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
 
-RUNS: dict[str, tuple[Mode, Callable[[Loader], Batches]]] = {
-    "right, ORDER": ("ORDER", right),
-    "right, SET": ("SET", elsewhere),
-    "right, SUBSET": ("SUBSET", elsewhere),
-    "another order, ORDER": ("ORDER", elsewhere),
-    "all off, ORDER": ("ORDER", off),
-    "all off, SET": ("SET", off),
-    "all NaN, SET": ("SET", not_a_number),
-    "one item n times, SET": ("SET", one_item),
+RUNS: dict[str, tuple[EqualityMode, Callable[[Loader], DeliveredBatches]]] = {
+    "right, ORDER": ("ORDER", deliver_correctly),
+    "right, SET": ("SET", reorder_items),
+    "right, SUBSET": ("SUBSET", reorder_items),
+    "another order, ORDER": ("ORDER", reorder_items),
+    "all off, ORDER": ("ORDER", shift_features),
+    "all off, SET": ("SET", shift_features),
+    "all NaN, SET": ("SET", fill_with_nan),
+    "one item n times, SET": ("SET", repeat_one_item),
 }
 
 
-def judged(run: Loader, batches: Batches, mode: Mode) -> Outcome:
+def evaluate(run: Loader, batches: DeliveredBatches, mode: EqualityMode) -> DumpComparison:
     """What the suite says."""
     meta = LoaderCase(
         name="case",
@@ -118,18 +122,20 @@ def judged(run: Loader, batches: Batches, mode: Mode) -> Outcome:
         features=None,
         labels=None,
     )
-    return compare(meta, run.reference, batches, BOUND)
+    return compare_run(meta, run.reference, batches, TOLERANCE)
 
 
-def best(run: Loader, batches: Batches, mode: Mode) -> tuple[float, float, list[str]]:
+def measure_best(
+    run: Loader, batches: DeliveredBatches, mode: EqualityMode
+) -> tuple[float, float, list[str]]:
     """Least processor seconds, peak megabytes beyond the arrays given, codes of the findings."""
     seconds = []
     for _ in range(REPEATS):
         started = time.process_time()
-        outcome = judged(run, batches, mode)
+        outcome = evaluate(run, batches, mode)
         seconds.append(time.process_time() - started)
     tracemalloc.start()
-    judged(run, batches, mode)
+    evaluate(run, batches, mode)
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     return min(seconds), peak, [finding.code for finding in outcome.findings]
@@ -137,22 +143,24 @@ def best(run: Loader, batches: Batches, mode: Mode) -> tuple[float, float, list[
 
 def main() -> int:
     """Measure, print, and judge the growth."""
-    taken: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for n in SIZES:
-        run = loader(n)
+        run = make_loader(n)
         for name, (mode, port) in RUNS.items():
-            seconds, peak, codes = best(run, port(run), mode)
-            taken.setdefault(name, []).append(seconds)
-            told = ", ".join(codes) or "no finding"
-            print(f"{n:>9,} items, {name:<22} {seconds:6.3f} s, {peak:6.1f} MB, {told}")
-    fair = SIZES[1] * math.log(SIZES[1]) / (SIZES[0] * math.log(SIZES[0]))
-    growths = {name: second / first for name, (first, second) in taken.items()}
+            seconds, peak, codes = measure_best(run, port(run), mode)
+            times.setdefault(name, []).append(seconds)
+            text = ", ".join(codes) or "no finding"
+            print(f"{n:>9,} items, {name:<22} {seconds:6.3f} s, {peak:6.1f} MB, {text}")
+    ideal = SIZES[1] * math.log(SIZES[1]) / (SIZES[0] * math.log(SIZES[0]))
+    growths = {name: second / first for name, (first, second) in times.items()}
     for name, growth in growths.items():
-        print(f"{name}: time x {growth:.1f} for items x 10; n log n is x {fair:.1f}")
-    worst = max(taken[name][1] for name in ("right, SET", "right, SUBSET"))
-    return tell(
-        Ratio("SET and SUBSET of 1,000,000 items", worst, MOST, "s"),
-        Ratio("loader audit, time(10^6) / time(10^5)", max(growths.values()), ALLOWED * fair),
+        print(f"{name}: time x {growth:.1f} for items x 10; n log n is x {ideal:.1f}")
+    worst = max(times[name][1] for name in ("right, SET", "right, SUBSET"))
+    return report_ratios(
+        Ratio("SET and SUBSET of 1,000,000 items", worst, MAX_SECONDS, "s"),
+        Ratio(
+            "loader audit, time(10^6) / time(10^5)", max(growths.values()), ALLOWED_FACTOR * ideal
+        ),
     )
 
 

@@ -21,19 +21,19 @@ import time
 from functools import partial
 from pathlib import Path
 
-from ratios import Ratio, tell
+from ratios import Ratio, report_ratios
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from parity.fixtures import disk
-from parity.pins.packing import pack
+from parity.lab.pins.packing import pack
+from parity.store import disk
 
 ROUNDS = 5
-MOST = 2.5
+MAX_RATIO = 2.5
 FILES = 232  # as the full-size bundle of a small transformer has
 
 
-def make(folder: Path, megabytes: int) -> Path:
+def make_bundle(folder: Path, megabytes: int) -> Path:
     """A bundle of so many megabytes, that differ everywhere."""
     length = megabytes * 10**6 // FILES
     source = folder / "content"
@@ -43,7 +43,7 @@ def make(folder: Path, megabytes: int) -> Path:
     return pack({path.name: path for path in source.iterdir()}, folder / "bundle.tar")
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
     """Says nothing of its requests."""
 
     def log_message(self, *_: object) -> None:
@@ -64,12 +64,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 def serve(folder: str, port: multiprocessing.Queue[int]) -> None:
     """Serve ``folder``; the port is told once it is known."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(QuietHandler, directory=folder)
+    )
     port.put(server.server_port)
     server.serve_forever()
 
 
-def hash_it(path: Path) -> tuple[float, str]:
+def measure_hash(path: Path) -> tuple[float, str]:
     """Seconds and digest."""
     started = time.perf_counter()
     with path.open("rb") as file:
@@ -77,7 +79,7 @@ def hash_it(path: Path) -> tuple[float, str]:
     return time.perf_counter() - started, digest
 
 
-def copy_it(path: Path) -> float:
+def measure_copy(path: Path) -> float:
     """Seconds, with a sync."""
     started = time.perf_counter()
     copy = path.with_suffix(".copy")
@@ -89,21 +91,21 @@ def copy_it(path: Path) -> float:
     return seconds
 
 
-def fetch_it(folder: Path, lockfile: Path) -> float:
+def measure_fetch(folder: Path, lockfile: Path) -> float:
     """Seconds of the whole process, with an empty store."""
     store = folder / "store"
     env = {**os.environ, "PARITY_CACHE_DIR": str(store)}
-    words = [sys.executable, "-m", "parity", "fetch", "--lockfile", str(lockfile)]
+    args = [sys.executable, "-m", "parity", "fetch", "--lockfile", str(lockfile)]
     started = time.perf_counter()
     subprocess.run(
-        words, check=True, cwd=Path(__file__).parents[1], env=env, stdout=subprocess.DEVNULL
+        args, check=True, cwd=Path(__file__).parents[1], env=env, stdout=subprocess.DEVNULL
     )
     seconds = time.perf_counter() - started
     disk.remove(store)
     return seconds
 
 
-def lock(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
+def write_lockfile(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
     """A lockfile that names the bundle."""
     path = folder / "fixtures.lock.yaml"
     path.write_text(
@@ -115,16 +117,17 @@ def lock(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
     return path
 
 
-def rounds(folder: Path, bundle: Path) -> list[tuple[float, float, float]]:
+def measure_rounds(folder: Path, bundle: Path) -> list[tuple[float, float, float]]:
     """Seconds to hash, to copy and to fetch, of each round."""
     port: multiprocessing.Queue[int] = multiprocessing.Queue()
     server = multiprocessing.Process(target=serve, args=(str(folder), port), daemon=True)
     server.start()
     try:
         url = f"http://127.0.0.1:{port.get(timeout=30)}/bundle.tar"
-        lockfile = lock(folder, url, bundle, hash_it(bundle)[1])
+        lockfile = write_lockfile(folder, url, bundle, measure_hash(bundle)[1])
         return [
-            (hash_it(bundle)[0], copy_it(bundle), fetch_it(folder, lockfile)) for _ in range(ROUNDS)
+            (measure_hash(bundle)[0], measure_copy(bundle), measure_fetch(folder, lockfile))
+            for _ in range(ROUNDS)
         ]
     finally:
         server.terminate()
@@ -136,16 +139,18 @@ def main() -> int:
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 455
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bundle = make(folder, megabytes)
+        bundle = make_bundle(folder, megabytes)
         size = bundle.stat().st_size
-        done = rounds(folder, bundle)
+        done = measure_rounds(folder, bundle)
     for hashed, copied, fetched in done:
         ratio = fetched / (hashed + copied)
         print(f"hash {hashed:.2f} s + copy {copied:.2f} s, fetch {fetched:.2f} s: {ratio:.2f}")
     hashed, copied, fetched = (min(times) for times in zip(*done, strict=True))
     best = fetched / (hashed + copied)
-    print(f"{size:,} bytes, {FILES} files: ratio of the least times {best:.2f} (at most {MOST})")
-    return tell(Ratio("fetch of 455 MB / hash and copy", best, MOST))
+    print(
+        f"{size:,} bytes, {FILES} files: ratio of the least times {best:.2f} (at most {MAX_RATIO})"
+    )
+    return report_ratios(Ratio("fetch of 455 MB / hash and copy", best, MAX_RATIO))
 
 
 if __name__ == "__main__":

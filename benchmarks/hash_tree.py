@@ -13,19 +13,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from ratios import Ratio, tell
+from ratios import Ratio, report_ratios
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from parity.fixtures import trees
+from parity.store import trees
 
 ROUNDS = 12
-LEAST = 1.7
+MIN_RATIO = 1.7
 #: Sizes of files in kilobytes, as in a bundle: many small ones, some large.
 SIZES = (4, 4, 16, 64, 256, 1024, 4096, 16_384)
 
 
-def make(folder: Path, megabytes: int) -> int:
+def fill_folder(folder: Path, megabytes: int) -> int:
     """Fill ``folder`` with files of mixed sizes; returns their bytes."""
     block = os.urandom(1 << 20)
     size = number = 0
@@ -37,11 +37,11 @@ def make(folder: Path, megabytes: int) -> int:
     return size
 
 
-def seconds(folder: Path, threads: int) -> float:
+def measure_seconds(folder: Path, threads: int) -> float:
     """Of one pass over the tree."""
     trees.THREADS = threads
     started = time.perf_counter()
-    trees.hashed(folder)
+    trees.hash_files(folder)
     return time.perf_counter() - started
 
 
@@ -50,15 +50,15 @@ def main() -> int:
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 455
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        size = make(folder, megabytes)
-        seconds(folder, 2)  # from the disk into memory
-        rounds = [(seconds(folder, 1), seconds(folder, 2)) for _ in range(ROUNDS)]
+        size = fill_folder(folder, megabytes)
+        measure_seconds(folder, 2)  # from the disk into memory
+        rounds = [(measure_seconds(folder, 1), measure_seconds(folder, 2)) for _ in range(ROUNDS)]
     one, two = (min(times) for times in zip(*rounds, strict=True))
     print(f"{size:,} bytes: one thread {one:.2f} s, two threads {two:.2f} s")
     print(f"ratio {one / two:.2f}, at {size / two / 2**30:.2f} GiB/s; ratios of the rounds:")
     print(", ".join(f"{first / second:.2f}" for first, second in rounds))
-    target = LEAST if (os.cpu_count() or 1) > 1 else None
-    return tell(Ratio("hashing a tree, two threads / one", one / two, target, least=True))
+    target = MIN_RATIO if (os.cpu_count() or 1) > 1 else None
+    return report_ratios(Ratio("hashing a tree, two threads / one", one / two, target, least=True))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from ratios import Ratio, tell
+from ratios import Ratio, report_ratios
 
 HERE = Path(__file__).parents[1]
 LARGE = (1024, 1024, 1024)
@@ -25,11 +25,11 @@ ITEMS, FEATURES, BATCH = 200_000, 8, 256
 PASSING, DIAGNOSED, META = 32.0, 512.0, 150.0
 
 
-def sparse(path: Path, block: bytes = b"") -> None:
+def write_sparse(path: Path, block: bytes = b"") -> None:
     """A tensor of ``LARGE`` zeros, but for a block of bytes somewhere."""
-    from parity.codecs.bin import tensor_bytes
+    from parity.tensors.bin import encode_tensor
 
-    header = tensor_bytes(np.zeros(0, "<f4"))[:0] + np.array([len(LARGE), *LARGE], "<u4").tobytes()
+    header = encode_tensor(np.zeros(0, "<f4"))[:0] + np.array([len(LARGE), *LARGE], "<u4").tobytes()
     with path.open("wb") as file:
         file.write(header)
         file.seek(2**30)
@@ -39,24 +39,24 @@ def sparse(path: Path, block: bytes = b"") -> None:
 
 def tensors(folder: Path) -> None:
     """References and dumps of ``passing``, ``block`` and ``transposed``."""
-    from parity.codecs.bin import tensor_bytes
+    from parity.tensors.bin import encode_tensor
 
     noise = np.random.default_rng(0).standard_normal(SQUARE, np.float32)
     for case in ("passing", "block", "transposed"):
         for side in ("due", "came"):
             (folder / case / side).mkdir(parents=True)
     for side in ("due", "came"):
-        sparse(folder / "passing" / side / "x.bin")
-    sparse(folder / "block" / "due" / "x.bin", noise.tobytes()[: 2**20])
-    sparse(folder / "block" / "came" / "x.bin")
+        write_sparse(folder / "passing" / side / "x.bin")
+    write_sparse(folder / "block" / "due" / "x.bin", noise.tobytes()[: 2**20])
+    write_sparse(folder / "block" / "came" / "x.bin")
     sides = (noise, np.ascontiguousarray(noise.T).reshape(SQUARE))
     for side, values in zip(("due", "came"), sides, strict=True):
-        (folder / "transposed" / side / "x.bin").write_bytes(tensor_bytes(values))
+        (folder / "transposed" / side / "x.bin").write_bytes(encode_tensor(values))
 
 
 def loader(folder: Path) -> None:
     """A dataloader case of many items, and a dump of it that is right."""
-    from parity.codecs.bin import batch_bytes
+    from parity.tensors.bin import encode_batch
 
     draw = np.random.default_rng(0)
     features = draw.standard_normal((ITEMS, FEATURES), np.float32)
@@ -76,50 +76,52 @@ def loader(folder: Path) -> None:
         (folder / side).mkdir(parents=True)
         for number, start in enumerate(starts):
             part = slice(start, start + BATCH)
-            data = batch_bytes([features[part], labels[part]])
+            data = encode_batch([features[part], labels[part]])
             (folder / side / f"batch_{number:04}.bin").write_bytes(data)
     (folder / "tree" / "case" / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
-def hold_tensor(folder: Path, errors: int) -> None:
+def check_tensor(folder: Path, errors: int) -> None:
     """In a child: what the suites do with one case of tensors."""
-    from parity.codecs.files import tensors_in
-    from parity.suites.tensor_findings import Reference, hold
+    from parity.suites.tensor_findings import TensorReference, compare_tensors
+    from parity.tensors.folder import list_tensors
 
-    due = tensors_in(folder / "due").tensors
-    outcome = hold(Reference(tensors=due, bounds={"exact": 1.0}), tensors_in(folder / "came"))
+    expected = list_tensors(folder / "due").tensors
+    outcome = compare_tensors(
+        TensorReference(tensors=expected, tolerances={"exact": 1.0}), list_tensors(folder / "came")
+    )
     for finding in outcome.findings:
         print(finding.message, finding.cause, file=sys.stderr)
     assert len(outcome.findings) == errors, outcome.findings
 
 
-def hold_loader(folder: Path) -> None:
+def check_loader(folder: Path) -> None:
     """In a child: a dataloader case, from its folder to its findings."""
     from parity.suites.base import Dump
-    from parity.suites.dataloader import SUITE
+    from parity.suites.dataloader.suite import SUITE
 
     (case,) = SUITE.cases(folder / "tree", {})
-    outcome = SUITE.verify(case, Dump(folder=folder / "dump"), case.bounds)
+    outcome = SUITE.verify(case, Dump(folder=folder / "dump"), case.tolerances)
     assert not outcome.findings, outcome.findings
 
 
 CHILDREN = {
     "nothing": lambda _folder: None,
-    "passing": lambda folder: hold_tensor(folder / "passing", 0),
-    "block": lambda folder: hold_tensor(folder / "block", 1),
-    "transposed": lambda folder: hold_tensor(folder / "transposed", 1),
-    "loader": lambda folder: hold_loader(folder / "loader"),
+    "passing": lambda folder: check_tensor(folder / "passing", 0),
+    "block": lambda folder: check_tensor(folder / "block", 1),
+    "transposed": lambda folder: check_tensor(folder / "transposed", 1),
+    "loader": lambda folder: check_loader(folder / "loader"),
 }
 
 
-def peak(name: str, folder: Path) -> float:
+def measure_peak(name: str, folder: Path) -> float:
     """MiB of a fresh process."""
-    words = [sys.executable, __file__, name, str(folder)]
-    said = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)
-    return float(said.stdout)
+    args = [sys.executable, __file__, name, str(folder)]
+    completed = subprocess.run(args, check=True, stdout=subprocess.PIPE, text=True)
+    return float(completed.stdout)
 
 
-def child(name: str, folder: Path) -> int:
+def run_child(name: str, folder: Path) -> int:
     """Do one thing, and say the peak since the interpreter started."""
     CHILDREN[name](folder)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
@@ -129,7 +131,7 @@ def child(name: str, folder: Path) -> int:
 def main() -> int:
     """Measure and print."""
     if len(sys.argv) > 1:
-        return child(sys.argv[1], Path(sys.argv[2]))
+        return run_child(sys.argv[1], Path(sys.argv[2]))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # By children: a child begins with the peak of the process that forks it.
@@ -139,11 +141,11 @@ def main() -> int:
             subprocess.run([sys.executable, "-c", code], check=True, env=env)
         for place in (folder / "tensors").iterdir():
             place.rename(folder / place.name)
-        idle = peak("nothing", folder)
-        beyond = {each: peak(each, folder) - idle for each in CHILDREN if each != "nothing"}
+        idle = measure_peak("nothing", folder)
+        beyond = {each: measure_peak(each, folder) - idle for each in CHILDREN if each != "nothing"}
     print(f"the interpreter with NumPy: {idle:.1f} MiB")
     diagnosed = max(beyond["block"], beyond["transposed"])
-    return tell(
+    return report_ratios(
         Ratio("memory of a passing comparison, 4 GiB", beyond["passing"], PASSING, "MiB"),
         Ratio("memory of a diagnosis, up to 4 GiB", diagnosed, DIAGNOSED, "MiB"),
         Ratio("memory of a meta.json of 200,000 items", beyond["loader"] * 1.048576, META, "MB"),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 #: Where ``table.py`` reads what a benchmark measured, a JSON line each.
-HANDED = "PARITY_RATIOS"
+OUTPUT_VARIABLE = "PARITY_RATIOS"
 
 
 class Ratio(NamedTuple):
@@ -31,30 +31,30 @@ class Ratio(NamedTuple):
     least: bool = False
 
     @property
-    def met(self) -> bool:
+    def is_met(self) -> bool:
         """Whether it is as it should be."""
         if self.target is None:
             return True
         return self.value >= self.target if self.least else self.value <= self.target
 
-    def row(self) -> tuple[str, str, str, str]:
+    def format_row(self) -> tuple[str, str, str, str]:
         """Cells of a table: what, measured, target, whether it is met."""
         unit = self.unit and f" {self.unit}"
         if self.target is None:
             return self.what, f"{self.value:.2f}{unit}", "", ""
         sign = ">=" if self.least else "<="
-        told = f"{sign} {self.target:g}{unit}"
-        return self.what, f"{self.value:.2f}{unit}", told, "yes" if self.met else "MISSED"
+        target = f"{sign} {self.target:g}{unit}"
+        return self.what, f"{self.value:.2f}{unit}", target, "yes" if self.is_met else "MISSED"
 
 
-def tell(*ratios: Ratio) -> int:
+def report_ratios(*ratios: Ratio) -> int:
     """Print the ratios, and hand them on where asked; 1 where one is not as it should be."""
     for ratio in ratios:
-        print(" | ".join(ratio.row()))
-    if HANDED in os.environ:
-        with Path(os.environ[HANDED]).open("a", encoding="utf-8") as file:
+        print(" | ".join(ratio.format_row()))
+    if OUTPUT_VARIABLE in os.environ:
+        with Path(os.environ[OUTPUT_VARIABLE]).open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(ratio) + "\n" for ratio in ratios)
-    return int(not all(ratio.met for ratio in ratios))
+    return int(not all(ratio.is_met for ratio in ratios))
 
 
 class Cost(NamedTuple):
@@ -64,22 +64,22 @@ class Cost(NamedTuple):
     wall: float
 
 
-def cost(work: Callable[[], object]) -> Cost:
+def measure_cost(work: Callable[[], object]) -> Cost:
     """What a call costs this process."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return Cost(time.process_time() - cpu, time.perf_counter() - wall)
 
 
-def process_cost(words: Sequence[str], **options: object) -> Cost:
+def measure_process(args: Sequence[str], **options: object) -> Cost:
     """What a whole process costs; it must end with 0."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    subprocess.run(args, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(cpu, time.perf_counter() - wall)
 
 
-def least(costs: Sequence[Cost]) -> Cost:
+def pick_least(costs: Sequence[Cost]) -> Cost:
     """The least of each: other work on the machine only adds."""
     return Cost(min(one.cpu for one in costs), min(one.wall for one in costs))

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ratios import Ratio, least, process_cost, tell
+from ratios import Ratio, measure_process, pick_least, report_ratios
 
 HERE = Path(__file__).parents[1]
 ROUNDS = 15
@@ -30,32 +30,32 @@ REFERENCES = {
 PARITY = ("-c", "from parity.__main__ import main; main()")
 
 
-def environment(folder: Path) -> dict[str, str]:
+def build_environment(folder: Path) -> dict[str, str]:
     """A store and a place for bytecode of our own."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     own = {"PARITY_CACHE_DIR": "store", "PYTHONPYCACHEPREFIX": "bytecode"}
-    told = {name: str(folder / place) for name, place in own.items()}
-    return {**kept, **told, "PYTHONPATH": str(HERE)}
+    folders = {name: str(folder / place) for name, place in own.items()}
+    return {**kept, **folders, "PYTHONPATH": str(HERE)}
 
 
-def dump(trees: Path, folder: Path) -> None:
+def write_dumps(trees: Path, folder: Path) -> None:
     """A right port's dumps of the two bundles, from the references themselves."""
     for meta in trees.glob("*/*/meta.json"):
         batches, case = list(meta.parent.glob("batch_*.bin")), meta.parent.name
         if batches:
-            _copy(batches, folder / BUNDLES[0] / case)
+            _copy_files(batches, folder / BUNDLES[0] / case)
     for case, place in REFERENCES.items():
         (references,) = trees.glob(f"*/{place}")
-        _copy(references.iterdir(), folder / BUNDLES[1] / case)
+        _copy_files(references.iterdir(), folder / BUNDLES[1] / case)
 
 
-def _copy(files: object, folder: Path) -> None:
+def _copy_files(files: object, folder: Path) -> None:
     folder.mkdir(parents=True)
     for path in files:  # type: ignore[attr-defined]
         shutil.copyfile(path, folder / path.name)
 
 
-def words(folder: Path) -> dict[str, list[str]]:
+def build_args(folder: Path) -> dict[str, list[str]]:
     """The four command lines, each for an interpreter."""
     chosen = [word for name in BUNDLES for word in ("--bundle", name)]
     without = ("--case", f"!{BUNDLES[1]}/onnx", "--offline", "--dumps", str(folder / "dumps"))
@@ -71,19 +71,19 @@ def main() -> int:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        env = environment(folder)
+        env = build_environment(folder)
         fetch = [sys.executable, *PARITY, "fetch", *BUNDLES]
-        process_cost(fetch, cwd=HERE, env=env)
-        dump(folder / "store" / "trees", folder / "dumps")
-        lines = {key: [sys.executable, *line] for key, line in words(folder).items()}
+        measure_process(fetch, cwd=HERE, env=env)
+        write_dumps(folder / "store" / "trees", folder / "dumps")
+        lines = {key: [sys.executable, *line] for key, line in build_args(folder).items()}
         runs = [
-            {key: process_cost(line, cwd=HERE, env=env) for key, line in lines.items()}
+            {key: measure_process(line, cwd=HERE, env=env) for key, line in lines.items()}
             for _ in range(ROUNDS + 1)
         ][1:]
-    best = {key: least([run[key] for run in runs]) for key in lines}
+    best = {key: pick_least([run[key] for run in runs]) for key in lines}
     for key, cost in best.items():
         print(f"{key}: {cost}")
-    return tell(
+    return report_ratios(
         Ratio("verify --dumps / import numpy", best["verify"].cpu / best["numpy"].cpu, VERIFY),
         Ratio("parity --help / bare interpreter", best["help"].cpu / best["bare"].cpu, HELP),
     )

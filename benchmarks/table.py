@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from ratios import HANDED, Ratio
+from ratios import OUTPUT_VARIABLE, Ratio
 
 HERE = Path(__file__).parent
 BENCHMARKS = (
@@ -30,20 +30,20 @@ BENCHMARKS = (
 HEAD = ("what", "measured", "target", "met")
 
 
-def measured(name: str) -> list[Ratio]:
+def run_benchmark(name: str) -> list[Ratio]:
     """What one benchmark hands on; nothing where it broke."""
     with tempfile.TemporaryDirectory() as folder:
-        handed = Path(folder, "ratios")
-        words = [sys.executable, str(HERE / f"{name}.py")]
+        output = Path(folder, "ratios")
+        args = [sys.executable, str(HERE / f"{name}.py")]
         subprocess.run(
-            words, check=False, stdout=sys.stderr, env={**os.environ, HANDED: str(handed)}
+            args, check=False, stdout=sys.stderr, env={**os.environ, OUTPUT_VARIABLE: str(output)}
         )
-        if not handed.exists():
+        if not output.exists():
             return []
-        return [Ratio(*json.loads(line)) for line in handed.read_text("utf-8").splitlines()]
+        return [Ratio(*json.loads(line)) for line in output.read_text("utf-8").splitlines()]
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """What figures depend on, and how busy the machine is with other work."""
     busy = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
@@ -54,10 +54,10 @@ def machine() -> str:
 
 def main() -> int:
     """Run, and print the table."""
-    print(f"{machine()}\n\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
+    print(f"{describe_machine()}\n\n| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}", flush=True)
     broken = []
     for name in sys.argv[1:] or BENCHMARKS:
-        ratios = measured(name)
+        ratios = run_benchmark(name)
         broken += [] if ratios else [name]
         for ratio in ratios:
             print(f"| {' | '.join(ratio.row())} |", flush=True)

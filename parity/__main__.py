@@ -10,8 +10,8 @@ import sys
 FAULT = 70
 _INTERRUPTED = 130
 #: Whoever read our output has gone (`… | head`); the verdict was not told to its end.
-_UNHEARD = 141
-_LONGEST = 2000
+_BROKEN_PIPE = 141
+_MAX_LENGTH = 2000
 
 
 def main() -> None:
@@ -22,74 +22,74 @@ def main() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # children are ended as for Ctrl-C
             signal.signal(getattr(signal, name), _interrupt)
-    sys.exit(code_of(sys.argv[1:]))
+    sys.exit(run_command_line(sys.argv[1:]))
 
 
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def code_of(words: list[str]) -> int:
+def run_command_line(args: list[str]) -> int:
     """Exit code of one command line; nothing but argparse's own exits is raised."""
-    if words in (["-h"], ["--help"]):
-        from parity.usage import help_text
+    if args in (["-h"], ["--help"]):
+        from parity.usage import format_help
 
-        print(help_text(), end="")  # noqa: T201 - this is what prints
+        print(format_help(), end="")
         return 0
-    return _carried_out(words)
+    return _run_guarded(args)
 
 
-def _carried_out(words: list[str]) -> int:
+def _run_guarded(args: list[str]) -> int:
     from parity.cli import run
     from parity.errors import ParityError
 
     try:
-        return run(words)
+        return run(args)
     except ParityError as error:
-        from parity.reports.console import tell_error
+        from parity.reports.console import print_error
 
-        tell_error(error)
+        print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
+        print("interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
         # Else the interpreter would complain once more while it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _UNHEARD
+        return _BROKEN_PIPE
     except OSError as error:
-        from parity.safetext import safe
+        from parity.text import sanitize
 
-        place = f"{error.filename}: " if error.filename else ""
-        text = safe(f"error[system] {place}{error.strerror or error}", _LONGEST)
-        print(text, file=sys.stderr)  # noqa: T201
+        prefix = f"{error.filename}: " if error.filename else ""
+        text = sanitize(f"error[system] {prefix}{error.strerror or error}", _MAX_LENGTH)
+        print(text, file=sys.stderr)
         return 2
-    except Exception as error:  # noqa: BLE001 - the boundary
-        return _missing(error) if _is_missing(error) else _fault()
+    except Exception as error:
+        return _report_missing_library(error) if _is_missing_library(error) else _report_fault()
 
 
-def _is_missing(error: Exception) -> bool:
+def _is_missing_library(error: Exception) -> bool:
     """Whether a library of others is not installed."""
     name = getattr(error, "name", None) or "parity"
     return isinstance(error, ModuleNotFoundError) and name.split(".")[0] != "parity"
 
 
-def _missing(error: Exception) -> int:
+def _report_missing_library(error: Exception) -> int:
     text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
-    print(f"{text} brings all that `parity` needs", file=sys.stderr)  # noqa: T201
+    print(f"{text} brings all that `parity` needs", file=sys.stderr)
     return 2
 
 
-def _fault() -> int:
+def _report_fault() -> int:
     import traceback
 
-    from parity.safetext import safe
+    from parity.text import sanitize
 
     lines = traceback.format_exc().splitlines()
     lines += ["this is a fault of parity-action, please report it with the lines above"]
     for line in lines:
         # What an exception says may be foreign text.
-        print(safe(line, _LONGEST), file=sys.stderr)  # noqa: T201 - this is what prints
+        print(sanitize(line, _MAX_LENGTH), file=sys.stderr)
     return FAULT
 
 

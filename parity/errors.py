@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-Kind = Literal["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
+ErrorKind = Literal["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
 
 #: Exit code of a run whose gravest trouble is of this kind; gravest first.
-EXIT_CODES: dict[Kind, int] = {
+EXIT_CODES: dict[ErrorKind, int] = {
     "config": 2,
     "integrity": 4,
     "fetch": 3,
@@ -28,14 +28,14 @@ EXIT_CODES: dict[Kind, int] = {
 }
 
 
-def gravest(kinds: Iterable[Kind]) -> Kind | None:
+def most_severe(kinds: Iterable[ErrorKind]) -> ErrorKind | None:
     """The kind that decides the exit code, or None where there is no trouble."""
     found = set(kinds)
     return next((kind for kind in EXIT_CODES if kind in found), None)
 
 
 @dataclass(frozen=True)
-class Where:
+class Location:
     """A place in a file: line and column count from 1, None where unknown."""
 
     path: Path
@@ -60,7 +60,7 @@ class Problem:
 
     code: str
     message: str
-    where: Where | None = None
+    where: Location | None = None
     details: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Problem:
 class ParityError(Exception):
     """Base of all outcomes that end a verb; carries one problem or several."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[ErrorKind]
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from parity.errors import Kind, Problem, Where, gravest
+from parity.errors import ErrorKind, Location, Problem, most_severe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,18 +43,18 @@ class Finding:
     level: Level
     code: str
     message: str
-    kind: Kind = "mismatch"
+    kind: ErrorKind = "mismatch"
     tensor: str | None = None
     index: tuple[int, ...] | None = None
     expected: str | None = None
     obtained: str | None = None
     measures: Mapping[str, Any] = field(default_factory=dict)
     cause: str | None = None
-    where: Where | None = None
+    where: Location | None = None
     details: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem, kind: Kind) -> Finding:
+    def from_problem(cls, problem: Problem, kind: ErrorKind) -> Finding:
         """The finding that stands for a problem raised on the way."""
         return cls(
             level="error",
@@ -93,7 +93,7 @@ class CaseResult:
     margin: float | None = None
     compared: int = 0
     command: str = ""
-    source: Where | None = None
+    source: Location | None = None
     reason: str = ""
     expect: str = ""
     outcome: str = ""
@@ -110,18 +110,18 @@ class CaseResult:
         """The findings that decide the verdict."""
         return tuple(finding for finding in self.findings if finding.level == "error")
 
-    def with_findings(self, *more: Finding) -> CaseResult:
+    def add_findings(self, *more: Finding) -> CaseResult:
         """The same case with further findings, its verdict drawn anew."""
         findings = (*self.findings, *more)
-        verdict = verdict_of(findings)
+        verdict = decide_verdict(findings)
         if verdict == "pass" and self.verdict in ("known-failure", "skipped"):
             verdict = self.verdict
         return replace(self, findings=findings, verdict=verdict)
 
 
-def verdict_of(findings: Iterable[Finding]) -> Verdict:
+def decide_verdict(findings: Iterable[Finding]) -> Verdict:
     """``fail`` where the port is wrong, ``error`` where nothing can be said about it."""
-    kind = gravest(finding.kind for finding in findings if finding.level == "error")
+    kind = most_severe(finding.kind for finding in findings if finding.level == "error")
     if kind is None:
         return "pass"
     return "fail" if kind == "mismatch" else "error"
@@ -167,7 +167,7 @@ class Report:
         """All cases of all bundles, in the order of the lockfile."""
         return tuple(case for bundle in self.bundles for case in bundle.cases)
 
-    def all_findings(self) -> list[tuple[str, Finding]]:
+    def collect_findings(self) -> list[tuple[str, Finding]]:
         """Every finding with the name of what it concerns (case, bundle, or ``""``)."""
         named = [("", finding) for finding in self.findings]
         for bundle in self.bundles:
@@ -177,17 +177,17 @@ class Report:
         return named
 
     @property
-    def failure_kind(self) -> Kind | None:
+    def failure_kind(self) -> ErrorKind | None:
         """The gravest kind among errors that no known failure forgives."""
         kinds = [f.kind for f in self.findings if f.level == "error"]
         for bundle in self.bundles:
             kinds += [f.kind for f in bundle.findings if f.level == "error"]
             for case in bundle.cases:
                 kinds += [f.kind for f in case.errors]
-        return gravest(kinds)
+        return most_severe(kinds)
 
 
-def plain(value: Any) -> Any:
+def make_json_value(value: Any) -> Any:
     """``value`` as strict JSON allows it: non-finite floats become strings, paths posix.
 
     Arrays and scalars of NumPy become lists and numbers.
@@ -197,7 +197,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): make_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [make_json_value(item) for item in value]
     return value.as_posix() if hasattr(value, "as_posix") else value

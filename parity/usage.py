@@ -6,7 +6,7 @@ A test holds that argparse would say the same, word by word.
 from __future__ import annotations
 
 DESCRIPTION = "Proves that a port computes what the original computes."
-EXITS = """\
+EXIT_CODE_HELP = """\
 exit codes:
   0  all verified
   1  a dump differs from its reference, or a known failure passes
@@ -19,7 +19,7 @@ exit codes:
   10 bump --check: something newer exists
   70 a fault of this program
 """
-VERBS = {
+VERB_SUMMARIES = {
     "verify": "hold a port against its pinned references",
     "fetch": "fetch, check and unpack bundles",
     "prove": "show which faults a bundle can see",
@@ -39,15 +39,15 @@ VERBS = {
 _COLUMN = 16
 
 
-def help_text() -> str:
+def format_help() -> str:
     """The help of the whole program."""
     lines = ["usage: parity [-h] [--version] VERB ...", "", DESCRIPTION, ""]
     lines += ["positional arguments:", "  VERB"]
-    lines += [f"    {name}".ljust(_COLUMN) + text for name, text in VERBS.items()]
+    lines += [f"    {name}".ljust(_COLUMN) + text for name, text in VERB_SUMMARIES.items()]
     lines += ["", "options:"]
-    for words, text in (
+    for flags, text in (
         ("-h, --help", "show this help message and exit"),
         ("--version", "show program's version number and exit"),
     ):
-        lines.append(f"  {words}".ljust(_COLUMN) + text)
-    return "\n".join([*lines, "", EXITS])
+        lines.append(f"  {flags}".ljust(_COLUMN) + text)
+    return "\n".join([*lines, "", EXIT_CODE_HELP])

@@ -20,7 +20,7 @@ class MissingMarkerError(BaseException):
     """Not an ``Exception``, so that no code under test can swallow it."""
 
 
-def _forbidden(what: str, marker: str) -> Any:
+def _forbid(what: str, marker: str) -> Any:
     def forbidden(*_args: object, **_kwargs: object) -> NoReturn:
         message = f"this test reached {what}; if it must, mark it: @pytest.mark.{marker}"
         raise MissingMarkerError(message)
@@ -29,20 +29,20 @@ def _forbidden(what: str, marker: str) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _guards(
+def _guard_test(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     marked = {mark.name for mark in request.node.iter_markers()}
     if not marked & {"process", "cargo"}:
-        monkeypatch.setattr(subprocess, "Popen", _forbidden("a process", "process"))
-        monkeypatch.setattr(os, "system", _forbidden("a process", "process"))
+        monkeypatch.setattr(subprocess, "Popen", _forbid("a process", "process"))
+        monkeypatch.setattr(os, "system", _forbid("a process", "process"))
     if "network" in marked:
-        _loopback_only(monkeypatch)
+        _allow_loopback_only(monkeypatch)
     elif not marked & {"process", "cargo"}:
-        monkeypatch.setattr(socket, "socket", _forbidden("the network", "network"))
+        monkeypatch.setattr(socket, "socket", _forbid("the network", "network"))
     # A home of its own, and a store that is thrown away: never the user's. Cargo and
     # rustup keep theirs, they hold the toolchain.
-    home = os.path.expanduser("~")  # noqa: PTH111 - before it is changed
+    home = os.path.expanduser("~")
     monkeypatch.setenv("CARGO_HOME", os.environ.get("CARGO_HOME", f"{home}/.cargo"))
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", f"{home}/.rustup"))
     for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
@@ -54,12 +54,12 @@ def _guards(
     monkeypatch.delenv("NOX_CURRENT_SESSION", raising=False)
 
 
-def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def _allow_loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     real = socket.socket.connect
 
     def connect(self: socket.socket, address: Any) -> None:
         if isinstance(address, tuple) and address[0] not in _LOOPBACK:
-            _forbidden(f"the address {address[0]}", "nothing: loopback only")()
+            _forbid(f"the address {address[0]}", "nothing: loopback only")()
         real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from parity.commands import drafts, inputs
-from parity.commands.inputs import DEFAULTS
+from parity.commands import action_inputs, init_templates
+from parity.commands.action_inputs import DEFAULTS
 from parity.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -44,7 +44,7 @@ def test_everything_used_is_pinned_by_its_sha_with_the_version_beside_it(path: P
 
 
 def test_an_action_is_pinned_to_one_commit_everywhere() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in FILES] + [drafts.WORKFLOW, README]
+    texts = [path.read_text(encoding="utf-8") for path in FILES] + [init_templates.WORKFLOW, README]
     pins: dict[str, set[str]] = {}
     for text in texts:
         for used in uses(text):
@@ -130,7 +130,7 @@ def test_what_is_installed_is_locked_by_hashes(name: str) -> None:
 
 
 def test_the_locks_hold_what_the_project_asks_for() -> None:
-    import tomllib  # noqa: PLC0415
+    import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
@@ -154,7 +154,7 @@ def test_the_readmes_tables_are_those_of_the_action() -> None:
 
 
 def test_the_workflow_of_the_readme_is_the_one_that_init_writes() -> None:
-    assert f"```yaml\n{drafts.WORKFLOW}```" in README
+    assert f"```yaml\n{init_templates.WORKFLOW}```" in README
 
 
 def test_every_workflow_of_the_readme_uses_inputs_that_there_are() -> None:
@@ -178,7 +178,7 @@ def test_every_workflow_of_the_readme_uses_inputs_that_there_are() -> None:
 RAW = {
     "working-directory": ["..", "/", "/etc", "absent"],
     "lockfile": ["/etc/passwd", "../../x"],
-    "report-dir": ["/tmp", "../.."],  # noqa: S108 - refused
+    "report-dir": ["/tmp", "../.."],
     "toolchain": ["-Zscript", "+nightly", "a b", "$(id)"],
     "cache": ["yes", "True"],
     "annotations": ["-1", "11", "ten", "1e1", "\u0663"],
@@ -197,7 +197,7 @@ def test_a_wrong_input_is_told_with_its_name_and_what_is_allowed(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
-        inputs.read({name: value})
+        action_inputs.read_inputs({name: value})
     assert {problem.code for problem in raised.value.problems} == {"input"}
     assert name in raised.value.problems[0].message
 
@@ -207,20 +207,22 @@ def test_a_path_is_relative_even_where_it_stays_inside(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError, match="report-dir"):
-        inputs.read({"report-dir": str(tmp_path / "out")})
+        action_inputs.read_inputs({"report-dir": str(tmp_path / "out")})
 
 
 def test_all_wrong_inputs_are_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
-        inputs.read({"cache": "x", "summary": "y", "annotations": "z"})
+        action_inputs.read_inputs({"cache": "x", "summary": "y", "annotations": "z"})
     assert len(raised.value.problems) == 3
 
 
 def test_blank_inputs_have_their_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
-    assert inputs.read(dict.fromkeys(DEFAULTS, " ")) == inputs.read({})
-    found = inputs.read({"bundles": " a \n\nb\n", "cargo-args": "--locked\n--features x"})
+    assert action_inputs.read_inputs(dict.fromkeys(DEFAULTS, " ")) == action_inputs.read_inputs({})
+    found = action_inputs.read_inputs(
+        {"bundles": " a \n\nb\n", "cargo-args": "--locked\n--features x"}
+    )
     assert (found.bundles, found.cargo_args) == (("a", "b"), ("--locked", "--features x"))
     assert (found.min_cases, found.timeout_minutes, found.report_formats) == (
         1,

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import audits
-from parity.audits import checkpoints, storages, toolchain
-from parity.audits import tensors as audit_of_tensors
-from parity.audits.__main__ import told
-from parity.audits.holding import MOST, Provenance, judged, suspect
 from parity.cli import run
-from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
-from parity.commands import auditing
 from parity.errors import ConfigError, ReferenceSuspectError
+from parity.lab import audits
+from parity.lab.audits import isolated, libraries, official_readers, unused_bytes
+from parity.lab.audits import tensors as audit_of_tensors
+from parity.lab.audits.__main__ import run_audit
+from parity.lab.audits.compare_reference import MAX_FINDINGS, Provenance, make_error, make_result
+from parity.lab.zoo.gguf_builder import GgufFile, TensorInfo
 from parity.lockfile import Bundle, Dump
-from parity.pins.zoo.headers import Gguf, Info
-from tests.support.tensors import safetensors_bytes, write
-from tests.support.trees import archive, as_json, tensor, tree
+from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
+from tests.support.tensors import encode_safetensors, write_files
+from tests.support.trees import encode_f32, encode_json, pack_files, write_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +42,7 @@ SUITES = {SERIALIZE: "serialize", LOADER: "dataloader", PIPELINE: "pipeline"}
 @pytest.fixture(scope="module", autouse=True)
 def _libraries() -> None:
     """Imported before a test's guards stand: torch asks the system's linker on its way in."""
-    import torch.utils.data  # noqa: F401, PLC0415
+    import torch.utils.data  # noqa: F401
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def found(root: Path, case: str) -> tuple[Finding, ...]:
 
 def edited(path: Path, change: Callable[[Any], Any]) -> None:
     """Change one single-tensor file."""
-    path.write_bytes(tensor_bytes(change(read_tensor(path).copy())))
+    path.write_bytes(encode_tensor(change(read_tensor(path).copy())))
 
 
 def bumped(index: Any) -> Callable[[Any], Any]:
@@ -92,7 +91,7 @@ def bumped(index: Any) -> Callable[[Any], Any]:
 def meta_edited(path: Path, change: Callable[[Any], object]) -> None:
     meta = json.loads(path.read_bytes())
     change(meta)
-    path.write_bytes(as_json(meta))
+    path.write_bytes(encode_json(meta))
 
 
 @pytest.mark.parametrize("name", [*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1"])
@@ -135,12 +134,12 @@ def test_drift_shows_the_versions_of_both(unpacked: Callable[[str], Path]) -> No
 
     (finding,) = found(root, "pth")
 
-    here = toolchain.version_of("torch")
+    here = libraries.find_version("torch")
     assert finding.details[-1] == f"made with torch 2.1.0; audited with torch {here}"
 
 
 def test_a_bundle_without_provenance_says_so(tmp_path: Path) -> None:
-    line = Provenance.read(tmp_path, ["numpy"]).line("numpy", "absent")
+    line = Provenance.read(tmp_path, ["numpy"]).format_versions("numpy", "absent")
 
     versions = f"numpy {np.__version__}, absent not installed"
     assert line == f"made with numpy not stated, absent not stated; audited with {versions}"
@@ -162,7 +161,7 @@ def test_a_signed_zero_in_a_reference_is_found(unpacked: Callable[[str], Path]) 
 
 
 def resaved(root: Path, change: Callable[[Any], object], **how: Any) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     path = root / "resnet18-pth/synthetic.pth"
     state = torch.load(path, weights_only=True)
@@ -363,7 +362,7 @@ def test_two_checkpoints_in_one_folder_are_refused(unpacked: Callable[[str], Pat
 
 
 def stored(values: int = 1000) -> Any:
-    import torch  # noqa: PLC0415 - not before the guards
+    import torch
 
     return torch.arange(values, dtype=torch.float32)
 
@@ -391,25 +390,25 @@ STORAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
 def test_bytes_that_no_tensor_refers_to_are_told(
     made: Callable[[Any], Any], unseen: int, zipped: bool, tmp_path: Path
 ) -> None:
-    import torch  # noqa: PLC0415 - not before the guards
+    import torch
 
     state = made(stored())
     path = tmp_path / "x.pth"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
-    found = storages.unreferenced(path, checkpoints.torch_loaded(path))
+    found = unused_bytes.find_unreferenced(path, official_readers.load_torch(path))
     told = [f"x.pth carries {unseen:,} bytes that no tensor refers to: "] * bool(unseen)
     assert [finding.message.partition("to: ")[0] + "to: " for finding in found] == told
     assert {(one.level, one.code) for one in found} <= {("notice", VIEWS)}
 
 
 def test_a_view_is_told_with_its_storage_and_passes(tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415 - not before the guards
+    import torch
 
     root, path = tmp_path / "bundle", tmp_path / "bundle" / "case" / "x.pth"
-    write(root / "case" / "reference", {f"{n}.bin": np.array([0, 1], "<f4") for n in "vw"})
+    write_files(root / "case" / "reference", {f"{n}.bin": np.array([0, 1], "<f4") for n in "vw"})
     torch.save({"v": stored(10)[:2], "w": stored()[:2]}, path)
     cases = {"case": {"checkpoint": "x.pth"}}
-    write(root, {"parity.json": json.dumps({"schema": 1, "cases": cases}).encode()})
+    write_files(root, {"parity.json": json.dumps({"schema": 1, "cases": cases}).encode()})
     (case,) = audits.audit("tensors", root, "bundle")
     (finding,) = case.findings
     assert case.verdict == "pass"
@@ -427,15 +426,17 @@ def test_a_checkpoint_in_several_files_is_read_in_all_of_them(
     root = tmp_path / "bundle"
     due = {name: np.full(2, ord(name), "<f4") for name in "ab"}
     for number, (name, values) in enumerate(due.items(), 1):
-        info = Info(name=name, dims=(2,), kind=0, data=values.tobytes())
-        content = Gguf(tensors=(info,)).build()
+        info = TensorInfo(name=name, dims=(2,), kind=0, data=values.tobytes())
+        content = GgufFile(tensors=(info,)).build()
         if kind == "safetensors":
-            content = safetensors_bytes({name: ("F32", values)})
-        write(root / "case", {f"x-{number:05}-of-00002.{kind}": content})
+            content = encode_safetensors({name: ("F32", values)})
+        write_files(root / "case", {f"x-{number:05}-of-00002.{kind}": content})
     due["b"][1] += wrong
-    write(root / "case" / "reference", {f"{name}.bin": values for name, values in due.items()})
+    write_files(
+        root / "case" / "reference", {f"{name}.bin": values for name, values in due.items()}
+    )
     cases = {"case": {"checkpoint": f"x-00001-of-00002.{kind}"}}
-    write(root, {"parity.json": json.dumps({"schema": 1, "cases": cases}).encode()})
+    write_files(root, {"parity.json": json.dumps({"schema": 1, "cases": cases}).encode()})
     (case,) = audits.audit("tensors", root, "bundle")
     drift = [("b", "reference-drift")] if wrong else []
     assert [(f.tensor, f.code) for f in case.findings] == drift
@@ -494,11 +495,11 @@ def test_nan_in_an_output_is_drift(unpacked: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize(
     ("path", "data", "message"),
     [
-        ("mlp_weights.bin", tensor([1.0]),
+        ("mlp_weights.bin", encode_f32([1.0]),
          "mlp_weights.bin holds tensors of [1] dimensions, expected [2, 1, 2, 1]"),
         ("mlp_weights.bin", b"\0",
          "mlp_weights.bin ends at byte 1, where the number of dimensions should stand"),
-        ("input_ones.bin", tensor([[1.0, 2.0]]),
+        ("input_ones.bin", encode_f32([[1.0, 2.0]]),
          "input and weights of shapes [[1, 2], [8, 4], [8], [2, 8], [2]] are no MLP"),
         ("input_ones.bin", None, "input_ones.bin cannot be read: No such file or directory"),
     ],
@@ -531,7 +532,7 @@ def test_an_input_without_an_output_is_found(unpacked: Callable[[str], Path]) ->
 def batch_edited(path: Path, change: Callable[[list[Any]], object]) -> None:
     tensors = [values.copy() for values in read_batch(path)]
     change(tensors)
-    path.write_bytes(batch_bytes(tensors))
+    path.write_bytes(encode_batch(tensors))
 
 
 def test_a_doctored_batch_is_found(unpacked: Callable[[str], Path]) -> None:
@@ -621,7 +622,7 @@ def test_meta_data_that_no_loader_can_use_is_found(
         (lambda folder: (folder / "batch_0009.bin").write_bytes(b""), "reference-extra"),
         (lambda folder: (folder / "batch_0001.bin").write_bytes(b"\1\0"), "truncated"),
         (
-            lambda folder: (folder / "batch_0001.bin").write_bytes(batch_bytes([])),
+            lambda folder: (folder / "batch_0001.bin").write_bytes(encode_batch([])),
             "reference-shape",
         ),
     ],
@@ -681,20 +682,20 @@ def test_a_data_set_that_is_none_is_found(
 
 
 def own(tmp_path: Path, cases: dict[str, Any], files: dict[str, bytes]) -> dict[str, CaseResult]:
-    manifest = {"parity.json": as_json({"schema": 1, "cases": cases})}
-    root = tree(tmp_path / "own-v1", manifest | files)
+    manifest = {"parity.json": encode_json({"schema": 1, "cases": cases})}
+    root = write_tree(tmp_path / "own-v1", manifest | files)
     return {case.case: case for case in audits.audit("tensors", root, "own-v1")}
 
 
 def saved(**tensors: Any) -> bytes:
-    import torch  # noqa: PLC0415
-    from safetensors.torch import save  # noqa: PLC0415
+    import torch
+    from safetensors.torch import save
 
     return bytes(save({name: torch.as_tensor(value) for name, value in tensors.items()}))
 
 
 def pickled(state: Any) -> bytes:
-    import torch  # noqa: PLC0415
+    import torch
 
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -702,7 +703,7 @@ def pickled(state: Any) -> bytes:
 
 
 def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     half = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
     count = torch.tensor([[1], [2**40]])
@@ -718,11 +719,11 @@ def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
 
 
 def test_a_pickle_that_weights_only_does_not_read_is_skipped(tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     buffer = io.BytesIO()
     torch.save({"x": torch.tensor([1.0])}, buffer, pickle_protocol=4)
-    files = {"a/m.pth": buffer.getvalue(), "a/reference/x.bin": tensor([1.0])}
+    files = {"a/m.pth": buffer.getvalue(), "a/reference/x.bin": encode_f32([1.0])}
 
     result = own(tmp_path, {"a": {"checkpoint": "m.pth"}}, files)["a"]
 
@@ -732,7 +733,7 @@ def test_a_pickle_that_weights_only_does_not_read_is_skipped(tmp_path: Path) -> 
 
 def test_floats_that_share_bytes_are_not_derived(tmp_path: Path) -> None:
     """torch has no 6-bit floats, and counts a byte of two 4-bit ones as one element."""
-    content = safetensors_bytes({"x": ("F4", np.arange(8).astype("u1").reshape(2, 4))})
+    content = encode_safetensors({"x": ("F4", np.arange(8).astype("u1").reshape(2, 4))})
     files = {"a/m.safetensors": content, "a/r.safetensors": content}
     cases = {"a": {"checkpoint": "m.safetensors", "reference": "r.safetensors"}}
 
@@ -745,9 +746,11 @@ def test_floats_that_share_bytes_are_not_derived(tmp_path: Path) -> None:
 def test_a_type_that_no_reference_can_bear_is_held_as_f32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
-    monkeypatch.delitem(audit_of_tensors._DTYPES, "float8_e8m0fnu")  # as if it had no name yet
+    monkeypatch.delitem(
+        audit_of_tensors._TORCH_DTYPES, "float8_e8m0fnu"
+    )  # as if it had no name yet
     values = torch.tensor([0.5, 4.0])
     files = {
         "a/m.pth": pickled({"x": values.to(torch.float8_e8m0fnu)}),
@@ -762,7 +765,7 @@ def test_a_type_that_no_reference_can_bear_is_held_as_f32(
 
 @pytest.mark.parametrize("value", [2.0, 3.0])
 def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value: float) -> None:
-    import gguf  # noqa: PLC0415
+    import gguf
 
     path = tmp_path / "m.gguf"
     writer = gguf.GGUFWriter(path, "llama")
@@ -788,24 +791,24 @@ def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value
 
 
 def test_tensors_that_are_not_dense_are_passed_over() -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     dense = torch.tensor([1.0, 0.0])
     state: dict[str, Any] = {}
 
-    checkpoints._collect({"a": {"x": dense, "s": dense.to_sparse()}, "n": 3}, "", 8, state)
+    official_readers._collect({"a": {"x": dense, "s": dense.to_sparse()}, "n": 3}, "", 8, state)
 
     assert list(state) == ["a.x"]
 
 
 def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     files = {
         "a/m.safetensors": saved(x=torch.tensor([1.0, 2.0]), y=torch.tensor([3], dtype=torch.int8)),
-        "a/reference/x.bin": tensor([1.0, 2.5]),
-        "a/reference/y.bin": tensor([3.0]),
-        "a/reference/z.bin": tensor([3.0]),
+        "a/reference/x.bin": encode_f32([1.0, 2.5]),
+        "a/reference/y.bin": encode_f32([3.0]),
+        "a/reference/z.bin": encode_f32([3.0]),
     }
 
     result = own(tmp_path, {"a": {"checkpoint": "m.safetensors"}}, files)["a"]
@@ -815,7 +818,7 @@ def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
 
 
 def test_another_dtype_than_the_checkpoints_is_found(tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415
+    import torch
 
     files = {
         "a/m.safetensors": saved(x=torch.tensor([1.0], dtype=torch.float16)),
@@ -829,7 +832,7 @@ def test_another_dtype_than_the_checkpoints_is_found(tmp_path: Path) -> None:
 
 
 def test_cases_without_anything_to_derive_from_are_skipped(tmp_path: Path) -> None:
-    files = {f"{name}/reference/x.bin": tensor([1.0]) for name in ("a", "b")}
+    files = {f"{name}/reference/x.bin": encode_f32([1.0]) for name in ("a", "b")}
     files["b/m.onnx"] = b"x"
 
     results = own(tmp_path, {"a": {}, "b": {"checkpoint": "m.onnx"}}, files)
@@ -843,9 +846,9 @@ def test_cases_without_anything_to_derive_from_are_skipped(tmp_path: Path) -> No
 def test_own_checkpoints_that_cannot_be_read_are_found(tmp_path: Path) -> None:
     files = {
         "a/m.pth": b"?",
-        "a/reference/x.bin": tensor([1.0]),
+        "a/reference/x.bin": encode_f32([1.0]),
         "b/m.pth": pickled({"epoch": 3}),
-        "b/reference/x.bin": tensor([1.0]),
+        "b/reference/x.bin": encode_f32([1.0]),
         "c/m.gguf": b"",
         "c/reference/x.bin": b"?",
     }
@@ -864,9 +867,11 @@ def test_own_checkpoints_that_cannot_be_read_are_found(tmp_path: Path) -> None:
 
 
 def test_many_findings_are_cut_with_a_count() -> None:
-    result = judged("b", "c", [suspect("reference-drift", str(n)) for n in range(MOST + 3)], 0)
+    result = make_result(
+        "b", "c", [make_error("reference-drift", str(n)) for n in range(MAX_FINDINGS + 3)], 0
+    )
 
-    assert len(result.findings) == MOST + 1
+    assert len(result.findings) == MAX_FINDINGS + 1
     assert result.findings[-1].message == "and 3 more"
 
 
@@ -875,15 +880,15 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audits, "find_spec", lambda name: None if name == "gguf" else name)
 
     with pytest.raises(ConfigError, match="audit needs safetensors, which is not installed"):
-        toolchain.library("safetensors")
-    assert audits.missing("serialize") == ["gguf"]
-    assert toolchain.version_of("no-such-thing") is None
+        libraries.import_library("safetensors")
+    assert audits.list_missing_libraries("serialize") == ["gguf"]
+    assert libraries.find_version("no-such-thing") is None
 
 
 def test_the_child_tells_cases_and_errors_in_json(tmp_path: Path) -> None:
-    root = tree(tmp_path / "none", {"a": b""})
+    root = write_tree(tmp_path / "none", {"a": b""})
 
-    assert told("serialize", root, "none") == {
+    assert run_audit("serialize", root, "none") == {
         "kind": "reference",
         "problems": [("no-cases", "the bundle holds no case")],
     }
@@ -899,7 +904,7 @@ def test_the_child_gives_back_what_the_audit_found(unpacked: Callable[[str], Pat
     edited(root / REFERENCES["pth"], bumped((0, 0)))
     bundle = Bundle(id=SERIALIZE, source="b.tar", suite="serialize", dump=Dump())
 
-    cases = auditing.cases_of(bundle, root)
+    cases = isolated.audit_in_subprocess(bundle, root)
 
     assert list(cases) == list(audits.audit("serialize", root, SERIALIZE))
 
@@ -907,7 +912,7 @@ def test_the_child_gives_back_what_the_audit_found(unpacked: Callable[[str], Pat
 @pytest.mark.process
 def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError, match="no-cases"):
-        auditing.cases_of(entry(), tmp_path)
+        isolated.audit_in_subprocess(entry(), tmp_path)
 
 
 @pytest.mark.process
@@ -928,10 +933,10 @@ def test_a_library_that_crashes_or_hangs_takes_only_the_child_down(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr(auditing, "SECONDS", 1.0)
+    monkeypatch.setattr(isolated, "TIMEOUT_SECONDS", 1.0)
 
     with pytest.raises(ReferenceSuspectError) as caught:
-        auditing.cases_of(entry(), tmp_path)
+        isolated.audit_in_subprocess(entry(), tmp_path)
 
     (problem,) = caught.value.problems
     assert problem.code == "audit-crashed"
@@ -954,14 +959,14 @@ bundles:
 def test_the_verb_ends_with_7_where_a_reference_drifted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float
 ) -> None:
-    import hashlib  # noqa: PLC0415
+    import hashlib
 
     files = {
-        "parity.json": as_json({"schema": 1, "cases": {"a": {"checkpoint": "m.safetensors"}}}),
+        "parity.json": encode_json({"schema": 1, "cases": {"a": {"checkpoint": "m.safetensors"}}}),
         "a/m.safetensors": saved(x=np.array([1.0, 2.0], np.float32)),
-        "a/reference/x.bin": tensor([1.0, value]),
+        "a/reference/x.bin": encode_f32([1.0, value]),
     }
-    made = archive(tmp_path / "own-v1.tar", files)
+    made = pack_files(tmp_path / "own-v1.tar", files)
     digest = hashlib.sha256(made.read_bytes()).hexdigest()
     (tmp_path / "fixtures.lock.yaml").write_text(LOCK.format(digest))
 
@@ -992,7 +997,7 @@ def test_one_bundles_trouble_does_not_stop_the_verb(
 
 def zoo_repo(folder: Path, said: str) -> None:
     """A repo with one case to load and one that may be refused, which its reader is said to."""
-    import hashlib  # noqa: PLC0415
+    import hashlib
 
     good = saved(x=np.array([1.0, 2.0], np.float32))
     cases = {
@@ -1001,13 +1006,13 @@ def zoo_repo(folder: Path, said: str) -> None:
     }
     recorded = {"a": {"safetensors": "loaded"}, "b": {"safetensors": said}}
     files = {
-        "parity.json": as_json({"schema": 1, "cases": cases}),
-        "readers.json": as_json({"versions": {"safetensors": "0.1.0"}, "cases": recorded}),
+        "parity.json": encode_json({"schema": 1, "cases": cases}),
+        "readers.json": encode_json({"versions": {"safetensors": "0.1.0"}, "cases": recorded}),
         "a/m.safetensors": good,
-        "a/reference/x.bin": tensor([1.0, 2.0]),
+        "a/reference/x.bin": encode_f32([1.0, 2.0]),
         "b/m.safetensors": good[:-1],
     }
-    made = archive(folder / "own-v1.tar", files)
+    made = pack_files(folder / "own-v1.tar", files)
     digest = hashlib.sha256(made.read_bytes()).hexdigest()
     (folder / "fixtures.lock.yaml").write_text(LOCK.format(digest))
 

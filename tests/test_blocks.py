@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import blocks
-from parity.codecs.dtypes import DTYPES
-from tests.support.blocks import SCALES, random_blocks
+from parity.checkpoints import blocks
+from parity.tensors.dtypes import DTYPES
+from tests.support.blocks import SCALE_OFFSETS, make_random_blocks
 
 KINDS = tuple(blocks.DECODERS)
 QUANTISED = tuple(kind for kind in KINDS if kind not in DTYPES)
@@ -23,7 +23,7 @@ QUANTISED = tuple(kind for kind in KINDS if kind not in DTYPES)
 def test_what_gguf_py_dequantises(kind: str) -> None:
     gguf = pytest.importorskip("gguf")
     for seed in range(8):
-        raw = random_blocks(kind, 64, seed)
+        raw = make_random_blocks(kind, 64, seed)
         due = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind])
 
         assert blocks.decode(kind, raw).tobytes() == due.astype("<f4").tobytes()
@@ -35,7 +35,7 @@ def test_what_gguf_py_dequantises_whatever_the_scales(kind: str) -> None:
     """Scales that are NaN, infinite, negative, zero or subnormal."""
     gguf = pytest.importorskip("gguf")
     raw = np.random.default_rng(1).integers(0, 256, (4096, blocks.DECODERS[kind].size), np.uint8)
-    for at in SCALES.get(kind, ()):
+    for at in SCALE_OFFSETS.get(kind, ()):
         raw[:8, at : at + 2] = (
             np.array([0x7E00, 0x7C00, 0xFC00, 0, 0x8000, 1, 0x8001, 0xBC00])[:, None]
             .astype("<u2")
@@ -70,14 +70,14 @@ def test_the_blocks_of_public_reports() -> None:
 
 
 def _differing(kind: str, name: str, raw: np.ndarray) -> tuple[int, float]:
-    (wrong,) = (m for m in blocks.mistakes(kind) if m.name == name)
+    (wrong,) = (m for m in blocks.list_mistakes(kind) if m.name == name)
     gap = np.abs(wrong.decoder(raw) - blocks.decode(kind, raw))
     return int(np.count_nonzero(gap)), float(gap.max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mistakes_have_names_and_sentences_of_their_own(kind: str) -> None:
-    found = blocks.mistakes(kind)
+    found = blocks.list_mistakes(kind)
 
     assert len({m.name for m in found}) == len({m.text for m in found}) == len(found) > 1
     assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", m.name) for m in found)
@@ -86,8 +86,8 @@ def test_mistakes_have_names_and_sentences_of_their_own(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_mistake_is_another_one_or_none(kind: str) -> None:
     """Each changes something, and no two change the same: else a name would be a guess."""
-    raw = random_blocks(kind, 32)
-    decoded = {m.name: m.decoder(raw).tobytes() for m in blocks.mistakes(kind)}
+    raw = make_random_blocks(kind, 32)
+    decoded = {m.name: m.decoder(raw).tobytes() for m in blocks.list_mistakes(kind)}
     decoded["right"] = blocks.decode(kind, raw).tobytes()
 
     same = [pair for pair in combinations(decoded, 2) if decoded[pair[0]] == decoded[pair[1]]]
@@ -96,8 +96,8 @@ def test_no_mistake_is_another_one_or_none(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", QUANTISED)
 def test_two_mistakes_are_neither_of_the_two(kind: str) -> None:
-    raw = random_blocks(kind, 8)
-    pairs = blocks.two_mistakes(kind)
+    raw = make_random_blocks(kind, 8)
+    pairs = blocks.pair_mistakes(kind)
 
     assert pairs
     for one, other, both in pairs:
@@ -109,12 +109,12 @@ def test_blocks_of_zeros_hide_most_mistakes(kind: str) -> None:
     raw = np.zeros((3, blocks.DECODERS[kind].size), np.uint8)
 
     assert not blocks.decode(kind, raw).any()
-    assert not any(m.decoder(raw).any() for m in blocks.mistakes(kind))
+    assert not any(m.decoder(raw).any() for m in blocks.list_mistakes(kind))
 
 
 @given(st.sampled_from(KINDS), st.integers(0, 2**32), st.integers(1, 9), st.integers(0, 9))
 def test_blocks_are_decoded_each_for_itself(kind: str, seed: int, count: int, cut: int) -> None:
-    raw = random_blocks(kind, count, seed)
+    raw = make_random_blocks(kind, count, seed)
     whole = blocks.decode(kind, raw)
 
     parts = [blocks.decode(kind, part) for part in (raw[:cut], raw[cut:]) if len(part)]
@@ -125,7 +125,7 @@ def test_blocks_are_decoded_each_for_itself(kind: str, seed: int, count: int, cu
 @given(st.sampled_from(QUANTISED), st.integers(0, 2**32))
 def test_mistakes_look_no_further_than_the_neighbours(kind: str, seed: int) -> None:
     """What makes it possible to try them on a part of a tensor: one block more on each side."""
-    raw = random_blocks(kind, 9, seed)
-    for wrong in blocks.mistakes(kind):
+    raw = make_random_blocks(kind, 9, seed)
+    for wrong in blocks.list_mistakes(kind):
         part = wrong.decoder(raw[2:7])[1:-1]
         assert part.tobytes() == wrong.decoder(raw)[3:6].tobytes()

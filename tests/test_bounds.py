@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parity.bounds import tighten
+from parity.bundle.tolerances import tighten
 
 TIGHTER = {
     "nothing wanted": ({"max_abs": 1e-6}, {}, {"max_abs": 1e-6}),

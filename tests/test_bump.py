@@ -11,23 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import audits
-from parity.__main__ import code_of
-from parity.commands import auditing, bump, rewriting
+from parity.__main__ import run_command_line
+from parity.commands import bump
 from parity.errors import ConfigError, IntegrityError
-from parity.fixtures import disk
-from parity.fixtures.claims import Claims, at_ref, claims, hold, hub_claims
-from parity.fixtures.http.retries import Patience
+from parity.lab import audits
+from parity.lab.audits import isolated
 from parity.lockfile import Bundle, Dump, Locked, load
+from parity.lockfile import write as lockfile_write
 from parity.results import CaseResult, Finding
+from parity.store import disk
+from parity.store.http.retries import RetryPolicy
+from parity.store.remote_metadata import (
+    RemoteMetadata,
+    check_against_remote,
+    fetch_remote_metadata,
+    parse_hub_headers,
+    replace_ref,
+)
 from tests.support import fault_server as s
-from tests.support.trees import Files, archive, as_json, loader, tensor
+from tests.support.trees import Files, encode_f32, encode_json, make_loader_case, pack_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-FILES: Files = {"a/reference/x.bin": tensor([1.0, 2.0]), "a/meta.json": as_json({"n": 1})}
-OTHER: Files = {"a/reference/x.bin": tensor([1.0, 2.5]), "a/meta.json": as_json({"n": 2})}
+FILES: Files = {"a/reference/x.bin": encode_f32([1.0, 2.0]), "a/meta.json": encode_json({"n": 1})}
+OTHER: Files = {"a/reference/x.bin": encode_f32([1.0, 2.5]), "a/meta.json": encode_json({"n": 2})}
 COMMIT, NEXT = "c" * 40, "d" * 40
 
 
@@ -40,7 +48,7 @@ def _store(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without torch; tests of the audit take this back."""
-    monkeypatch.setattr(audits, "missing", lambda _suite: ["torch"])
+    monkeypatch.setattr(audits, "list_missing_libraries", lambda _suite: ["torch"])
 
 
 def sha(path: Path) -> str:
@@ -66,10 +74,10 @@ class Repo:
         self.lockfile.write_text("schema: 1\nbundles:\n" + "".join(entries), encoding="utf-8")
 
     def pack(self, name: str, files: Files) -> Path:
-        return archive(self.root / name, files)
+        return pack_files(self.root / name, files)
 
     def bump(self, *words: str) -> int:
-        return code_of(["bump", "--repo", str(self.root), *words])
+        return run_command_line(["bump", "--repo", str(self.root), *words])
 
     def text(self) -> str:
         return self.lockfile.read_text(encoding="utf-8")
@@ -247,9 +255,9 @@ def test_a_lock_that_lacks_numbers_is_completed(repo: Repo) -> None:
 
 
 def test_items_that_moved_are_told(repo: Repo, said: Said) -> None:
-    repo.pack("a.tar", loader("keep", [0, 1, 2, 3]))
+    repo.pack("a.tar", make_loader_case("keep", [0, 1, 2, 3]))
     repo.bump()
-    repo.pack("a.tar", loader("keep", [1, 0, 2, 3]))
+    repo.pack("a.tar", make_loader_case("keep", [1, 0, 2, 3]))
     said()
 
     repo.bump()
@@ -307,7 +315,9 @@ def leftovers(repo: Repo) -> list[str]:
     return [path.name for path in repo.root.iterdir() if path.suffix == ".tmp"]
 
 
-@pytest.mark.parametrize("place", ["os.replace", "os.fsync", "splice", "measured"])
+@pytest.mark.parametrize(
+    "place", ["os.replace", "os.fsync", "apply_changes", "download_and_measure"]
+)
 def test_an_interrupted_bump_leaves_the_lockfile_as_it_was(
     repo: Repo, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -324,9 +334,9 @@ def test_an_interrupted_bump_leaves_the_lockfile_as_it_was(
             return interrupted() if ours else real(target, *more)
 
         if word == "fsync":
-            monkeypatch.setattr(rewriting, "os", Fsync(interrupted))
+            monkeypatch.setattr(lockfile_write, "os", Fsync(interrupted))
         else:
-            monkeypatch.setattr(rewriting.os, word, only_ours)
+            monkeypatch.setattr(lockfile_write.os, word, only_ours)
     else:
         monkeypatch.setattr(bump, place, interrupted)
 
@@ -354,11 +364,11 @@ def test_a_lockfile_that_somebody_else_changed_is_not_overwritten(
         repo.lockfile.write_text(repo.text() + "# mine\n", encoding="utf-8")
 
     if moment == "before":
-        real = bump.measured
-        monkeypatch.setattr(bump, "measured", lambda *all_: (edited(), real(*all_))[1])
+        real = bump.download_and_measure
+        monkeypatch.setattr(bump, "download_and_measure", lambda *all_: (edited(), real(*all_))[1])
     else:
-        splice = bump.splice
-        monkeypatch.setattr(bump, "splice", lambda *all_: (edited(), splice(*all_))[1])
+        splice = bump.apply_changes
+        monkeypatch.setattr(bump, "apply_changes", lambda *all_: (edited(), splice(*all_))[1])
 
     assert repo.bump() == 2
 
@@ -374,7 +384,7 @@ def test_a_folder_that_cannot_be_written_is_told(
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(rewriting.tempfile, "mkstemp", refused)
+    monkeypatch.setattr(lockfile_write.tempfile, "mkstemp", refused)
 
     assert repo.bump() == 2
 
@@ -397,7 +407,7 @@ def test_a_link_stays_one_and_the_mode_stays_the_same(repo: Repo) -> None:
 
 def test_a_file_that_vanished_is_a_file_that_changed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lockfile-changed"):
-        rewriting.hold_unchanged(tmp_path / "gone", "0" * 64)
+        lockfile_write.read_unchanged(tmp_path / "gone", "0" * 64)
 
 
 # Sources.
@@ -438,7 +448,7 @@ def test_the_source_that_stands_there_already_is_not_written(repo: Repo, said: S
 @pytest.mark.network
 def test_a_mirror_is_no_source_of_a_new_lock(repo: Repo) -> None:
     data = (repo.root / "a.tar").read_bytes()
-    with s.Server({"/mirror.tar": [s.ok(data)]}) as server:
+    with s.FaultServer({"/mirror.tar": [s.make_ok(data)]}) as server:
         mirror = f"    mirrors: ['{server.url}/mirror.tar']\n"
         repo.write(entry("a", f"{server.url}/absent.tar"), mirror)
 
@@ -452,7 +462,7 @@ def test_a_file_of_this_machine_is_locked_without_asking_the_host(
         f"    locked:\n      rev: 'git:{COMMIT}'\n      sha256: 'sha256:{'0' * 64}'\n"
     )
     repo.write(text)
-    made = archive(tmp_path / "elsewhere.tar", FILES)
+    made = pack_files(tmp_path / "elsewhere.tar", FILES)
 
     assert repo.bump("a", "--from-file", str(made), "--offline") == 0
 
@@ -532,8 +542,8 @@ def judged(*codes: str) -> tuple[CaseResult, ...]:
 @pytest.fixture
 def auditor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_up(*codes: str) -> None:
-        monkeypatch.setattr(audits, "missing", lambda _suite: [])
-        monkeypatch.setattr(auditing, "cases_of", lambda *_: judged(*codes))
+        monkeypatch.setattr(audits, "list_missing_libraries", lambda _suite: [])
+        monkeypatch.setattr(isolated, "audit_in_subprocess", lambda *_: judged(*codes))
 
     return set_up
 
@@ -590,9 +600,11 @@ def test_what_is_locked_already_is_not_audited_again(
 
 
 @pytest.fixture
-def hub(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[s.Server, s.Server]]:
+def hub(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[s.FaultServer, s.FaultServer]]:
     """The Hub and the other host that it leads on to; ``main`` is at ``COMMIT``."""
-    with s.Server({}) as files, s.Server({}) as front:
+    with s.FaultServer({}) as files, s.FaultServer({}) as front:
         monkeypatch.setenv("HF_ENDPOINT", front.url)
         monkeypatch.setenv("HF_TOKEN", "hf_canary")
         repo.write(entry("a", "hf://o/r@main/b.tar"))
@@ -601,7 +613,7 @@ def hub(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[s.Server,
 
 
 def publish(
-    servers: tuple[s.Server, s.Server],
+    servers: tuple[s.FaultServer, s.FaultServer],
     repo: Repo,
     files: Files,
     commit: str,
@@ -613,8 +625,8 @@ def publish(
     made = repo.pack("published.tar", files)
     digest, data = sha(made), made.read_bytes()
     made.unlink()
-    store.add(f"/{digest}", s.ok(data))
-    answer = s.status(
+    store.add(f"/{digest}", s.make_ok(data))
+    answer = s.make_status(
         302,
         f"Location: {store.url}/{digest}",
         f"X-Repo-Commit: {commit}",
@@ -627,7 +639,7 @@ def publish(
 
 @pytest.mark.network
 def test_the_hubs_commit_and_digest_are_locked(
-    repo: Repo, said: Said, hub: tuple[s.Server, s.Server]
+    repo: Repo, said: Said, hub: tuple[s.FaultServer, s.FaultServer]
 ) -> None:
     front, files = hub
 
@@ -648,7 +660,7 @@ def test_the_hubs_commit_and_digest_are_locked(
 
 @pytest.mark.network
 def test_a_ref_that_moved_is_bumped_and_the_old_content_compared(
-    repo: Repo, said: Said, hub: tuple[s.Server, s.Server]
+    repo: Repo, said: Said, hub: tuple[s.FaultServer, s.FaultServer]
 ) -> None:
     repo.bump()
     publish(hub, repo, OTHER, NEXT)
@@ -666,7 +678,7 @@ def test_a_ref_that_moved_is_bumped_and_the_old_content_compared(
 
 @pytest.mark.network
 def test_another_commit_with_the_same_file_is_no_news(
-    repo: Repo, said: Said, hub: tuple[s.Server, s.Server]
+    repo: Repo, said: Said, hub: tuple[s.FaultServer, s.FaultServer]
 ) -> None:
     repo.bump()
     before = repo.text()
@@ -682,7 +694,9 @@ def test_another_commit_with_the_same_file_is_no_news(
 
 @pytest.mark.network
 @pytest.mark.parametrize("ref", ["v2", NEXT, "feature/x"])
-def test_another_ref_can_be_locked(repo: Repo, hub: tuple[s.Server, s.Server], ref: str) -> None:
+def test_another_ref_can_be_locked(
+    repo: Repo, hub: tuple[s.FaultServer, s.FaultServer], ref: str
+) -> None:
     publish(hub, repo, OTHER, NEXT, ref.replace("/", "%2F"))
 
     assert repo.bump("a", "--to", ref) == 0
@@ -695,7 +709,7 @@ def test_another_ref_can_be_locked(repo: Repo, hub: tuple[s.Server, s.Server], r
 
 @pytest.mark.network
 def test_a_host_that_contradicts_itself_ends_the_bump(
-    repo: Repo, said: Said, hub: tuple[s.Server, s.Server]
+    repo: Repo, said: Said, hub: tuple[s.FaultServer, s.FaultServer]
 ) -> None:
     publish(hub, repo, FILES, COMMIT, sha256="f" * 64)
     before = repo.text()
@@ -711,9 +725,9 @@ def test_a_host_that_contradicts_itself_ends_the_bump(
 @pytest.mark.network
 @pytest.mark.parametrize(("status", "word"), [(401, "unauthorized"), (404, "not-found")])
 def test_a_hub_that_refuses_ends_the_bump(
-    repo: Repo, said: Said, hub: tuple[s.Server, s.Server], status: int, word: str
+    repo: Repo, said: Said, hub: tuple[s.FaultServer, s.FaultServer], status: int, word: str
 ) -> None:
-    hub[0].add("/o/r/resolve/main/b.tar", s.status(status))
+    hub[0].add("/o/r/resolve/main/b.tar", s.make_status(status))
     zero = f"    locked: {{rev: 'git:{COMMIT}', sha256: 'sha256:{'0' * 64}'}}\n"
     repo.write(entry("a", "hf://o/r@main/b.tar"), zero)
 
@@ -725,10 +739,10 @@ def test_a_hub_that_refuses_ends_the_bump(
 
 @pytest.mark.network
 def test_a_renamed_repo_is_followed_within_the_hub(
-    repo: Repo, hub: tuple[s.Server, s.Server]
+    repo: Repo, hub: tuple[s.FaultServer, s.FaultServer]
 ) -> None:
     for ref in ("main", COMMIT):
-        hub[0].add(f"/old/r/resolve/{ref}/b.tar", s.moved(f"/o/r/resolve/{ref}/b.tar", 307))
+        hub[0].add(f"/old/r/resolve/{ref}/b.tar", s.make_redirect(f"/o/r/resolve/{ref}/b.tar", 307))
     repo.write(entry("a", "hf://old/r@main/b.tar"))
 
     assert repo.bump() == 0
@@ -761,10 +775,10 @@ def test_a_plain_server_is_known_by_the_digest_beside_the_file(
     data = (repo.root / "a.tar").read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     locked = "e" * 64 if words else digest
-    with s.Server({"/a.tar": [s.ok(data)]}) as server:
+    with s.FaultServer({"/a.tar": [s.make_ok(data)]}) as server:
         if sidecar is not None:
             text = sidecar.replace(b"{sha}", digest.encode())
-            server.add("/a.tar.sha256", s.ok(text.replace(b"{SHA}", digest.upper().encode())))
+            server.add("/a.tar.sha256", s.make_ok(text.replace(b"{SHA}", digest.upper().encode())))
         text_ = entry("a", f"{server.url}/a.tar")
         repo.write(text_, f"    locked: {{sha256: 'sha256:{locked}'}}\n")
         before = repo.text()
@@ -780,7 +794,9 @@ def test_a_plain_server_is_known_by_the_digest_beside_the_file(
 @pytest.mark.network
 def test_a_bump_is_held_against_the_digest_beside_the_file(repo: Repo, said: Said) -> None:
     data = (repo.root / "a.tar").read_bytes()
-    with s.Server({"/a.tar": [s.ok(data)], "/a.tar.sha256": [s.ok(b"f" * 64)]}) as server:
+    with s.FaultServer(
+        {"/a.tar": [s.make_ok(data)], "/a.tar.sha256": [s.make_ok(b"f" * 64)]}
+    ) as server:
         repo.write(entry("a", f"{server.url}/a.tar"))
 
         assert repo.bump() == 4
@@ -791,7 +807,7 @@ def test_a_bump_is_held_against_the_digest_beside_the_file(repo: Repo, said: Sai
 @pytest.mark.network
 def test_archives_that_a_host_makes_anew_are_warned_of(repo: Repo, said: Said) -> None:
     data = (repo.root / "a.tar").read_bytes()
-    with s.Server({"/archive/a.tar": [s.ok(data)]}) as server:
+    with s.FaultServer({"/archive/a.tar": [s.make_ok(data)]}) as server:
         repo.write(entry("a", f"{server.url}/archive/a.tar"))
 
         assert repo.bump() == 0
@@ -829,10 +845,12 @@ def test_a_check_goes_on_after_one_bundles_trouble(repo: Repo, said: Said) -> No
 def test_the_hubs_headers_are_read_strictly() -> None:
     good = {"x-repo-commit": COMMIT, "x-linked-etag": f'W/"{"a" * 64}"', "x-linked-size": "12"}
 
-    assert hub_claims(good, "h") == Claims("h", commit=COMMIT, sha256="a" * 64, size=12)
+    assert parse_hub_headers(good, "h") == RemoteMetadata(
+        "h", commit=COMMIT, sha256="a" * 64, size=12
+    )
     bad = {"x-repo-commit": "main", "x-linked-etag": f'"{"a" * 40}"', "x-linked-size": "-1"}
     silence = "the Hub states no SHA-256; the file is not kept as LFS or Xet"
-    assert hub_claims(bad, "h") == Claims("h", silence=silence)
+    assert parse_hub_headers(bad, "h") == RemoteMetadata("h", no_digest_reason=silence)
 
 
 @pytest.mark.parametrize(
@@ -844,14 +862,14 @@ def test_the_hubs_headers_are_read_strictly() -> None:
     ],
 )
 def test_a_ref_is_replaced(source: str, ref: str, wanted: str) -> None:
-    assert at_ref(source, ref) == wanted
+    assert replace_ref(source, ref) == wanted
 
 
 def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:
     bundle = Bundle(id="a", source="x", suite="tensors", dump=Dump())
 
     with pytest.raises(IntegrityError, match="size    stated 5, got 6"):
-        hold(Claims("h", size=5), Locked(sha256="0" * 64, size=6), bundle)
+        check_against_remote(RemoteMetadata("h", size=5), Locked(sha256="0" * 64, size=6), bundle)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no FIFO")
@@ -868,17 +886,21 @@ def test_a_source_that_would_wait_for_its_writer_is_refused(repo: Repo, said: Sa
 @pytest.mark.network
 @pytest.mark.timeout(30)
 def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> None:
-    with s.Server({"/a.tar.sha256": [s.endless(b"HTTP/1.1 200 OK\r\n\r\n")]}) as server:
-        found = claims(f"{server.url}/a.tar", Path(), patience=Patience(tries=1))
+    with s.FaultServer({"/a.tar.sha256": [s.send_endlessly(b"HTTP/1.1 200 OK\r\n\r\n")]}) as server:
+        found = fetch_remote_metadata(
+            f"{server.url}/a.tar", Path(), retry_policy=RetryPolicy(max_tries=1)
+        )
 
-    assert found.silence.endswith("/a.tar.sha256 begins with no SHA-256")
+    assert found.no_digest_reason.endswith("/a.tar.sha256 begins with no SHA-256")
 
 
 @pytest.mark.network
 def test_an_address_with_a_query_has_no_digest_beside_it() -> None:
-    with s.Server({}) as server:
-        found = claims(f"{server.url}/a.tar?token=canary", Path(), patience=Patience(tries=1))
+    with s.FaultServer({}) as server:
+        found = fetch_remote_metadata(
+            f"{server.url}/a.tar?token=canary", Path(), retry_policy=RetryPolicy(max_tries=1)
+        )
 
-    assert (found.sha256, found.silence) == (None, "the address has a query")
+    assert (found.sha256, found.no_digest_reason) == (None, "the address has a query")
     assert "canary" not in found.origin
     assert server.requests == []

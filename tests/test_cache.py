@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 import filelock
 import pytest
 
-from parity.__main__ import code_of
+from parity.__main__ import run_command_line
 from parity.cli import cache as cache_words
-from parity.fixtures import disk, holdings, partials
-from parity.fixtures.holdings import Holding, Rules, chosen
-from parity.fixtures.store import Store
 from parity.lockfile import Bundle, Dump, Locked
-from tests.support.fetching import files_of, sha
-from tests.support.tar import member, tar
+from parity.store import disk, entries, resume
+from parity.store.entries import GcPolicy, StoreEntry, choose_removals
+from parity.store.store import Store
+from tests.support.fetching import compute_sha256, read_files
+from tests.support.tar import make_member, make_tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HOUR, DAY = 3600.0, 86_400.0
-DATA = {name: tar(member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
+DATA = {name: make_tar(make_member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
 #: The same content as "aa", in another archive.
-TWIN = tar(member("./aa", b"aa" * 1000))
+TWIN = make_tar(make_member("./aa", b"aa" * 1000))
 
 
 @pytest.fixture
@@ -49,11 +49,14 @@ def put(store: Store, tmp_path: Path) -> Callable[..., Path]:
             source=f"{name}.tar",
             suite="tensors",
             dump=Dump(),
-            locked=Locked(sha256=sha(data)),
+            locked=Locked(sha256=compute_sha256(data)),
         )
-        path = store.tree(bundle, lockfile_dir=tmp_path).path
+        path = store.fetch_tree(bundle, lockfile_dir=tmp_path).path
         then = time.time() - ago
-        for each in (store.shelves.record(sha(data)), store.shelves.blob(sha(data))):
+        for each in (
+            store.paths.locate_record(compute_sha256(data)),
+            store.paths.locate_blob(compute_sha256(data)),
+        ):
             os.utime(each, (then, then))
         return path
 
@@ -68,7 +71,7 @@ def lockfile(folder: Path, *names: str) -> Path:
             f"    source: {name}.tar",
             "    suite: tensors",
             "    dump: {command: [x]}",
-            f'    locked: {{sha256: "sha256:{sha(DATA[name])}"}}',
+            f'    locked: {{sha256: "sha256:{compute_sha256(DATA[name])}"}}',
         ]
     path = folder / "fixtures.lock.yaml"
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -76,11 +79,11 @@ def lockfile(folder: Path, *names: str) -> Path:
 
 
 def there(store: Store) -> set[str]:
-    return {name for name in DATA if store.shelves.blob(sha(DATA[name])).exists()}
+    return {name for name in DATA if store.paths.locate_blob(compute_sha256(DATA[name])).exists()}
 
 
 def gc(*words: str, folder: Path) -> int:
-    return code_of(["cache", "gc", "--repo", str(folder), *words])
+    return run_command_line(["cache", "gc", "--repo", str(folder), *words])
 
 
 # ls
@@ -91,16 +94,16 @@ def test_a_list(
 ) -> None:
     put("aa", DAY)
     put("bb")
-    (store.crates() / "built").mkdir()
-    (store.crates() / "built" / "program").write_bytes(b"x" * 70)
+    (store.make_crates_folder() / "built").mkdir()
+    (store.make_crates_folder() / "built" / "program").write_bytes(b"x" * 70)
     lockfile(tmp_path, "aa")
 
-    assert code_of(["cache", "ls", "--repo", str(tmp_path)]) == 0
+    assert run_command_line(["cache", "ls", "--repo", str(tmp_path)]) == 0
 
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() - DAY))
     lines = capsys.readouterr().out.splitlines()
     size = len(DATA["aa"]) + 2000
-    assert f"sha256:{sha(DATA['aa'])[:12]}  {size:>17,} bytes  used {when}  aa" in lines
+    assert f"sha256:{compute_sha256(DATA['aa'])[:12]}  {size:>17,} bytes  used {when}  aa" in lines
     assert any(line.startswith("crates/built  ") and " 70 bytes  used " in line for line in lines)
     assert lines[-1] == f"3 things, {2 * size + 70:,} bytes, in {store.root.as_posix()}"
     assert lines.index(next(li for li in lines if li.endswith("  aa"))) == 2  # used longest ago
@@ -108,7 +111,7 @@ def test_a_list(
 
 def test_an_empty_store(store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for what in ("ls", "verify", "gc"):
-        assert code_of(["cache", what, "--repo", str(tmp_path)]) == 0
+        assert run_command_line(["cache", what, "--repo", str(tmp_path)]) == 0
     assert not store.root.exists()
     assert "0 things" in capsys.readouterr().out
 
@@ -121,8 +124,8 @@ def test_a_whole_store(
 ) -> None:
     put("aa")
 
-    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"whole        sha256:{sha(DATA['aa'])[:12]}\n"
+    assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"whole        sha256:{compute_sha256(DATA['aa'])[:12]}\n"
 
 
 @pytest.mark.parametrize("part", ["archive", "tree", "orphan", "extra"])
@@ -135,9 +138,14 @@ def test_damage_is_found_told_and_removed(
 ) -> None:
     tree = put("aa")
     put("bb")
-    damaged = store.shelves.blob(sha(DATA["aa"])) if part == "archive" else tree / "aa"
+    damaged = (
+        store.paths.locate_blob(compute_sha256(DATA["aa"])) if part == "archive" else tree / "aa"
+    )
     if part == "orphan":
-        for path in (store.shelves.record(sha(DATA["aa"])), store.shelves.blob(sha(DATA["aa"]))):
+        for path in (
+            store.paths.locate_record(compute_sha256(DATA["aa"])),
+            store.paths.locate_blob(compute_sha256(DATA["aa"])),
+        ):
             disk.remove(path)
     if part == "extra":
         tree.chmod(0o755)
@@ -147,16 +155,16 @@ def test_damage_is_found_told_and_removed(
         content = damaged.read_bytes()
         damaged.write_bytes(content[:-1] + b"?")
 
-    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 4
+    assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 4
 
     said = capsys.readouterr()
     assert "error[store-damaged]" in said.err
     assert "in the store is damaged, and was removed" in said.err
-    assert f"whole        sha256:{sha(DATA['bb'])[:12]}" in said.out
+    assert f"whole        sha256:{compute_sha256(DATA['bb'])[:12]}" in said.out
     assert not tree.exists()
     assert there(store) == {"bb"}
-    assert files_of(put("aa")) == {"aa": b"aa" * 1000}
-    assert code_of(["cache", "verify", "--repo", str(tmp_path)]) == 0
+    assert read_files(put("aa")) == {"aa": b"aa" * 1000}
+    assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
 
 
 # gc
@@ -187,10 +195,10 @@ def test_without_words_only_waste_goes(
     put: Callable[..., Path], store: Store, tmp_path: Path
 ) -> None:
     put("aa", 1000 * DAY)
-    orphan = store.shelves.tree("0" * 64)
+    orphan = store.paths.locate_tree("0" * 64)
     orphan.mkdir(parents=True)
     (orphan / "x").write_bytes(b"1")
-    left = store.shelves.folder("partial") / f"{sha(b'')}.part"
+    left = store.paths.make_folder("partial") / f"{compute_sha256(b'')}.part"
     left.write_bytes(b"1")
     for path in (orphan, left):
         os.utime(path, (1, 1))
@@ -252,12 +260,12 @@ def test_a_tree_that_another_archive_needs_stays(
 
     assert gc("--older-than", "5d", folder=tmp_path) == 0
     assert there(store) == set()
-    assert files_of(second) == {"aa": b"aa" * 1000}
+    assert read_files(second) == {"aa": b"aa" * 1000}
 
 
 def test_what_is_being_made_stays(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
     put("aa", 9 * DAY)
-    with filelock.FileLock(store.shelves.lock(sha(DATA["aa"]))):
+    with filelock.FileLock(store.paths.locate_lock(compute_sha256(DATA["aa"]))):
         assert gc("--older-than", "1d", folder=tmp_path) == 0
         assert there(store) == {"aa"}
     assert gc("--older-than", "1d", folder=tmp_path) == 0
@@ -265,7 +273,7 @@ def test_what_is_being_made_stays(put: Callable[..., Path], store: Store, tmp_pa
 
 
 def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path: Path) -> None:
-    crates = store.crates()
+    crates = store.make_crates_folder()
     for name in ("one", "target"):
         (crates / name).mkdir()
         (crates / name / "x").write_bytes(b"1")
@@ -281,7 +289,7 @@ def test_a_half_removed_bundle_is_not_found(
     put: Callable[..., Path], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("aa", 9 * DAY)
-    (held,) = holdings.holdings(store.shelves)
+    (held,) = entries.list_entries(store.paths)
     real, calls = disk.remove, []
 
     def remove(path: Path) -> None:
@@ -293,32 +301,32 @@ def test_a_half_removed_bundle_is_not_found(
     with monkeypatch.context() as patched:
         patched.setattr(disk, "remove", remove)
         with pytest.raises(KeyboardInterrupt):
-            holdings.remove(held)
-    assert calls[0] == store.shelves.record(sha(DATA["aa"]))
-    assert files_of(put("aa")) == {"aa": b"aa" * 1000}
+            entries.remove(held)
+    assert calls[0] == store.paths.locate_record(compute_sha256(DATA["aa"]))
+    assert read_files(put("aa")) == {"aa": b"aa" * 1000}
 
 
-HELD = Holding(name="h1:0", paths=(), lock=Path("nowhere"), size=10, used=0.0)
+HELD = StoreEntry(name="h1:0", paths=(), lock=Path("nowhere"), size=10, last_used=0.0)
 
 
 @pytest.mark.parametrize(
     ("rules", "age", "goes"),
     [
-        (Rules(), 9 * DAY, False),
-        (Rules(most=10), 9 * DAY, False),
-        (Rules(most=9), 9 * DAY, True),
-        (Rules(most=0), HOUR - 1, False),
-        (Rules(most=0, older=60.0), HOUR - 1, True),
-        (Rules(most=0, older=60.0), 59.0, False),
-        (Rules(older=60.0), 60.0, True),
-        (Rules(older=60.0), 59.0, False),
-        (Rules(older=0.0, keep=["f" * 64]), 9 * DAY, False),
+        (GcPolicy(), 9 * DAY, False),
+        (GcPolicy(max_bytes=10), 9 * DAY, False),
+        (GcPolicy(max_bytes=9), 9 * DAY, True),
+        (GcPolicy(max_bytes=0), HOUR - 1, False),
+        (GcPolicy(max_bytes=0, max_age=60.0), HOUR - 1, True),
+        (GcPolicy(max_bytes=0, max_age=60.0), 59.0, False),
+        (GcPolicy(max_age=60.0), 60.0, True),
+        (GcPolicy(max_age=60.0), 59.0, False),
+        (GcPolicy(max_age=0.0, keep=["f" * 64]), 9 * DAY, False),
     ],
 )
-def test_rules(rules: Rules, age: float, *, goes: bool) -> None:
+def test_rules(rules: GcPolicy, age: float, *, goes: bool) -> None:
     held = replace(HELD, name=f"sha256:{'f' * 64}")
 
-    assert chosen([held], rules, age) == ([held] if goes else [])
+    assert choose_removals([held], rules, age) == ([held] if goes else [])
 
 
 # Words
@@ -329,7 +337,7 @@ def test_rules(rules: Rules, age: float, *, goes: bool) -> None:
     [("0", 0), ("7", 7), ("1K", 1024), ("2MiB", 2 << 20), ("10G", 10 << 30), ("1tb", 1 << 40)],
 )
 def test_sizes(text: str, value: int) -> None:
-    assert cache_words.size(text) == value
+    assert cache_words.parse_size(text) == value
 
 
 @pytest.mark.parametrize(
@@ -337,23 +345,23 @@ def test_sizes(text: str, value: int) -> None:
     [("0s", 0), ("45m", 2700), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)],
 )
 def test_ages(text: str, value: float) -> None:
-    assert cache_words.age(text) == value
+    assert cache_words.parse_age(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5G", "G", "1P", "٣K", "9" * 13])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a size such as"):
-        cache_words.size(text)
+        cache_words.parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["", "30", "-1d", "1y", "1.5h", "9999999d"])
 def test_what_is_no_age(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not an age such as"):
-        cache_words.age(text)
+        cache_words.parse_age(text)
 
 
 def test_limits_are_for_gc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert code_of(["cache", "ls", "--repo", str(tmp_path), "--max-size", "1"]) == 2
+    assert run_command_line(["cache", "ls", "--repo", str(tmp_path), "--max-size", "1"]) == 2
     assert "are for cache gc" in capsys.readouterr().err
 
 
@@ -373,7 +381,7 @@ SHA = "a" * 64
 def test_a_claim_is_taken_once(folder: Path) -> None:
     (folder / f"{SHA}.part").write_bytes(b"123")
 
-    first, second = partials.claim(folder, SHA), partials.claim(folder, SHA)
+    first, second = resume.claim(folder, SHA), resume.claim(folder, SHA)
 
     assert (first.path.read_bytes(), second.path.read_bytes()) == (b"123", b"")
     assert first.path != second.path
@@ -383,30 +391,30 @@ def test_a_claim_is_taken_once(folder: Path) -> None:
 
 
 def test_what_is_given_back_is_claimed_again_with_its_note(folder: Path) -> None:
-    part = partials.claim(folder, SHA)
+    part = resume.claim(folder, SHA)
     part.path.write_bytes(b"12345")
-    part.note("https://x.org/b", '"v1"', 0)
+    part.write_note("https://x.org/b", '"v1"', 0)
 
-    part.give_back()
+    part.release()
 
     assert sorted(p.name for p in folder.iterdir()) == [f"{SHA}.part", f"{SHA}.part.json"]
-    again = partials.claim(folder, SHA)
-    assert again.etag("https://x.org/b") == '"v1"'
-    assert again.etag("https://mirror.org/b") is None
+    again = resume.claim(folder, SHA)
+    assert again.read_etag("https://x.org/b") == '"v1"'
+    assert again.read_etag("https://mirror.org/b") is None
     again.discard()
 
 
 def test_of_two_the_longer_is_kept(folder: Path) -> None:
     for data in (b"123", b"12345", b"1"):
-        part = partials.claim(folder, SHA) if data == b"123" else partials._empty(folder, SHA)
+        part = resume.claim(folder, SHA) if data == b"123" else resume._create_empty(folder, SHA)
         part.path.write_bytes(data)
-        part.give_back()
+        part.release()
 
     assert [p.read_bytes() for p in folder.iterdir()] == [b"12345"]
 
 
 def test_an_empty_one_is_not_kept(folder: Path) -> None:
-    partials.claim(folder, SHA).give_back()
+    resume.claim(folder, SHA).release()
 
     assert list(folder.iterdir()) == []
 
@@ -437,10 +445,10 @@ def test_whose_claim_is_open(
     alive: bool,
     open_: bool,
 ) -> None:
-    monkeypatch.setattr(partials, "_is_alive", lambda _: alive)
-    path = claimed(folder, host or partials._host(), 4_000_000, age=age)
+    monkeypatch.setattr(resume, "_is_alive", lambda _: alive)
+    path = claimed(folder, host or resume._hash_host(), 4_000_000, age=age)
 
-    part = partials.claim(folder, SHA)
+    part = resume.claim(folder, SHA)
 
     assert (part.path.read_bytes() == b"123") == open_
     assert path.exists() != open_
@@ -449,17 +457,17 @@ def test_whose_claim_is_open(
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_who_is_alive() -> None:
-    assert partials._is_alive(os.getppid())
-    assert not partials._is_alive(os.getpid())  # ours are known by name
-    assert not partials._is_alive(2**31 - 2)
-    assert not partials._is_alive(10**9)
+    assert resume._is_alive(os.getppid())
+    assert not resume._is_alive(os.getpid())  # ours are known by name
+    assert not resume._is_alive(2**31 - 2)
+    assert not resume._is_alive(10**9)
 
 
 @pytest.mark.parametrize("name", [f"{SHA}.0-1.tmp", f"{SHA}.partial", f"{SHA}.", f"{SHA}.x.part"])
 def test_other_names_are_no_claims(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"123")
 
-    part = partials.claim(folder, SHA)
+    part = resume.claim(folder, SHA)
 
     assert part.path.read_bytes() == b""
     part.discard()
@@ -469,7 +477,7 @@ def test_a_link_is_no_claim(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"123")
     (folder / f"{SHA}.part").symlink_to(tmp_path / "secret")
 
-    part = partials.claim(folder, SHA)
+    part = resume.claim(folder, SHA)
 
     assert part.path.read_bytes() == b""
     assert (tmp_path / "secret").read_bytes() == b"123"
@@ -482,26 +490,26 @@ def test_a_link_is_no_claim(folder: Path, tmp_path: Path) -> None:
      '{"etag": "\\"a\\r\\nX: y\\"", "url": "u"}', '{"etag": "bare", "url": "u"}'],
 )  # fmt: skip
 def test_a_note_of_anything(folder: Path, text: str) -> None:
-    part = partials.claim(folder, SHA)
+    part = resume.claim(folder, SHA)
     part.path.with_name(f"{part.path.name}.json").write_text(text, encoding="utf-8")
 
-    assert part.etag("u") is None
+    assert part.read_etag("u") is None
     assert not part.is_damaged(0)
     part.discard()
 
 
 def test_bytes_that_are_gone_are_damage(folder: Path) -> None:
-    part = partials.claim(folder, SHA)
-    part.note("u", None, 5)
+    part = resume.claim(folder, SHA)
+    part.write_note("u", None, 5)
 
     assert (part.is_damaged(4), part.is_damaged(5)) == (True, False)
     part.discard()
 
 
 def test_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partials, "_is_alive", lambda pid: pid == 1)
-    host, week = partials._host(), 7 * DAY
-    ours = partials.claim(folder, "b" * 64)
+    monkeypatch.setattr(resume, "_is_alive", lambda pid: pid == 1)
+    host, week = resume._hash_host(), 7 * DAY
+    ours = resume.claim(folder, "b" * 64)
     os.utime(ours.path, (1, 1))
     names = {
         f"{SHA}.part": week - 60,
@@ -517,7 +525,7 @@ def test_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / name).mkdir()
         (folder / name / "file").write_bytes(b"1")
 
-    removed = {path.name for path in partials.sweep(folder)}
+    removed = {path.name for path in resume.sweep(folder)}
 
     assert removed == {
         f"{'c' * 64}.part",

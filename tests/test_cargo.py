@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from parity import cargo, process
-from parity.cargo.messages import Heard, problems
-from parity.errors import DumpError, Problem, Where
+from parity.errors import DumpError, Location, Problem
 from parity.lockfile import Dump
+from parity.port import cargo, process
+from parity.port.cargo.messages import CargoOutput, explain_failure
 
 cargo_test = pytest.mark.cargo
 posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell scripts")
 
-LOCK = Where(Path("fixtures.lock.yaml"), 7, 5)
+LOCK = Location(Path("fixtures.lock.yaml"), 7, 5)
 
 SHOW = """
     fn main() {
@@ -65,7 +65,7 @@ def build(repo: Path, example: str = "show", **fields: Any) -> cargo.Program:
     options = {name: fields.pop(name) for name in tuple(fields) if name in OPTIONS}
     given = {"package": "port", "profile": "dev", "where": {"example": LOCK}, **fields}
     options = {**OPTIONS, "crates": repo.parent / "crates", **options}
-    return cargo.build(Dump(example=example, **given), example, repo=repo, **options)
+    return cargo.build_program(Dump(example=example, **given), example, repo=repo, **options)
 
 
 OPTIONS: dict[str, Any] = {
@@ -97,7 +97,7 @@ def test_the_program_gets_what_cargo_run_gives(repo: Path) -> None:
     program = build(repo, env={"FROM_DUMP": "yes"})
 
     by_cargo = ("cargo", "run", "-q", "-p", "port", "--example", "show", "--", "a b", "{c}")
-    env = process.environment({"FROM_DUMP": "yes"})
+    env = process.build_environment({"FROM_DUMP": "yes"})
     expected = process.run(by_cargo, cwd=repo, env=env, timeout=60)
     assert Path(program.argv[0]).is_file()
     assert spoken(program, "a b", "{c}") == expected.stdout.splitlines()
@@ -153,7 +153,9 @@ def test_a_program_of_a_repo_with_a_runner_is_not_run_on_trial(repo: Path) -> No
     log = repo / "log"
     write(repo, {"run.sh": f'#!/bin/sh\necho "$@" >> {log.as_posix()!r}\n'})
     (repo / "run.sh").chmod(0o755)
-    told = process.run(("cargo", "-Vv"), cwd=repo, env=process.environment(), timeout=60).stdout
+    told = process.run(
+        ("cargo", "-Vv"), cwd=repo, env=process.build_environment(), timeout=60
+    ).stdout
     host = told.partition("host: ")[2].split()[0]
     runner = json.dumps(str(repo / "run.sh"))
     write(repo, {".cargo/config.toml": f"[target.{host}]\nrunner = [{runner}]\n"})
@@ -186,14 +188,14 @@ def test_the_commit_of_the_repo(repo: Path) -> None:
 
     clean = build(repo).port["commit"]
     write(repo, {"port/src/lib.rs": "// changed\n"})
-    dirty = cargo.commit(repo)
+    dirty = cargo.read_commit(repo)
 
     assert clean == git(repo, "rev-parse", "HEAD")
     assert dirty == f"{clean}-dirty"
 
 
 def git(repo: Path, *words: str) -> str:
-    ended = process.run(("git", *words), cwd=repo, env=process.environment(), timeout=30)
+    ended = process.run(("git", *words), cwd=repo, env=process.build_environment(), timeout=30)
     assert ended.exit_code == 0, ended.stderr
     return ended.stdout.strip()
 
@@ -203,7 +205,7 @@ def test_progress_is_said_without_colour(repo: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CARGO_TERM_COLOR", "always")
     said: list[str] = []
 
-    build(repo, say=said.append)
+    build(repo, on_progress=said.append)
 
     assert any(line.strip().startswith("Compiling port v0.4.2") for line in said)
 
@@ -234,11 +236,11 @@ def test_compile_errors_name_file_line_and_column(repo: Path) -> None:
 
     file = repo / "port/examples/bad.rs"
     assert [(p.code, p.message, p.where) for p in problems] == [
-        ("compile-error", "mismatched types (E0308)", Where(file, 2, 18)),
+        ("compile-error", "mismatched types (E0308)", Location(file, 2, 18)),
         (
             "compile-error",
             "cannot find function `missing` in this scope (E0425)",
-            Where(file, 3, 5),
+            Location(file, 3, 5),
         ),
     ]
     assert problems[0].details[:2] == (
@@ -254,7 +256,7 @@ def test_a_place_is_found_from_a_member_as_cwd(repo: Path) -> None:
 
     (problem,) = failure(repo, "bad", cwd="port")
 
-    assert problem.where == Where(repo / "port/examples/bad.rs", 1, 13)
+    assert problem.where == Location(repo / "port/examples/bad.rs", 1, 13)
 
 
 @cargo_test
@@ -264,7 +266,7 @@ def test_a_place_is_found_in_a_workspace_below_the_repo(repo: Path) -> None:
 
     (problem,) = failure(repo.parent, "bad", cargo_args=args)
 
-    assert problem.where == Where(repo / "port/examples/bad.rs", 1, 13)
+    assert problem.where == Location(repo / "port/examples/bad.rs", 1, 13)
 
 
 def test_an_error_in_a_foreign_macro_points_at_its_call(tmp_path: Path) -> None:
@@ -274,13 +276,13 @@ def test_an_error_in_a_foreign_macro_points_at_its_call(tmp_path: Path) -> None:
     span = {**macro, "is_primary": True, "expansion": {"span": call}}
     other = {**call, "line_start": 1, "is_primary": False}
     error = {"level": "error", "message": "no", "rendered": "error: no\n", "spans": [other, span]}
-    heard = Heard("show")
-    heard.hear(json.dumps({"reason": "compiler-message", "message": error}))
+    heard = CargoOutput("show")
+    heard.read_line(json.dumps({"reason": "compiler-message", "message": error}))
 
-    (problem,) = problems(heard, "", repo=tmp_path, start=tmp_path, where=LOCK)
+    (problem,) = explain_failure(heard, "", repo=tmp_path, start=tmp_path, where=LOCK)
 
     assert problem == Problem(
-        "compile-error", "no", Where(tmp_path / "src/lib.rs", 7, 3), ("error: no",)
+        "compile-error", "no", Location(tmp_path / "src/lib.rs", 7, 3), ("error: no",)
     )
 
 
@@ -450,7 +452,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def crate(tmp_path: Path, **fields: Any) -> cargo.Program:
     (tmp_path / "fixtures.lock.yaml").touch()
-    where = {"crate": Where(tmp_path / "fixtures.lock.yaml", 3, 9), "example": LOCK}
+    where = {"crate": Location(tmp_path / "fixtures.lock.yaml", 3, 9), "example": LOCK}
     given = {"crate": "port@1.2.3", "package": None, "where": where}
     return build(tmp_path / "no repo needed", "dump", **{**given, **fields})
 
@@ -527,7 +529,7 @@ def test_a_crate_that_fails_leaves_nothing_to_be_found(tmp_path: Path, fake: Any
 
     (problem,) = caught.value.problems
     assert problem.code == "build-failed"
-    assert problem.where == Where(tmp_path / "fixtures.lock.yaml", 3, 9)
+    assert problem.where == Location(tmp_path / "fixtures.lock.yaml", 3, 9)
     assert len(calls()) == 2
     assert not [path for path in (tmp_path / "crates").iterdir() if path.is_dir()]
 
@@ -545,7 +547,7 @@ def test_two_processes_do_not_build_the_same_crate(tmp_path: Path, fake: Any) ->
         dump = Dump(crate="port@1.2.3", example="dump", profile="dev")
         cargo.build(
             dump, "dump", repo=Path.cwd(), toolchain="", cargo_args=(), offline=True,
-            crates=Path({str(tmp_path / "crates")!r}), deadline=None, say=print,
+            crates=Path({str(tmp_path / "crates")!r}), deadline=None, on_progress=print,
         )
     """
     words = (sys.executable, "-c", textwrap.dedent(code))
@@ -565,10 +567,10 @@ def test_two_processes_do_not_build_the_same_crate(tmp_path: Path, fake: Any) ->
 
 
 def told(stderr: str, *messages: dict[str, Any]) -> list[Problem]:
-    heard = Heard("show")
+    heard = CargoOutput("show")
     for message in messages:
-        heard.hear(json.dumps(message))
-    return problems(heard, stderr, repo=Path(), start=Path(), where=LOCK)
+        heard.read_line(json.dumps(message))
+    return explain_failure(heard, stderr, repo=Path(), start=Path(), where=LOCK)
 
 
 @pytest.mark.parametrize(
@@ -629,11 +631,11 @@ def test_two_build_scripts_and_a_diagnostic_are_all_told() -> None:
      '{"reason": "compiler-message", "message": 3}', "[" * 100_000, '{"a":' * 100_000],
 )  # fmt: skip
 def test_lines_that_are_no_message_of_cargo(line: str) -> None:
-    heard = Heard("show")
+    heard = CargoOutput("show")
 
-    heard.hear(line)
+    heard.read_line(line)
 
-    assert heard == Heard("show")
+    assert heard == CargoOutput("show")
 
 
 @pytest.mark.parametrize(
@@ -646,12 +648,14 @@ def test_lines_that_are_no_message_of_cargo(line: str) -> None:
     ],
 )
 def test_the_version_in_a_package_id(package_id: str, version: str | None) -> None:
-    assert Heard("show", package_id=package_id).version == version
+    assert CargoOutput("show", package_id=package_id).version == version
 
 
 def test_one_build_serves_the_cases_that_share_it() -> None:
     dump = Dump(package="port", example="{case}", args=("{case}",), timeout=3)
 
-    assert cargo.build_key(dump, "a") == cargo.build_key(Dump(package="port"), "a")
-    assert cargo.build_key(dump, "a") != cargo.build_key(dump, "b")
-    assert cargo.build_key(dump, "a") != cargo.build_key(Dump(package="port", env={"A": "1"}), "a")
+    assert cargo.make_build_key(dump, "a") == cargo.make_build_key(Dump(package="port"), "a")
+    assert cargo.make_build_key(dump, "a") != cargo.make_build_key(dump, "b")
+    assert cargo.make_build_key(dump, "a") != cargo.make_build_key(
+        Dump(package="port", env={"A": "1"}), "a"
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parity import __version__, cli
-from parity.commands.options import Options, VerifyOptions
+from parity.verify.options import Options, VerifyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -76,7 +76,7 @@ def test_the_words_of_a_report_arrive(typed: Callable[[str], Any]) -> None:
     options, _teller = typed("verify --annotations 3 --summary compact")
     assert (options.annotations, options.summary) == (3, "compact")
     options, _teller = typed("verify")
-    assert (options.annotations, options.summary, options.withheld) == (10, "full", ())
+    assert (options.annotations, options.summary, options.private_bundles) == (10, "full", ())
 
 
 @pytest.mark.parametrize("typed_formats", ["json,json", "json json", " json, "])
@@ -125,7 +125,9 @@ def test_what_moves_on_a_terminal_is_taken_down_after_an_error(
         raise RuntimeError
 
     monkeypatch.setattr("parity.commands.verify.verify", fail)
-    monkeypatch.setattr("parity.reports.console.Teller.close", lambda _self: closed.append(True))
+    monkeypatch.setattr(
+        "parity.reports.console.RunConsole.close", lambda _self: closed.append(True)
+    )
     with pytest.raises(RuntimeError):
         cli.run(["verify"])
     assert closed == [True]

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from parity.codecs import FormatError
-from parity.codecs.bin import (
+from parity.tensors import FormatError
+from parity.tensors.bin import (
     MAX_NDIM,
     MAX_TENSORS,
-    batch_bytes,
+    encode_batch,
+    encode_tensor,
     read_batch,
     read_tensor,
-    tensor_bytes,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class TestRoundTrips:
         self, tensor: NDArray[np.float32], tmp_path: Path
     ) -> None:
         path = tmp_path / "t.bin"
-        path.write_bytes(tensor_bytes(tensor))
+        path.write_bytes(encode_tensor(tensor))
         assert same_bits(read_tensor(path), tensor)
 
     @given(tensors=st.lists(TENSORS, max_size=4))
@@ -69,7 +69,7 @@ class TestRoundTrips:
         self, tensors: list[NDArray[np.float32]], tmp_path: Path
     ) -> None:
         path = tmp_path / "b.bin"
-        path.write_bytes(batch_bytes(tensors))
+        path.write_bytes(encode_batch(tensors))
         found = read_batch(path)
         assert len(found) == len(tensors)
         assert all(map(same_bits, found, tensors))
@@ -88,13 +88,13 @@ class TestRoundTrips:
     def test_strides_and_byte_order_are_not_written(
         self, view: NDArray[np.float32], file: Path
     ) -> None:
-        file.write_bytes(tensor_bytes(view))
+        file.write_bytes(encode_tensor(view))
         assert same_bits(read_tensor(file), np.array(view, "<f4", order="C"))
 
     def test_the_bytes_are_those_of_the_contract(self) -> None:
         features = np.array([[1.0, -2.5]], np.float32)
         labels = np.array([3.0], np.float32)
-        assert batch_bytes([features, labels]).hex(" ", 4) == (
+        assert encode_batch([features, labels]).hex(" ", 4) == (
             "02000000 02000000 01000000 02000000 0000803f 000020c0 01000000 01000000 00004040"
         )
 
@@ -274,7 +274,7 @@ class TestRefusals:
             found = read_batch(path)
         except FormatError:
             return
-        assert batch_bytes(found) == data
+        assert encode_batch(found) == data
 
     def test_a_huge_zero_sized_tensor_is_what_it_says(self, file: Path) -> None:
         file.write_bytes(words(1, 2, 0, 0xFFFFFFFF))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity.codecs.dtypes import DTYPES, PACKED, bits
+from parity.tensors.dtypes import DTYPES, PACKED, view_bits
 from tests.support.tensors import bf16, from_bits
 
 # Imported here, since the guards of a test would stop torch on its way.
@@ -31,7 +31,7 @@ def test_the_table_is_what_a_reader_may_rely_on() -> None:
     for size, names in by_size.items():
         assert {n for n, dtype in DTYPES.items() if dtype.storage.itemsize == size} == names
     assert all(dtype.storage.newbyteorder("<") == dtype.storage for dtype in DTYPES.values())
-    exact = {name for name, dtype in DTYPES.items() if dtype.widens_exactly}
+    exact = {name for name, dtype in DTYPES.items() if dtype.fits_f32}
     assert exact == {
         *("F32", "F16", "BF16", *FLOATS_8),
         *("I16", "I8", "U16", "U8", "BOOL"),
@@ -56,11 +56,11 @@ def test_every_code_is_torchs(name: str, codes: np.ndarray[Any, Any], torch_name
         pytest.skip("torch is not installed")
     due = torch.from_numpy(codes.copy()).view(getattr(torch, torch_name)).to(torch.float64).numpy()
     dtype = DTYPES[name]
-    values = dtype.values(codes.view(dtype.storage))
+    values = dtype.decode(codes.view(dtype.storage))
     assert values.dtype == np.float64
     np.testing.assert_array_equal(values, due)
     np.testing.assert_array_equal(np.signbit(values[due == 0]), np.signbit(due[due == 0]))
-    narrow = dtype.as_f32(codes.view(dtype.storage))
+    narrow = dtype.round_to_f32(codes.view(dtype.storage))
     assert narrow.dtype == np.dtype("<f4")
     np.testing.assert_array_equal(narrow, due)
 
@@ -68,9 +68,9 @@ def test_every_code_is_torchs(name: str, codes: np.ndarray[Any, Any], torch_name
 def test_bfloat16_by_hand() -> None:
     """`803f20c04940` is [1, -2.5, 3.140625]; read as f16 it would be 1.875 and so on."""
     codes = np.frombuffer(bytes.fromhex("803f20c04940"), "<u2")
-    assert DTYPES["BF16"].values(codes).tolist() == [1.0, -2.5, 3.140625]
+    assert DTYPES["BF16"].decode(codes).tolist() == [1.0, -2.5, 3.140625]
     assert bf16(1.0, -2.5, 3.140625).tolist() == codes.tolist()
-    special = DTYPES["BF16"].values(np.array([0x7F80, 0xFF80, 0x7FC0, 0x8000, 1], "<u2"))
+    special = DTYPES["BF16"].decode(np.array([0x7F80, 0xFF80, 0x7FC0, 0x8000, 1], "<u2"))
     assert special.tolist()[:2] == [math.inf, -math.inf]
     assert math.isnan(special[2])
     assert math.copysign(1, special[3]) == -1
@@ -99,7 +99,7 @@ def test_bfloat16_by_hand() -> None:
     ],
 )
 def test_eight_bit_floats_by_hand(name: str, code: int, value: float) -> None:
-    assert DTYPES[name].values(np.array([code], "u1")).tolist() == [value]
+    assert DTYPES[name].decode(np.array([code], "u1")).tolist() == [value]
 
 
 #: OCP Microscaling, table 5: the values of E2M1.
@@ -107,7 +107,7 @@ E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 
 def test_four_bit_floats_are_those_of_the_table() -> None:
-    values = PACKED["F4"].values(np.arange(16).astype("u1"))
+    values = PACKED["F4"].decode(np.arange(16).astype("u1"))
     assert values.tolist() == [*E2M1, *(-value for value in E2M1)]
     assert np.signbit(values).tolist() == [False] * 8 + [True] * 8
 
@@ -130,9 +130,9 @@ def test_four_bit_floats_are_those_of_the_table() -> None:
 def test_six_bit_floats_by_hand(name: str, code: int, value: float) -> None:
     """OCP Microscaling, tables 3 and 4: the least, the greatest, where subnormals end."""
     dtype = PACKED[name]
-    assert dtype.values(np.array([code], "u1")).tolist() == [value]
-    assert np.isfinite(dtype.values(np.arange(64).astype("u1"))).all()
-    assert (dtype.width, dtype.widens_exactly) == (6, True)
+    assert dtype.decode(np.array([code], "u1")).tolist() == [value]
+    assert np.isfinite(dtype.decode(np.arange(64).astype("u1"))).all()
+    assert (dtype.width, dtype.fits_f32) == (6, True)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_six_bit_floats_by_hand(name: str, code: int, value: float) -> None:
     ],
 )
 def test_the_codes_that_are_no_number(name: str, codes: set[int]) -> None:
-    assert set(np.flatnonzero(np.isnan(DTYPES[name].values(ALL_8))).tolist()) == codes
+    assert set(np.flatnonzero(np.isnan(DTYPES[name].decode(ALL_8))).tolist()) == codes
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))
@@ -154,9 +154,9 @@ def test_bits_are_the_bytes(name: str) -> None:
     storage = DTYPES[name].storage
     raw = bytes(range(24))
     chunk = np.frombuffer(raw, storage)
-    assert bits(chunk).tobytes() == raw
-    assert bits(chunk).dtype.kind == "u"
-    assert np.shares_memory(bits(chunk), chunk)
+    assert view_bits(chunk).tobytes() == raw
+    assert view_bits(chunk).dtype.kind == "u"
+    assert np.shares_memory(view_bits(chunk), chunk)
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))
@@ -164,14 +164,14 @@ def test_values_warn_of_nothing(name: str) -> None:
     """Signalling NaN, overflow and the like are values, not events."""
     storage = DTYPES[name].storage
     for chunk in (from_bits("<f8", 0x7FF0000000000001, 2**63 - 1), np.full(2, 2**64 - 1, "<u8")):
-        DTYPES[name].values(chunk.view(storage))
-        DTYPES[name].as_f32(chunk.view(storage))
+        DTYPES[name].decode(chunk.view(storage))
+        DTYPES[name].round_to_f32(chunk.view(storage))
 
 
 def test_integers_keep_all_their_digits() -> None:
     largest = np.array([2**63 - 1, -(2**63)], "<i8")
-    assert DTYPES["I64"].values(largest).tolist() == [2**63 - 1, -(2**63)]
-    assert DTYPES["I64"].as_f32(np.array([2**24 + 1, 2**24 + 3], "<i8")).tolist() == [
+    assert DTYPES["I64"].decode(largest).tolist() == [2**63 - 1, -(2**63)]
+    assert DTYPES["I64"].round_to_f32(np.array([2**24 + 1, 2**24 + 3], "<i8")).tolist() == [
         2.0**24,
         2.0**24 + 4,
     ]
@@ -179,4 +179,4 @@ def test_integers_keep_all_their_digits() -> None:
 
 def test_doubles_are_rounded_once_to_even() -> None:
     halfway = np.array([1 + 2.0**-24, 1 + 3 * 2.0**-24, 1e300, -1e-300])
-    assert DTYPES["F64"].as_f32(halfway).tolist() == [1.0, 1 + 2.0**-22, math.inf, -0.0]
+    assert DTYPES["F64"].round_to_f32(halfway).tolist() == [1.0, 1 + 2.0**-22, math.inf, -0.0]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.codecs.files import tensors_in
-from tests.support.tensors import f32, named, safetensors_bytes, write
+from parity.tensors.folder import list_tensors
+from tests.support.tensors import encode_safetensors, f32, name_dtypes, write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,22 +18,22 @@ ONE = f32(1.0, 2.0)
 
 
 def test_names_are_stems_or_keys(tmp_path: Path) -> None:
-    many = named({"a/b": ONE, "": np.arange(3), "x" * 400: ONE.astype("<f2")})
-    folder = write(
+    many = name_dtypes({"a/b": ONE, "": np.arange(3), "x" * 400: ONE.astype("<f2")})
+    folder = write_files(
         tmp_path,
         {
             "conv1.weight.bin": ONE,
             "größe.npy": np.arange(4),
             f"{'n' * 240}.bin": ONE,
             ".bin": ONE,
-            "m.safetensors": safetensors_bytes(many),
+            "m.safetensors": encode_safetensors(many),
             "notes.txt": b"no tensor",
             "model.onnx": b"",
             "w.BIN": b"",
         },
     )
     (folder / "folder.bin").mkdir()
-    found = tensors_in(folder)
+    found = list_tensors(folder)
     assert {name: tensor.dtype.name for name, tensor in found.tensors.items()} == {
         "conv1.weight": "F32",
         "größe": "I64",
@@ -42,75 +42,83 @@ def test_names_are_stems_or_keys(tmp_path: Path) -> None:
         "": "I64",
         "x" * 400: "F16",
     }
-    assert (found.broken, found.twice) == ({}, [])
+    assert (found.unreadable, found.duplicates) == ({}, [])
 
 
 def test_one_file_is_a_place_too(tmp_path: Path) -> None:
-    write(tmp_path, {"m.safetensors": safetensors_bytes(named({"a": ONE})), "b.bin": ONE})
-    assert list(tensors_in(tmp_path / "m.safetensors").tensors) == ["a"]
-    assert list(tensors_in(tmp_path / "b.bin").tensors) == ["b"]
+    write_files(
+        tmp_path, {"m.safetensors": encode_safetensors(name_dtypes({"a": ONE})), "b.bin": ONE}
+    )
+    assert list(list_tensors(tmp_path / "m.safetensors").tensors) == ["a"]
+    assert list(list_tensors(tmp_path / "b.bin").tensors) == ["b"]
 
 
 def test_what_macos_keeps_of_a_file_is_passed_over(tmp_path: Path) -> None:
     double = b"\x00\x05\x16\x07" + bytes(78)
-    files = {"a.npy": ONE, "b.bin": ONE, "m.safetensors": safetensors_bytes(named({"c": ONE}))}
-    folder = write(tmp_path, files | {f"._{name}": double for name in files})
-    found = tensors_in(folder)
-    assert (set(found.tensors), found.broken) == ({"a", "b", "c"}, {})
+    files = {
+        "a.npy": ONE,
+        "b.bin": ONE,
+        "m.safetensors": encode_safetensors(name_dtypes({"c": ONE})),
+    }
+    folder = write_files(tmp_path, files | {f"._{name}": double for name in files})
+    found = list_tensors(folder)
+    assert (set(found.tensors), found.unreadable) == ({"a", "b", "c"}, {})
 
 
 def test_a_name_like_macos_s_is_a_tensor_s_where_it_holds_one_or_stands_alone(
     tmp_path: Path,
 ) -> None:
-    folder = write(tmp_path, {"a.npy": ONE, "._a.npy": ONE, "._b.npy": b"x", "._": b"x"})
-    found = tensors_in(folder)
-    assert (set(found.tensors), set(found.broken)) == ({"a", "._a"}, {"._b.npy"})
+    folder = write_files(tmp_path, {"a.npy": ONE, "._a.npy": ONE, "._b.npy": b"x", "._": b"x"})
+    found = list_tensors(folder)
+    assert (set(found.tensors), set(found.unreadable)) == ({"a", "._a"}, {"._b.npy"})
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
-    folder = write(
+    folder = write_files(
         tmp_path,
         {"a.bin": ONE, "b.bin": b"\x01", "c.npy": b"", "d.safetensors": b"{}", "e.npy": ONE},
     )
-    found = tensors_in(folder)
+    found = list_tensors(folder)
     assert list(found.tensors) == ["a", "e"]
-    assert {name: error.code for name, error in found.broken.items()} == {
+    assert {name: error.code for name, error in found.unreadable.items()} == {
         "b.bin": "truncated",
         "c.npy": "bad-header",
         "d.safetensors": "truncated",
     }
-    assert found.faults() == [f"{name} {error.message}" for name, error in found.broken.items()]
+    assert found.list_problems() == [
+        f"{name} {error.message}" for name, error in found.unreadable.items()
+    ]
 
 
 def test_a_name_twice_is_told(tmp_path: Path) -> None:
-    many = safetensors_bytes(named({"a": ONE, "b": ONE, "c": ONE}))
-    folder = write(tmp_path, {"a.bin": ONE, "b.npy": ONE, "m.safetensors": many})
-    found = tensors_in(folder)
-    assert sorted(found.twice) == ["a", "b"]
-    assert found.faults() == ["the tensor 'a' stands twice", "the tensor 'b' stands twice"]
+    many = encode_safetensors(name_dtypes({"a": ONE, "b": ONE, "c": ONE}))
+    folder = write_files(tmp_path, {"a.bin": ONE, "b.npy": ONE, "m.safetensors": many})
+    found = list_tensors(folder)
+    assert sorted(found.duplicates) == ["a", "b"]
+    assert found.list_problems() == ["the tensor 'a' stands twice", "the tensor 'b' stands twice"]
 
 
 def test_references_hold_something(tmp_path: Path) -> None:
-    assert tensors_in(tmp_path).faults() == ["holds no tensor"]
-    write(tmp_path, {"a.npy": np.zeros((0, 3), "<f4"), "b.bin": f32()})
-    assert tensors_in(tmp_path).faults() == ["holds not one element"]
-    write(tmp_path, {"c.bin": ONE})
-    assert tensors_in(tmp_path).faults() == []
+    assert list_tensors(tmp_path).list_problems() == ["holds no tensor"]
+    write_files(tmp_path, {"a.npy": np.zeros((0, 3), "<f4"), "b.bin": f32()})
+    assert list_tensors(tmp_path).list_problems() == ["holds not one element"]
+    write_files(tmp_path, {"c.bin": ONE})
+    assert list_tensors(tmp_path).list_problems() == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="file systems of Windows hold no such name")
 def test_a_name_of_any_bytes_is_a_name(tmp_path: Path) -> None:
     for name in (b"\xff.bin", b"a\nb.bin", b"::error::x.bin"):
         (tmp_path / os.fsdecode(name)).write_bytes(b"\x01")
-    assert set(tensors_in(tmp_path).broken) == {"\udcff.bin", "a\nb.bin", "::error::x.bin"}
+    assert set(list_tensors(tmp_path).unreadable) == {"\udcff.bin", "a\nb.bin", "::error::x.bin"}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such links without rights")
 def test_a_link_to_nothing_is_no_tensor(tmp_path: Path) -> None:
     (tmp_path / "a.bin").symlink_to("nowhere")
     (tmp_path / "b.bin").symlink_to("b.bin")
-    found = tensors_in(tmp_path)
-    assert (found.tensors, found.broken) == ({}, {})
+    found = list_tensors(tmp_path)
+    assert (found.tensors, found.unreadable) == ({}, {})
 
 
 def test_only_headers_are_read(tmp_path: Path) -> None:
@@ -118,4 +126,4 @@ def test_only_headers_are_read(tmp_path: Path) -> None:
     with (tmp_path / "a.bin").open("wb") as file:
         file.write(b"\x01\x00\x00\x00\x00\x00\x00\x40")
         file.truncate(8 + 4 * 2**30)
-    assert tensors_in(tmp_path).tensors["a"].shape == (2**30,)
+    assert list_tensors(tmp_path).tensors["a"].shape == (2**30,)

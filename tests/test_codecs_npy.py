@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parity.codecs import FormatError, npy
-from tests.support.tensors import NAMES
+from parity.tensors import FormatError, npy
+from tests.support.tensors import SAFETENSORS_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ def refused(tmp_path: Path, content: bytes) -> FormatError:
     path = tmp_path / "t.npy"
     path.write_bytes(content)
     with pytest.raises(FormatError) as caught:
-        npy.stored(path)
+        npy.locate_tensor(path)
     return caught.value
 
 
@@ -65,27 +65,27 @@ def test_a_disk_that_fails_is_no_fault_of_the_format(
     assert (error.code, str(error)) == ("unreadable", "cannot be read: Input/output error")
 
 
-@pytest.mark.parametrize("code", sorted(NAMES))
+@pytest.mark.parametrize("code", sorted(SAFETENSORS_NAMES))
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 3), (4, 0, 2), (1, 1, 1, 2)])
 def test_every_dtype_and_shape_is_read(code: str, shape: tuple[int, ...], tmp_path: Path) -> None:
     array = np.arange(np.prod(shape)).astype(code).reshape(shape)
     path = tmp_path / "t.npy"
     path.write_bytes(saved(array))
-    found = npy.stored(path)
-    assert (found.dtype.name, found.shape, found.carrier) == (NAMES[code], shape, ".npy")
-    assert found.array().tobytes() == array.tobytes()
+    found = npy.locate_tensor(path)
+    assert (found.dtype.name, found.shape, found.suffix) == (SAFETENSORS_NAMES[code], shape, ".npy")
+    assert found.read_array().tobytes() == array.tobytes()
 
 
 def test_complex_numbers_are_held_as_bits(tmp_path: Path) -> None:
     path = tmp_path / "t.npy"
     path.write_bytes(saved(np.array([1 + 2j], "<c8")))
-    assert npy.stored(path).dtype.name == "C64"
+    assert npy.locate_tensor(path).dtype.name == "C64"
 
 
 def test_the_second_version_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.npy"
     path.write_bytes(made(literal(), np.ones(2, "<f4").tobytes(), version=(2, 0)))
-    assert npy.stored(path).array().tolist() == [1.0, 1.0]
+    assert npy.locate_tensor(path).read_array().tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (5, 1), (1, 1), (0, 3), (7,)])
@@ -96,7 +96,7 @@ def test_an_order_that_makes_no_difference_is_accepted(
     path = tmp_path / "t.npy"
     data = np.arange(count, dtype="<f4").tobytes()
     path.write_bytes(made(literal(fortran="True", shape=str(shape)), data))
-    assert npy.stored(path).array().reshape(-1).tolist() == list(range(count))
+    assert npy.locate_tensor(path).read_array().reshape(-1).tolist() == list(range(count))
 
 
 WORDS = {
@@ -200,7 +200,7 @@ def test_a_hostile_header_is_refused(content: bytes, tmp_path: Path) -> None:
 def test_python_2_headers_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.npy"
     path.write_bytes(made(literal(shape="(2L,)"), bytes(8)))
-    assert npy.stored(path).shape == (2,)
+    assert npy.locate_tensor(path).shape == (2,)
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="cannot be read: No such file or directory") as caught:
-        npy.stored(tmp_path / "t.npy")
+        npy.locate_tensor(tmp_path / "t.npy")
     assert caught.value.code == "unreadable"
 
 
@@ -236,7 +236,7 @@ def test_mutated_bytes_are_refused_or_read_as_numpy_reads_them(
     path = tmp_path / "t.npy"
     path.write_bytes(content[:end])
     try:
-        found = npy.stored(path).array()
+        found = npy.locate_tensor(path).read_array()
     except FormatError:
         return
     due = np.load(path, allow_pickle=False)

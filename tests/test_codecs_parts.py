@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from parity.codecs.parts import parts
+from parity.bundle.checkpoint_parts import list_parts
 
 ALL = tuple(f"a-{n:05}-of-00003.gguf" for n in (1, 2, 3))
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_part_stands_for_all(name: str) -> None:
-    assert parts(Path("x") / name) == tuple(Path("x") / part for part in ALL)
+    assert list_parts(Path("x") / name) == tuple(Path("x") / part for part in ALL)
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ def test_each_part_stands_for_all(name: str) -> None:
      "a-00001-of-00000.gguf"],
 )  # fmt: skip
 def test_what_is_named_otherwise_is_whole(name: str) -> None:
-    assert parts(Path(name)) == (Path(name),)
+    assert list_parts(Path(name)) == (Path(name),)
 
 
 def test_what_stands_before_the_number_may_look_like_one() -> None:
     name = "a-00001-of-00002-00002-of-00002.safetensors"
-    assert [part.name for part in parts(Path(name))] == [
+    assert [part.name for part in list_parts(Path(name))] == [
         name.replace("-00002-of", "-00001-of"),
         name,
     ]

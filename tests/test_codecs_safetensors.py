@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parity.codecs import FormatError, safetensors
-from parity.codecs.dtypes import DTYPES, PACKED
-from tests.support.tensors import bf16, f32, packed, safetensors_bytes, with_header
+from parity.tensors import FormatError, safetensors
+from parity.tensors.dtypes import DTYPES, PACKED
+from tests.support.tensors import add_header, bf16, encode_safetensors, f32, pack_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parity.codecs.stored import Stored
+    from parity.tensors.stored import StoredTensor
 
 # Imported here, since the guards of a test would stop it on its way.
 library: Any = import_module("safetensors") if find_spec("safetensors") else None
@@ -33,10 +33,10 @@ def one(**changes: Any) -> dict[str, Any]:
     return {"t": U8 | changes}
 
 
-def read(tmp_path: Path, content: bytes) -> dict[str, Stored]:
+def read(tmp_path: Path, content: bytes) -> dict[str, StoredTensor]:
     path = tmp_path / "t.safetensors"
     path.write_bytes(content)
-    return safetensors.stored(path)
+    return safetensors.locate_tensors(path)
 
 
 def refused(tmp_path: Path, content: bytes) -> FormatError:
@@ -57,18 +57,18 @@ def of_library(content: bytes) -> dict[str, tuple[str, list[int], bytes]] | None
     }
 
 
-def ours(tensors: dict[str, Stored]) -> dict[str, tuple[str, list[int], bytes]]:
+def ours(tensors: dict[str, StoredTensor]) -> dict[str, tuple[str, list[int], bytes]]:
     return {
         name: (tensor.dtype.name, list(tensor.shape), as_it_lies(tensor))
         for name, tensor in tensors.items()
     }
 
 
-def as_it_lies(tensor: Stored) -> bytes:
-    elements = tensor.array()
+def as_it_lies(tensor: StoredTensor) -> bytes:
+    elements = tensor.read_array()
     if not tensor.dtype.packed:
         return elements.tobytes()
-    return packed(elements.reshape(-1).tolist(), tensor.dtype.width)
+    return pack_codes(elements.reshape(-1).tolist(), tensor.dtype.width)
 
 
 # --- what is accepted ----------------------------------------------------------------------
@@ -82,31 +82,31 @@ EMPTY = {
     for name, shape in (("a", [0]), ("b", [3, 0]), ("c", [0, 2, 0]))
 }
 GOOD = {
-    "one": with_header(one(), b"abcd"),
-    "a scalar": with_header(one(shape=[], data_offsets=[0, 1]), b"a"),
-    "no tensor": with_header({}),
-    "metadata": with_header({"__metadata__": {"format": "pt"}} | one(), b"abcd"),
-    "empty metadata": with_header({"__metadata__": {}} | one(), b"abcd"),
-    "keys in any order": with_header(UNSORTED, b"abcd"),
-    "empty tensors": with_header(EMPTY),
-    "empty before another": with_header(EMPTY | one(), b"abcd"),
-    "blanks after the header": with_header(json.dumps(one()) + "   ", b"abcd"),
-    "blanks in the header": with_header(json.dumps(one(), indent=3), b"abcd"),
-    "an escaped name": with_header('{"\\u0074\\ud83d\\ude00": ' + json.dumps(U8) + "}", b"abcd"),
-    "a name of bytes above 127": with_header({"größe/😀": U8}, b"abcd"),
-    "an empty name": with_header({"": U8}, b"abcd"),
-    "a long name": with_header({"n" * 5000: U8}, b"abcd"),
-    "32 dimensions": with_header(one(shape=[1] * 31 + [4]), b"abcd"),
-    "every dtype": safetensors_bytes(
+    "one": add_header(one(), b"abcd"),
+    "a scalar": add_header(one(shape=[], data_offsets=[0, 1]), b"a"),
+    "no tensor": add_header({}),
+    "metadata": add_header({"__metadata__": {"format": "pt"}} | one(), b"abcd"),
+    "empty metadata": add_header({"__metadata__": {}} | one(), b"abcd"),
+    "keys in any order": add_header(UNSORTED, b"abcd"),
+    "empty tensors": add_header(EMPTY),
+    "empty before another": add_header(EMPTY | one(), b"abcd"),
+    "blanks after the header": add_header(json.dumps(one()) + "   ", b"abcd"),
+    "blanks in the header": add_header(json.dumps(one(), indent=3), b"abcd"),
+    "an escaped name": add_header('{"\\u0074\\ud83d\\ude00": ' + json.dumps(U8) + "}", b"abcd"),
+    "a name of bytes above 127": add_header({"größe/😀": U8}, b"abcd"),
+    "an empty name": add_header({"": U8}, b"abcd"),
+    "a long name": add_header({"n" * 5000: U8}, b"abcd"),
+    "32 dimensions": add_header(one(shape=[1] * 31 + [4]), b"abcd"),
+    "every dtype": encode_safetensors(
         {name: (name, np.zeros((2, 3), dtype.storage)) for name, dtype in DTYPES.items()}
     ),
     **{
-        f"{name} {list(shape)}": safetensors_bytes({"t": (name, np.full(shape, 13, "u1"))})
+        f"{name} {list(shape)}": encode_safetensors({"t": (name, np.full(shape, 13, "u1"))})
         for name in PACKED
         for shape in ((2, 4), (4, 0), (1, 12, 1))
     },
-    "one blank": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=1),
-    "three blanks": safetensors_bytes({"w": ("F32", f32(1.0, 2.0))}, padding=3),
+    "one blank": encode_safetensors({"w": ("F32", f32(1.0, 2.0))}, padding=1),
+    "three blanks": encode_safetensors({"w": ("F32", f32(1.0, 2.0))}, padding=3),
 }
 
 
@@ -121,7 +121,7 @@ def test_what_is_accepted_is_what_the_library_reads(content: bytes, tmp_path: Pa
 @pytest.mark.torch
 def test_every_dtype_of_the_library_is_known() -> None:
     with pytest.raises(library.SafetensorError) as caught:
-        library.deserialize(with_header(one(dtype="F128"), b"abcd"))
+        library.deserialize(add_header(one(dtype="F128"), b"abcd"))
     names = set(re.findall(r"`(\w+)`", str(caught.value)))
     assert names - {"F128"} == {*DTYPES, *PACKED}
 
@@ -129,13 +129,13 @@ def test_every_dtype_of_the_library_is_known() -> None:
 @pytest.mark.parametrize("padding", range(9))
 def test_data_may_begin_at_any_byte(padding: int, tmp_path: Path) -> None:
     """ggml-org/llama.cpp PR#18291: a reader that aligned it was off by some bytes."""
-    content = safetensors_bytes(
+    content = encode_safetensors(
         {"w": ("F64", np.array([1.0, 2.0])), "b": ("BF16", bf16(1.0))}, padding=padding
     )
     found = read(tmp_path, content)
-    assert found["w"].array().tolist() == [1.0, 2.0]
-    assert found["b"].array().tolist() == [0x3F80]
-    assert found["b"].carrier == ".safetensors"
+    assert found["w"].read_array().tolist() == [1.0, 2.0]
+    assert found["b"].read_array().tolist() == [0x3F80]
+    assert found["b"].suffix == ".safetensors"
 
 
 @needs_library
@@ -149,11 +149,11 @@ def test_what_the_library_writes_is_read(tmp_path: Path) -> None:
     }
     path = tmp_path / "t.safetensors"
     numpy_library.save_file(arrays, path, metadata={"b": "1", "a": "2"})
-    found = safetensors.stored(path)
+    found = safetensors.locate_tensors(path)
     assert found.keys() == arrays.keys()
     for name, array in arrays.items():
         assert found[name].shape == array.shape
-        assert found[name].array().tobytes() == array.tobytes()
+        assert found[name].read_array().tobytes() == array.tobytes()
 
 
 # --- what is refused -----------------------------------------------------------------------
@@ -174,119 +174,119 @@ WORDS: dict[str, tuple[bytes, str, str]] = {
     "nothing": (b"", "truncated", "header claims 0 bytes, the file has 0"),
     "a length cut": (b"\x01" + bytes(6), "truncated", "header claims 1 bytes, the file has 7"),
     "no header": (bytes(8), "bad-header", "header begins with b'', not with a brace"),
-    "a header cut": (with_header(one(), b"abcd")[:20], "truncated",
+    "a header cut": (add_header(one(), b"abcd")[:20], "truncated",
                      "header claims 60 bytes, the file has 20"),
     "the largest length": (b"\xff" * 8, "bad-header", claims(b"\xff" * 8)),
     "a page": (b"<!DOCTYPE html>", "bad-header", claims(b"<!DOCTYP")),
     "a pointer": (b"version https://git-lfs.github.com/spec/v1\n", "bad-header",
                   claims(b"version ")),
-    "a list": (with_header("[1]"), "bad-header", "header begins with b'[1]', not with a brace"),
-    "a blank first": (with_header(" {}"), "bad-header",
+    "a list": (add_header("[1]"), "bad-header", "header begins with b'[1]', not with a brace"),
+    "a blank first": (add_header(" {}"), "bad-header",
                       "header begins with b' {}', not with a brace"),
-    "a mark of order": (with_header("\ufeff{}"), "bad-header",
+    "a mark of order": (add_header("\ufeff{}"), "bad-header",
                         "header begins with b'\\xef\\xbb\\xbf{}', not with a brace"),
-    "no end": (with_header('{"a"'), "bad-header",
+    "no end": (add_header('{"a"'), "bad-header",
                NO_JSON + "Expecting ':' delimiter: line 1 column 5 (char 4)"),
-    "more after it": (with_header("{}{}"), "bad-header",
+    "more after it": (add_header("{}{}"), "bad-header",
                       NO_JSON + "Extra data: line 1 column 3 (char 2)"),
-    "not UTF-8": (with_header(b'{"\xff":1}'), "bad-header",
+    "not UTF-8": (add_header(b'{"\xff":1}'), "bad-header",
                   NO_JSON + "'utf-8' codec can't decode byte 0xff in position 2: "
                             "invalid start byte"),
-    "a key twice": (with_header(f'{{"t":{json.dumps(U8)},"t":{json.dumps(U8)}}}', b"abcd"),
+    "a key twice": (add_header(f'{{"t":{json.dumps(U8)},"t":{json.dumps(U8)}}}', b"abcd"),
                     "bad-header", "the key 't' stands in the header twice"),
     "a key twice by escapes": (
-        with_header(f'{{"t":{json.dumps(U8)},"\\u0074":{json.dumps(U8)}}}', b"abcd"),
+        add_header(f'{{"t":{json.dumps(U8)},"\\u0074":{json.dumps(U8)}}}', b"abcd"),
         "bad-header", "the key 't' stands in the header twice"),
     "a dtype twice": (
-        with_header('{"t":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}', b"abcd"),
+        add_header('{"t":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}', b"abcd"),
         "bad-header", "the key 'dtype' stands in the header twice"),
-    "metadata twice": (with_header('{"__metadata__":{},"__metadata__":{}}'), "bad-header",
+    "metadata twice": (add_header('{"__metadata__":{},"__metadata__":{}}'), "bad-header",
                        "the key '__metadata__' stands in the header twice"),
-    "half a surrogate pair": (with_header('{"a\\ud800":' + json.dumps(U8) + "}", b"abcd"),
+    "half a surrogate pair": (add_header('{"a\\ud800":' + json.dumps(U8) + "}", b"abcd"),
                               "bad-header", "the entry 'a\\ud800' holds half of a surrogate pair"),
-    "half a pair in metadata": (with_header('{"__metadata__":{"a":"\\udfff"}}'), "bad-header",
+    "half a pair in metadata": (add_header('{"__metadata__":{"a":"\\udfff"}}'), "bad-header",
                                 "the entry 'a' holds half of a surrogate pair"),
-    "metadata of numbers": (with_header({"__metadata__": {"step": 3}} | one(), b"abcd"),
+    "metadata of numbers": (add_header({"__metadata__": {"step": 3}} | one(), b"abcd"),
                             "bad-header", "__metadata__ must map strings to strings"),
-    "metadata that is null": (with_header({"__metadata__": None}), "bad-header",
+    "metadata that is null": (add_header({"__metadata__": None}), "bad-header",
                               "__metadata__ must map strings to strings"),
-    "metadata in metadata": (with_header({"__metadata__": {"a": {"b": "c"}}}), "bad-header",
+    "metadata in metadata": (add_header({"__metadata__": {"a": {"b": "c"}}}), "bad-header",
                              "__metadata__ must map strings to strings"),
-    "a float": (with_header('{"t":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}', b"abcd"),
+    "a float": (add_header('{"t":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}', b"abcd"),
                 "bad-header", "header holds 4.0, where only whole numbers may stand"),
-    "an exponent": (with_header('{"t":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}}', b"abcd"),
+    "an exponent": (add_header('{"t":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}}', b"abcd"),
                     "bad-header", "header holds 4e0, where only whole numbers may stand"),
-    "NaN": (with_header('{"t":NaN}'), "bad-header",
+    "NaN": (add_header('{"t":NaN}'), "bad-header",
             "header holds NaN, where only whole numbers may stand"),
-    "infinity": (with_header('{"t":-Infinity}'), "bad-header",
+    "infinity": (add_header('{"t":-Infinity}'), "bad-header",
                  "header holds -Infinity, where only whole numbers may stand"),
-    "a negative length": (with_header(one(shape=[-4]), b"abcd"), "bad-header",
+    "a negative length": (add_header(one(shape=[-4]), b"abcd"), "bad-header",
                           "header holds the number -4; known are 0 to 2**63 - 1"),
-    "minus nothing": (with_header(json.dumps(one()).replace("[0", "[-0"), b"abcd"),
+    "minus nothing": (add_header(json.dumps(one()).replace("[0", "[-0"), b"abcd"),
                       "bad-header", "header holds the number -0; known are 0 to 2**63 - 1"),
-    "2**63": (with_header(one(shape=[2**63]), b"abcd"), "bad-header",
+    "2**63": (add_header(one(shape=[2**63]), b"abcd"), "bad-header",
               "header holds the number 9223372036854775808; known are 0 to 2**63 - 1"),
-    "5000 digits": (with_header(json.dumps(one()).replace("[4]", f"[{'9' * 5000}]")),
+    "5000 digits": (add_header(json.dumps(one()).replace("[4]", f"[{'9' * 5000}]")),
                     "bad-header", f"header holds the number {'9' * 40}; known are 0 to 2**63 - 1"),
-    "a truth": (with_header(one(shape=[True]), b"a"), "bad-header",
+    "a truth": (add_header(one(shape=[True]), b"a"), "bad-header",
                 "shape of tensor 't' must be a list of whole numbers, not [True]"),
-    "text for a length": (with_header(one(shape=["4"]), b"abcd"), "bad-header",
+    "text for a length": (add_header(one(shape=["4"]), b"abcd"), "bad-header",
                           "shape of tensor 't' must be a list of whole numbers, not ['4']"),
-    "no list": (with_header(one(shape=4), b"abcd"), "bad-header",
+    "no list": (add_header(one(shape=4), b"abcd"), "bad-header",
                 "shape of tensor 't' must be a list of whole numbers, not 4"),
-    "null": (with_header(one(data_offsets=None), b"abcd"), "bad-header",
+    "null": (add_header(one(data_offsets=None), b"abcd"), "bad-header",
              "data_offsets of tensor 't' must be a list of whole numbers, not None"),
-    "no entry": (with_header({"t": 1}), "bad-header",
+    "no entry": (add_header({"t": 1}), "bad-header",
                  "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an entry without": (with_header({"t": {"dtype": "U8", "shape": [4]}}, b"abcd"), "bad-header",
+    "an entry without": (add_header({"t": {"dtype": "U8", "shape": [4]}}, b"abcd"), "bad-header",
                          "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an entry with more": (with_header(one(stride=[1]), b"abcd"), "bad-header",
+    "an entry with more": (add_header(one(stride=[1]), b"abcd"), "bad-header",
                            "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an unknown dtype": (with_header(one(dtype="F128"), b"abcd"), "bad-header",
+    "an unknown dtype": (add_header(one(dtype="F128"), b"abcd"), "bad-header",
                          "tensor 't' has the unknown dtype 'F128'"),
-    "a dtype in small letters": (with_header(one(dtype="u8"), b"abcd"), "bad-header",
+    "a dtype in small letters": (add_header(one(dtype="u8"), b"abcd"), "bad-header",
                                  "tensor 't' has the unknown dtype 'u8'"),
-    "a dtype that is a list": (with_header(one(dtype=["U8"]), b"abcd"), "bad-header",
+    "a dtype that is a list": (add_header(one(dtype=["U8"]), b"abcd"), "bad-header",
                                "tensor 't' has the unknown dtype ['U8']"),
-    "half a byte": (with_header(one(dtype="F4", shape=[7]), b"abcd"), "bad-header",
+    "half a byte": (add_header(one(dtype="F4", shape=[7]), b"abcd"), "bad-header",
                     "tensor 't' of F4 [7] does not fill its last byte"),
-    "six bits of a byte": (with_header(one(dtype="F6_E2M3", shape=[5]), b"abcd"), "bad-header",
+    "six bits of a byte": (add_header(one(dtype="F6_E2M3", shape=[5]), b"abcd"), "bad-header",
                            "tensor 't' of F6_E2M3 [5] does not fill its last byte"),
-    "a byte for each half": (with_header(one(dtype="F4", shape=[4]), b"abcd"), "bad-header",
+    "a byte for each half": (add_header(one(dtype="F4", shape=[4]), b"abcd"), "bad-header",
                              "tensor 't' of F4 [4] needs 2 bytes, its data_offsets hold 4"),
-    "one offset": (with_header(one(data_offsets=[4]), b"abcd"), "bad-header",
+    "one offset": (add_header(one(data_offsets=[4]), b"abcd"), "bad-header",
                    "tensor 't' has the data_offsets [4]"),
-    "three offsets": (with_header(one(data_offsets=[0, 2, 4]), b"abcd"), "bad-header",
+    "three offsets": (add_header(one(data_offsets=[0, 2, 4]), b"abcd"), "bad-header",
                       "tensor 't' has the data_offsets [0, 2, 4]"),
-    "offsets reversed": (with_header(one(data_offsets=[4, 0]), b"abcd"), "bad-header",
+    "offsets reversed": (add_header(one(data_offsets=[4, 0]), b"abcd"), "bad-header",
                          "tensor 't' has the data_offsets [4, 0]"),
-    "a shape too large": (with_header(one(shape=[1000, 1000]), b"abcd"), "bad-header",
+    "a shape too large": (add_header(one(shape=[1000, 1000]), b"abcd"), "bad-header",
                           f"{MILLION} needs 1,000,000 bytes, its data_offsets hold 4"),
-    "a shape too small": (with_header(one(shape=[3]), b"abcd"), "bad-header",
+    "a shape too small": (add_header(one(shape=[3]), b"abcd"), "bad-header",
                           "tensor 't' of U8 [3] needs 3 bytes, its data_offsets hold 4"),
-    "an overflow": (with_header(one(shape=[2**62, 2**62, 0], data_offsets=[0, 0])), "bad-header",
+    "an overflow": (add_header(one(shape=[2**62, 2**62, 0], data_offsets=[0, 0])), "bad-header",
                     f"shape [{2**62}, {2**62}, 0] of tensor 't' overflows 63 bits"),
-    "an overflow of bytes": (with_header(one(dtype="F64", shape=[2**60])), "bad-header",
+    "an overflow of bytes": (add_header(one(dtype="F64", shape=[2**60])), "bad-header",
                              f"shape [{2**60}] of tensor 't' overflows 63 bits"),
-    "33 dimensions": (with_header(one(shape=[1] * 32 + [4]), b"abcd"), "bad-header",
+    "33 dimensions": (add_header(one(shape=[1] * 32 + [4]), b"abcd"), "bad-header",
                       "tensor 't' has 33 dimensions; at most 32"),
-    "the same bytes twice": (with_header({"k": U8, "v": U8}, b"abcd"), "bad-header",
+    "the same bytes twice": (add_header({"k": U8, "v": U8}, b"abcd"), "bad-header",
                              "tensor 'v' at data byte 0 overlaps the one before"),
     "an overlap": (
-        with_header({"k": U8, "v": U8 | {"data_offsets": [2, 6]}}, b"abcdef"), "bad-header",
+        add_header({"k": U8, "v": U8 | {"data_offsets": [2, 6]}}, b"abcdef"), "bad-header",
         "tensor 'v' at data byte 2 overlaps the one before"),
-    "a hole": (with_header({"k": U8, "v": U8 | {"data_offsets": [6, 10]}}, bytes(10)),
+    "a hole": (add_header({"k": U8, "v": U8 | {"data_offsets": [6, 10]}}, bytes(10)),
                "bad-header", "tensor 'v' at data byte 6 leaves a hole before it"),
-    "a hole at the start": (with_header(one(data_offsets=[1, 5]), bytes(5)), "bad-header",
+    "a hole at the start": (add_header(one(data_offsets=[1, 5]), bytes(5)), "bad-header",
                             "tensor 't' at data byte 1 leaves a hole before it"),
-    "data cut": (with_header(one(), b"abc"), "truncated", "data needs 72 bytes, the file has 71"),
-    "data too long": (with_header(one(), b"abcde"), "trailing-bytes",
+    "data cut": (add_header(one(), b"abc"), "truncated", "data needs 72 bytes, the file has 71"),
+    "data too long": (add_header(one(), b"abcde"), "trailing-bytes",
                       "1 byte follows the last tensor"),
-    "two more": (with_header(one(), b"abcdef"), "trailing-bytes",
+    "two more": (add_header(one(), b"abcdef"), "trailing-bytes",
                  "2 bytes follow the last tensor"),
-    "data without a tensor": (with_header({}, b"a"), "trailing-bytes",
+    "data without a tensor": (add_header({}, b"a"), "trailing-bytes",
                               "1 byte follows the last tensor"),
-    "nested deeply": (with_header('{"t":' + deep(100_000) + "}"), "bad-header",
+    "nested deeply": (add_header('{"t":' + deep(100_000) + "}"), "bad-header",
                       "header is nested too deeply"),
 }  # fmt: skip
 
@@ -302,7 +302,7 @@ def test_a_refusal_word_for_word(content: bytes, code: str, message: str, tmp_pa
 def test_no_depth_is_a_crash(key: str, depth: int, tmp_path: Path) -> None:
     """Near Python's own limit, parsing may succeed and showing the value fail."""
     for content in (f'{{"{key}":{deep(depth)}}}', json.dumps(one()).replace('"U8"', deep(depth))):
-        assert refused(tmp_path, with_header(content, b"abcd")).code == "bad-header"
+        assert refused(tmp_path, add_header(content, b"abcd")).code == "bad-header"
 
 
 def test_a_message_is_of_bounded_length(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_message_is_of_bounded_length(tmp_path: Path) -> None:
         one(data_offsets=[1] * 10**5),
         one(shape=[1] * 10**5),
     ):
-        assert len(refused(tmp_path, with_header(content, b"abcd")).message) < 500
+        assert len(refused(tmp_path, add_header(content, b"abcd")).message) < 500
 
 
 def test_a_length_beyond_the_formats_limit_is_not_read(tmp_path: Path) -> None:
@@ -323,19 +323,19 @@ def test_a_length_beyond_the_formats_limit_is_not_read(tmp_path: Path) -> None:
         file.write((100_000_001).to_bytes(8, "little") + b"{")
         file.truncate(200_000_000)
     with pytest.raises(FormatError) as caught:
-        safetensors.stored(path)
+        safetensors.locate_tensors(path)
     assert caught.value.message == claims((100_000_001).to_bytes(8, "little"))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="cannot be read: No such file or directory") as caught:
-        safetensors.stored(tmp_path / "t.safetensors")
+        safetensors.locate_tensors(tmp_path / "t.safetensors")
     assert caught.value.code == "unreadable"
 
 
 # --- mutations -----------------------------------------------------------------------------
 
-WHOLE = safetensors_bytes(
+WHOLE = encode_safetensors(
     {"w": ("F32", f32(1.0, 2.0, 3.0, 4.0, shape=(2, 2))), "é": ("U8", np.arange(3, dtype="u1"))},
     metadata={"k": "v"},
 )
@@ -365,7 +365,7 @@ def test_mutated_bytes_are_refused_or_read_as_the_library_reads_them(
     mutated = bytes(content[:end])
     if honest:  # the length of the header says what it is, so that the JSON is reached
         cut = mutated.rfind(b"}") + 1
-        mutated = with_header(mutated[8:cut], mutated[cut:])
+        mutated = add_header(mutated[8:cut], mutated[cut:])
     try:
         found = read(tmp_path, mutated)
     except FormatError:

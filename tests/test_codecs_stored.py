@@ -7,40 +7,40 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import pytest
 
-from parity.codecs import FormatError
-from parity.codecs.dtypes import DTYPES
-from parity.codecs.stored import Stored
-from tests.support.tensors import stored, stored_bin, stored_npy
+from parity.tensors import FormatError
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.stored import StoredTensor
+from tests.support.tensors import store_bin, store_npy, store_tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def raw(path: Path, content: bytes, shape: tuple[int, ...], dtype: str = "U8") -> Stored:
+def raw(path: Path, content: bytes, shape: tuple[int, ...], dtype: str = "U8") -> StoredTensor:
     path.write_bytes(content)
-    return Stored(path, 0, DTYPES[dtype], shape, ".raw")
+    return StoredTensor(path, 0, DTYPES[dtype], shape, ".raw")
 
 
 def test_counts_follow_from_the_shape(tmp_path: Path) -> None:
     for shape, count in (((), 1), ((0,), 0), ((2, 3), 6), ((5, 0, 7), 0)):
-        tensor = Stored(tmp_path, 0, DTYPES["F16"], shape, ".raw")
+        tensor = StoredTensor(tmp_path, 0, DTYPES["F16"], shape, ".raw")
         assert (tensor.count, tensor.nbytes) == (count, 2 * count)
 
 
-@pytest.mark.parametrize("maker", [stored, stored_bin, stored_npy])
+@pytest.mark.parametrize("maker", [store_tensor, store_bin, store_npy])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 4), (2, 0, 3), (1, 2, 3, 4)])
 def test_the_whole_is_what_was_written(
     maker: object, shape: tuple[int, ...], tmp_path: Path
 ) -> None:
     array = np.arange(np.prod(shape), dtype="<f4").reshape(shape) + np.float32(0.5)
-    found = maker(tmp_path, array).array()  # type: ignore[operator]
+    found = maker(tmp_path, array).read_array()  # type: ignore[operator]
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     assert found.tobytes() == array.tobytes()
 
 
 def test_a_piece_is_read_from_any_index(tmp_path: Path) -> None:
     array = np.arange(100, dtype="<i4").reshape(4, 25)
-    tensor = stored(tmp_path, array)
+    tensor = store_tensor(tmp_path, array)
     with tensor.open() as reader:
         for start, length in ((0, 100), (99, 1), (24, 3), (50, 0), (7, 93)):
             into = np.empty(length, "<i4")
@@ -51,9 +51,9 @@ def test_a_piece_is_read_from_any_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("dtype", "codes"), [("F4", 16), ("F6_E2M3", 64), ("F6_E3M2", 64)])
 def test_what_shares_bytes_is_read_from_any_index(dtype: str, codes: int, tmp_path: Path) -> None:
     array = (np.arange(96).reshape(4, 24) * 7 % codes).astype("u1")
-    tensor = stored(tmp_path, array, dtype)
+    tensor = store_tensor(tmp_path, array, dtype)
     assert (tensor.shape, tensor.nbytes) == ((4, 24), 48 if dtype == "F4" else 72)
-    assert tensor.array().tolist() == array.tolist()
+    assert tensor.read_array().tolist() == array.tolist()
     flat = array.reshape(-1).tolist()
     with tensor.open() as reader:
         for start in range(9):
@@ -69,7 +69,7 @@ def test_a_shorter_file_is_an_error_not_zeros(left: int, tmp_path: Path) -> None
     tensor = raw(tmp_path / "x", bytes(range(12)), (12,))
     (tmp_path / "x").write_bytes(bytes(range(left)))
     with pytest.raises(FormatError, match="became shorter while it was read") as caught:
-        tensor.array()
+        tensor.read_array()
     assert caught.value.code == "truncated"
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_is_gone_is_unreadable(tmp_path: Path) -> None:
     tensor = raw(tmp_path / "x", b"a", (1,))
     (tmp_path / "x").unlink()
     with pytest.raises(FormatError, match="cannot be read: No such file or directory") as caught:
-        tensor.array()
+        tensor.read_array()
     assert caught.value.code == "unreadable"
 
 
@@ -87,7 +87,7 @@ def test_short_reads_are_put_together(tmp_path: Path, monkeypatch: pytest.Monkey
 
     class Slow:
         def __init__(self, path: Path) -> None:
-            self.file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115
+            self.file = open(path, "rb", buffering=0)
 
         def __enter__(self) -> Self:
             return self
@@ -102,4 +102,4 @@ def test_short_reads_are_put_together(tmp_path: Path, monkeypatch: pytest.Monkey
             return self.file.readinto(view[:7])
 
     monkeypatch.setattr(type(tmp_path), "open", lambda self, *_a, **_k: Slow(self))
-    assert tensor.array().tolist() == list(range(200))
+    assert tensor.read_array().tolist() == list(range(200))

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import chunks as module
-from parity.codecs import FormatError
-from parity.codecs.dtypes import DTYPES, PACKED, bits
-from parity.compare import compare, compare_arrays
-from parity.measures import FIRST, Direction, Measures, Sample
-from tests.support.tensors import bf16, f32, from_bits, stored, stored_bin, stored_npy
+from parity.tensors import FormatError
+from parity.tensors import paired_reads as module
+from parity.tensors.compare import compare, compare_arrays
+from parity.tensors.dtypes import DTYPES, PACKED, view_bits
+from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample
+from tests.support.tensors import bf16, f32, from_bits, store_bin, store_npy, store_tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,13 +134,15 @@ def test_one_wrong_of_a_million_is_found() -> None:
 def test_a_shape_is_never_broadcast_or_flattened(tmp_path: Path) -> None:
     pairs = [((2, 3), (3, 2)), ((), (1,)), ((1,), (4,)), ((2, 1), (1, 2)), ((4,), (2, 2))]
     for left, right in pairs:
-        sides = [stored_npy(tmp_path, np.zeros(shape, "<f4")) for shape in (left, right)]
+        sides = [store_npy(tmp_path, np.zeros(shape, "<f4")) for shape in (left, right)]
         with pytest.raises(ValueError, match="F32"):
             compare(*sides, EXACT)
 
 
 def test_a_dtype_is_never_converted_but_to_f32(tmp_path: Path) -> None:
-    single, double, half = (stored(tmp_path, np.ones(2, code)) for code in ("<f4", "<f8", "<f2"))
+    single, double, half = (
+        store_tensor(tmp_path, np.ones(2, code)) for code in ("<f4", "<f8", "<f2")
+    )
     for pair in ((single, double), (double, half), (half, double)):
         with pytest.raises(ValueError, match=r"F\d\d \(2,\) / F\d\d \(2,\)"):
             compare(*pair, EXACT)
@@ -156,15 +158,15 @@ def test_nan_at_any_place_on_either_side(
     bound: str, at: int, chunk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """First, last, and on both sides of a border between chunks of 3."""
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
     bounds = {bound: 0.5 if bound == "cosine" else 1.0}
     whole = np.arange(1, 11, dtype="<f4")
     broken = whole.copy()
     broken[at] = NAN
-    good, bad = stored(tmp_path, whole), stored(tmp_path, broken)
+    good, bad = store_tensor(tmp_path, whole), store_tensor(tmp_path, broken)
     for expected, obtained, specials in ((good, bad, (0, 1)), (bad, good, (1, 0))):
         found = compare(expected, obtained, bounds)
-        assert (found.passed, found.bad, found.lost, found.specials) == (False, 1, 1, specials)
+        assert (found.passed, found.bad, found.lost, found.nonfinite) == (False, 1, 1, specials)
         assert found.worst is not None
         assert (found.worst.index, math.isnan(found.worst.error), found.worst.ulp) == (
             at,
@@ -172,7 +174,7 @@ def test_nan_at_any_place_on_either_side(
             None,
         )
     found = compare(bad, bad, bounds)
-    assert (found.passed, found.bad, found.lost, found.specials) == (True, 0, 0, (0, 0))
+    assert (found.passed, found.bad, found.lost, found.nonfinite) == (True, 0, 0, (0, 0))
 
 
 @given(
@@ -207,18 +209,18 @@ def test_a_payload_counts_under_exact_alone(
     dtype: str, left: NDArray[Any], right: NDArray[Any]
 ) -> None:
     found = held(left, right, EXACT, dtype)
-    assert (found.passed, counts(found), found.specials) == (False, (1, 0, 0, 1), (1, 1))
+    assert (found.passed, counts(found), found.nonfinite) == (False, (1, 0, 0, 1), (1, 1))
     for bounds in ({"max_abs": 0.0}, {"ulp": 0.0}, {"relative": 0.0}):
         found = held(left, right, bounds, dtype)
         assert (found.passed, counts(found)) == (True, (0, 0, 0, 1))
 
 
 def test_a_payload_is_not_owed_where_the_reference_was_widened(tmp_path: Path) -> None:
-    expected = stored_bin(tmp_path, from_bits("<f4", 0x7FC00000, 0x3F800000))
-    obtained = stored_bin(tmp_path, from_bits("<f4", 0x7FA00001, 0x3F800000))
+    expected = store_bin(tmp_path, from_bits("<f4", 0x7FC00000, 0x3F800000))
+    obtained = store_bin(tmp_path, from_bits("<f4", 0x7FA00001, 0x3F800000))
     assert not compare(expected, obtained, EXACT).passed
     assert compare(expected, obtained, EXACT, payloads=False).passed
-    missing = stored_bin(tmp_path, f32(1.0, 1.0))
+    missing = store_bin(tmp_path, f32(1.0, 1.0))
     assert not compare(expected, missing, EXACT, payloads=False).passed
 
 
@@ -376,19 +378,19 @@ def test_a_cosine_beside_zero_is_none_or_nothing() -> None:
 
 
 def test_a_direction_takes_chunks_of_any_sizes() -> None:
-    direction = Direction()
+    direction = CosineAccumulator()
     for chunk in ([0.0], [1e-200, 2e-200], [1e200], [0.0], [-1e200]):
         direction.add(np.array(chunk), np.array(chunk))
-        assert direction.cosine(0.0) == 1.0
-    assert direction.cosine(1e308) is None
-    assert direction.cosine(1e100) == 1.0
+        assert direction.compute_cosine(0.0) == 1.0
+    assert direction.compute_cosine(1e308) is None
+    assert direction.compute_cosine(1e100) == 1.0
 
 
 def test_small_values_after_zeros_have_a_direction() -> None:
-    direction = Direction()
+    direction = CosineAccumulator()
     for left, right in ((0.0, 0.0), (1e-200, -1e-200)):
         direction.add(np.array([left]), np.array([right]))
-    assert direction.cosine(0.0) == -1.0
+    assert direction.compute_cosine(0.0) == -1.0
 
 
 def test_the_least_norm_is_that_of_all_elements_at_the_bound() -> None:
@@ -398,12 +400,12 @@ def test_the_least_norm_is_that_of_all_elements_at_the_bound() -> None:
 
 
 def test_a_norm_is_above_the_least_or_means_nothing() -> None:
-    direction = Direction()
+    direction = CosineAccumulator()
     direction.add(np.array([2.0]), np.array([2.0]))
-    assert [direction.cosine(least) for least in (1.5, 2.0, 2.5)] == [1.0, None, None]
+    assert [direction.compute_cosine(least) for least in (1.5, 2.0, 2.5)] == [1.0, None, None]
     far = np.full(2, 1.7e308)
     direction.add(far, far)
-    assert direction.cosine(1.7e308) == 1.0  # the norm is beyond float64
+    assert direction.compute_cosine(1.7e308) == 1.0  # the norm is beyond float64
 
 
 # --- properties ----------------------------------------------------------------------------
@@ -469,7 +471,7 @@ def test_that_the_measures_are_what_a_loop_finds(
     count = min(len(left), len(right))
     one, other = sixteen(left[:count], name), sixteen(right[:count], name)
     found = held(one, other, {"max_abs": 0.5}, name)
-    pairs = list(zip(*(DTYPES[name].values(side).tolist() for side in (one, other)), strict=True))
+    pairs = list(zip(*(DTYPES[name].decode(side).tolist() for side in (one, other)), strict=True))
     errors = [abs(a - b) for a, b in pairs if math.isfinite(a) and math.isfinite(b)]
     assert found.max_abs == max(errors, default=0.0)
     wrong = [
@@ -478,13 +480,13 @@ def test_that_the_measures_are_what_a_loop_finds(
         if not (a == b or abs(a - b) <= 0.5 or (math.isnan(a) and math.isnan(b)))
     ]
     assert found.bad == len(wrong)
-    assert [sample.index for sample in found.first] == wrong[:FIRST]
+    assert [sample.index for sample in found.samples] == wrong[:MAX_SAMPLES]
     apart = [
         values
-        for values, *codes in zip(pairs, bits(one), bits(other), strict=True)
+        for values, *codes in zip(pairs, view_bits(one), view_bits(other), strict=True)
         if codes[0] != codes[1]
     ]
-    assert found.specials == tuple(
+    assert found.nonfinite == tuple(
         sum(not math.isfinite(pair[side]) for pair in apart) for side in (0, 1)
     )
 
@@ -493,7 +495,7 @@ def test_the_map_shows_where_bad_elements_lie() -> None:
     left = np.zeros((2, 3, 100), np.float32)
     right = left.copy()
     right[1, 2, 99] = right[0, 0, :4] = 1
-    drawn = compare_arrays(left, right, DTYPES["F32"], {"max_abs": 0.5}).drawn
+    drawn = compare_arrays(left, right, DTYPES["F32"], {"max_abs": 0.5}).bad_map
     assert (len(drawn), len(drawn[0])) == (6, 32)
     assert (drawn[0][:3], drawn[5][31], sum(map(sum, drawn))) == ([4, 0, 0], 1, 5)
 
@@ -503,7 +505,7 @@ def test_a_cell_of_the_map_is_of_whole_rows_and_columns() -> None:
     for row, column in ((53, 0), (53, 1), (53, 2)):
         right = left.copy()
         right[row, column] = 1
-        assert held(left, right, {"max_abs": 0.5}).places == {(16, column): 1}
+        assert held(left, right, {"max_abs": 0.5}).bad_cells == {(16, column): 1}
 
 
 @pytest.mark.parametrize(
@@ -524,7 +526,7 @@ def test_a_map_of_a_degenerate_shape_is_none_or_whole(
     left = np.zeros(shape, np.float32)
     found = compare_arrays(left, left + 1, DTYPES["F32"], {})
     assert found.grid == grid
-    assert sum(map(sum, found.drawn)) == found.bad == left.size
+    assert sum(map(sum, found.bad_map)) == found.bad == left.size
 
 
 def test_the_histogram_counts_decades() -> None:
@@ -538,7 +540,7 @@ def test_the_worst_is_the_furthest_and_what_is_not_finite_comes_first() -> None:
     found = held(f32(1, 1, 1, 1), f32(2, 5, 3, 1), EXACT)
     assert found.worst is not None
     assert (found.worst.index, found.worst.error, found.worst.ulp) == (1, 4.0, 18874368)
-    assert [sample.index for sample in found.first] == [0, 1, 2]
+    assert [sample.index for sample in found.samples] == [0, 1, 2]
     found = held(f32(1, 1, 1, 1), f32(1e30, INF, 3, NAN), EXACT)
     assert found.worst is not None
     assert (found.worst.index, found.worst.obtained) == (1, INF)
@@ -578,7 +580,7 @@ def test_the_margin_is_the_largest_share_of_a_bound() -> None:
 
 
 def test_five_bad_elements_are_kept() -> None:
-    first = held(np.zeros(7, "<f4"), np.ones(7, "<f4"), EXACT).first
+    first = held(np.zeros(7, "<f4"), np.ones(7, "<f4"), EXACT).samples
     assert [sample.index for sample in first] == [0, 1, 2, 3, 4]
     for field in fields(Sample):
         with pytest.raises(FrozenInstanceError):
@@ -608,13 +610,13 @@ def test_measures_do_not_depend_on_chunks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
     generator = np.random.default_rng(7)
     storage = DTYPES[name].storage
     left = generator.integers(0, 256, 23 * storage.itemsize, "u1").view(storage)
     right = left.copy()
     right[[0, 6, 7, 13, 14, 22]] = left[[1, 7, 6, 14, 13, 21]]
-    found = compare(stored(tmp_path, left, name), stored(tmp_path, right, name), bounds)
+    found = compare(store_tensor(tmp_path, left, name), store_tensor(tmp_path, right, name), bounds)
     whole = held(left, right, bounds, name)
     assert plain(found) == plain(whole)
     assert found.cosine == (whole.cosine if whole.cosine is None else pytest.approx(whole.cosine))
@@ -623,16 +625,20 @@ def test_measures_do_not_depend_on_chunks(
 def test_zeros_and_payloads_are_counted_over_all_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", 8)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 8)
     left = np.tile(f32(0.0, NAN), 3)
-    found = compare(stored(tmp_path, left), stored(tmp_path, -left), {"max_abs": 0.0})
+    found = compare(store_tensor(tmp_path, left), store_tensor(tmp_path, -left), {"max_abs": 0.0})
     assert counts(found) == (0, 0, 3, 3)
 
 
 def test_a_large_tensor_is_not_held(tmp_path: Path) -> None:
     """64 MB a side, right and wrong, within a few MB."""
     expected = np.arange(16 * 2**20, dtype="<f4")
-    sides = [stored(tmp_path, expected), stored(tmp_path, expected), stored(tmp_path, expected + 1)]
+    sides = [
+        store_tensor(tmp_path, expected),
+        store_tensor(tmp_path, expected),
+        store_tensor(tmp_path, expected + 1),
+    ]
     del expected
     for obtained, most in ((sides[1], 6), (sides[2], 16)):
         tracemalloc.start()
@@ -657,42 +663,42 @@ def test_a_bin_dump_is_held_against_the_reference_rounded_once(name: str, tmp_pa
     expected = NARROWED[name]
     with np.errstate(over="ignore"):
         rounded = expected.astype("<f4")
-    reference = stored(tmp_path, expected)
-    assert compare(reference, stored_bin(tmp_path, rounded), EXACT).passed
+    reference = store_tensor(tmp_path, expected)
+    assert compare(reference, store_bin(tmp_path, rounded), EXACT).passed
     for place in range(len(rounded)):
-        off = bits(rounded).copy()
+        off = view_bits(rounded).copy()
         off[place] ^= 1
-        found = compare(reference, stored_bin(tmp_path, off.view("<f4")), EXACT)
+        found = compare(reference, store_bin(tmp_path, off.view("<f4")), EXACT)
         assert (found.passed, found.bad) == (False, 1)
 
 
 def test_a_bin_dump_of_bf16_is_its_widening(tmp_path: Path) -> None:
-    reference = stored(tmp_path, bf16(1.0, -2.5, 3.140625), "BF16")
-    assert compare(reference, stored_bin(tmp_path, f32(1.0, -2.5, 3.140625)), EXACT).passed
+    reference = store_tensor(tmp_path, bf16(1.0, -2.5, 3.140625), "BF16")
+    assert compare(reference, store_bin(tmp_path, f32(1.0, -2.5, 3.140625)), EXACT).passed
     as_f16 = f32(1.875, -2.0625, 2.1425781)
-    assert compare(reference, stored_bin(tmp_path, as_f16), EXACT).bad == 3
+    assert compare(reference, store_bin(tmp_path, as_f16), EXACT).bad == 3
 
 
 @pytest.mark.parametrize("chunk", [8, 524_288])
 def test_floats_that_share_bytes_are_held_one_by_one(
     chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(module, "CHUNK_BYTES", chunk)
     codes = np.arange(24).astype("u1")
     other = codes.copy()
     other[[5, 17]] = [37, 18]
-    left, right = (stored(tmp_path, side, "F6_E3M2") for side in (codes, other))
+    left, right = (store_tensor(tmp_path, side, "F6_E3M2") for side in (codes, other))
     assert compare(left, left, EXACT).passed
     found = compare(left, right, EXACT)
-    assert [(one.index, one.expected, one.obtained) for one in found.first] == [
+    assert [(one.index, one.expected, one.obtained) for one in found.samples] == [
         (5, 0.3125, -0.3125),
         (17, 2.5, 3.0),
     ]
     assert found.max_ulp == 10, "the sign is the sixth bit"
-    wide = np.array(PACKED["F6_E3M2"].values(codes), "<f4")
-    assert compare(left, stored_bin(tmp_path, wide), EXACT).passed
+    wide = np.array(PACKED["F6_E3M2"].decode(codes), "<f4")
+    assert compare(left, store_bin(tmp_path, wide), EXACT).passed
     wide[7] = -wide[7]
-    assert compare(left, stored_bin(tmp_path, wide), EXACT).bad == 1
+    assert compare(left, store_bin(tmp_path, wide), EXACT).bad == 1
 
 
 @pytest.mark.parametrize(
@@ -706,21 +712,21 @@ def test_floats_that_share_bytes_are_held_one_by_one(
 )
 def test_a_narrowed_nan_owes_no_payload(name: str, codes: list[int], tmp_path: Path) -> None:
     storage = DTYPES[name].storage
-    reference = stored(tmp_path, np.array(codes, f"<u{storage.itemsize}").view(storage), name)
+    reference = store_tensor(tmp_path, np.array(codes, f"<u{storage.itemsize}").view(storage), name)
     for obtained in (f32(NAN, NAN), from_bits("<f4", 0xFFFFFFFF, 0x7F800001)):
-        assert compare(reference, stored_bin(tmp_path, obtained), EXACT).passed
-    found = compare(reference, stored_bin(tmp_path, f32(NAN, INF)), EXACT)
+        assert compare(reference, store_bin(tmp_path, obtained), EXACT).passed
+    found = compare(reference, store_bin(tmp_path, f32(NAN, INF)), EXACT)
     assert (found.passed, found.lost) == (False, 1)
 
 
 def test_an_empty_tensor_compares_nothing(tmp_path: Path) -> None:
-    empty = stored(tmp_path, np.zeros((0, 3), "<f4"))
+    empty = store_tensor(tmp_path, np.zeros((0, 3), "<f4"))
     found = compare(empty, empty, EXACT)
     assert (found.passed, found.count, found.worst) == (True, 0, None)
 
 
 def test_a_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
-    sides = [stored(tmp_path, np.ones(100, "<f4")) for _ in range(2)]
+    sides = [store_tensor(tmp_path, np.ones(100, "<f4")) for _ in range(2)]
     sides[1].path.write_bytes(sides[1].path.read_bytes()[:-1])
     with pytest.raises(FormatError, match="became shorter while it was read") as caught:
         compare(*sides, EXACT)
@@ -730,7 +736,7 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
 @pytest.fixture
 def early_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of a MiB are shared by threads already."""
-    monkeypatch.setattr(module, "_LEAST", 1 << 20)
+    monkeypatch.setattr(module, "_MIN_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("early_threads")
@@ -746,10 +752,10 @@ def test_a_large_tensor_is_shared_by_threads_without_a_trace(
     right[at] += np.float32([1, 2, 3, 4, 5, 5, 1])
     left[[5, count - 2]] = right[[5, count - 2]] = NAN
     right[count - 3] = -np.inf
-    found = compare(stored(tmp_path, left), stored(tmp_path, right), bounds)
+    found = compare(store_tensor(tmp_path, left), store_tensor(tmp_path, right), bounds)
     whole = held(left, right, bounds)
     assert plain(found) == plain(whole)
-    assert found.specials == (0, 1)
+    assert found.nonfinite == (0, 1)
     assert (found.cosine is None) == ("cosine" not in bounds)
 
 
@@ -764,10 +770,10 @@ def test_a_direction_is_that_of_the_whole_tensor(
         taken.append(len(parts))
         return [task(part) for part in parts]
 
-    monkeypatch.setattr("parity.compare.shared", shared)
+    monkeypatch.setattr("parity.tensors.compare.map_ranges", shared)
     left = np.ones(400_000, "<f4")
     right = np.repeat(f32(1.0, -1.0), 200_000)
-    sides = stored(tmp_path, left), stored(tmp_path, right)
+    sides = store_tensor(tmp_path, left), store_tensor(tmp_path, right)
     assert compare(*sides, {"cosine": 0.5}).cosine == 0.0
     assert compare(*sides, {"max_abs": 0.5}).bad == 200_000
     assert taken == [1, 2]
@@ -781,7 +787,7 @@ def test_what_either_thread_saw_counts(values: tuple[float, float], tmp_path: Pa
     right[[10, 399_990]] = values
     right[[20, 399_980]] = left[[20, 399_980]] = NAN
     for sides in ((left, right), (right, left)):
-        found = compare(*(stored(tmp_path, side) for side in sides), {"max_abs": 1.0})
+        found = compare(*(store_tensor(tmp_path, side) for side in sides), {"max_abs": 1.0})
         assert plain(found) == plain(held(*sides, {"max_abs": 1.0}))
 
 
@@ -792,16 +798,16 @@ def test_the_worst_of_two_threads_is_the_first_of_those_that_are_equally_far(
     left = np.zeros(400_000, "<f4")
     right = left.copy()
     right[[10, 399_990]] = 1
-    found = compare(stored(tmp_path, left), stored(tmp_path, right), {"max_abs": 0.5})
+    found = compare(store_tensor(tmp_path, left), store_tensor(tmp_path, right), {"max_abs": 0.5})
     assert found.worst is not None
     assert found.worst.index == 10
-    assert [sample.index for sample in found.first] == [10, 399_990]
+    assert [sample.index for sample in found.samples] == [10, 399_990]
 
 
 @pytest.mark.usefixtures("early_threads")
 def test_a_file_that_ends_in_the_later_half_ends_the_comparison(tmp_path: Path) -> None:
-    left = stored(tmp_path, np.zeros(400_000, "<f4"))
-    right = stored(tmp_path, np.zeros(400_000, "<f4"))
+    left = store_tensor(tmp_path, np.zeros(400_000, "<f4"))
+    right = store_tensor(tmp_path, np.zeros(400_000, "<f4"))
     with right.path.open("r+b") as file:
         file.truncate(right.offset + right.nbytes - 1)
     with pytest.raises(FormatError, match="became shorter"):
@@ -811,8 +817,11 @@ def test_a_file_that_ends_in_the_later_half_ends_the_comparison(tmp_path: Path) 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 2, 2, 2), (1,) * 17])
 def test_data_is_read_to_where_it_lies_modulo_64(shape: tuple[int, ...], tmp_path: Path) -> None:
     """Else a copy that lands a few bytes further into its page takes five times as long."""
-    sides = stored_bin(tmp_path, np.ones(shape, "<f4")), stored(tmp_path, np.ones(shape, "<f4"))
-    for chunk in module.chunks(*sides, range(sides[0].count)):
+    sides = (
+        store_bin(tmp_path, np.ones(shape, "<f4")),
+        store_tensor(tmp_path, np.ones(shape, "<f4")),
+    )
+    for chunk in module.read_chunks(*sides, range(sides[0].count)):
         for side, array in zip(sides, (chunk.expected, chunk.obtained), strict=True):
             assert (array.ctypes.data - side.offset) % 64 == 0
 
@@ -823,12 +832,12 @@ def test_equal_chunks_are_known_to_be_equal_wherever_they_lie(
 ) -> None:
     """Else nothing is wrong but slow; differing ones must never be known to be equal."""
     data = np.arange(1, math.prod(shape) + 1, dtype="<f4").reshape(shape)
-    sides = stored_bin(tmp_path, data), stored(tmp_path, data)
+    sides = store_bin(tmp_path, data), store_tensor(tmp_path, data)
     other = data.copy()
     other.flat[-1] += 1
     for _ in range(2):
-        assert [chunk.equal for chunk in module.chunks(*sides, range(data.size))] == [True]
-        differ = module.chunks(sides[0], stored(tmp_path, other), range(data.size))
+        assert [chunk.equal for chunk in module.read_chunks(*sides, range(data.size))] == [True]
+        differ = module.read_chunks(sides[0], store_tensor(tmp_path, other), range(data.size))
         assert [chunk.equal for chunk in differ] == [False]
 
 
@@ -849,7 +858,7 @@ PARTS = {
 def test_parts_are_of_whole_chunks(
     count: int, most: int, starts: list[int], tmp_path: Path
 ) -> None:
-    found = module.parts(stored(tmp_path, np.zeros(count, "<f4")), most)
+    found = module.split_ranges(store_tensor(tmp_path, np.zeros(count, "<f4")), most)
     assert found == [range(*ends) for ends in zip(starts, [*starts[1:], count], strict=True)]
 
 

@@ -8,58 +8,64 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.errors import Where
-from parity.reports import wording
-from parity.reports.console import Teller, teller
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from parity.errors import Location
+from parity.reports import phrases
+from parity.reports.console import RunConsole, make_console
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
 if TYPE_CHECKING:
     from parity.results import Report
 
-DUMP_LINE = Where(Path("fixtures.lock.yaml"), 8, 7)
+DUMP_LINE = Location(Path("fixtures.lock.yaml"), 8, 7)
 
 
 def passing() -> Report:
     cases = [
-        case("sequential", compared=210, measures={"max_abs": 0.0}, margin=0.0, command="repeat a"),
-        case("shuffled", compared=210, measures={"max_abs": 5.96e-8}, margin=0.0596, command="b"),
+        make_case(
+            "sequential", compared=210, measures={"max_abs": 0.0}, margin=0.0, command="repeat a"
+        ),
+        make_case(
+            "shuffled", compared=210, measures={"max_abs": 5.96e-8}, margin=0.0596, command="b"
+        ),
     ]
-    return report(bundle(*cases))
+    return make_report(make_bundle(*cases))
 
 
 def mixed() -> Report:
-    differs = finding(
+    differs = make_finding(
         "values",
         "w[3] is 1.5, expected 1.25; bound 1e-06",
         tensor="w",
         details=("[0]  1.5  1.25", "[1]  2.5  2.25"),
         cause="the rows are read in column order",
     )
-    panics = finding(
+    panics = make_finding(
         "dump-panic",
         "The dump panicked at src/gguf.rs:7:1: no such block",
         kind="dump",
-        where=Where(Path("src/gguf.rs"), 7, 1),
+        where=Location(Path("src/gguf.rs"), 7, 1),
         details=("thread 'main' panicked",),
     )
-    known = finding("values", "known failure (#12): v differs", level="notice")
+    known = make_finding("values", "known failure (#12): v differs", level="notice")
     cases = [
-        case("good", compared=8, measures={"max_abs": 0.0}),
-        case("quants", known, verdict="known-failure", reason="#12", command="not shown"),
-        case("pth", differs, compared=4, command="nox -s verify -- --case b/pth"),
-        case("gguf", panics, command="nox -s verify -- --case b/gguf"),
-        case("onnx", verdict="skipped", reason="no control"),
+        make_case("good", compared=8, measures={"max_abs": 0.0}),
+        make_case("quants", known, verdict="known-failure", reason="#12", command="not shown"),
+        make_case("pth", differs, compared=4, command="nox -s verify -- --case b/pth"),
+        make_case("gguf", panics, command="nox -s verify -- --case b/gguf"),
+        make_case("onnx", verdict="skipped", reason="no control"),
     ]
-    late = finding("http-not-found", "there is no such file", kind="fetch", where=DUMP_LINE)
-    repaired = finding("store-repaired", "the tree was made again", level="notice")
-    return report(bundle(*cases, findings=(repaired,)), bundle(bundle="absent", findings=(late,)))
+    late = make_finding("http-not-found", "there is no such file", kind="fetch", where=DUMP_LINE)
+    repaired = make_finding("store-repaired", "the tree was made again", level="notice")
+    return make_report(
+        make_bundle(*cases, findings=(repaired,)), make_bundle(bundle="absent", findings=(late,))
+    )
 
 
 def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str]) -> str:
-    plain = Teller()
+    plain = RunConsole()
     for result in whole.cases:
-        plain.case(result)
-    plain.end(whole, code)
+        plain.print_case(result)
+    plain.print_report(whole, code)
     out, err = capsys.readouterr()
     assert err == ""
     return out
@@ -115,8 +121,8 @@ def test_a_run_with_every_verdict_tells_the_worst_first(
 
 
 def test_a_run_that_verified_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    empty = finding("nothing-verified", "0 cases were verified", kind="empty")
-    assert said(report(bundle(), findings=(empty,)), 6, capsys) == (
+    empty = make_finding("nothing-verified", "0 cases were verified", kind="empty")
+    assert said(make_report(make_bundle(), findings=(empty,)), 6, capsys) == (
         "\n"
         "the run\n"
         "  error[nothing-verified] 0 cases were verified\n"
@@ -126,21 +132,21 @@ def test_a_run_that_verified_nothing_says_so(capsys: pytest.CaptureFixture[str])
 
 
 def test_foreign_text_is_defused_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
-    hostile = finding(
-        message=HOSTILE, details=(HOSTILE,), cause=HOSTILE, where=Where(Path(HOSTILE))
+    hostile = make_finding(
+        message=HOSTILE, details=(HOSTILE,), cause=HOSTILE, where=Location(Path(HOSTILE))
     )
-    whole = report(
-        bundle(
-            case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE),
+    whole = make_report(
+        make_bundle(
+            make_case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE),
             bundle=HOSTILE,
             findings=(hostile,),
         ),
         findings=(hostile,),
     )
-    plain = Teller()
-    plain.bundle(HOSTILE, HOSTILE)
-    plain.building(HOSTILE)(HOSTILE)
-    plain.download(HOSTILE)(2**30, 2**31)
+    plain = RunConsole()
+    plain.print_bundle(HOSTILE, HOSTILE)
+    plain.show_build(HOSTILE)(HOSTILE)
+    plain.show_download(HOSTILE)(2**30, 2**31)
     out = said(whole, 1, capsys)
     # Three steps, the case, three times a head and four lines, one repeat line, four empty
     # lines and the last.
@@ -152,25 +158,25 @@ def test_foreign_text_is_defused_on_every_line(capsys: pytest.CaptureFixture[str
 
 
 def test_a_bundle_is_told_with_what_became_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    Teller().bundle("loaders-v1", "in the store")
+    RunConsole().print_bundle("loaders-v1", "in the store")
     assert capsys.readouterr().out == "loaders-v1: in the store\n"
 
 
 def test_a_download_is_told_now_and_then_and_not_at_every_block(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    progress = Teller().download("b")
+    progress = RunConsole().show_download("b")
     for block in range(1, 2049):
         progress(block * 2**16, 2**27)
     assert capsys.readouterr().out == (
         "b: 67,108,864 of 134,217,728 bytes\nb: 134,217,728 of 134,217,728 bytes\n"
     )
-    Teller().download("b")(2**26, None)
+    RunConsole().show_download("b")(2**26, None)
     assert capsys.readouterr().out == "b: 67,108,864 bytes\n"
 
 
 def test_a_build_is_told_once_whatever_cargo_says(capsys: pytest.CaptureFixture[str]) -> None:
-    say = Teller().building("p example e")
+    say = RunConsole().show_build("p example e")
     say("Compiling x")
     say("Compiling y")
     assert capsys.readouterr().out == "building p example e\n"
@@ -181,19 +187,19 @@ def test_the_plain_console_is_for_all_but_terminals(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    assert (type(teller()) is Teller) is not terminal
+    assert (type(make_console()) is RunConsole) is not terminal
 
 
 def test_every_word_of_a_kind_fits_the_last_line() -> None:
-    for text in wording.KIND_TEXT.values():
+    for text in phrases.KIND_TEXT.values():
         assert len(text) < 70
         assert not text.endswith(".")
 
 
 def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    broken = finding("compile-error", "expected `;`", kind="dump")
-    cases = [case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
-    text = said(report(bundle(*cases)), 5, capsys)
+    broken = make_finding("compile-error", "expected `;`", kind="dump")
+    cases = [make_case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
+    text = said(make_report(make_bundle(*cases)), 5, capsys)
     assert text.count("expected `;`") == 1
     assert "\nb/a and 2 more with the same findings\n" in text
     assert "repeat: repeat a\n" in text

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.lockfile import load
-from tests.support.batches import ORDER, Spec, row
+from tests.support.batches import ORDER, LoaderSpec, make_row
 from tests.support.bench import Bench
 
 if TYPE_CHECKING:
-    from tests.support.bench import Ran
+    from tests.support.bench import RunResult
 
 ROOT = Path(__file__).parents[1]
 BUNDLE = "dataloader-batches-v1"
@@ -48,7 +48,7 @@ class TestDemoPort:
         shutil.copy(ROOT / source, bench.root / source)
         bench.write_lockfile = lambda: None  # type: ignore[method-assign]  # keep this one
 
-    def verify(self, bench: Bench, *words: str) -> Ran:
+    def verify(self, bench: Bench, *words: str) -> RunResult:
         places = ["--repo", str(ROOT), "--lockfile", str(bench.lockfile), "--bundle", BUNDLE]
         return bench.verify(*places, *words, "--offline", ready=False)
 
@@ -78,7 +78,7 @@ class TestDemoPort:
         assert ran.code == 5
         assert set(ran.verdicts.values()) == {"error"}
         for case in CASES:
-            (finding,) = ran.findings(f"{BUNDLE}/{case}")
+            (finding,) = ran.list_findings(f"{BUNDLE}/{case}")
             assert finding["code"] == "no-example"
             assert "dataloader_iterate_dump" in json.dumps(finding), "those there are, are told"
             assert finding["where"]["line"] is not None
@@ -95,8 +95,8 @@ shutil.copytree(ready, out, dirs_exist_ok=True)
 
 @pytest.mark.process
 class TestCommand:
-    def port(self, bench: Bench, *more: str, cases: dict[str, Spec] | None = None) -> None:
-        bench.bundle("loaders", cases)
+    def port(self, bench: Bench, *more: str, cases: dict[str, LoaderSpec] | None = None) -> None:
+        bench.add_bundle("loaders", cases)
         code = PORT + "\n".join(textwrap.dedent(part) for part in more)
         (bench.root / "port.py").write_text(code, encoding="utf-8")
         words = json.dumps([sys.executable, "port.py", "{case}", "{seed}", "{output_dir}"])
@@ -112,7 +112,7 @@ class TestCommand:
         self.port(bench, "print(json.dumps({'num_batches': int(seed)}))")
         ran = bench.verify(ready=False)
         assert ran.code == 1
-        (finding,) = ran.findings("loaders/mixed")
+        (finding,) = ran.list_findings("loaders/mixed")
         assert finding["message"] == "stdout says num_batches = 42, the files hold 3"
 
     @pytest.mark.parametrize("line", ["{", "[1, 2]", "null", "num_batches = 7", ""])
@@ -122,16 +122,16 @@ class TestCommand:
 
     def test_failed_dumps_are_kept_beside_the_report_and_no_others(self, bench: Bench) -> None:
         self.port(bench)
-        spoiled = ORDER.run()
-        spoiled[1][0] = row(2)
-        bench.dump("loaders", "ordered", spoiled)
+        spoiled = ORDER.make_run()
+        spoiled[1][0] = make_row(2)
+        bench.write_dump("loaders", "ordered", spoiled)
         ran = bench.verify(ready=False)
         assert ran.code == 1
         kept = bench.report / "dumps"
         assert [path.relative_to(kept).as_posix() for path in sorted(kept.rglob("*.bin"))] == [
             f"loaders/ordered/batch_000{number}.bin" for number in range(3)
         ]
-        bench.dump("loaders", "ordered", ORDER.run())
+        bench.write_dump("loaders", "ordered", ORDER.make_run())
         assert bench.verify(ready=False).code == 0
         assert not kept.exists(), "those of an earlier run are gone"
 
@@ -150,7 +150,7 @@ class TestCommand:
             cases={"ordered": ORDER},
         )
         ran = bench.verify(ready=False)
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["truncated"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["truncated"])
         kept = bench.report / "dumps" / "loaders" / "ordered"
         names = {path.relative_to(kept).as_posix() for path in kept.rglob("*")}
         assert names >= {"batch_0000.bin", "batch_0001.bin", "more/log"}
@@ -168,7 +168,7 @@ class TestCommand:
             cases={"ordered": ORDER},
         )
         ran = bench.verify(ready=False)
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-borrowed"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-borrowed"])
         kept = bench.report / "dumps" / "loaders" / "ordered"
         assert sorted(path.name for path in kept.iterdir()) == ["batch_0001.bin", "batch_0002.bin"]
 
@@ -187,30 +187,30 @@ class TestCommand:
         )
         ran = bench.verify("--repeat", "2", "--jobs", "1", ready=False)
         assert ran.code == 1
-        assert ran.codes("loaders/mixed") == ["nondeterministic"]
+        assert ran.list_codes("loaders/mixed") == ["nondeterministic"]
         assert ran.verdicts["loaders/ordered"] == "pass"
 
     def test_a_program_that_is_not_there(self, bench: Bench) -> None:
         self.port(bench, cases={"ordered": ORDER})
         bench.entries["loaders"].dump = '{command: ["no-such-program-xyz", "{case}"]}'
         ran = bench.verify(ready=False)
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-not-started"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-not-started"])
 
     def test_one_case_that_crashes_leaves_the_others_alone(self, bench: Bench) -> None:
         self.port(bench, 'assert case != "ordered", "boom"')
         ran = bench.verify(ready=False)
         assert ran.code == 5
-        assert ran.codes("loaders/ordered") == ["dump-exit"]
-        assert "AssertionError: boom" in ran.findings("loaders/ordered")[0]["message"]
+        assert ran.list_codes("loaders/ordered") == ["dump-exit"]
+        assert "AssertionError: boom" in ran.list_findings("loaders/ordered")[0]["message"]
         assert ran.verdicts["loaders/mixed"] == "pass"
 
     def test_zero_batches_that_the_port_says(self, bench: Bench) -> None:
         few = {"full_dataset_features": [[1.0]] * 3, "full_dataset_labels": [0, 1, 2]}
         self.port(bench, 'print(json.dumps({"num_batches": 0}))')
-        bench.bundle("none", {"few": Spec("ORDER", (), drop_last=True)}, **few)
+        bench.add_bundle("none", {"few": LoaderSpec("ORDER", (), drop_last=True)}, **few)
         (bench.dumps / "loaders" / "few").mkdir()
         bench.entries["none"].dump = bench.entries["loaders"].dump
         assert bench.verify("--bundle", "none", ready=False).verdicts == {"none/few": "pass"}
         self.port(bench)
         ran = bench.verify("--bundle", "none", ready=False)
-        assert (ran.code, ran.codes("none/few")) == (5, ["dump-empty"])
+        assert (ran.code, ran.list_codes("none/few")) == (5, ["dump-empty"])

@@ -15,16 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity import blocks
-from parity.codecs.bin import stored as stored_bin
-from parity.codecs.bin import tensor_bytes
-from parity.codecs.dtypes import DTYPES, PACKED
-from parity.diagnose import CODES, Cause, Subject, diagnose, quants
-from parity.diagnose import stored as in_storage
-from parity.diagnose.claims import tiles
-from parity.raw import Raw
-from tests.support.blocks import random_blocks
-from tests.support.tensors import stored
+from parity.checkpoints import StorageLocation, blocks
+from parity.diagnose import CODES, Cause, FailingTensor, block_mistakes, diagnose
+from parity.diagnose import misread_storage as in_storage
+from parity.diagnose.hypothesis import iterate_tiles
+from parity.tensors.bin import encode_tensor
+from parity.tensors.bin import locate_tensor as stored_bin
+from parity.tensors.dtypes import DTYPES, PACKED
+from tests.support.blocks import make_random_blocks
+from tests.support.tensors import store_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,12 +48,18 @@ def subject(
     dtype: str = "F32",
     bounds: Mapping[str, float] = EXACT,
     **more: Any,
-) -> Subject:
+) -> FailingTensor:
     kind = DTYPES[dtype]
     due = np.asarray(expected, kind.storage)
     came = np.ascontiguousarray(np.asarray(obtained, kind.storage)).reshape(due.shape)
-    return Subject(
-        name="w", expected=due, obtained=came, dtype=kind, seen=kind, bounds=bounds, **more
+    return FailingTensor(
+        name="w",
+        expected=due,
+        obtained=came,
+        expected_dtype=kind,
+        obtained_dtype=kind,
+        bounds=bounds,
+        **more,
     )
 
 
@@ -547,7 +552,7 @@ def test_whatever_comes_a_cause_is_told_and_its_code_is_known(
     one = subject(right, wrong, bounds=bounds)
     found = diagnose(one)
 
-    good, _ = one.agree(right, wrong, claim=False)
+    good, _ = one.compare(right, wrong, is_hypothesis=False)
     assert (found is None) is bool(good.all())
     assert found is None or set(found.code.split("+")) <= set(CODES)
 
@@ -557,7 +562,7 @@ def test_whatever_comes_a_cause_is_told_and_its_code_is_known(
 
 def bin_file(folder: Path, name: str, array: NDArray[Any]) -> Any:
     path = folder / f"{name}.bin"
-    path.write_bytes(tensor_bytes(np.asarray(array, "<f4")))
+    path.write_bytes(encode_tensor(np.asarray(array, "<f4")))
     return stored_bin(path)
 
 
@@ -591,17 +596,17 @@ def test_another_tensor_that_cannot_be_read_is_passed_over(
     assert cause(due, other, others=lambda: others).text == "these are the values of v"
 
 
-def raw_of(folder: Path, stored: NDArray[Any], kind: str, **fields: Any) -> Raw:
+def raw_of(folder: Path, stored: NDArray[Any], kind: str, **fields: Any) -> StorageLocation:
     """A checkpoint of 40 bytes, the storage, and 24 bytes."""
     path = folder / "checkpoint"
     rest = np.random.default_rng(3).integers(1, 255, 64, np.uint8).tobytes()
     content = stored.tobytes()
     path.write_bytes(rest[:40] + content + rest[40:])
-    fields = {"shape": stored.shape, "stride": None, "offset": 0, **fields}
-    return Raw(path=path, first=40, last=40 + len(content), kind=kind, **fields)
+    fields = {"shape": stored.shape, "stride": None, "storage_offset": 0, **fields}
+    return StorageLocation(path=path, start=40, stop=40 + len(content), type_name=kind, **fields)
 
 
-def view(stored: NDArray[Any], raw: Raw, offset: int) -> NDArray[Any]:
+def view(stored: NDArray[Any], raw: StorageLocation, offset: int) -> NDArray[Any]:
     flat_values = stored.reshape(-1)[offset:]
     steps = [step * stored.itemsize for step in raw.stride or ()]
     return np.lib.stride_tricks.as_strided(flat_values, raw.shape, steps).astype("<f4")
@@ -609,7 +614,7 @@ def view(stored: NDArray[Any], raw: Raw, offset: int) -> NDArray[Any]:
 
 def test_strides_that_are_ignored(tmp_path: Path) -> None:
     stored = numbers(60)
-    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), offset=9)
+    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), storage_offset=9)
     found = cause(view(stored, raw, 9), stored[9:44], raw=raw)
     assert str(found) == (
         "the strides [1, 7] were ignored: in the order of the storage all 35 elements are bit-equal"
@@ -666,7 +671,7 @@ def test_bytes_that_are_read_as_another_dtype(
     stored = stored.astype(code)
     raw = raw_of(tmp_path, stored, kind)
     with np.errstate(all="ignore"):
-        found = cause(DTYPES[kind].as_f32(stored), wrong(stored), raw=raw)
+        found = cause(DTYPES[kind].round_to_f32(stored), wrong(stored), raw=raw)
     assert (found.code, str(found)) == (
         "other-dtype",
         (
@@ -705,7 +710,7 @@ def test_stored_values_that_are_big_endian(tmp_path: Path) -> None:
 
 def test_storage_that_explains_nothing_is_not_named(tmp_path: Path) -> None:
     stored = numbers(60)
-    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), offset=9)
+    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), storage_offset=9)
     right = view(stored, raw, 9)
     for came in (right + np.resize(_UNEVEN, (7, 5)), numbers(7, 5, seed=4)):
         assert cause(right, came, raw=raw).code == "no-simple-cause"
@@ -715,9 +720,9 @@ def test_storage_that_explains_nothing_is_not_named(tmp_path: Path) -> None:
 def test_a_record_that_reaches_out_of_its_storage_is_no_record(kind: str, tmp_path: Path) -> None:
     right = numbers(7, 5)
     for offset, stride in ((30, None), (0, (1, 70)), (30, (1, 7))):
-        raw = raw_of(tmp_path, right[:6], kind, shape=(7, 5), stride=stride, offset=offset)
+        raw = raw_of(tmp_path, right[:6], kind, shape=(7, 5), stride=stride, storage_offset=offset)
         assert cause(right, right * 2, raw=raw).code == "factor"
-        assert in_storage.view(subject(right, right * 2, raw=raw), DTYPES[kind]) is None
+        assert in_storage.view_tensor(subject(right, right * 2, raw=raw), DTYPES[kind]) is None
         assert cause(right, numbers(7, 5, seed=4), raw=raw).code == "no-simple-cause"
 
 
@@ -750,11 +755,11 @@ def test_one_byte_is_no_element_of_another_size(tmp_path: Path) -> None:
 # --- GGUF -----------------------------------------------------------------------------------
 
 
-def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[Raw, NDArray[Any]]:
+def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[StorageLocation, NDArray[Any]]:
 
     decoder = blocks.DECODERS[kind]
     count = rows * 2
-    stored = random_blocks(kind, count)
+    stored = make_random_blocks(kind, count)
     shape = (rows, 2 * decoder.elements)
     raw = raw_of(folder, stored, kind, shape=shape)
     # The reference states its dimensions in GGUF's order, the fastest first.
@@ -763,15 +768,15 @@ def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[Raw, NDArray[Any]
 
 def _mistakes() -> list[tuple[str, str]]:
 
-    return [(k, m.name) for k in blocks.DECODERS if k[0] == "Q" for m in blocks.mistakes(k)]
+    return [(k, m.name) for k in blocks.DECODERS if k[0] == "Q" for m in blocks.list_mistakes(k)]
 
 
 @pytest.mark.parametrize(("kind", "name"), _mistakes())
 def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> None:
 
     raw, right = quantised(tmp_path, kind)
-    (wrong,) = (m for m in blocks.mistakes(kind) if m.name == name)
-    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
+    (wrong,) = (m for m in blocks.list_mistakes(kind) if m.name == name)
+    stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
     came = wrong.decoder(stored.reshape(-1, blocks.DECODERS[kind].size))
     found = cause(right, came, raw=raw, bounds={"max_abs": 1e-4})
 
@@ -788,8 +793,8 @@ def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> No
 def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
 
     raw, right = quantised(tmp_path, "Q4_K")
-    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8).reshape(-1, 144)
-    pairs = {(a.name, b.name): both for a, b, both in blocks.two_mistakes("Q4_K")}
+    stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8).reshape(-1, 144)
+    pairs = {(a.name, b.name): both for a, b, both in blocks.pair_mistakes("Q4_K")}
     found = cause(right, pairs["nibbles-interleaved", "min-ignored"](stored), raw=raw)
 
     assert found.code == "block-nibbles-interleaved+block-min-ignored"
@@ -799,8 +804,8 @@ def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
 def test_a_wrong_decoder_whose_rows_are_transposed_too(tmp_path: Path) -> None:
 
     raw, right = quantised(tmp_path, "Q4_0", rows=4)
-    (wrong,) = (m for m in blocks.mistakes("Q4_0") if m.name == "codes-unsigned")
-    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8).reshape(-1, 18)
+    (wrong,) = (m for m in blocks.list_mistakes("Q4_0") if m.name == "codes-unsigned")
+    stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8).reshape(-1, 18)
     found = cause(right, wrong.decoder(stored).reshape(raw.shape).T, raw=raw)
 
     assert found.code == "block-codes-unsigned+transposed"
@@ -810,7 +815,7 @@ def test_blocks_that_are_read_at_another_byte(tmp_path: Path) -> None:
     """The alignment of a GGUF file misread."""
 
     raw, right = quantised(tmp_path, "Q8_0")
-    content = raw.path.read_bytes()[raw.first - 32 : raw.last - 32]
+    content = raw.path.read_bytes()[raw.start - 32 : raw.stop - 32]
     came = blocks.decode("Q8_0", np.frombuffer(content, np.uint8).reshape(-1, 34))
     found = cause(right, came, raw=raw)
 
@@ -823,8 +828,8 @@ def test_blocks_that_are_read_at_another_byte(tmp_path: Path) -> None:
 def test_blocks_that_are_dumped_as_f16_are_not_decoded_wrongly_on_trial(tmp_path: Path) -> None:
     """Decoders give float32, which is not what such a dump should hold."""
     raw, right = quantised(tmp_path, "Q4_0")
-    (wrong,) = (m for m in blocks.mistakes("Q4_0") if m.name == "codes-unsigned")
-    stored = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
+    (wrong,) = (m for m in blocks.list_mistakes("Q4_0") if m.name == "codes-unsigned")
+    stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
     came = wrong.decoder(stored.reshape(-1, 18)).astype("<f2").astype("<f4")
     for dtype, named in (("F32", True), ("F16", False)):
         found = cause(right, came, dtype=dtype, raw=raw, bounds={"max_abs": 0.01})
@@ -838,26 +843,26 @@ def test_large_blocks_are_tried_for_one_cause_at_a_time(
     raw = raw_of(tmp_path, stored, "F16")
     with np.errstate(all="ignore"):
         wrong = stored.byteswap().astype("<f4").T
-    monkeypatch.setattr(quants, "WHOLE", 19)
+    monkeypatch.setattr(block_mistakes, "MAX_WHOLE", 19)
     assert cause(stored.astype("<f4"), wrong, raw=raw).code == "no-simple-cause"
-    monkeypatch.setattr(quants, "WHOLE", 20)
+    monkeypatch.setattr(block_mistakes, "MAX_WHOLE", 20)
     assert cause(stored.astype("<f4"), wrong, raw=raw).code == "byte-swapped+transposed"
 
 
 def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
     raw, right = quantised(tmp_path, "Q4_0")
-    for last in (raw.last - 18, raw.last - 1):
-        odd = Raw(**{**raw.__dict__, "last": last})
+    for last in (raw.stop - 18, raw.stop - 1):
+        odd = StorageLocation(**{**raw.__dict__, "last": last})
         assert cause(right, right * 2, raw=odd).code == "factor"
 
 
 def test_floats_that_share_bytes_are_looked_at_one_by_one(tmp_path: Path) -> None:
     codes = (np.arange(48).reshape(6, 8) * 29 % 61).astype("u1")
     turned = np.ascontiguousarray(codes.T).reshape(6, 8)
-    due = stored(tmp_path, codes, "F6_E2M3")
-    wide = PACKED["F6_E2M3"].as_f32(turned)
-    for came in (stored(tmp_path, turned, "F6_E2M3"), bin_file(tmp_path, "w", wide)):
-        assert diagnose(Subject.of("w", due, came)).code == "transposed"
+    due = store_tensor(tmp_path, codes, "F6_E2M3")
+    wide = PACKED["F6_E2M3"].round_to_f32(turned)
+    for came in (store_tensor(tmp_path, turned, "F6_E2M3"), bin_file(tmp_path, "w", wide)):
+        assert diagnose(FailingTensor.of("w", due, came)).code == "transposed"
 
 
 # --- size -----------------------------------------------------------------------------------
@@ -867,7 +872,7 @@ def test_floats_that_share_bytes_are_looked_at_one_by_one(tmp_path: Path) -> Non
 @pytest.mark.parametrize("most", [1, 6, 1000])
 def test_tiles_cover_each_element_once(shape: tuple[int, ...], most: int) -> None:
     seen = np.zeros(shape, int)
-    for tile in tiles(shape, most):
+    for tile in iterate_tiles(shape, most):
         assert seen[tile].size <= most
         seen[tile] += 1
     assert (seen == 1).all()
@@ -876,21 +881,21 @@ def test_tiles_cover_each_element_once(shape: tuple[int, ...], most: int) -> Non
 def test_large_maps_are_told_to_forget_what_was_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.diagnose.subject._LARGE", 1)
+    monkeypatch.setattr("parity.diagnose.failing_tensor._LARGE_MAP", 1)
     due, came = numbers(3, 4), numbers(3, 4).T
     sides = bin_file(tmp_path, "w", due), bin_file(tmp_path, "v", came.reshape(3, 4))
-    assert diagnose(Subject.of("w", *sides)).code == "transposed"
+    assert diagnose(FailingTensor.of("w", *sides)).code == "transposed"
 
 
 def test_an_empty_tensor_in_a_file_has_no_cause(tmp_path: Path) -> None:
     empty = bin_file(tmp_path, "w", np.zeros((0, 3)))
-    assert diagnose(Subject.of("w", empty, empty)) is None
+    assert diagnose(FailingTensor.of("w", empty, empty)) is None
 
 
 _LIMIT = """
 import sys
 from pathlib import Path
-from parity.codecs.bin import stored
+from parity.tensors.bin import stored
 from parity.diagnose import Subject, diagnose
 folder = Path(sys.argv[1])
 subject = Subject.of("w", stored(folder / "w.bin"), stored(folder / "v.bin"))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.diagnose import CODES, forward, loaders
-from parity.faults.models import Export
-from parity.reference_pipeline import epoch_order
+from parity.diagnose import CODES, loader_causes, onnx_mlp
+from parity.items.reference_pipeline import compute_epoch_order
+from parity.lab.faults.onnx_faults import OnnxExport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,10 @@ SIZES = (4, 4, 2)
 
 def cause(came: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
     fields = {"due_sizes": SIZES, **more}
-    run = loaders.Delivery(due=np.asarray(due), came=np.asarray(came), sizes=sizes, **fields)
-    return loaders.delivery(run)
+    run = loader_causes.LoaderRun(
+        expected=np.asarray(due), obtained=np.asarray(came), sizes=sizes, **fields
+    )
+    return loader_causes.find_run_cause(run)
 
 
 RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
@@ -256,7 +258,7 @@ def test_where_no_order_is_owed_no_order_is_a_cause() -> None:
 
 
 def test_the_order_of_another_epoch_is_told() -> None:
-    due, came = epoch_order(10, 17, 0), epoch_order(10, 17, 3)
+    due, came = compute_epoch_order(10, 17, 0), compute_epoch_order(10, 17, 3)
 
     assert str(cause(came, due=due, numpy=10)) == (
         "this is the order of seed 17, epoch 3: all 10 items stand as there"
@@ -275,7 +277,7 @@ KEYS = {
 @pytest.mark.parametrize("key", KEYS)
 def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
     own = (17, 6) if key == (17, 5) else ((17, 7) if key == (17, 1) else (17, 0))
-    due, came = epoch_order(11, *own), epoch_order(11, *key)
+    due, came = compute_epoch_order(11, *own), compute_epoch_order(11, *key)
     more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": own}
 
     assert str(cause(came, (4, 4, 3), due=due, **more)) == (
@@ -288,7 +290,7 @@ def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
 
 
 def test_an_order_that_was_inverted_is_told() -> None:
-    due = epoch_order(11, 17, 0)
+    due = compute_epoch_order(11, 17, 0)
     more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": (17, 0)}
 
     assert str(cause(np.argsort(due), (4, 4, 3), due=due, **more)) == (
@@ -303,7 +305,7 @@ LABELS = np.array([0, 3, 3, 2, 3, 6, 4, 4, 6, 3], float)
 def test_labels_rolled_against_features() -> None:
     due = LABELS[DUE]
     for by, words in ((1, "1 row earlier"), (-2, "2 rows later")):
-        found = loaders.labels(due, np.roll(due, by), LABELS, DUE)
+        found = loader_causes.find_label_cause(due, np.roll(due, by), LABELS, DUE)
         rows = words.rsplit(" ", 1)[0]
         assert str(found) == (
             f"labels are rolled by {rows} against features: all 10 labels are those of the item "
@@ -359,14 +361,14 @@ def test_no_more_is_said_of_a_roll_than_the_labels_prove(
     due: Any, came: Any, sizes: tuple[int, ...], text: str
 ) -> None:
     due, came = np.array(due, float), np.array(came, float)
-    found = loaders.labels(due, came, due, np.arange(len(due)), sizes)
+    found = loader_causes.find_label_cause(due, came, due, np.arange(len(due)), sizes)
 
     assert found is not None
     assert (found.code, str(found)) == ("labels-rolled", text)
 
 
 def test_labels_that_were_not_shuffled_with_their_features() -> None:
-    assert str(loaders.labels(LABELS[DUE], LABELS, LABELS, DUE)) == (
+    assert str(loader_causes.find_label_cause(LABELS[DUE], LABELS, LABELS, DUE)) == (
         "features were shuffled and labels were not: all 10 labels stand in the data set's own "
         "order"
     )
@@ -395,29 +397,34 @@ MAPPED = {
 
 @pytest.mark.parametrize(("came", "code", "text"), MAPPED.values(), ids=MAPPED)
 def test_labels_that_are_a_function_of_the_due_ones(came: Any, code: str, text: str) -> None:
-    found = loaders.labels(CLASSES, came, CLASSES, np.arange(10))
+    found = loader_causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10))
 
     assert found is not None
     assert (code, text) == (found.code, str(found))
     came[4] += 5
-    assert loaders.labels(CLASSES, came, CLASSES, np.arange(10)) is None
+    assert loader_causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10)) is None
 
 
 def test_labels_whose_bits_are_whole_numbers_are_no_multiples() -> None:
     due = np.arange(6, dtype="<f4")
-    assert loaders.labels(due, due.astype("<i4").view("<f4"), due, np.arange(6)) is None
+    assert (
+        loader_causes.find_label_cause(due, due.astype("<i4").view("<f4"), due, np.arange(6))
+        is None
+    )
 
 
 def test_few_labels_are_no_function() -> None:
     due = np.array([0.0, 1, 2, 3])
-    assert loaders.labels(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None
+    assert loader_causes.find_label_cause(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None
 
 
 def test_labels_that_are_equal_or_merely_wrong_have_no_cause() -> None:
     ones = np.ones(4)
-    assert loaders.labels(ones, ones * 2, ones, np.arange(4)) is None
-    assert loaders.labels(LABELS, LABELS, LABELS, np.arange(10)) is None
-    assert loaders.labels(np.array([1.0]), np.array([2.0]), ones, np.arange(1)) is None
+    assert loader_causes.find_label_cause(ones, ones * 2, ones, np.arange(4)) is None
+    assert loader_causes.find_label_cause(LABELS, LABELS, LABELS, np.arange(10)) is None
+    assert (
+        loader_causes.find_label_cause(np.array([1.0]), np.array([2.0]), ones, np.arange(1)) is None
+    )
 
 
 # --- exported models ------------------------------------------------------------------------
@@ -441,7 +448,7 @@ def right(x: Any) -> Any:
 def forward_cause(wrong: Any) -> Any:
     due = {name: right(x) for name, x in INPUTS.items()}
     came = {name: np.asarray(wrong(x, *WEIGHTS), "<f4") for name, x in INPUTS.items()}
-    return forward.forward(WEIGHTS, INPUTS, due, came, 1e-5)
+    return onnx_mlp.find_mlp_mistake(WEIGHTS, INPUTS, due, came, 1e-5)
 
 
 def relu(x: Any) -> Any:
@@ -535,7 +542,7 @@ def test_a_weight_of_zeros_that_is_no_swapped_one() -> None:
         for name, x in INPUTS.items()
     }
     came = {name: (0 * due[name] + weights[3]).astype("<f4") for name in INPUTS}
-    found = forward.forward(weights, INPUTS, due, came, 1e-5)
+    found = onnx_mlp.find_mlp_mistake(weights, INPUTS, due, came, 1e-5)
     assert found is not None
     assert (found.code, found.text) == ("onnx-weight-zero", "the weight of fc2 is all zero")
 
@@ -553,7 +560,7 @@ def test_weights_of_one_size_that_are_exchanged() -> None:
         {name: relu(x @ w.T + bias1) @ v.T + bias2 for name, x in INPUTS.items()}
         for w, v in ((one, two), (two.reshape(8, 4), one.reshape(4, 8)))
     )
-    found = forward.forward([one, bias1, two, bias2], INPUTS, due, came, 1e-5)
+    found = onnx_mlp.find_mlp_mistake([one, bias1, two, bias2], INPUTS, due, came, 1e-5)
     assert found is not None
     assert (found.code, found.text) == (
         "onnx-swapped",
@@ -565,23 +572,23 @@ def test_weights_under_another_field(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
     path = tmp_path / "mlp.onnx"
-    Export(tuple(WEIGHTS), misplaced=True).write(path)
-    found = forward.misplaced(path, weights)
+    OnnxExport(tuple(WEIGHTS), misplaced=True).write(path)
+    found = onnx_mlp.find_misplaced_weights(path, weights)
     assert found is not None
     assert found.evidence.startswith("4 of 4 lie in the file byte for byte: fc1.weight under field")
-    Export(tuple(WEIGHTS)).write(path)
-    assert forward.misplaced(path, weights) is None
+    OnnxExport(tuple(WEIGHTS)).write(path)
+    assert onnx_mlp.find_misplaced_weights(path, weights) is None
 
 
 def test_weights_that_are_inputs() -> None:
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
     asked: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
-    assert str(forward.unfilled(asked, weights)) == (
+    assert str(onnx_mlp.find_unfilled_inputs(asked, weights)) == (
         "weights are inputs of the graph and have no initialiser: onnxruntime asks for 2 inputs, "
         "among them w [8, 4] like fc1.weight"
     )
-    assert forward.unfilled(asked[:1], weights) is None
-    assert forward.unfilled([*asked[:1], ("mask", "f", [1, 1])], weights) is None
+    assert onnx_mlp.find_unfilled_inputs(asked[:1], weights) is None
+    assert onnx_mlp.find_unfilled_inputs([*asked[:1], ("mask", "f", [1, 1])], weights) is None
 
 
 def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:
@@ -590,4 +597,4 @@ def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:
     one, bias1, two, bias2 = weights
     due = {name: relu(x @ one.T + bias1) @ two.T + bias2 for name, x in INPUTS.items()}
 
-    assert forward.forward(weights, INPUTS, due, due, 1e-5) is None
+    assert onnx_mlp.find_mlp_mistake(weights, INPUTS, due, due, 1e-5) is None

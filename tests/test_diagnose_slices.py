@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.diagnose import slices
+from parity.diagnose import tensor_slices
 from tests.test_diagnose import cause, numbers, quantised, raw_of
 
 if TYPE_CHECKING:
@@ -152,5 +152,5 @@ def test_minima_are_those_of_types_that_have_some(kind: str, words: str, tmp_pat
 def test_slices_that_are_too_large_to_be_held_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = numbers(16, 8)
     assert cause(right, swapped(2, 9)(right)).code == "rows-permuted"
-    monkeypatch.setattr(slices, "MOST", 7)
+    monkeypatch.setattr(tensor_slices, "MAX_ELEMENTS", 7)
     assert cause(right, swapped(2, 9)(right)).code == NONE

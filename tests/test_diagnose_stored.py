@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.codecs.dtypes import F32
-from parity.diagnose import Subject, diagnose
-from parity.raw import Raw
+from parity.checkpoints import StorageLocation
+from parity.diagnose import FailingTensor, diagnose
+from parity.tensors.dtypes import F32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,9 +22,15 @@ def test_a_slice_that_is_read_as_f32(kind: str, code: str, first: int, tmp_path:
     whole = np.random.default_rng(3).integers(1, 251, 64).astype(code)
     path = tmp_path / "storage"
     path.write_bytes(whole.tobytes())
-    raw = Raw(path=path, first=0, last=whole.nbytes, kind=kind, shape=(5,), offset=first)
+    raw = StorageLocation(
+        path=path, start=0, stop=whole.nbytes, type_name=kind, shape=(5,), storage_offset=first
+    )
     due, came = whole[first : first + 5].astype("<f4"), whole.view("<f4")[first : first + 5]
-    found = diagnose(Subject(name="w", expected=due, obtained=came, dtype=F32, seen=F32, raw=raw))
+    found = diagnose(
+        FailingTensor(
+            name="w", expected=due, obtained=came, expected_dtype=F32, obtained_dtype=F32, raw=raw
+        )
+    )
     assert found is not None
     assert (found.code, str(found)) == (
         "other-dtype",

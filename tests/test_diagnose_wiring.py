@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from parity import diagnose as diagnosis
-from parity.codecs.bin import read_tensor, tensor_bytes
-from parity.raw import records
-from parity.suites import suite
+from parity.checkpoints import locate_tensors
+from parity.suites import find_suite
 from parity.suites.base import Dump
+from parity.tensors.bin import encode_tensor, read_tensor
 
 if TYPE_CHECKING:
-    from parity.suites.base import Outcome
+    from parity.suites.base import DumpComparison
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,16 +31,16 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def verified(tree: Path, case_id: str, folder: Path) -> Outcome:
-    serialize = suite("serialize")
+def verified(tree: Path, case_id: str, folder: Path) -> DumpComparison:
+    serialize = find_suite("serialize")
     assert serialize is not None
     (case,) = (case for case in serialize.cases(tree, {}) if case.id == case_id)
-    return serialize.verify(case, Dump(folder=folder), dict(case.bounds))
+    return serialize.verify(case, Dump(folder=folder), dict(case.tolerances))
 
 
 def spoilt(folder: Path, name: str, change: Any) -> Path:
     path = folder / f"{name}.bin"
-    path.write_bytes(tensor_bytes(change(read_tensor(path))))
+    path.write_bytes(encode_tensor(change(read_tensor(path))))
     return folder
 
 
@@ -89,7 +89,7 @@ for case in kind.cases(tree, {}):
     if case.id in folders:
         outcome = kind.verify(case, Dump(folder=tree / folders[case.id]), dict(case.bounds))
         assert not [f for f in outcome.findings if f.level == "error"]
-heavy = ("torch", "gguf", "safetensors", "parity.diagnose", "parity.blocks", "parity.faults")
+heavy = ("torch", "gguf", "safetensors", "parity.diagnose", "parity.checkpoints.blocks", "parity.lab.faults")
 print([name for name in sys.modules if name.startswith(heavy)])
 """
 
@@ -124,7 +124,7 @@ ODD: list[dict[str, Any]] = [
 def recorded(folder: Path, entry: Any) -> dict[str, Any]:
     (folder / "checkpoint").write_bytes(bytes(24))
     (folder / "meta.json").write_text(json.dumps({"tensors": {"w": entry}}))
-    return records(folder, folder / "checkpoint")
+    return locate_tensors(folder, folder / "checkpoint")
 
 
 def test_records_of_where_tensors_lie(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_an_entry_that_is_no_record_is_left_out(entry: Any, tmp_path: Path) -> N
 
 
 def test_no_meta_no_records(tmp_path: Path) -> None:
-    assert records(tmp_path, tmp_path / "checkpoint") == {}
+    assert locate_tensors(tmp_path, tmp_path / "checkpoint") == {}
     for text in ("[]", "{}", '{"tensors": []}', "not json"):
         (tmp_path / "meta.json").write_text(text)
         (tmp_path / "checkpoint").write_bytes(b"")
-        assert records(tmp_path, tmp_path / "checkpoint") == {}
+        assert locate_tensors(tmp_path, tmp_path / "checkpoint") == {}

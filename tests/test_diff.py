@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.__main__ import code_of
-from parity.commands import history
+from parity.__main__ import run_command_line
 from parity.drift import (
     BundleDrift,
     FileDrift,
-    Form,
+    ItemMove,
     KeyDrift,
     LoaderDrift,
-    Move,
     TensorDrift,
+    TensorForm,
     TreeDrift,
 )
 from parity.errors import ConfigError
-from parity.fixtures import disk
-from parity.items import Place
+from parity.items.checks import BatchPosition
 from parity.lockfile import Locked
-from parity.process import Completed, NotStartedError
-from parity.reports import drift_words
-from tests.support.trees import Files, archive, as_json, tensor
+from parity.port.process import NotStartedError, ProcessResult
+from parity.reports import drift_text
+from parity.store import disk
+from parity.verify import bundle_states
+from tests.support.trees import Files, encode_f32, encode_json, pack_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-FILES: Files = {"a/reference/x.bin": tensor([1.0, 2.0]), "a/meta.json": as_json({"n": 1})}
-OTHER: Files = {"a/reference/x.bin": tensor([1.0, 2.5]), "a/meta.json": as_json({"n": 1})}
+FILES: Files = {"a/reference/x.bin": encode_f32([1.0, 2.0]), "a/meta.json": encode_json({"n": 1})}
+OTHER: Files = {"a/reference/x.bin": encode_f32([1.0, 2.5]), "a/meta.json": encode_json({"n": 1})}
 TEXT = """\
 schema: 1
 bundles:
@@ -79,7 +79,7 @@ class Repo:
         """Write the lockfile with these files locked, and commit it."""
         self.lockfile.write_text(text, encoding="utf-8")
         if files is not None:
-            archive(self.folder / "a.tar", files)
+            pack_files(self.folder / "a.tar", files)
             assert self.run("bump", "--accept-audit") == 0
         git(self.root, "add", "--all")
         git(self.root, "commit", "--quiet", "--allow-empty", "--message", "lock")
@@ -90,21 +90,21 @@ class Repo:
         git(self.root, "commit", "--quiet", "--message", "x")
 
     def run(self, verb: str, *words: str) -> int:
-        return code_of([verb, "--lockfile", str(self.lockfile), *words])
+        return run_command_line([verb, "--lockfile", str(self.lockfile), *words])
 
 
 @pytest.fixture
 def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
-    from parity import audits  # noqa: PLC0415
+    from parity.lab import audits
 
-    monkeypatch.setattr(audits, "missing", lambda _suite: ["torch"])
+    monkeypatch.setattr(audits, "list_missing_libraries", lambda _suite: ["torch"])
     return Repo(tmp_path / "repo")
 
 
 @pytest.mark.process
 def test_the_working_lockfile_is_held_against_the_last_commit(repo: Repo, said: Said) -> None:
     repo.lock(FILES)
-    archive(repo.folder / "a.tar", OTHER)
+    pack_files(repo.folder / "a.tar", OTHER)
     repo.run("bump")
     said()
 
@@ -132,7 +132,7 @@ def test_two_revisions_are_held_against_each_other(repo: Repo, said: Said) -> No
 @pytest.mark.process
 def test_an_archive_is_held_against_the_lockfile(repo: Repo, said: Said) -> None:
     repo.lock(FILES)
-    made = archive(repo.root / "new.tar", OTHER)
+    made = pack_files(repo.root / "new.tar", OTHER)
     said()
 
     assert repo.run("diff", "a", "--to", str(made)) == 0
@@ -141,10 +141,10 @@ def test_an_archive_is_held_against_the_lockfile(repo: Repo, said: Said) -> None
 
 
 def test_two_archives_need_neither_lockfile_nor_git(tmp_path: Path, said: Said) -> None:
-    old, new = (archive(tmp_path / f"{n}.tar", files) for n, files in enumerate((FILES, OTHER)))
+    old, new = (pack_files(tmp_path / f"{n}.tar", files) for n, files in enumerate((FILES, OTHER)))
 
-    assert code_of(["diff", "a", "--from", str(old), "--to", str(new)]) == 0
-    assert code_of(["diff", "a", "--from", str(old), "--to", str(old)]) == 0
+    assert run_command_line(["diff", "a", "--from", str(old), "--to", str(new)]) == 0
+    assert run_command_line(["diff", "a", "--from", str(old), "--to", str(old)]) == 0
 
     out = said()[0]
     assert "a: changed, 1 of 2 files\n" in out
@@ -157,7 +157,7 @@ def test_an_old_bundle_that_is_gone_is_said_to_be_so(
 ) -> None:
     repo.lock(FILES)
     repo.forget()
-    archive(repo.folder / "a.tar", OTHER)
+    pack_files(repo.folder / "a.tar", OTHER)
     disk.remove(tmp_path / "store")
     repo.run("bump")
     said()
@@ -176,7 +176,7 @@ def test_an_old_bundle_that_is_gone_is_said_to_be_so(
 @pytest.mark.process
 def test_a_bundle_that_git_keeps_is_had_from_there(repo: Repo, said: Said, tmp_path: Path) -> None:
     repo.lock(FILES)
-    archive(repo.folder / "a.tar", OTHER)
+    pack_files(repo.folder / "a.tar", OTHER)
     disk.remove(tmp_path / "store")
 
     assert repo.run("bump") == 0
@@ -194,7 +194,7 @@ def test_a_state_that_is_nowhere_cannot_be_the_later_one(
 ) -> None:
     repo.lock(FILES)
     repo.forget()
-    archive(repo.folder / "a.tar", OTHER)
+    pack_files(repo.folder / "a.tar", OTHER)
     disk.remove(tmp_path / "store")
 
     assert repo.run("diff", "a") == 4
@@ -207,7 +207,7 @@ def test_offline_an_old_bundle_of_a_host_is_not_asked_for(repo: Repo, said: Said
     zero = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
     repo.lock(None, TEXT.replace("a.tar", "https://h.example/a.tar") + zero)
     repo.lockfile.write_text(TEXT)
-    archive(repo.folder / "a.tar", FILES)
+    pack_files(repo.folder / "a.tar", FILES)
     repo.run("bump")
     said()
 
@@ -219,7 +219,7 @@ def test_offline_an_old_bundle_of_a_host_is_not_asked_for(repo: Repo, said: Said
 @pytest.mark.process
 def test_a_bundle_that_was_not_locked_before_is_new(repo: Repo, said: Said) -> None:
     repo.lock(None)
-    archive(repo.folder / "a.tar", FILES)
+    pack_files(repo.folder / "a.tar", FILES)
     repo.run("bump")
     said()
 
@@ -291,18 +291,18 @@ def test_a_byte_order_mark_and_line_ends_of_an_earlier_lockfile_are_read(repo: R
     git(repo.root, "add", "--all")
     git(repo.root, "-c", "core.autocrlf=false", "commit", "--quiet", "--message", "x")
 
-    lock = history.lockfile_at("HEAD", repo.lockfile)
+    lock = bundle_states.load_lockfile_at("HEAD", repo.lockfile)
 
-    bundle = history.entry(lock, "a")
+    bundle = bundle_states.find_bundle(lock, "a")
     assert bundle is not None
     assert bundle.locked is not None
     assert bundle.locked.sha256 == digest
-    assert history.entry(lock, "b") is None
+    assert bundle_states.find_bundle(lock, "b") is None
 
 
-def ended(**values: object) -> Completed:
+def ended(**values: object) -> ProcessResult:
     base = {"argv": (), "exit_code": 0, "signal": None, "timed_out": False}
-    return Completed(**{**base, "stdout": "", "stderr": "", "seconds": 0.0, **values})  # type: ignore[arg-type]
+    return ProcessResult(**{**base, "stdout": "", "stderr": "", "seconds": 0.0, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -322,10 +322,10 @@ def test_trouble_with_git_is_told(
             raise outcome
         return outcome
 
-    monkeypatch.setattr(history.process, "run", run)
+    monkeypatch.setattr(bundle_states.process, "run", run)
 
     with pytest.raises(ConfigError) as caught:
-        history.lockfile_at("HEAD", tmp_path / "l.yaml")
+        bundle_states.load_lockfile_at("HEAD", tmp_path / "l.yaml")
 
     assert message in str(caught.value)
     assert caught.value.problems[0].code == "git"
@@ -336,20 +336,20 @@ def test_trouble_with_git_is_told(
 LOCK = Locked(sha256="a" * 64, size=1024, files=1, unpacked=1, tree="1" * 64)
 NEXT = Locked(sha256="b" * 64, size=2048, files=3, unpacked=9, tree="2" * 64, rev="c" * 40)
 TREES = TreeDrift(
-    same=1,
+    unchanged_files=1,
     loaders=(
         LoaderDrift(
             case="keep",
             items=11,
             moved=2,
-            moves=(Move(4, Place(0, 2), Place(1, 1)),),
-            gone=(3,),
-            new=(12, 13),
+            moves=(ItemMove(4, BatchPosition(0, 2), BatchPosition(1, 1)),),
+            removed=(3,),
+            added=(12, 13),
             unknown=1,
-            sizes=((4, 4, 3), (4,) * 9),
+            batch_sizes=((4, 4, 3), (4,) * 9),
         ),
         LoaderDrift(case="pad", note="its items could not be followed: x"),
-        LoaderDrift(case="drop", sizes=((4, 4), (8,))),
+        LoaderDrift(case="drop", batch_sizes=((4, 4), (8,))),
     ),
     files=(
         FileDrift(path="a.pth", before=10, after=None),
@@ -359,11 +359,11 @@ TREES = TreeDrift(
             before=5,
             after=6,
             tensors=(
-                TensorDrift(name="new", before=None, after=Form("BF16", (2, 3))),
+                TensorDrift(name="new", before=None, after=TensorForm("BF16", (2, 3))),
                 TensorDrift(
                     name="w",
-                    before=Form("F32", (4,)),
-                    after=Form("F32", (4,)),
+                    before=TensorForm("F32", (4,)),
+                    after=TensorForm("F32", (4,)),
                     count=4,
                     changed=3,
                     max_abs=1.25e-7,
@@ -371,7 +371,10 @@ TREES = TreeDrift(
                     lost=1,
                 ),
                 TensorDrift(
-                    name="s", before=Form("F32", (4,)), after=Form("F32", (4,)), note="gone"
+                    name="s",
+                    before=TensorForm("F32", (4,)),
+                    after=TensorForm("F32", (4,)),
+                    note="gone",
                 ),
             ),
         ),
@@ -409,7 +412,7 @@ a: changed, 5 of 6 files
   - d.json: k2            2                -
   - d.json: k3            3                -
   - d.json: k4            4                -
-  ~ d.json: 3 more keys"""  # noqa: E501
+  ~ d.json: 3 more keys"""
 
 
 def squeezed(text: str) -> list[list[str]]:
@@ -420,7 +423,7 @@ def squeezed(text: str) -> list[list[str]]:
 def test_everything_that_can_change_has_its_words() -> None:
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TREES)
 
-    lines = drift_words.lines(drift)
+    lines = drift_text.format_lines(drift)
 
     assert squeezed("\n".join(lines)) == squeezed(WORDS)
     table = [line for line in lines if line.startswith(("  ~", "  +", "  -"))]
@@ -431,7 +434,7 @@ def test_long_tables_are_cut_with_a_count() -> None:
     files = tuple(FileDrift(path=f"{n}.txt", before=1, after=2) for n in range(63))
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TreeDrift(files=files))
 
-    lines, markdown = drift_words.lines(drift), drift_words.markdown(drift)
+    lines, markdown = drift_text.format_lines(drift), drift_text.format_markdown(drift)
 
     assert lines[-1] == "  and 3 more rows"
     assert markdown[-2:] == ["", "and 3 more rows"]
@@ -465,7 +468,7 @@ def test_hostile_names_are_harmless_in_both() -> None:
         bundle="a", before=LOCK, after=NEXT, trees=TreeDrift(files=(file,)), missing=HOSTILE
     )
 
-    console, markdown = "\n".join(drift_words.lines(drift)), drift_words.markdown(drift)
+    console, markdown = "\n".join(drift_text.format_lines(drift)), drift_text.format_markdown(drift)
 
     assert not any(char in console + "".join(markdown) for char in "\x1b\u202e\r")
     assert "::error" not in console + "".join(markdown)
@@ -481,7 +484,7 @@ def test_a_message_for_several_bundles() -> None:
     first = BundleDrift(bundle="a", before=None, after=LOCK)
     second = BundleDrift(bundle="b", before=LOCK, after=NEXT)
 
-    assert drift_words.message([first, second]) == [
+    assert drift_text.format_commit_message([first, second]) == [
         "Re-pin 2 bundles",
         "",
         f"a none -> sha256:{'a' * 64}",
@@ -490,4 +493,4 @@ def test_a_message_for_several_bundles() -> None:
         "a: locked for the first time",
         "b: changed",
     ]
-    assert drift_words.message([first])[0] == "Lock a"
+    assert drift_text.format_commit_message([first])[0] == "Lock a"

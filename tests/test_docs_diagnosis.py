@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from parity import blocks
-from parity.codecs.dtypes import DTYPES
+from parity.checkpoints import blocks
 from parity.diagnose import CODES
+from parity.tensors.dtypes import DTYPES
 from tests.test_diagnose import SINGLE
 from tests.test_diagnose_runs import RUNS
 
@@ -36,7 +36,7 @@ def test_every_wrong_decoder_is_on_the_page_with_its_sentence() -> None:
         (kind, one.name, one.text)
         for kind in blocks.DECODERS
         if kind not in DTYPES
-        for one in blocks.mistakes(kind)
+        for one in blocks.list_mistakes(kind)
     ]
 
     assert due == rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parity.lockfile import Dump, Lockfile, parse
-from parity.lockfile.dump import _CARGO, _READERS, PLACEHOLDERS
+from parity.lockfile.dump_settings import _CARGO_KEYS, _READERS, PLACEHOLDERS
 from parity.lockfile.parse import _BUNDLE_KEYS, MAX_FILES, MAX_SIZE, MEASURES, SUITES
 
 TEXT = Path(__file__).parent.parent.joinpath("docs", "lockfile.md").read_text(encoding="utf-8")
@@ -90,4 +90,4 @@ def test_the_caps_are_those_of_the_parser() -> None:
 def test_what_cannot_stand_beside_a_command_is_told() -> None:
     sentence = " ".join(section("dump").split()).split("holds all its words itself, so ")[1]
     told = re.findall(r"`([a-z-]+)`", sentence.split(" cannot stand beside it")[0])
-    assert tuple(told) == _CARGO
+    assert tuple(told) == _CARGO_KEYS

@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from parity.codecs.bin import batch_bytes, tensor_bytes
 from parity.drift import (
     FileDrift,
-    Form,
+    ItemMove,
     KeyDrift,
     LoaderDrift,
-    Move,
     TensorDrift,
+    TensorForm,
     TreeDrift,
-    documents,
+    compare_trees,
+    json,
     loaders,
-    tree_drift,
     trees,
 )
-from parity.items import Place
-from tests.support.trees import Files, as_json, loader, tensor, tree
+from parity.items.checks import BatchPosition
+from parity.tensors.bin import encode_batch, encode_tensor
+from tests.support.trees import Files, encode_f32, encode_json, make_loader_case, write_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ F32 = "F32"
 
 
 def drift(tmp_path: Path, before: Files, after: Files) -> TreeDrift:
-    return tree_drift(tree(tmp_path / "old", before), tree(tmp_path / "new", after))
+    return compare_trees(write_tree(tmp_path / "old", before), write_tree(tmp_path / "new", after))
 
 
 def one(tmp_path: Path, path: str, before: bytes, after: bytes) -> FileDrift:
@@ -48,9 +48,9 @@ def one_tensor(tmp_path: Path, before: bytes, after: bytes) -> TensorDrift:
 
 
 def test_equal_trees_differ_in_nothing(tmp_path: Path) -> None:
-    files = {"a.bin": tensor([1]), "b/c.json": b"{}", "d": b""}
+    files = {"a.bin": encode_f32([1]), "b/c.json": b"{}", "d": b""}
 
-    assert drift(tmp_path, files, dict(files)) == TreeDrift(files=(), same=3)
+    assert drift(tmp_path, files, dict(files)) == TreeDrift(files=(), unchanged_files=3)
 
 
 def test_files_are_added_removed_and_changed(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_files_are_added_removed_and_changed(tmp_path: Path) -> None:
         ("c.txt", "added", None, 3),
     ]
     assert told == wanted
-    assert found.same == 1
+    assert found.unchanged_files == 1
 
 
 def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> N
     other[0, 1] = np.nextafter(np.float32(2), np.float32(3))
     other[1, 2] = 6.5
 
-    found = one_tensor(tmp_path, tensor(values), tensor(other))
+    found = one_tensor(tmp_path, encode_f32(values), encode_f32(other))
 
     wanted = TensorDrift(
         name="",
-        before=Form(F32, (2, 3)),
-        after=Form(F32, (2, 3)),
+        before=TensorForm(F32, (2, 3)),
+        after=TensorForm(F32, (2, 3)),
         count=6,
         changed=2,
         max_abs=0.5,
@@ -101,30 +101,32 @@ def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> N
 def test_what_is_not_finite_and_the_sign_of_zero_are_changes(
     tmp_path: Path, old: list[float], new: list[float], lost: int, max_abs: float
 ) -> None:
-    found = one_tensor(tmp_path, tensor(old), tensor(new))
+    found = one_tensor(tmp_path, encode_f32(old), encode_f32(new))
 
     changed = 2 if max_abs else 1
     assert (found.changed, found.lost, found.max_abs) == (changed, lost, max_abs)
 
 
 def test_another_shape_is_told_without_numbers(tmp_path: Path) -> None:
-    found = one_tensor(tmp_path, tensor([[1, 2]]), tensor([1, 2]))
+    found = one_tensor(tmp_path, encode_f32([[1, 2]]), encode_f32([1, 2]))
 
-    assert found == TensorDrift(name="", before=Form(F32, (1, 2)), after=Form(F32, (2,)))
+    assert found == TensorDrift(
+        name="", before=TensorForm(F32, (1, 2)), after=TensorForm(F32, (2,))
+    )
 
 
 def test_the_tensors_of_a_batch_are_told_one_by_one(tmp_path: Path) -> None:
     left, right = np.ones((2, 2), np.float32), np.zeros(2, np.float32)
 
     found = one(
-        tmp_path, "batch_0000.bin", batch_bytes([left, right]), batch_bytes([left, right + 1])
+        tmp_path, "batch_0000.bin", encode_batch([left, right]), encode_batch([left, right + 1])
     )
 
     assert [(t.name, t.changed, t.count) for t in found.tensors] == [("#1", 2, 2)]
 
 
 def test_tensors_one_after_another_without_a_count_are_read(tmp_path: Path) -> None:
-    parts = [tensor_bytes(np.full((2, 1), n, np.float32)) for n in range(3)]
+    parts = [encode_tensor(np.full((2, 1), n, np.float32)) for n in range(3)]
 
     found = one(tmp_path, "w.bin", b"".join(parts), b"".join([parts[0], parts[2], parts[2]]))
 
@@ -137,7 +139,7 @@ def safetensors(**entries: tuple[str, list[int], bytes]) -> bytes:
         span = [len(data), len(data) + len(raw)]
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": span}
         data += raw
-    text = as_json(header)
+    text = encode_json(header)
     return len(text).to_bytes(8, "little") + text + data
 
 
@@ -154,7 +156,7 @@ def test_the_tensors_of_a_safetensors_file_are_told_by_name_and_dtype(tmp_path: 
         ("d", 0, None, None),
     ]
     assert found[2].after is None
-    assert found[3] == TensorDrift(name="d", before=None, after=Form("F16", (1,)))
+    assert found[3] == TensorDrift(name="d", before=None, after=TensorForm("F16", (1,)))
 
 
 def test_a_npy_file_is_read(tmp_path: Path) -> None:
@@ -164,14 +166,14 @@ def test_a_npy_file_is_read(tmp_path: Path) -> None:
 
     (found,) = one(tmp_path, "x.npy", old, new).tensors
 
-    assert (found.before, found.changed, found.max_abs) == (Form("I64", (3,)), 2, 2.0)
+    assert (found.before, found.changed, found.max_abs) == (TensorForm("I64", (3,)), 2, 2.0)
 
 
 def test_the_tensors_of_added_and_removed_files_have_one_side(tmp_path: Path) -> None:
-    found = drift(tmp_path, {"a.bin": tensor([1])}, {"b.bin": tensor([[2]])}).files
+    found = drift(tmp_path, {"a.bin": encode_f32([1])}, {"b.bin": encode_f32([[2]])}).files
 
-    assert found[0].tensors[0].before == Form(F32, (1,))
-    assert found[1].tensors[0].after == Form(F32, (1, 1))
+    assert found[0].tensors[0].before == TensorForm(F32, (1,))
+    assert found[1].tensors[0].after == TensorForm(F32, (1, 1))
 
 
 @pytest.mark.parametrize("path", ["a.bin", "a.npy", "a.safetensors", "batch_0000.bin"])
@@ -195,7 +197,7 @@ def test_a_file_without_permission_is_said_to_be_so(
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(trees, "_same", refused)
+    monkeypatch.setattr(trees, "_has_same_bytes", refused)
 
     assert one(tmp_path, "a.txt", b"1", b"2").note == "cannot be read: Permission denied"
 
@@ -203,7 +205,7 @@ def test_a_file_without_permission_is_said_to_be_so(
 def test_a_file_that_shrinks_meanwhile_is_said_to_be_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parity.drift import tensors  # noqa: PLC0415
+    from parity.drift import tensors
 
     def shrunk(*_: object) -> None:
         code, message = "truncated", "became shorter while it was read"
@@ -211,16 +213,19 @@ def test_a_file_that_shrinks_meanwhile_is_said_to_be_so(
 
     monkeypatch.setattr(tensors, "compare", shrunk)
 
-    assert one_tensor(tmp_path, tensor([1]), tensor([2])).note == "became shorter while it was read"
+    assert (
+        one_tensor(tmp_path, encode_f32([1]), encode_f32([2])).note
+        == "became shorter while it was read"
+    )
 
 
 def test_symbolic_links_are_passed_over(tmp_path: Path) -> None:
-    old = tree(tmp_path / "old", {"a": b"1"})
-    new = tree(tmp_path / "new", {"a": b"1"})
+    old = write_tree(tmp_path / "old", {"a": b"1"})
+    new = write_tree(tmp_path / "new", {"a": b"1"})
     (new / "b").symlink_to("/etc/passwd")
     (new / "c").symlink_to(old)
 
-    assert tree_drift(old, new) == TreeDrift(files=(), same=1)
+    assert compare_trees(old, new) == TreeDrift(files=(), unchanged_files=1)
 
 
 # JSON.
@@ -230,7 +235,7 @@ def test_the_keys_of_a_json_file_are_told_with_both_values(tmp_path: Path) -> No
     old = {"a": 1, "b": {"c": [1, 2], "d": None}, "gone": True}
     new = {"a": 1, "b": {"c": [1, 3], "d": None, "e": "x"}}
 
-    found = one(tmp_path, "meta.json", as_json(old), as_json(new))
+    found = one(tmp_path, "meta.json", encode_json(old), encode_json(new))
 
     assert found.keys == (
         KeyDrift("b.c", "[1, 2]", "[1, 3]"),
@@ -240,22 +245,24 @@ def test_the_keys_of_a_json_file_are_told_with_both_values(tmp_path: Path) -> No
 
 
 def test_the_names_of_a_list_come_and_go(tmp_path: Path) -> None:
-    found = one(tmp_path, "keys.json", as_json(["a", "b"]), as_json(["b", "c"]))
+    found = one(tmp_path, "keys.json", encode_json(["a", "b"]), encode_json(["b", "c"]))
 
     assert found.keys == (KeyDrift("a", "listed", None), KeyDrift("c", None, "listed"))
 
 
 def test_a_difference_far_behind_in_a_value_counts(tmp_path: Path) -> None:
-    found = one(tmp_path, "m.json", as_json({"a": [0] * 99}), as_json({"a": [0] * 98 + [1]}))
+    found = one(
+        tmp_path, "m.json", encode_json({"a": [0] * 99}), encode_json({"a": [0] * 98 + [1]})
+    )
 
     assert [key.path for key in found.keys] == ["a"]
-    assert len(documents.shown(found.keys[0].after)) == 60
+    assert len(json.shorten(found.keys[0].after)) == 60
 
 
 def test_only_the_first_keys_are_kept_and_the_others_counted(tmp_path: Path) -> None:
     old, new = ({str(key): key * factor for key in range(1, 51)} for factor in (1, 2))
 
-    found = one(tmp_path, "m.json", as_json(old), as_json(new))
+    found = one(tmp_path, "m.json", encode_json(old), encode_json(new))
 
     assert (len(found.keys), found.more_keys) == (20, 30)
 
@@ -295,19 +302,27 @@ def loaders_of(tmp_path: Path, before: Files, after: Files) -> tuple[LoaderDrift
 
 def test_items_that_moved_are_told_by_identity(tmp_path: Path) -> None:
     (found,) = loaders_of(
-        tmp_path, loader("keep", [0, 1, 2, 3, 4, 5]), loader("keep", [0, 3, 2, 1, 4, 5])
+        tmp_path,
+        make_loader_case("keep", [0, 1, 2, 3, 4, 5]),
+        make_loader_case("keep", [0, 3, 2, 1, 4, 5]),
     )
 
     assert found == LoaderDrift(
         case="keep",
         items=6,
         moved=2,
-        moves=(Move(1, Place(0, 1), Place(1, 1)), Move(3, Place(1, 1), Place(0, 1))),
+        moves=(
+            ItemMove(1, BatchPosition(0, 1), BatchPosition(1, 1)),
+            ItemMove(3, BatchPosition(1, 1), BatchPosition(0, 1)),
+        ),
     )
 
 
 def test_items_that_only_moved_by_a_rounding_stay_where_they_are(tmp_path: Path) -> None:
-    old, new = loader("keep", [0, 1, 2, 3, 4, 5]), loader("keep", [0, 1, 2, 3, 4, 5], shift=5e-7)
+    old, new = (
+        make_loader_case("keep", [0, 1, 2, 3, 4, 5]),
+        make_loader_case("keep", [0, 1, 2, 3, 4, 5], shift=5e-7),
+    )
 
     found = drift(tmp_path, old, new)
 
@@ -316,21 +331,25 @@ def test_items_that_only_moved_by_a_rounding_stay_where_they_are(tmp_path: Path)
 
 
 def test_items_that_left_and_came_and_other_sizes_are_told(tmp_path: Path) -> None:
-    (found,) = loaders_of(tmp_path, loader("k", [0, 1, 2, 3]), loader("k", [0, 1, 2, 5, 5], 3))
+    (found,) = loaders_of(
+        tmp_path, make_loader_case("k", [0, 1, 2, 3]), make_loader_case("k", [0, 1, 2, 5, 5], 3)
+    )
 
-    assert (found.moved, found.gone, found.new) == (0, (3,), (5, 5))
-    assert found.sizes == ((2, 2), (3, 2))
+    assert (found.moved, found.removed, found.added) == (0, (3,), (5, 5))
+    assert found.batch_sizes == ((2, 2), (3, 2))
 
 
 def test_rows_that_are_no_item_of_the_old_data_set_are_counted(tmp_path: Path) -> None:
-    (found,) = loaders_of(tmp_path, loader("k", [0, 1]), loader("k", [0, 1], shift=0.5))
+    (found,) = loaders_of(
+        tmp_path, make_loader_case("k", [0, 1]), make_loader_case("k", [0, 1], shift=0.5)
+    )
 
-    assert (found.unknown, found.gone, found.new) == (2, (0, 1), ())
+    assert (found.unknown, found.removed, found.added) == (2, (0, 1), ())
 
 
 def pipeline(name: str, ids: list[int], mask: list[int]) -> Files:
     columns = [np.array(column, np.float32) for column in (ids, ids, ids, mask)]
-    return {f"{name}/meta.json": b"{}", f"{name}/batch_0000.bin": batch_bytes(columns)}
+    return {f"{name}/meta.json": b"{}", f"{name}/batch_0000.bin": encode_batch(columns)}
 
 
 def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
@@ -338,8 +357,8 @@ def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
         tmp_path, pipeline("pad", [7, 9, -1], [1, 1, 0]), pipeline("pad", [9, 7, 8], [1, 1, 0])
     )
 
-    assert (found.items, found.moved, found.new) == (2, 2, ())
-    assert found.moves[0] == Move(7, Place(0, 0), Place(0, 1))
+    assert (found.items, found.moved, found.added) == (2, 2, ())
+    assert found.moves[0] == ItemMove(7, BatchPosition(0, 0), BatchPosition(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +371,7 @@ def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
 def test_a_case_that_cannot_be_read_is_said_to_be_so(
     tmp_path: Path, path: str, data: bytes, note: str
 ) -> None:
-    before, after = loader("k", [0, 1, 2]), loader("k", [0, 2, 1])
+    before, after = make_loader_case("k", [0, 1, 2]), make_loader_case("k", [0, 2, 1])
     (before if path == "meta.json" else after)[f"k/{path}"] = data
 
     found = loaders_of(tmp_path, before, after)
@@ -365,13 +384,15 @@ def test_a_case_too_large_to_follow_is_said_to_be_so(
 ) -> None:
     monkeypatch.setattr(loaders, "MAX_BYTES", 10)
 
-    (found,) = loaders_of(tmp_path, loader("k", [0, 1]), loader("k", [1, 0]))
+    (found,) = loaders_of(tmp_path, make_loader_case("k", [0, 1]), make_loader_case("k", [1, 0]))
 
     assert found.note.endswith("the batches have 48 bytes, at most 10 are read")
 
 
 def test_only_the_first_moves_are_kept(tmp_path: Path) -> None:
-    (found,) = loaders_of(tmp_path, loader("k", range(6)), loader("k", [5, 4, 3, 2, 1, 0]))
+    (found,) = loaders_of(
+        tmp_path, make_loader_case("k", range(6)), make_loader_case("k", [5, 4, 3, 2, 1, 0])
+    )
 
     assert (found.moved, len(found.moves)) == (6, 5)
 
@@ -387,17 +408,17 @@ def test_nothing_in_a_file_makes_it_raise(
     names = st.sampled_from(
         ["k/batch_0000.bin", "k/meta.json", "a.bin", "a.npy", "a.safetensors", "keys.json"]
     )
-    good = [*loader("k", [0, 1]).values(), tensor([1, 2]), b"{}", b'["a"]', b"null"]
+    good = [*make_loader_case("k", [0, 1]).values(), encode_f32([1, 2]), b"{}", b'["a"]', b"null"]
     content = st.sampled_from(good) | st.binary(max_size=40)
     trees = st.dictionaries(names, content, max_size=6)
     root = tmp_path_factory.mktemp("any")
     before, after = data.draw(trees), data.draw(trees)
 
-    found = tree_drift(tree(root / "old", before), tree(root / "new", after))
+    found = compare_trees(write_tree(root / "old", before), write_tree(root / "new", after))
 
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert {file.path for file in found.files} == changed
-    assert found.same == len(before.keys() | after.keys()) - len(changed)
+    assert found.unchanged_files == len(before.keys() | after.keys()) - len(changed)
 
 
 _FLOATS = st_numpy.arrays(np.float32, (7,), elements=st.floats(width=32, allow_nan=False))
@@ -409,7 +430,7 @@ def test_numbers_are_those_of_numpy(
     old: np.ndarray, new: np.ndarray, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     differing = int(np.count_nonzero(old.view(np.uint32) != new.view(np.uint32)))
-    found = one(tmp_path_factory.mktemp("n"), "a.bin", tensor(old), tensor(new)) if (
+    found = one(tmp_path_factory.mktemp("n"), "a.bin", encode_f32(old), encode_f32(new)) if (
         differing
     ) else None  # fmt: skip
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import cargo, dumps, process, said
-from parity.cargo import Program
-from parity.errors import ConfigError, DumpError, Problem, Where
+from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile import Dump
+from parity.port import cargo, dumps, output, process
+from parity.port.cargo import Program
 
 if TYPE_CHECKING:
     from parity.results import Finding
@@ -24,7 +24,7 @@ process_test = pytest.mark.process
 cargo_test = pytest.mark.cargo
 posix = pytest.mark.skipif(os.name == "nt", reason="signals are POSIX's")
 
-LOCK = Where(Path("fixtures.lock.yaml"), 9, 5)
+LOCK = Location(Path("fixtures.lock.yaml"), 9, 5)
 
 PORT = """\
 fn main() {
@@ -43,7 +43,7 @@ fn main() {
 
 def python(code: str, **env: str) -> Program:
     words = (sys.executable, "-c", textwrap.dedent(code))
-    return Program(words, Path.cwd(), process.environment(env), None, {})
+    return Program(words, Path.cwd(), process.build_environment(env), None, {})
 
 
 def run(program: Program, folder: Path, *args: str, **fields: Any) -> dumps.Dumped:
@@ -71,7 +71,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Program]:
         (repo / name).parent.mkdir(parents=True, exist_ok=True)
         (repo / name).write_text(text)
     dump = Dump(package="port", example="dump", profile="dev", env={"RUST_BACKTRACE": "1"})
-    program = cargo.build(
+    program = cargo.build_program(
         dump,
         "dump",
         repo=repo,
@@ -80,7 +80,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Program]:
         offline=True,
         crates=repo / "crates",
         deadline=None,
-        say=lambda _line: None,
+        on_progress=lambda _line: None,
     )
     return repo, program
 
@@ -175,7 +175,7 @@ def test_a_panic_points_at_its_line(port: tuple[Path, Program], tmp_path: Path) 
     assert finding.message == (
         f"The dump panicked at {Path('port', 'examples', 'dump.rs')}:4:20: boom; with more"
     )
-    assert finding.where == Where(repo / "port" / "examples" / "dump.rs", 4, 20)
+    assert finding.where == Location(repo / "port" / "examples" / "dump.rs", 4, 20)
     assert not any("rust_begin_unwind" in line for line in finding.details)
     assert "boom" in finding.details
     assert finding.measures == {"exit_code": 101}
@@ -264,7 +264,7 @@ def test_nothing_starts_after_the_deadline(tmp_path: Path) -> None:
     dumped = run(python(""), tmp_path, deadline=time.monotonic() - 1)
 
     assert only(dumped).message == "The dump was not started: the run's deadline had come."
-    assert dumped.ended is None
+    assert dumped.process_result is None
 
 
 @process_test
@@ -301,7 +301,7 @@ def test_cases_run_next_to_each_other_in_their_order(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     program = python(WRITE.format("2.0 if sys.argv[2] == 'a' else 0"))
 
-    done = dumps.run_all(
+    done = dumps.run_jobs(
         jobs(tmp_path, program, "a", "b", "c"),
         workers=2,
         on_done=lambda job, dumped: told.append((job.name, len(dumped.findings))),
@@ -316,7 +316,7 @@ def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
     program = python(WRITE.format("1"))
     began = time.monotonic()
 
-    done = dumps.run_all(
+    done = dumps.run_jobs(
         jobs(tmp_path, program, *"abcdefghij"), workers=1, deadline=time.monotonic() + 2.5
     )
 
@@ -335,7 +335,7 @@ def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dumps.run_all(
+        dumps.run_jobs(
             [*jobs(tmp_path, quick, "quick"), *jobs(tmp_path, program, *"abcdef")],
             workers=3,
             on_done=interrupt,
@@ -351,13 +351,13 @@ def test_a_full_folder_ends_the_run_before_anything_is_compared(tmp_path: Path) 
     (tmp_path / "b" / "old").touch()
 
     with pytest.raises(DumpError, match="output-not-empty"):
-        dumps.run_all(jobs(tmp_path, python(WRITE.format(0)), "a", "b"))
+        dumps.run_jobs(jobs(tmp_path, python(WRITE.format(0)), "a", "b"))
 
 
 def test_placeholders_are_replaced_within_words() -> None:
     words = ("--target", "{case}", "--dir={output_dir}/x", "{{case}}", "a }} b", "")
 
-    assert dumps.expand(words, {"case": "gguf", "output_dir": "/o {case}"}) == (
+    assert dumps.expand_placeholders(words, {"case": "gguf", "output_dir": "/o {case}"}) == (
         "--target",
         "gguf",
         "--dir=/o {case}/x",
@@ -372,10 +372,10 @@ def test_placeholders_are_replaced_within_words() -> None:
 )
 def test_what_is_no_placeholder_is_refused(word: str) -> None:
     if word == "{{{case}":
-        assert dumps.expand([word], {"case": "x"}) == ("{x",)
+        assert dumps.expand_placeholders([word], {"case": "x"}) == ("{x",)
         return
     with pytest.raises(ConfigError) as caught:
-        dumps.expand(["ok", word], {"seed": "42", "case": "x"}, LOCK)
+        dumps.expand_placeholders(["ok", word], {"seed": "42", "case": "x"}, LOCK)
     (problem,) = caught.value.problems
     assert (problem.code, problem.where) == ("placeholder", LOCK)
     assert problem.message.endswith("is no placeholder of this case; allowed: {case}, {seed}.")
@@ -396,7 +396,7 @@ def test_a_command_is_found_on_the_callers_path(
     monkeypatch.setenv("PATH", os.pathsep.join([str(own), str(theirs)]))
     dump = Dump(command=("python", "dump it.py", "{case}"), cwd="sub", env={"A": "1"})
 
-    program, words = dumps.command(dump, tmp_path / "repo")
+    program, words = dumps.resolve_command(dump, tmp_path / "repo")
 
     assert program.argv == (str(theirs / name),)
     assert words == ("dump it.py", "{case}")
@@ -409,7 +409,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     dump = Dump(command=("no-such-program",), where={"command": LOCK})
 
     with pytest.raises(DumpError) as caught:
-        dumps.command(dump, tmp_path)
+        dumps.resolve_command(dump, tmp_path)
     assert caught.value.problems == (
         Problem(
             "dump-not-started",
@@ -424,10 +424,10 @@ def test_dumps_that_lie_ready(tmp_path: Path) -> None:
     (tmp_path / "b-v1" / "full" / "x.bin").touch()
     (tmp_path / "b-v1" / "empty").mkdir()
 
-    assert dumps.ready(tmp_path, "b-v1", "full").findings == ()
-    assert dumps.ready(tmp_path, "b-v1", "full").folder == tmp_path / "b-v1" / "full"
-    empty = only(dumps.ready(tmp_path, "b-v1", "empty"))
-    missing = only(dumps.ready(tmp_path, "b-v1", "gone", LOCK))
+    assert dumps.load_dump(tmp_path, "b-v1", "full").findings == ()
+    assert dumps.load_dump(tmp_path, "b-v1", "full").folder == tmp_path / "b-v1" / "full"
+    empty = only(dumps.load_dump(tmp_path, "b-v1", "empty"))
+    missing = only(dumps.load_dump(tmp_path, "b-v1", "gone", LOCK))
     folder = (tmp_path / "b-v1").as_posix()
     assert (empty.code, empty.message) == (
         "dump-empty",
@@ -453,7 +453,7 @@ def test_dumps_that_lie_ready(tmp_path: Path) -> None:
     ],
 )
 def test_the_last_line_that_is_an_object(stdout: str, found: dict[str, int] | None) -> None:
-    assert dumps.case_line(stdout) == found
+    assert dumps.find_json_line(stdout) == found
 
 
 @pytest.mark.parametrize(
@@ -462,33 +462,33 @@ def test_the_last_line_that_is_an_object(stdout: str, found: dict[str, int] | No
         ("all is well", None),
         (
             "thread 'main' panicked at 'boom: 1', a.rs:2:5\nnote: run with `RUST_BACKTRACE=1`",
-            said.Panic("boom: 1", "a.rs", 2, 5),
+            output.Panic("boom: 1", "a.rs", 2, 5),
         ),
         (
             "thread 'a b' (12) panicked at C:\\x y\\main.rs:2:5:\nboom\n\nlater",
-            said.Panic("boom", "C:\\x y\\main.rs", 2, 5),
+            output.Panic("boom", "C:\\x y\\main.rs", 2, 5),
         ),
-        ("thread 'main' panicked at a.rs:1:2:\n", said.Panic("", "a.rs", 1, 2)),
+        ("thread 'main' panicked at a.rs:1:2:\n", output.Panic("", "a.rs", 1, 2)),
         (
             (
                 "thread 'main' panicked at a.rs:1:2:\nx\n"
                 "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n"
             ),
-            said.Panic("x", "a.rs", 1, 2),
+            output.Panic("x", "a.rs", 1, 2),
         ),
     ],
 )
-def test_panics_of_old_and_new_compilers(text: str, panic: said.Panic | None) -> None:
-    assert said.panic(text) == panic
+def test_panics_of_old_and_new_compilers(text: str, panic: output.Panic | None) -> None:
+    assert output.find_panic(text) == panic
 
 
 def test_long_lines_and_many_lines_are_cut() -> None:
     text = "\n".join(f"{number} " + "x" * 1000 for number in range(100))
 
-    kept = said.last(text)
+    kept = output.select_last_lines(text)
 
-    assert len(kept) == said.LAST_LINES
-    assert {len(line) for line in kept} == {said.LINE_WIDTH}
+    assert len(kept) == output.MAX_LINES
+    assert {len(line) for line in kept} == {output.MAX_WIDTH}
     assert kept[-1].startswith("99 ")
     assert kept[-1].endswith("…")
 
@@ -496,4 +496,4 @@ def test_long_lines_and_many_lines_are_cut() -> None:
 def test_what_follows_a_backtrace_is_kept() -> None:
     text = "a\nstack backtrace:\n   0: x\n             at y.rs:1:2\n  11: z\nb\n  12: not a frame\n"
 
-    assert said.lines(text) == ["a", "b", "  12: not a frame"]
+    assert output.clean_lines(text) == ["a", "b", "  12: not a frame"]

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.blocks import mistakes
-from parity.codecs.bin import batch_bytes, read_batch, read_tensor, tensor_bytes
-from parity.codecs.files import tensors_in
+from parity.checkpoints.blocks import list_mistakes
 from parity.diagnose import CODES
-from parity.faults import batches, keys, tensors
-from parity.faults.fault import Planted
-from parity.faults.values import VALUES
-from parity.pins.pipeline import CASES
-from parity.reference_pipeline import Pipeline, lesson_dataset
-from tests.support.tensors import stored
+from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
+from parity.lab.faults import batch_faults, key_faults, tensor_faults
+from parity.lab.faults.fault import InjectionResult
+from parity.lab.faults.value_faults import VALUE_FAULTS
+from parity.lab.pins.pipeline import CASES
+from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
+from parity.tensors.folder import list_tensors
+from tests.support.tensors import store_tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,16 +33,16 @@ def references(tmp_path: Path) -> Path:
     draws = np.random.default_rng(1)
     for name, shape in {"a": (3, 4), "b": (2, 3, 4), "s": ()}.items():
         values = np.asarray(draws.integers(1, 8191, shape) / 64, "<f4")
-        (folder / f"{name}.bin").write_bytes(tensor_bytes(values))
+        (folder / f"{name}.bin").write_bytes(encode_tensor(values))
     return folder
 
 
 def planted(references: Path, scratch: Path, name: str, **more: Any) -> tuple[Any, Path]:
     folder = scratch / "dump"
     shutil.copytree(references, folder)
-    found = tensors_in(references).tensors
-    (fault,) = (f for f in tensors.faults(found, {}, **more) if f.name == name)
-    return fault.plant(folder), folder
+    found = list_tensors(references).tensors
+    (fault,) = (f for f in tensor_faults.list_tensor_faults(found, {}, **more) if f.name == name)
+    return fault.inject(folder), folder
 
 
 def test_a_fault_is_planted_into_all_tensors_that_it_fits(references: Path, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_plant_that_changes_nothing_is_void(references: Path, tmp_path: Path) 
     """Short dyadic numbers are kept by a rounding to their own width."""
     for name in ("a", "b", "s"):
         values = np.full(read_tensor(references / f"{name}.bin").shape, 0.5, "<f4")
-        (references / f"{name}.bin").write_bytes(tensor_bytes(values))
+        (references / f"{name}.bin").write_bytes(encode_tensor(values))
     what, _ = planted(references, tmp_path, "rounded-f16")
 
     assert (what.changed, what.void) == ((), ("a", "b", "s"))
@@ -66,59 +66,66 @@ def test_a_plant_that_changes_nothing_is_void(references: Path, tmp_path: Path) 
 
 def test_nothing_is_planted_where_elements_share_bytes(tmp_path: Path) -> None:
     """Elements are written as bytes of their own, and would run over the file's end."""
-    stored(tmp_path, np.arange(16).astype("u1"), "F4")
-    found = tensors_in(tmp_path).tensors
+    store_tensor(tmp_path, np.arange(16).astype("u1"), "F4")
+    found = list_tensors(tmp_path).tensors
     assert [one.dtype.name for one in found.values()] == ["F4"]
-    for fault in tensors.faults(found, {}):
-        assert fault.plant(tmp_path) == Planted((), ()), fault.name
-    assert tensors_in(tmp_path).faults() == []
+    for fault in tensor_faults.list_tensor_faults(found, {}):
+        assert fault.inject(tmp_path) == InjectionResult((), ()), fault.name
+    assert list_tensors(tmp_path).list_problems() == []
 
 
 def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) -> None:
-    found = tensors_in(references).tensors
-    exact = {fault.name for fault in tensors.faults(found, {})}
-    bounded = {fault.name for fault in tensors.faults(found, {}, exact=False)}
+    found = list_tensors(references).tensors
+    exact = {fault.name for fault in tensor_faults.list_tensor_faults(found, {})}
+    bounded = {fault.name for fault in tensor_faults.list_tensor_faults(found, {}, exact=False)}
 
     assert exact - bounded == {"zero-sign-lost", "subnormals-lost"}
 
 
 def test_faults_have_names_of_their_own(references: Path) -> None:
-    names = [fault.name for fault in tensors.faults(tensors_in(references).tensors, {})]
+    names = [
+        fault.name
+        for fault in tensor_faults.list_tensor_faults(list_tensors(references).tensors, {})
+    ]
 
     assert len(set(names)) == len(names) > 40
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", VALUE_FAULTS)
 def test_what_a_fault_is_called_is_a_known_code(name: str) -> None:
     """A name that no cause and no finding bears would never be found."""
     findings = {"nan", "signed-zero"}
-    for code in VALUES[name].names:
+    for code in VALUE_FAULTS[name].codes:
         assert set(code.split("+")) <= set(CODES) | findings
 
 
 def test_what_has_no_name_says_why() -> None:
-    assert [name for name, wrong in VALUES.items() if not wrong.names and not wrong.unnamed] == []
+    assert [
+        name for name, wrong in VALUE_FAULTS.items() if not wrong.codes and not wrong.why_unnamed
+    ] == []
 
 
 def test_every_mistake_of_a_block_type_is_planted_where_its_bytes_are_known(tmp_path: Path) -> None:
-    from parity.blocks import decode  # noqa: PLC0415
-    from parity.raw import Raw  # noqa: PLC0415
-    from tests.support.blocks import random_blocks  # noqa: PLC0415
+    from parity.checkpoints import StorageLocation
+    from parity.checkpoints.blocks import decode
+    from tests.support.blocks import make_random_blocks
 
-    stored = random_blocks("Q4_K", 4)
+    stored = make_random_blocks("Q4_K", 4)
     (tmp_path / "checkpoint").write_bytes(stored.tobytes())
     (tmp_path / "references").mkdir()
     values = decode("Q4_K", stored).reshape(512, 2)
-    (tmp_path / "references" / "w.bin").write_bytes(tensor_bytes(values))
-    raw = Raw(path=tmp_path / "checkpoint", first=0, last=stored.size, kind="Q4_K", shape=(2, 512))
-    found = tensors_in(tmp_path / "references").tensors
-    faults = {f.name: f for f in tensors.faults(found, {"w": raw}, exact=False)}
-    names = {f"block-{one.name}:Q4_K" for one in mistakes("Q4_K")}
+    (tmp_path / "references" / "w.bin").write_bytes(encode_tensor(values))
+    raw = StorageLocation(
+        path=tmp_path / "checkpoint", start=0, stop=stored.size, type_name="Q4_K", shape=(2, 512)
+    )
+    found = list_tensors(tmp_path / "references").tensors
+    faults = {f.name: f for f in tensor_faults.list_tensor_faults(found, {"w": raw}, exact=False)}
+    names = {f"block-{one.name}:Q4_K" for one in list_mistakes("Q4_K")}
     assert names <= set(faults)
     for name in names:
         folder = tmp_path / name.replace(":", "-")
         shutil.copytree(tmp_path / "references", folder)
-        assert faults[name].plant(folder).changed == ("w",)
+        assert faults[name].inject(folder).changed == ("w",)
 
 
 # --- loaders --------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ def loader_folder(folder: Path) -> Path:
     folder.mkdir()
     for number, start in enumerate((0, 4, 8)):
         part = slice(start, min(start + 4, 10))
-        content = batch_bytes([ROWS[part], LABELS[part].astype("<f4")])
+        content = encode_batch([ROWS[part], LABELS[part].astype("<f4")])
         (folder / f"batch_{number:04}.bin").write_bytes(content)
     return folder
 
@@ -142,7 +149,9 @@ def rows(folder: Path) -> tuple[list[int], NDArray[Any], NDArray[Any]]:
     return [len(batch[0]) for batch in read], columns[0], columns[1]
 
 
-LOADER = batches.Loader(label=1, feature=0, ordered=True, batch_size=4)
+LOADER = batch_faults.LoaderContract(
+    label_column=1, feature_column=0, is_ordered=True, batch_size=4
+)
 SIZES = {
     "every-item-twice": [4, 4, 2, 4, 4, 2],
     "shard-repeated": [4, 4, 4, 3],
@@ -160,54 +169,58 @@ def test_a_fault_of_a_loader_has_the_batches_that_it_says(
     name: str, sizes: list[int], tmp_path: Path
 ) -> None:
     folder = loader_folder(tmp_path / "dump")
-    (fault,) = (f for f in batches.faults(LOADER) if f.name == name)
+    (fault,) = (f for f in batch_faults.list_loader_faults(LOADER) if f.name == name)
 
-    assert fault.plant(folder).changed == ("batches",)
+    assert fault.inject(folder).changed == ("batches",)
     assert rows(folder)[0] == sizes
 
 
 def test_a_fault_of_order_is_none_where_no_order_is_owed() -> None:
-    free = batches.Loader(label=1, feature=0, ordered=False, batch_size=4)
-    names = {fault.name for fault in batches.faults(free)}
+    free = batch_faults.LoaderContract(
+        label_column=1, feature_column=0, is_ordered=False, batch_size=4
+    )
+    names = {fault.name for fault in batch_faults.list_loader_faults(free)}
 
     assert not names & {"batches-swapped", "items-swapped", "other-epoch"}
 
 
 def test_a_shuffle_that_is_not_owed_is_allowed_to_be_none(tmp_path: Path) -> None:
     order = np.arange(10)[::-1]
-    free = batches.Loader(label=1, feature=0, ordered=False, batch_size=4, own_order=order)
-    (fault,) = (f for f in batches.faults(free) if f.name == "never-shuffled")
+    free = batch_faults.LoaderContract(
+        label_column=1, feature_column=0, is_ordered=False, batch_size=4, dataset_order=order
+    )
+    (fault,) = (f for f in batch_faults.list_loader_faults(free) if f.name == "never-shuffled")
 
-    assert fault.allowed
+    assert fault.why_allowed
     folder = loader_folder(tmp_path / "dump")
-    fault.plant(folder)
+    fault.inject(folder)
     assert rows(folder)[1][:, 0].tolist() == ROWS[::-1, 0].tolist()
 
 
 def test_a_fault_that_does_not_fit_plants_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
-    content = batch_bytes([ROWS[:1], LABELS[:1].astype("<f4")])
+    content = encode_batch([ROWS[:1], LABELS[:1].astype("<f4")])
     (folder / "batch_0000.bin").write_bytes(content)
-    for fault in batches.faults(LOADER):
+    for fault in batch_faults.list_loader_faults(LOADER):
         if fault.name in ("batches-swapped", "items-swapped", "shard-missing", "last-batch-padded"):
-            what = fault.plant(folder)
-            assert (what.changed, what.void) == ((), ())
+            what = fault.inject(folder)
+            assert (what.changed, what.unchanged) == ((), ())
     assert (folder / "batch_0000.bin").read_bytes() == content
 
 
-@pytest.mark.parametrize("name", keys.FAULTS)
+@pytest.mark.parametrize("name", key_faults.KEY_FAULTS)
 def test_each_loss_of_seed_or_epoch_changes_a_run_of_the_pinned_bundle(name: str) -> None:
     """Else the bundle could not see it: 17 and 0 alone come through most of them."""
     changed = []
     for case in (case for case in CASES if case.shuffle and case.name != "drop-batch-16"):
         pipeline = Pipeline(
-            dataset=lesson_dataset(), batch_size=case.batch_size, policy=case.policy
+            dataset=build_lesson_dataset(), batch_size=case.batch_size, policy=case.policy
         )
-        key = keys.Key(case.seed, case.epoch, resumed=case.start_batch > 0)
+        key = key_faults.OrderKey(case.seed, case.epoch, is_resumed=case.start_batch > 0)
         whole = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
         right = [batch for batch, _ in pipeline.run(whole)]
-        for fault in keys.runs(pipeline, key, case.start_batch) if right else ():
+        for fault in key_faults.make_faulty_runs(pipeline, key, case.start_batch) if right else ():
             ids = np.concatenate([batch.ids for batch in right])
             assert fault.run.sizes == tuple(len(batch.ids) for batch in right)
             if fault.name == name and fault.run.columns[0].tolist() != ids.tolist():

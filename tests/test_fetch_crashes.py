@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.fixtures import disk, partials
-from parity.fixtures.store import Store
+from parity.store import disk, resume
+from parity.store.store import Store
 from tests.support import fault_server as s
-from tests.support.fault_server import File
-from tests.support.fetching import DATA, FILES, NOISE, files_of, sha
-from tests.support.tar import member, tar
+from tests.support.fault_server import ServedFile
+from tests.support.fetching import DATA, FILES, NOISE, compute_sha256, read_files
+from tests.support.tar import make_member, make_tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 ROOT = Path(__file__).parents[1]
 MIB = 1 << 20
 CONTENT = {f"{n}": hashlib.shake_256(b"%d" % n).digest(3 * MIB // 2) for n in range(2)}
-LARGE = tar(*(member(path, data) for path, data in CONTENT.items()))
+LARGE = make_tar(*(make_member(path, data) for path, data in CONTENT.items()))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def begin(store: Store, url: str, data: bytes, *options: str) -> subprocess.Popen[str]:
-    words = [str(store.root), url, sha(data), str(len(data)), *options]
+    words = [str(store.root), url, compute_sha256(data), str(len(data)), *options]
     env = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     return subprocess.Popen(
         [sys.executable, "-m", "tests.support.fetch_child", *words],
@@ -78,9 +78,9 @@ def parts(store: Store) -> list[Path]:
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_while_bytes_come(store: Store, seed: int) -> None:
     """At a random moment: what was written is kept, and asked for no second time."""
-    rng = random.Random(seed)  # noqa: S311 - a moment, not a key
-    slow, fast = File(LARGE, pause=0.01), File(LARGE)
-    with s.Server({"/b.tar": [slow, fast]}) as server:
+    rng = random.Random(seed)
+    slow, fast = ServedFile(LARGE, pause=0.01), ServedFile(LARGE)
+    with s.FaultServer({"/b.tar": [slow, fast]}) as server:
         child = begin(store, f"{server.url}/b.tar", LARGE)
         least = rng.randrange(1, len(LARGE) * 3 // 4)
         ends = time.monotonic() + 20
@@ -93,44 +93,44 @@ def test_killed_while_bytes_come(store: Store, seed: int) -> None:
 
         end(begin(store, f"{server.url}/b.tar", LARGE))
 
-        assert s.header(server.requests[-1], "range") == (f"bytes={had}-" if had else "")
+        assert s.find_header(server.requests[-1], "range") == (f"bytes={had}-" if had else "")
         # Nothing in the file is sent again; of what was sent, no more than 1 MiB was lost
         # in our hands (the rest lay in the system's buffers).
         assert sum(fast.sent) == len(LARGE) - had
     assert parts(store) == []
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
 @posix
 def test_what_is_in_our_hands_is_bounded(store: Store) -> None:
     """A writer that never writes has taken no more than 1 MiB off the wire's end."""
-    from parity.fixtures.http import reader  # noqa: PLC0415
+    from parity.store.http import background_reader
 
-    in_the_queue, in_two_hands = reader._AHEAD, 2
-    assert (in_the_queue + in_two_hands) * reader.PIECE <= MIB
+    in_the_queue, in_two_hands = background_reader._MAX_QUEUED, 2
+    assert (in_the_queue + in_two_hands) * background_reader.PIECE <= MIB
     assert store.root
 
 
 #: Module, function, before or after its Nth call; then requests in all, and what is sent again.
 STEPS = {
-    "claimed, empty": ("parity.fixtures.partials:claim:after:1", 1),
-    "answer noted": ("parity.fixtures.partials:Part.note:after:1", 2),
-    "first piece written": ("parity.fixtures.sink:write_whole:after:1", 2),
-    "fifth piece written": ("parity.fixtures.sink:write_whole:after:5", 2),
-    "all written, not synced": ("parity.fixtures.sink:Sink.sync:before:1", 1),
-    "synced, not judged": ("parity.fixtures.sink:Sink.sync:after:1", 1),
-    "before the archive's name": ("parity.fixtures.obtaining:publish_file:before:1", 1),
-    "after the archive's name": ("parity.fixtures.obtaining:publish_file:after:1", 1),
-    "before unpacking": ("parity.fixtures.archive:unpack:before:1", 1),
-    "first file unpacked": ("parity.fixtures.archive:write_file:after:1", 1),
-    "a third piece unpacked": ("parity.fixtures.writing:write_whole:after:3", 1),
-    "all unpacked": ("parity.fixtures.archive:unpack:after:1", 1),
-    "made read-only": ("parity.fixtures.disk:make_read_only:after:1", 1),
-    "before the tree's name": ("parity.fixtures.disk:publish:before:1", 1),
-    "after the tree's name": ("parity.fixtures.disk:publish:after:1", 1),
-    "before the record": ("parity.fixtures.records:Record.save:before:1", 1),
+    "claimed, empty": ("parity.store.resume:claim:after:1", 1),
+    "answer noted": ("parity.store.resume:Part.note:after:1", 2),
+    "first piece written": ("parity.store.hashing_writer:write_whole:after:1", 2),
+    "fifth piece written": ("parity.store.hashing_writer:write_whole:after:5", 2),
+    "all written, not synced": ("parity.store.hashing_writer:Sink.sync:before:1", 1),
+    "synced, not judged": ("parity.store.hashing_writer:Sink.sync:after:1", 1),
+    "before the archive's name": ("parity.store.fetch:publish_file:before:1", 1),
+    "after the archive's name": ("parity.store.fetch:publish_file:after:1", 1),
+    "before unpacking": ("parity.store.archive:unpack:before:1", 1),
+    "first file unpacked": ("parity.store.archive:write_file:after:1", 1),
+    "a third piece unpacked": ("parity.store.safe_write:write_whole:after:3", 1),
+    "all unpacked": ("parity.store.archive:unpack:after:1", 1),
+    "made read-only": ("parity.store.disk:make_read_only:after:1", 1),
+    "before the tree's name": ("parity.store.disk:publish:before:1", 1),
+    "after the tree's name": ("parity.store.disk:publish:after:1", 1),
+    "before the record": ("parity.store.archive_record:Record.save:before:1", 1),
     "record written beside": ("pathlib:Path.write_text:after:5", 1),
-    "after the record": ("parity.fixtures.records:Record.save:after:1", 1),
+    "after the record": ("parity.store.archive_record:Record.save:after:1", 1),
 }
 
 
@@ -138,7 +138,7 @@ STEPS = {
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_a_step(store: Store, step: str) -> None:
     where, requests = STEPS[step]
-    with s.Server({"/b.tar": [File(LARGE)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         url = f"{server.url}/b.tar"
         killed(begin(store, url, LARGE, f"kill={where}"))
         before = len(server.requests)
@@ -148,82 +148,87 @@ def test_killed_at_a_step(store: Store, step: str) -> None:
         again = len(server.requests) - before
         assert before + again == requests
         sent = sum(file.sent[-1] for file in server._answers["/b.tar"][-again:]) if again else 0
-        had = int(s.header(server.requests[-1], "range")[6:-1] or 0) if again else len(LARGE)
+        had = int(s.find_header(server.requests[-1], "range")[6:-1] or 0) if again else len(LARGE)
         assert sent <= len(LARGE) - had
     tree = Path(next(line[5:] for line in said.splitlines() if line.startswith("path ")))
-    assert files_of(tree) == CONTENT
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert read_files(tree) == CONTENT
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
     if "cached True" in said:  # a hit writes nothing: sweeping is for `gc` then
-        partials.sweep(store.root / "partial")
+        resume.sweep(store.root / "partial")
     assert list((store.root / "partial").iterdir()) == []
 
 
 @posix
 def test_killed_again_and_again(store: Store) -> None:
     """Each run gets a piece further; what is sent in all is the file, and no byte twice."""
-    file = File(LARGE)
-    with s.Server({"/b.tar": [file]}) as server:
+    file = ServedFile(LARGE)
+    with s.FaultServer({"/b.tar": [file]}) as server:
         url = f"{server.url}/b.tar"
         for number in (1, 2, 3, 1, 2):
             killed(
-                begin(store, url, LARGE, f"kill=parity.fixtures.sink:write_whole:after:{number}")
+                begin(
+                    store,
+                    url,
+                    LARGE,
+                    f"kill=parity.store.hashing_writer:write_whole:after:{number}",
+                )
             )
         end(begin(store, url, LARGE))
 
-        starts = [int(value[6:-1] or 0) for value in server.ranges()]
+        starts = [int(value[6:-1] or 0) for value in server.list_ranges()]
         assert starts == sorted(starts)
         assert len(set(starts)) == 6
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
 # At once
 
 
 def test_eight_at_once_ask_once(store: Store) -> None:
-    file = File(LARGE, pause=0.005)
-    with s.Server({"/b.tar": [file]}) as server:
+    file = ServedFile(LARGE, pause=0.005)
+    with s.FaultServer({"/b.tar": [file]}) as server:
         children = [begin(store, f"{server.url}/b.tar", LARGE) for _ in range(8)]
         said = [end(child) for child in children]
 
         assert len(server.requests) == 1
     assert sorted("cached False" in text for text in said) == [False] * 7 + [True]
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
 def test_eight_at_once_without_locks(store: Store) -> None:
     """Work is done more than once, and the bytes are right all the same."""
-    file = File(LARGE, pause=0.02)
-    with s.Server({"/b.tar": [file]}) as server:
+    file = ServedFile(LARGE, pause=0.02)
+    with s.FaultServer({"/b.tar": [file]}) as server:
         children = [begin(store, f"{server.url}/b.tar", LARGE, "no-locks") for _ in range(8)]
         said = [end(child) for child in children]
 
         assert len(server.requests) > 1
     (path,) = {line for text in said for line in text.splitlines() if line.startswith("path ")}
-    assert files_of(Path(path[5:])) == CONTENT
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert read_files(Path(path[5:])) == CONTENT
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
     assert list((store.root / "partial").iterdir()) == []
 
 
 @posix
 def test_several_without_locks_and_one_part(store: Store) -> None:
     """One claims it; the others begin with nothing, and never write the same file."""
-    with s.Server({"/b.tar": [File(LARGE)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         url = f"{server.url}/b.tar"
-        killed(begin(store, url, LARGE, "kill=parity.fixtures.sink:write_whole:after:3"))
+        killed(begin(store, url, LARGE, "kill=parity.store.hashing_writer:write_whole:after:3"))
         children = [begin(store, url, LARGE, "no-locks") for _ in range(4)]
         for child in children:
             end(child)
 
-        resumed = [value for value in server.ranges() if value]
+        resumed = [value for value in server.list_ranges() if value]
         assert len(resumed) == 1
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
 @posix
 def test_one_of_several_is_killed(store: Store) -> None:
     """Whoever waits for a process that dies goes on with what it had."""
-    slow = File(LARGE, pause=0.02)
-    with s.Server({"/b.tar": [slow, File(LARGE)]}) as server:
+    slow = ServedFile(LARGE, pause=0.02)
+    with s.FaultServer({"/b.tar": [slow, ServedFile(LARGE)]}) as server:
         first = begin(store, f"{server.url}/b.tar", LARGE)
         ends = time.monotonic() + 20
         while sum(slow.sent) < MIB and time.monotonic() < ends:
@@ -236,12 +241,12 @@ def test_one_of_several_is_killed(store: Store) -> None:
         killed(first)
         end(second)
 
-        assert int(s.header(server.requests[-1], "range")[6:-1]) > 0
-    assert store.shelves.blob(sha(LARGE)).read_bytes() == LARGE
+        assert int(s.find_header(server.requests[-1], "range")[6:-1]) > 0
+    assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
 def test_a_word_while_waiting(store: Store) -> None:
-    with s.Server({"/b.tar": [File(LARGE, pause=0.06)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE, pause=0.06)]}) as server:
         first = begin(store, f"{server.url}/b.tar", LARGE)
         ends = time.monotonic() + 20
         while not server.requests and time.monotonic() < ends:
@@ -281,13 +286,13 @@ def mounted(folder: Path, words: list[str], script: str) -> subprocess.Completed
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     """It says so before a byte is asked for; what needs less room is still asked for."""
     root = tmp_path / "small"
-    with s.Server({"/b.tar": [File(LARGE)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         child = f"{sys.executable} -m tests.support.fetch_child {root} {server.url}/b.tar"
-        lies = f"{sha(DATA)} 1000"
+        lies = f"{compute_sha256(DATA)} 1000"
         done = mounted(
             root,
             ["-t", "tmpfs", "-o", "size=2m", "tmpfs"],
-            f"{child} {sha(LARGE)} {len(LARGE)} || true; {child} {lies}",
+            f"{child} {compute_sha256(LARGE)} {len(LARGE)} || true; {child} {lies}",
         )
         assert "[disk-full] small: the disk of the store is full" in done.stderr
         assert "[integrity-size]" in done.stderr
@@ -297,10 +302,10 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 @posix
 def test_a_disk_that_fills_up(tmp_path: Path) -> None:
     root = tmp_path / "small"
-    with s.Server({"/b.tar": [File(LARGE)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         script = (
             f"{sys.executable} -c \"import shutil, sys; sys.argv = ['x', '{root}', "
-            f"'{server.url}/b.tar', '{sha(LARGE)}', '{len(LARGE)}']; "
+            f"'{server.url}/b.tar', '{compute_sha256(LARGE)}', '{len(LARGE)}']; "
             "shutil.disk_usage = lambda _: type('U', (), {'free': 1 << 40})(); "
             'from tests.support.fetch_child import main; main(*sys.argv[1:])" || true; '
             f"ls {root}/partial"
@@ -309,19 +314,19 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
         assert len(server.requests) == 1
     assert "[disk-full] small: the disk of the store is full" in done.stderr
     # What came is kept for a run with more room.
-    assert f"{sha(LARGE)}.part\n" in done.stdout
+    assert f"{compute_sha256(LARGE)}.part\n" in done.stdout
 
 
 @posix
 def test_a_store_that_is_read_only(store: Store) -> None:
     """What is there is used; what is not is an error of its own."""
-    with s.Server({"/b.tar": [File(LARGE)], "/c.tar": [File(DATA)]}) as server:
+    with s.FaultServer({"/b.tar": [ServedFile(LARGE)], "/c.tar": [ServedFile(DATA)]}) as server:
         end(begin(store, f"{server.url}/b.tar", LARGE))
         child = f"{sys.executable} -m tests.support.fetch_child {store.root} {server.url}"
         done = mounted(
             store.root,
             ["-o", "bind,ro", str(store.root)],
-            f"{child}/b.tar {sha(LARGE)} {len(LARGE)}; {child}/c.tar {sha(DATA)} {len(DATA)}",
+            f"{child}/b.tar {compute_sha256(LARGE)} {len(LARGE)}; {child}/c.tar {compute_sha256(DATA)} {len(DATA)}",
         )
         assert len(server.requests) == 1
     assert "cached True" in done.stdout

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.__main__ import code_of
-from parity.fixtures import disk
-from parity.fixtures.store import Store
-from tests.support.fetching import DATA, bundle, sha
+from parity.__main__ import run_command_line
+from parity.store import disk
+from parity.store.store import Store
+from tests.support.fetching import DATA, compute_sha256, make_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 def lockfile(folder: Path) -> Path:
     (folder / "b.tar").write_bytes(DATA)
-    digest = f'sha256: "sha256:{sha(DATA)}"'
+    digest = f'sha256: "sha256:{compute_sha256(DATA)}"'
     entries = {
         "gone-one": ("https://x.org/a?sig=canary", f'{{sha256: "sha256:{"1" * 64}", size: 1000}}'),
         "here": ("b.tar", f"{{{digest}}}"),
@@ -62,7 +62,7 @@ WANTED = f"""\
 
 @pytest.mark.usefixtures("store")
 def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert code_of(["fetch", "--offline", "--lockfile", str(lockfile(tmp_path))]) == 3
+    assert run_command_line(["fetch", "--offline", "--lockfile", str(lockfile(tmp_path))]) == 3
 
     said = capsys.readouterr()
     assert said.out.startswith(WANTED)
@@ -74,7 +74,7 @@ def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_verify_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["verify", "--offline", "--lockfile", str(lockfile(tmp_path)), "--dumps", str(tmp_path)]
 
-    code = code_of(words)
+    code = run_command_line(words)
 
     assert WANTED in capsys.readouterr().out
     assert code != 0
@@ -82,13 +82,13 @@ def test_verify_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_nothing_is_listed_where_nothing_is_missing(store: Store, tmp_path: Path) -> None:
     (tmp_path / "b.tar").write_bytes(DATA)
-    web = bundle("https://x.org/b.tar")
-    local = bundle("b.tar")
+    web = make_bundle("https://x.org/b.tar")
+    local = make_bundle("b.tar")
 
-    assert store.misses([web, local])[0].startswith("1 of 2 bundles is not in the store")
-    store.tree(local, lockfile_dir=tmp_path)
-    assert store.misses([web, local]) == []
-    disk.remove(store.shelves.blob(sha(DATA)))
-    assert store.misses([web, local]) == []  # its tree is there
-    disk.remove(store.shelves.record(sha(DATA)))
-    assert len(store.misses([web, local])) == 3
+    assert store.describe_misses([web, local])[0].startswith("1 of 2 bundles is not in the store")
+    store.fetch_tree(local, lockfile_dir=tmp_path)
+    assert store.describe_misses([web, local]) == []
+    disk.remove(store.paths.locate_blob(compute_sha256(DATA)))
+    assert store.describe_misses([web, local]) == []  # its tree is there
+    disk.remove(store.paths.locate_record(compute_sha256(DATA)))
+    assert len(store.describe_misses([web, local])) == 3

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.__main__ import code_of
+from parity.__main__ import run_command_line
 from parity.errors import FetchError, ParityError
-from parity.fixtures import disk, sources
-from parity.fixtures.download import download
-from parity.fixtures.http import pools
-from parity.fixtures.secrets import Secret, hub_token
-from parity.fixtures.store import Store
-from parity.fixtures.terms import Terms
+from parity.store import disk, sources
+from parity.store.download import download
+from parity.store.http import connections
+from parity.store.options import FetchOptions
+from parity.store.store import Store
+from parity.store.tokens import Secret, read_hub_token
 from tests.support import fault_server as s
-from tests.support.fault_server import File
-from tests.support.fetching import DATA, OTHER, Time, bundle, sha
+from tests.support.fault_server import ServedFile
+from tests.support.fetching import DATA, OTHER_DATA, FakeClock, compute_sha256, make_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,7 +59,7 @@ def test_a_secret_is_not_pickled() -> None:
     raw = pickle.dumps(Secret(TOKEN))
 
     assert b"canary" not in raw
-    assert pickle.loads(raw).reveal() == "***"  # noqa: S301
+    assert pickle.loads(raw).reveal() == "***"
 
 
 def test_an_address_does_not_show_its_query() -> None:
@@ -96,7 +96,7 @@ def test_where_the_token_is_found(
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
 
-    found = hub_token({name: value.format(tmp=tmp_path) for name, value in environ.items()})
+    found = read_hub_token({name: value.format(tmp=tmp_path) for name, value in environ.items()})
 
     assert (found.reveal() if found else None) == (token.replace(" ", "_") if token else None)
 
@@ -112,7 +112,7 @@ def lockfile(folder: Path, *entries: tuple[str, str]) -> Path:
             f'    source: "{source}"',
             "    suite: tensors",
             "    dump: {command: [x]}",
-            f'    locked: {{sha256: "sha256:{sha(DATA)}", size: {len(DATA)}}}',
+            f'    locked: {{sha256: "sha256:{compute_sha256(DATA)}", size: {len(DATA)}}}',
         ]
     path = folder / "fixtures.lock.yaml"
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -120,20 +120,20 @@ def lockfile(folder: Path, *entries: tuple[str, str]) -> Path:
 
 
 TROUBLE: dict[str, Any] = {
-    "401": s.status(401),
-    "403": s.status(403),
-    "429": s.status(429, "Retry-After: 999"),
-    "503": s.status(503),
-    "cut": s.ok(DATA[:9], length=len(DATA)),
-    "reset": s.reset(b""),
-    "wrong": s.ok(OTHER),
-    "loop": s.moved(f"?sig={QUERY}"),
-    "bad-redirect": s.moved(f"ftp://u:{QUERY}@x.org/?sig={QUERY}"),
-    "worse-redirect": s.moved(f"http://[{QUERY}?sig={QUERY}"),
-    "odd-redirect": s.moved(f"https://{'x' * 70}.org/?sig={QUERY}"),
-    "garbage": s.say(f"{QUERY}\r\n\r\n".encode()),
-    "bad-length": s.message(200, "Content-Length: 1", "Content-Length: 2"),
-    "good": File(DATA, drops=[1000]),
+    "401": s.make_status(401),
+    "403": s.make_status(403),
+    "429": s.make_status(429, "Retry-After: 999"),
+    "503": s.make_status(503),
+    "cut": s.make_ok(DATA[:9], length=len(DATA)),
+    "reset": s.send_and_reset(b""),
+    "wrong": s.make_ok(OTHER_DATA),
+    "loop": s.make_redirect(f"?sig={QUERY}"),
+    "bad-redirect": s.make_redirect(f"ftp://u:{QUERY}@x.org/?sig={QUERY}"),
+    "worse-redirect": s.make_redirect(f"http://[{QUERY}?sig={QUERY}"),
+    "odd-redirect": s.make_redirect(f"https://{'x' * 70}.org/?sig={QUERY}"),
+    "garbage": s.send(f"{QUERY}\r\n\r\n".encode()),
+    "bad-length": s.make_head(200, "Content-Length: 1", "Content-Length: 2"),
+    "good": ServedFile(DATA, drops=[1000]),
 }
 
 
@@ -142,24 +142,24 @@ def test_no_secret_is_said_or_sent_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """All that is printed, written to the store, or asked of another origin."""
-    store = Store(tmp_path / "store", patience=Time().patience())
-    monkeypatch.setattr(Store, "default", lambda: store)
+    store = Store(tmp_path / "store", retry_policy=FakeClock().make_retry_policy())
+    monkeypatch.setattr(Store, "from_environment", lambda: store)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setenv("https_proxy", f"http://hf:{PASSWORD}@127.0.0.1:9")
     said, codes = "", []
-    with s.Server({"/cdn": [File(DATA)]}) as other, s.Server({}) as server:
+    with s.FaultServer({"/cdn": [ServedFile(DATA)]}) as other, s.FaultServer({}) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.url)
-        to_other = {"elsewhere": s.moved(f"{other.url}/cdn?sig={QUERY}")}
+        to_other = {"elsewhere": s.make_redirect(f"{other.url}/cdn?sig={QUERY}")}
         for name, answer in {**TROUBLE, **to_other}.items():
             server.add(f"/{name}", answer)
             server.add(f"/o/r/resolve/main/{name}", answer)
             for source in (f"{server.url}/{name}?sig={QUERY}", f"hf://o/r@main/{name}"):
                 path = lockfile(tmp_path, (f"b-{name}", source))
-                codes.append(code_of(["fetch", "--lockfile", str(path)]))
-                codes.append(code_of(["fetch", "--offline", "--lockfile", str(path)]))
+                codes.append(run_command_line(["fetch", "--lockfile", str(path)]))
+                codes.append(run_command_line(["fetch", "--offline", "--lockfile", str(path)]))
                 said += "".join(capfd.readouterr())
         path = lockfile(tmp_path, ("proxied", f"https://example.org/b?sig={QUERY}"))
-        codes.append(code_of(["fetch", "--lockfile", str(path)]))
+        codes.append(run_command_line(["fetch", "--lockfile", str(path)]))
         said += "".join(capfd.readouterr())
         assert not [canary for canary in CANARIES if canary in said]
         # The presigned query is the other origin's own; nothing else may get there.
@@ -177,13 +177,16 @@ def test_no_secret_in_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    with s.Server({f"/o/r/resolve/main/{name}": [TROUBLE[name]]}) as server:
-        server.add("/b", s.moved(f"/o/r/resolve/main/{name}?sig={QUERY}"))
+    with s.FaultServer({f"/o/r/resolve/main/{name}": [TROUBLE[name]]}) as server:
+        server.add("/b", s.make_redirect(f"/o/r/resolve/main/{name}?sig={QUERY}"))
         monkeypatch.setenv("HF_ENDPOINT", server.url)
         for source in ("hf://o/r@main/" + name, f"{server.url}/b?sig={QUERY}"):
             with pytest.raises(ParityError) as caught:
                 download(
-                    bundle(source), tmp_path, tmp_path / "t", Terms(patience=Time().patience())
+                    make_bundle(source),
+                    tmp_path,
+                    tmp_path / "t",
+                    FetchOptions(retry_policy=FakeClock().make_retry_policy()),
                 )
             text = "".join(traceback.format_exception(caught.value))
             assert not [canary for canary in CANARIES if canary in text]
@@ -231,7 +234,12 @@ def _pour(source: socket.socket, target: socket.socket) -> None:
 
 def fetched(source: str, folder: Path) -> bytes:
     target = folder / "target"
-    download(bundle(source), folder, target, Terms(patience=Time().patience()))
+    download(
+        make_bundle(source),
+        folder,
+        target,
+        FetchOptions(retry_policy=FakeClock().make_retry_policy()),
+    )
     return target.read_bytes()
 
 
@@ -243,15 +251,15 @@ def test_a_proxy_is_asked_for_a_tunnel(
     context, cert = tls
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     with (
-        s.Server({"/b.tar": [s.ok(DATA)]}, tls=context) as server,
-        s.Server({"bundles.example:443": [tunnel(server.port)]}) as proxy,
+        s.FaultServer({"/b.tar": [s.make_ok(DATA)]}, tls=context) as server,
+        s.FaultServer({"bundles.example:443": [tunnel(server.port)]}) as proxy,
     ):
         monkeypatch.setenv("https_proxy", f"http://hf:{PASSWORD}@127.0.0.1:{proxy.port}")
 
         assert fetched("https://bundles.example/b.tar", tmp_path) == DATA
         (asked,) = proxy.requests
         assert asked.startswith("CONNECT bundles.example:443 HTTP/1.")
-        assert s.header(asked, "proxy-authorization").startswith("Basic aGY6Y2FuYXJ5Mw")
+        assert s.find_header(asked, "proxy-authorization").startswith("Basic aGY6Y2FuYXJ5Mw")
         # The password is the proxy's alone.
         assert "proxy-authorization" not in server.requests[0].lower()
 
@@ -261,7 +269,7 @@ def test_a_proxy_is_asked_for_a_tunnel(
 def test_a_proxy_that_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    with s.Server({"bundles.example:443": [s.status(407)]}) as proxy:
+    with s.FaultServer({"bundles.example:443": [s.make_status(407)]}) as proxy:
         monkeypatch.setenv(variable, f"http://hf:{PASSWORD}@127.0.0.1:{proxy.port}")
 
         with pytest.raises(FetchError) as caught:
@@ -283,7 +291,10 @@ def test_no_proxy_is_obeyed(
         socket, "getaddrinfo", lambda _, *more, **rest: real("127.0.0.1", *more, **rest)
     )
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
-    with s.Server({"/b.tar": [s.ok(DATA)]}, tls=context) as server, s.Server({}) as proxy:
+    with (
+        s.FaultServer({"/b.tar": [s.make_ok(DATA)]}, tls=context) as server,
+        s.FaultServer({}) as proxy,
+    ):
         monkeypatch.setenv("https_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "localhost,.example")
 
@@ -295,7 +306,7 @@ def test_no_proxy_is_obeyed(
 def test_this_machine_is_asked_without_a_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with s.Server({"/b.tar": [s.ok(DATA)]}) as server, s.Server({}) as proxy:
+    with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as server, s.FaultServer({}) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("all_proxy", proxy.url)
 
@@ -309,7 +320,7 @@ def test_a_proxys_login_is_decoded_and_leaves_the_address(
 ) -> None:
     monkeypatch.setenv("https_proxy", f"http://{login}@p.example:3128")
 
-    manager: Any = pools.manager_for("https://x.org/b")
+    manager: Any = connections.make_manager("https://x.org/b")
 
     assert manager.proxy.url == "http://p.example:3128"
     assert manager.proxy_headers == {"proxy-authorization": "Basic aGY6Y2FuYXJ5Mw=="}
@@ -324,7 +335,7 @@ def test_a_certificate_that_nobody_vouches_for(
     tmp_path: Path, tls: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, cert = tls
-    with s.Server({"/b.tar": [s.ok(DATA)]}, host="localhost", tls=context) as server:
+    with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}, host="localhost", tls=context) as server:
         with pytest.raises(FetchError) as caught:
             fetched(f"{server.url}/b.tar?sig={QUERY}", tmp_path)
         assert server.requests == []
@@ -343,8 +354,10 @@ def test_no_way_leads_down_from_https(
     context, cert = tls
     monkeypatch.setenv("SSL_CERT_FILE", str(cert))
     with (
-        s.Server({"/b.tar": [s.ok(DATA)]}) as plain,
-        s.Server({"/b.tar": [s.moved(f"{plain.url}/b.tar")]}, "localhost", context) as server,
+        s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as plain,
+        s.FaultServer(
+            {"/b.tar": [s.make_redirect(f"{plain.url}/b.tar")]}, "localhost", context
+        ) as server,
     ):
         with pytest.raises(FetchError) as caught:
             fetched(f"{server.url}/b.tar", tmp_path)
@@ -355,9 +368,9 @@ def test_no_way_leads_down_from_https(
 @pytest.mark.network
 def test_a_handshake_that_hangs(tmp_path: Path) -> None:
     """Such as with a server that knows no TLS, and waits for the end of a request."""
-    terms = Terms(patience=Time().patience(tries=1))
-    with s.Server({}, host="localhost") as server:
-        entry = bundle(f"{server.url.replace('http:', 'https:')}/b.tar")
+    terms = FetchOptions(retry_policy=FakeClock().make_retry_policy(max_tries=1))
+    with s.FaultServer({}, host="localhost") as server:
+        entry = make_bundle(f"{server.url.replace('http:', 'https:')}/b.tar")
         with pytest.raises(FetchError) as caught:
             download(entry, tmp_path, tmp_path / "target", terms)
     assert caught.value.problems[0].code == "fetch-stalled"

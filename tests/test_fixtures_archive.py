@@ -21,24 +21,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parity.errors import IntegrityError, Problem, Where
-from parity.fixtures.archive import Limits, Member, names, scan, scanner, unpack
-from parity.fixtures.archive.headers import parse_header
-from parity.fixtures.archive.refusal import Refusal
-from parity.fixtures.trees import Entry, tree_digest
+from parity.errors import IntegrityError, Location, Problem
 from parity.lockfile import Locked
-from parity.safetext import UNPRINTABLE, safe
+from parity.store.archive import Limits, Member, member_names, scan, scanner, unpack
+from parity.store.archive.archive_error import ArchiveError
+from parity.store.archive.tar_headers import parse_header
+from parity.store.trees import TreeFile, compute_tree_digest
+from parity.text import UNPRINTABLE, sanitize
 from tests.support.tar import (
     BLOCK,
     END,
-    folder,
-    header,
-    member,
-    padded,
-    pax,
-    record,
-    tar,
-    with_checksum,
+    add_checksum,
+    make_folder,
+    make_header,
+    make_member,
+    make_pax,
+    make_record,
+    make_tar,
+    pad,
 )
 
 Put = Callable[[bytes], Path]
@@ -77,7 +77,14 @@ def scanned_or_refused(path: Path) -> list[Member]:
 
 
 def test_members_are_found_at_their_offsets(put: Put) -> None:
-    path = put(tar(folder("./"), folder("./d/"), member("./d/a", b"x" * 700), member("b")))
+    path = put(
+        make_tar(
+            make_folder("./"),
+            make_folder("./d/"),
+            make_member("./d/a", b"x" * 700),
+            make_member("b"),
+        )
+    )
 
     assert scan(path, Limits()) == [Member("d/a", 3 * BLOCK, 700), Member("b", 6 * BLOCK, 0)]
 
@@ -114,19 +121,31 @@ def test_what_python_packs_is_unpacked_byte_for_byte(tmp_path: Path, form: int) 
 @pytest.mark.parametrize(
     ("why", "data"),
     [
-        ("no padding after the two blocks", tar(member("a", b"1"))),
-        ("zeros up to a record of 20 blocks", tar(member("a", b"1")) + bytes(20 * BLOCK)),
-        ("typeflag NUL", tar(member("a", b"1", flag=b"\0"))),
-        ("GNU magic without GNU fields", tar(member("a", b"1", magic=b"ustar  \0"))),
-        ("ignored pax keys", tar(pax(record("uid", "9" * 30)), member("a", b"1"))),
+        ("no padding after the two blocks", make_tar(make_member("a", b"1"))),
+        ("zeros up to a record of 20 blocks", make_tar(make_member("a", b"1")) + bytes(20 * BLOCK)),
+        ("typeflag NUL", make_tar(make_member("a", b"1", flag=b"\0"))),
+        ("GNU magic without GNU fields", make_tar(make_member("a", b"1", magic=b"ustar  \0"))),
+        (
+            "ignored pax keys",
+            make_tar(make_pax(make_record("uid", "9" * 30)), make_member("a", b"1")),
+        ),
         (
             "pax size that the header leaves at 0",
-            tar(pax(record("size", "1")), header("a"), padded(b"1")),
+            make_tar(make_pax(make_record("size", "1")), make_header("a"), pad(b"1")),
         ),
-        ("pax path in place of the name", tar(pax(record("path", "a")), member("../b", b"1"))),
-        ("a folder stated after its file", tar(member("d/a"), folder("d"), member("a", b"1"))),
-        ("the root folder as .", tar(folder("."), member("a", b"1"))),
-        ("names that differ in compatibility forms only", tar(member("\uff21"), member("a", b"1"))),
+        (
+            "pax path in place of the name",
+            make_tar(make_pax(make_record("path", "a")), make_member("../b", b"1")),
+        ),
+        (
+            "a folder stated after its file",
+            make_tar(make_member("d/a"), make_folder("d"), make_member("a", b"1")),
+        ),
+        ("the root folder as .", make_tar(make_folder("."), make_member("a", b"1"))),
+        (
+            "names that differ in compatibility forms only",
+            make_tar(make_member("\uff21"), make_member("a", b"1")),
+        ),
     ],
 )
 def test_passes(put: Put, why: str, data: bytes) -> None:
@@ -135,23 +154,23 @@ def test_passes(put: Put, why: str, data: bytes) -> None:
 
 @pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
 def test_three_ways_to_write_the_checksum(put: Put, form: bytes) -> None:
-    total = int(header("a")[148:154], 8)
+    total = int(make_header("a")[148:154], 8)
 
-    assert scan(put(tar(header("a", checksum=form % total))), Limits())
+    assert scan(put(make_tar(make_header("a", checksum=form % total))), Limits())
 
 
 @pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
 def test_no_changed_byte_of_a_checksum_is_missed(form: bytes) -> None:
-    good = header("a", checksum=form % int(header("a")[148:154], 8))
+    good = make_header("a", checksum=form % int(make_header("a")[148:154], 8))
 
     for at, byte in itertools.product(range(148, 156), range(256)):
         if good[at] != byte:
-            with pytest.raises(Refusal):
+            with pytest.raises(ArchiveError):
                 parse_header(good[:at] + bytes([byte]) + good[at + 1 :])
 
 
 def test_prefix_and_name_are_joined(put: Put) -> None:
-    assert scan(put(tar(member("b", prefix=b"d/e"))), Limits())[0].path == "d/e/b"
+    assert scan(put(make_tar(make_member("b", prefix=b"d/e"))), Limits())[0].path == "d/e/b"
 
 
 def test_an_archive_without_members_is_no_error_of_form(put: Put) -> None:
@@ -163,7 +182,7 @@ def test_an_archive_without_members_is_no_error_of_form(put: Put) -> None:
 
 @pytest.mark.parametrize("flag", range(256))
 def test_typeflags(put: Put, flag: int) -> None:
-    path = put(tar(header("a", flag=bytes([flag]))))
+    path = put(make_tar(make_header("a", flag=bytes([flag]))))
 
     if flag in b"0\x005":
         scan(path, Limits())
@@ -172,7 +191,7 @@ def test_typeflags(put: Put, flag: int) -> None:
     else:
         problem = refused(path)
         assert problem.code == "archive-type"
-        assert problem.details[1] == f"got     typeflag '{safe(bytes([flag]))}'"
+        assert problem.details[1] == f"got     typeflag '{sanitize(bytes([flag]))}'"
 
 
 BAD_NAMES = {
@@ -226,7 +245,7 @@ BAD_NAMES = {
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 def test_names(put: Put, name: str) -> None:
-    problem = refused(put(tar(pax(record("path", name)), member("a"))))
+    problem = refused(put(make_tar(make_pax(make_record("path", name)), make_member("a"))))
 
     assert (problem.code, problem.message.rpartition(": ")[2]) == ("archive-name", BAD_NAMES[name])
 
@@ -251,19 +270,22 @@ def test_names(put: Put, name: str) -> None:
     ],
 )
 def test_names_that_pass(put: Put, name: str) -> None:
-    assert scan(put(tar(pax(record("path", name)), member("a"))), Limits())[0].path == name
+    assert (
+        scan(put(make_tar(make_pax(make_record("path", name)), make_member("a"))), Limits())[0].path
+        == name
+    )
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a/\xc3", b"\xed\xa0\x80"])
 def test_names_that_are_not_utf8(put: Put, name: bytes) -> None:
-    problem = refused(put(tar(member(name))))
+    problem = refused(put(make_tar(make_member(name))))
 
     assert problem.code == "archive-name"
     assert "UTF-8" in problem.message
 
 
 def test_bytes_after_the_end_of_a_name(put: Put) -> None:
-    assert refused(put(tar(member(b"a\0../b")))).code == "archive-name"
+    assert refused(put(make_tar(make_member(b"a\0../b")))).code == "archive-name"
 
 
 @pytest.mark.parametrize(
@@ -284,28 +306,30 @@ def test_bytes_after_the_end_of_a_name(put: Put) -> None:
     ],
 )
 def test_collisions(put: Put, first: str, second: str) -> None:
-    packed = tar(*(pax(record("path", name)) + member("x") for name in (first, second)))
+    packed = make_tar(
+        *(make_pax(make_record("path", name)) + make_member("x") for name in (first, second))
+    )
 
     assert refused(put(packed)).code == "archive-collision"
 
 
 @pytest.mark.parametrize(
     "members",
-    [(folder("d"), folder("d/")), (folder("./"), folder("./")), (member("d"), folder("d")),
-     (folder("d"), member("d")), (folder("d"), folder("D")), (member("D/a"), folder("d"))],
+    [(make_folder("d"), make_folder("d/")), (make_folder("./"), make_folder("./")), (make_member("d"), make_folder("d")),
+     (make_folder("d"), make_member("d")), (make_folder("d"), make_folder("D")), (make_member("D/a"), make_folder("d"))],
 )  # fmt: skip
 def test_collisions_of_folders(put: Put, members: tuple[bytes, ...]) -> None:
-    assert refused(put(tar(*members))).code == "archive-collision"
+    assert refused(put(make_tar(*members))).code == "archive-collision"
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, 0o7000])
 def test_special_modes(put: Put, mode: int) -> None:
-    assert refused(put(tar(header("a", mode=mode)))).code == "archive-mode"
+    assert refused(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
 
 
 @pytest.mark.parametrize("mode", [b"", b"\x80\0\0\0\0\0\0\x01", b"-000644\0", b"0000648\0"])
 def test_modes_that_are_no_number(put: Put, mode: bytes) -> None:
-    assert refused(put(tar(header("a", mode=mode)))).code == "archive-mode"
+    assert refused(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +345,7 @@ def test_modes_that_are_no_number(put: Put, mode: bytes) -> None:
     ],
 )
 def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
-    assert refused(put(tar(header("a", size=size)))).code == "archive-size"
+    assert refused(put(make_tar(make_header("a", size=size)))).code == "archive-size"
 
 
 @pytest.mark.parametrize(
@@ -329,22 +353,25 @@ def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
     [
         (
             "archive-pax",
-            [record("GNU.sparse.realsize", str(1 << 40)), record("GNU.sparse.major", "1")],
+            [
+                make_record("GNU.sparse.realsize", str(1 << 40)),
+                make_record("GNU.sparse.major", "1"),
+            ],
         ),
-        ("archive-pax", [record("GNU.sparse.name", "../x")]),
-        ("archive-pax", [record("GNU.sparse.realsize", str(1 << 40))]),
-        ("archive-pax", [record("GNU.sparse.map", "0,1")]),
-        ("archive-pax", [record("Path", "a")]),
-        ("archive-pax", [record("", "a")]),
-        ("archive-pax", [record("linkpath", "/etc/passwd")]),
-        ("archive-pax", [record("SCHILY.xattr.user.x", "1")]),
-        ("archive-pax", [record("hdrcharset", "BINARY")]),
-        ("archive-pax", [record("path", "a"), record("path", "b")]),
-        ("archive-pax", [record("size", "-1")]),
-        ("archive-pax", [record("size", "1e3")]),
-        ("archive-pax", [record("size", "٣")]),
-        ("archive-pax", [record("size", "9" * 5000)]),
-        ("archive-pax", [record("size", "")]),
+        ("archive-pax", [make_record("GNU.sparse.name", "../x")]),
+        ("archive-pax", [make_record("GNU.sparse.realsize", str(1 << 40))]),
+        ("archive-pax", [make_record("GNU.sparse.map", "0,1")]),
+        ("archive-pax", [make_record("Path", "a")]),
+        ("archive-pax", [make_record("", "a")]),
+        ("archive-pax", [make_record("linkpath", "/etc/passwd")]),
+        ("archive-pax", [make_record("SCHILY.xattr.user.x", "1")]),
+        ("archive-pax", [make_record("hdrcharset", "BINARY")]),
+        ("archive-pax", [make_record("path", "a"), make_record("path", "b")]),
+        ("archive-pax", [make_record("size", "-1")]),
+        ("archive-pax", [make_record("size", "1e3")]),
+        ("archive-pax", [make_record("size", "٣")]),
+        ("archive-pax", [make_record("size", "9" * 5000)]),
+        ("archive-pax", [make_record("size", "")]),
         ("archive-pax", [b"5 a=b\n"]),
         ("archive-pax", [b"06 a=b\n"]),
         ("archive-pax", [b"999999 path=a\n"]),
@@ -354,18 +381,18 @@ def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
         ("archive-pax", [b"7 path\n\n"]),
         ("archive-pax", [b"path=a\n"]),
         ("archive-pax", [b"9" * 5000 + b" a=b\n"]),
-        ("archive-name", [record("path", b"a\0b")]),
-        ("archive-name", [record("path", "")]),
-        ("archive-cut-short", [record("size", str(1 << 30))]),
-        ("archive-cut-short", [record("size", "9" * 19)]),
+        ("archive-name", [make_record("path", b"a\0b")]),
+        ("archive-name", [make_record("path", "")]),
+        ("archive-cut-short", [make_record("size", str(1 << 30))]),
+        ("archive-cut-short", [make_record("size", "9" * 19)]),
     ],
 )
 def test_pax_records(put: Put, code: str, records: list[bytes]) -> None:
-    assert refused(put(tar(pax(*records), member("a")))).code == code
+    assert refused(put(make_tar(make_pax(*records), make_member("a")))).code == code
 
 
 def test_two_sizes(put: Put) -> None:
-    packed = tar(pax(record("size", "512")), member("a", b"x" * 1024))
+    packed = make_tar(make_pax(make_record("size", "512")), make_member("a", b"x" * 1024))
 
     assert refused(put(packed)).code == "archive-size"
 
@@ -374,7 +401,7 @@ def test_two_sizes(put: Put) -> None:
 def test_large_pax_headers_are_not_read(put: Put, size: int) -> None:
     tracemalloc.start()
     try:
-        problem = refused(put(header("x", flag=b"x", size=size) + bytes(1 << 20)))
+        problem = refused(put(make_header("x", flag=b"x", size=size) + bytes(1 << 20)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -384,24 +411,27 @@ def test_large_pax_headers_are_not_read(put: Put, size: int) -> None:
 
 
 def test_pax_headers_in_a_row(put: Put) -> None:
-    assert refused(put(tar(pax(), pax(), member("a")))).code == "archive-pax"
+    assert refused(put(make_tar(make_pax(), make_pax(), make_member("a")))).code == "archive-pax"
 
 
 @pytest.mark.parametrize("size", [1, 512, 1 << 40 >> 8])
 def test_folders_hold_no_data(put: Put, size: int) -> None:
-    packed = header("d/", flag=b"5", size=size) + bytes(BLOCK) + END
+    packed = make_header("d/", flag=b"5", size=size) + bytes(BLOCK) + END
 
     assert refused(put(packed)).code == "archive-size"
-    assert refused(put(tar(pax(record("size", "1")), folder("d")))).code == "archive-size"
+    assert (
+        refused(put(make_tar(make_pax(make_record("size", "1")), make_folder("d")))).code
+        == "archive-size"
+    )
 
 
 PACKED = {
     "gzip": (gzip.compress(b"x"), "archive-compressed"),
     "zip": (b"PK\x03\x04" + bytes(600), "archive-compressed"),
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(600), "archive-compressed"),
-    "v7": (tar(header("a", magic=bytes(8))), "archive-format"),
+    "v7": (make_tar(make_header("a", magic=bytes(8))), "archive-format"),
     "GNU with a prefix": (
-        tar(header("a", magic=b"ustar  \0", prefix=b"12345")),
+        make_tar(make_header("a", magic=b"ustar  \0", prefix=b"12345")),
         "archive-format",
     ),
     "text": (b"hello " * 200, "archive-checksum"),
@@ -435,11 +465,11 @@ def test_plain_gnu_long_names_are_refused_with_a_way_out(tmp_path: Path) -> None
     )
 
 
-GOOD = tar(
-    folder("d/"),
-    pax(record("path", "d/ü"), record("mtime", "1.5")),
-    member("x", b"1" * 600),
-    member("z"),
+GOOD = make_tar(
+    make_folder("d/"),
+    make_pax(make_record("path", "d/ü"), make_record("mtime", "1.5")),
+    make_member("x", b"1" * 600),
+    make_member("z"),
 )
 
 
@@ -459,10 +489,10 @@ def test_a_changed_byte_in_a_header_is_seen(put: Put, block: int, at: int, to: i
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_header_whatever_crashes_the_reader(put: Put, data: st.DataObject) -> None:
-    block = bytearray(header("a", size=3))
+    block = bytearray(make_header("a", size=3))
     for _ in range(data.draw(st.integers(1, 6))):
         block[data.draw(st.integers(0, BLOCK - 1))] = data.draw(st.integers(0, 255))
-    path = put(with_checksum(bytes(block)) + padded(b"abc") + END)
+    path = put(add_checksum(bytes(block)) + pad(b"abc") + END)
 
     assert all(m.offset + m.size <= path.stat().st_size for m in scanned_or_refused(path))
 
@@ -470,7 +500,7 @@ def test_no_header_whatever_crashes_the_reader(put: Put, data: st.DataObject) ->
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=60) | st.text("0123456789 =\npath", max_size=60).map(str.encode))
 def test_no_pax_body_whatever_crashes_the_reader(put: Put, body: bytes) -> None:
-    scanned_or_refused(put(tar(pax(body), member("a"))))
+    scanned_or_refused(put(make_tar(make_pax(body), make_member("a"))))
 
 
 @pytest.mark.parametrize("length", range(0, len(GOOD), BLOCK))
@@ -489,7 +519,7 @@ def test_cut_anywhere(put: Put, length: int) -> None:
         b"\1",
         bytes(BLOCK) + b"\1",
         bytes(9 * BLOCK + 7) + b"x",
-        member("hidden"),
+        make_member("hidden"),
         bytes(3 << 20) + b"x",
     ],
 )
@@ -498,8 +528,8 @@ def test_data_after_the_end(put: Put, tail: bytes) -> None:
 
 
 def test_a_member_one_byte_past_the_end(put: Put) -> None:
-    assert "reaches past the end" in refused(put(header("a", size=1025) + END)).message
-    assert scan(put(header("a", size=1024) + END + END), Limits())[0].size == 1024
+    assert "reaches past the end" in refused(put(make_header("a", size=1025) + END)).message
+    assert scan(put(make_header("a", size=1024) + END + END), Limits())[0].size == 1024
 
 
 @pytest.mark.process
@@ -522,14 +552,17 @@ def test_the_way_out_works(tmp_path: Path) -> None:
 
 
 def test_one_block_of_zeros_is_no_end(put: Put) -> None:
-    assert refused(put(member("a") + bytes(BLOCK) + member("b") + END)).code == "archive-trailing"
+    assert (
+        refused(put(make_member("a") + bytes(BLOCK) + make_member("b") + END)).code
+        == "archive-trailing"
+    )
 
 
 # Limits
 
-TWO = tar(member("a", b"1" * 10), member("b", b"2" * 20))
+TWO = make_tar(make_member("a", b"1" * 10), make_member("b", b"2" * 20))
 PLACES = {
-    key: Where(Path("f.yaml"), line, 7)
+    key: Location(Path("f.yaml"), line, 7)
     for line, key in enumerate(["", "files", "unpacked", "size"])
 }
 
@@ -551,7 +584,7 @@ def test_what_the_lock_states_must_hold_exactly(
 ) -> None:
     problem = refused(put(TWO), Limits(**limits, where=PLACES))
 
-    assert (problem.code, problem.where) == (code, Where(Path("f.yaml"), line, 7))
+    assert (problem.code, problem.where) == (code, Location(Path("f.yaml"), line, 7))
 
 
 def test_what_the_lock_states_holds(put: Put) -> None:
@@ -560,7 +593,11 @@ def test_what_the_lock_states_holds(put: Put) -> None:
 
 def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
     """What lies behind the excess is never looked at, or this would say another code."""
-    packed = member("a", b"1" * 10) + member("b", b"2" * 20) + header("c", checksum=b"12345678")
+    packed = (
+        make_member("a", b"1" * 10)
+        + make_member("b", b"2" * 20)
+        + make_header("c", checksum=b"12345678")
+    )
 
     assert refused(put(packed), Limits(files=1)).code == "archive-files"
     assert refused(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
@@ -577,10 +614,10 @@ def test_caps_hold_where_the_lock_is_silent(put: Put, monkeypatch: pytest.Monkey
 
 
 def test_stated_folders_are_bounded_too(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(member_names, "MAX_FOLDERS", 3)
 
-    assert scan(put(tar(member("a/b/c/x"))), Limits())
-    assert refused(put(tar(member("a/b/c/d/x")))).code == "archive-files"
+    assert scan(put(make_tar(make_member("a/b/c/x"))), Limits())
+    assert refused(put(make_tar(make_member("a/b/c/d/x")))).code == "archive-files"
 
 
 def test_limits_of_a_lock() -> None:
@@ -603,7 +640,11 @@ def out(tmp_path: Path) -> Path:
 
 def test_a_refused_archive_writes_nothing(put: Put, out: Path) -> None:
     with pytest.raises(IntegrityError):
-        unpack(put(member("a", b"1") + header("b", flag=b"2", link=b"/etc") + END), out, Limits())
+        unpack(
+            put(make_member("a", b"1") + make_header("b", flag=b"2", link=b"/etc") + END),
+            out,
+            Limits(),
+        )
 
     assert list(out.iterdir()) == []
 
@@ -612,7 +653,7 @@ def test_no_file_is_written_over(put: Put, out: Path) -> None:
     (out / "a").write_bytes(b"mine")
 
     with pytest.raises(FileExistsError):
-        unpack(put(tar(member("a", b"1"))), out, Limits())
+        unpack(put(make_tar(make_member("a", b"1"))), out, Limits())
     assert (out / "a").read_bytes() == b"mine"
 
 
@@ -625,18 +666,18 @@ def test_no_link_is_followed(put: Put, out: Path, tmp_path: Path, name: str) -> 
     (out / "l").symlink_to(outside / "l")
 
     with pytest.raises(OSError, match=r".+"):
-        unpack(put(tar(member(name, b"1"))), out, Limits())
+        unpack(put(make_tar(make_member(name, b"1"))), out, Limits())
     assert list(outside.iterdir()) == []
 
 
 def test_modes_and_times_are_ignored(put: Put, out: Path) -> None:
-    unpack(put(tar(member("a", b"1", mode=0o777))), out, Limits())
+    unpack(put(make_tar(make_member("a", b"1", mode=0o777))), out, Limits())
 
     assert not stat.S_IMODE((out / "a").stat().st_mode) & 0o111
 
 
 def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
-    unpack(put(tar(folder("empty/"), member("d/a"))), out, Limits())
+    unpack(put(make_tar(make_folder("empty/"), make_member("d/a"))), out, Limits())
 
     assert [path.name for path in out.iterdir()] == ["d"]
 
@@ -644,9 +685,9 @@ def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
 def test_without_names_relative_to_folders(
     put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.fixtures.writing.HAS_DIR_FD", False)
+    monkeypatch.setattr("parity.store.safe_write.HAS_DIR_FD", False)
 
-    unpack(put(tar(member("d/e/a", b"1"), member("d/b", b"2"))), out, Limits())
+    unpack(put(make_tar(make_member("d/e/a", b"1"), make_member("d/b", b"2"))), out, Limits())
 
     assert files_of(out) == {"d/e/a": b"1", "d/b": b"2"}
 
@@ -654,7 +695,7 @@ def test_without_names_relative_to_folders(
 def test_a_file_that_shrinks_while_it_is_read(
     put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = put(tar(member("a", b"1" * 2000)))
+    path = put(make_tar(make_member("a", b"1" * 2000)))
     real = scanner.Scanner.run
 
     def run(self: scanner.Scanner) -> list[Member]:
@@ -674,7 +715,7 @@ def test_no_descriptor_is_left_open(put: Put, out: Path) -> None:
         pytest.skip("the system does not list open files")
     before = len(list(fds.iterdir()))
 
-    unpack(put(tar(member("a/b/c/d", b"1"))), out, Limits())
+    unpack(put(make_tar(make_member("a/b/c/d", b"1"))), out, Limits())
 
     assert len(list(fds.iterdir())) == before
 
@@ -686,17 +727,17 @@ def test_the_tree_digest_by_hand() -> None:
     one, two = (hashlib.sha256(data).hexdigest() for data in (b"1", b"22"))
     lines = f"{two}  2  Z\n{one}  1  a\n{one}  1  é\n"
 
-    entries = [Entry("é", 1, one), Entry("a", 1, one), Entry("Z", 2, two)]
+    entries = [TreeFile("é", 1, one), TreeFile("a", 1, one), TreeFile("Z", 2, two)]
 
-    assert tree_digest(entries) == hashlib.sha256(lines.encode()).hexdigest()
+    assert compute_tree_digest(entries) == hashlib.sha256(lines.encode()).hexdigest()
 
 
 def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
     # U+FF5E sorts after U+1F600 in UTF-16, before it in UTF-8.
-    entries = [Entry("\uff5e", 1, "0" * 64), Entry("\U0001f600", 1, "1" * 64)]
+    entries = [TreeFile("\uff5e", 1, "0" * 64), TreeFile("\U0001f600", 1, "1" * 64)]
 
     wanted = f"{'0' * 64}  1  \uff5e\n{'1' * 64}  1  \U0001f600\n"
-    assert tree_digest(entries) == hashlib.sha256(wanted.encode()).hexdigest()
+    assert compute_tree_digest(entries) == hashlib.sha256(wanted.encode()).hexdigest()
 
 
 # Words
@@ -706,7 +747,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
     ("data", "limits", "wanted"),
     [
         (
-            tar(member("ok"), header("a/b", flag=b"2", link=b"../x")),
+            make_tar(make_member("ok"), make_header("a/b", flag=b"2", link=b"../x")),
             Limits(where=PLACES),
             (
                 "f.yaml:0:7: [archive-type] the archive is refused at member 2 (byte 512): "
@@ -717,7 +758,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
             ),
         ),
         (
-            tar(member(b"\n::error::\x1b[31m##[x]")),
+            make_tar(make_member(b"\n::error::\x1b[31m##[x]")),
             Limits(),
             (
                 r"[archive-name] the archive is refused at member 1 "
@@ -750,7 +791,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
             ),
         ),
         (
-            tar(member("d/ß"), member("d/SS")),
+            make_tar(make_member("d/ß"), make_member("d/SS")),
             Limits(),
             (
                 "[archive-collision] the archive is refused at member 2 'd/SS' (byte 512): "
@@ -771,7 +812,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
             ),
         ),
         (
-            tar(header("a", size=5000)),
+            make_tar(make_header("a", size=5000)),
             Limits(),
             (
                 "[archive-cut-short] the archive is refused at member 1 'a' (byte 0): "
@@ -802,12 +843,12 @@ def test_words(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
     ],
 )
 def test_safe(text: str | bytes, wanted: str) -> None:
-    assert safe(text) == wanted
+    assert sanitize(text) == wanted
 
 
 @given(st.text() | st.binary())
 def test_safe_is_always_one_harmless_line(text: str | bytes) -> None:
-    shown = safe(text)
+    shown = sanitize(text)
 
     assert not {unicodedata.category(char) for char in shown} & UNPRINTABLE
     assert "::" not in shown
@@ -815,12 +856,12 @@ def test_safe_is_always_one_harmless_line(text: str | bytes) -> None:
 
 
 def test_memory_for_deep_names_is_bounded_by_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "MAX_FOLDERS", 61)
-    places = names.Places()
-    places.take(("1", *("d" * 30), "f"), folder=False)
+    monkeypatch.setattr(member_names, "MAX_FOLDERS", 61)
+    places = member_names.NameTree()
+    places.reserve(("1", *("d" * 30), "f"), is_folder=False)
 
-    with pytest.raises(Refusal, match="too many folders"):
-        places.take(("2", *("d" * 30), "f"), folder=False)
+    with pytest.raises(ArchiveError, match="too many folders"):
+        places.reserve(("2", *("d" * 30), "f"), is_folder=False)
 
 
 def test_scanning_writes_nothing(tmp_path: Path, put: Put) -> None:

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import parity
-from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
-from parity.fixtures import sources
-from parity.fixtures.download import download
-from parity.fixtures.http import pools, retries, statuses, transport
-from parity.fixtures.http.retries import Passing, Patience, persist, retry_after
-from parity.fixtures.secrets import Secret
-from parity.fixtures.sources import Url, resolve, shown
-from parity.fixtures.terms import Terms
-from parity.fixtures.verdicts import Received, diagnosis, judge
+from parity.errors import ConfigError, FetchError, IntegrityError, Location, ParityError, Problem
 from parity.lockfile import Bundle, Dump, Locked
+from parity.store import sources
+from parity.store.download import download
+from parity.store.http import connections, retries, statuses, transport
+from parity.store.http.retries import RetryPolicy, TransientError, parse_retry_after, retry
+from parity.store.integrity import ReceivedFile, check_received, guess_content
+from parity.store.options import FetchOptions
+from parity.store.sources import Url, resolve, sanitize_source
+from parity.store.tokens import Secret
 from tests.support import fault_server as s
-from tests.support.tar import member, tar
+from tests.support.tar import make_member, make_tar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DATA = tar(member("a", b"1" * 3000))
+DATA = make_tar(make_member("a", b"1" * 3000))
 SHA = hashlib.sha256(DATA).hexdigest()
-SOURCE, SHA_AT, SIZE_AT = (Where(Path("fixtures.lock.yaml"), line, 15) for line in (5, 13, 14))
+SOURCE, SHA_AT, SIZE_AT = (Location(Path("fixtures.lock.yaml"), line, 15) for line in (5, 13, 14))
 REV = "c0ffee" * 6 + "c0ff"
 
 
@@ -174,20 +174,20 @@ def test_a_token_that_is_none(token: str) -> None:
     ],
 )
 def test_what_is_shown_of_a_source(source: str, wanted: str) -> None:
-    assert shown(source) == wanted
+    assert sanitize_source(source) == wanted
 
 
 # Verdicts
 
 
-def received(data: bytes, **changed: Any) -> Received:
+def received(data: bytes, **changed: Any) -> ReceivedFile:
     known: dict[str, Any] = {
         "size": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
         "head": data[:512],
         "origin": "https://x.org/b.tar (1 redirect)",
     }
-    return Received(**{**known, **changed})
+    return ReceivedFile(**{**known, **changed})
 
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
@@ -211,14 +211,14 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
     ],
 )
 def test_diagnosis(head: bytes, wanted: str) -> None:
-    said = diagnosis(head, len(head), len(DATA))
+    said = guess_content(head, len(head), len(DATA))
 
     assert said.startswith(wanted)
     assert bool(said) == bool(wanted)
 
 
 def test_a_whole_tar_is_not_called_cut_short() -> None:
-    assert diagnosis(DATA[:512], len(DATA), len(DATA)) == ""
+    assert guess_content(DATA[:512], len(DATA), len(DATA)) == ""
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
         ),
         (
             {"size": 1000, "where": {"sha256": SHA_AT}},
-            received(b"x" * 1001, more=True),
+            received(b"x" * 1001, has_more=True),
             (
                 "fixtures.lock.yaml:13:15: [integrity-size] attn-small: "
                 "the size is not the one in the lockfile\n"
@@ -267,7 +267,7 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
         ),
         (
             {"size": None},
-            received(b"", size=8_589_934_593, more=True),
+            received(b"", size=8_589_934_593, has_more=True),
             (
                 "fixtures.lock.yaml:13:15: [integrity-size] attn-small: the bundle is too large\n"
                 f"  wanted  sha256:{SHA}  at most 8,589,934,592 bytes\n"
@@ -279,21 +279,21 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
         ),
     ],
 )
-def test_words_of_a_verdict(locked: dict[str, Any], got: Received, wanted: str) -> None:
+def test_words_of_a_verdict(locked: dict[str, Any], got: ReceivedFile, wanted: str) -> None:
     entry = bundle("https://x.org/b.tar", **{"where": {"sha256": SHA_AT, "size": SIZE_AT}} | locked)
     if entry.locked and entry.locked.size is None:
         entry = replace(entry, locked=replace(entry.locked, where={"sha256": SHA_AT}))
 
     with pytest.raises(IntegrityError) as caught:
-        judge(got, entry.locked, entry)
+        check_received(got, entry.locked, entry)
     assert str(caught.value) == wanted
 
 
 def test_right_bytes_pass() -> None:
     entry = bundle("x")
 
-    judge(received(DATA), entry.locked, entry)
-    judge(received(b"anything"), None, entry)
+    check_received(received(DATA), entry.locked, entry)
+    check_received(received(b"anything"), None, entry)
 
 
 # Retries
@@ -310,9 +310,9 @@ class Time:
         self.slept.append(seconds)
         self.now += seconds
 
-    def patience(self, **changed: Any) -> Patience:
+    def patience(self, **changed: Any) -> RetryPolicy:
         known = {"sleep": self.sleep, "chance": lambda: 1.0, "clock": lambda: self.now}
-        return Patience(**{**known, "now": lambda: 1_000_000.0 + self.now, **changed})
+        return RetryPolicy(**{**known, "now": lambda: 1_000_000.0 + self.now, **changed})
 
 
 def failing(times: int, wait: float | None = None) -> Any:
@@ -322,7 +322,9 @@ def failing(times: int, wait: float | None = None) -> Any:
         if not left[0]:
             return "done"
         left[0] -= 1
-        raise Passing(Problem("fetch-network", "failed", None, ("got  x", "try again")), wait)
+        raise TransientError(
+            Problem("fetch-network", "failed", None, ("got  x", "try again")), wait
+        )
 
     return attempt
 
@@ -330,14 +332,18 @@ def failing(times: int, wait: float | None = None) -> Any:
 def test_waits_grow_with_full_jitter() -> None:
     time = Time()
 
-    assert persist(failing(4), time.patience(), None) == "done"
+    assert retry(failing(4), time.patience(), None) == "done"
     assert time.slept == [1.0, 2.0, 4.0, 8.0]
-    assert [Patience(chance=lambda: 0.25).pause(n, None) for n in (1, 2, 9)] == [0.25, 0.5, 7.5]
+    assert [RetryPolicy(chance=lambda: 0.25).compute_pause(n, None) for n in (1, 2, 9)] == [
+        0.25,
+        0.5,
+        7.5,
+    ]
 
 
 def test_tries_are_bounded_and_counted() -> None:
     with pytest.raises(FetchError) as caught:
-        persist(failing(5), Time().patience(), None)
+        retry(failing(5), Time().patience(), None)
 
     assert caught.value.problems == (
         Problem("fetch-network", "failed", None, ("got  x", "after 5 tries", "try again")),
@@ -357,10 +363,10 @@ def test_tries_are_bounded_and_counted() -> None:
 def test_what_a_server_asks_for(wait: float, deadline: float | None, slept: list[float]) -> None:
     time = Time()
     if len(slept) == 2:
-        assert persist(failing(2, wait), time.patience(), deadline) == "done"
+        assert retry(failing(2, wait), time.patience(), deadline) == "done"
     else:
         with pytest.raises(FetchError):
-            persist(failing(2, wait), time.patience(), deadline)
+            retry(failing(2, wait), time.patience(), deadline)
     assert time.slept == slept
 
 
@@ -382,16 +388,16 @@ def test_what_a_server_asks_for(wait: float, deadline: float | None, slept: list
     ],
 )
 def test_both_forms_of_retry_after(value: str | None, seconds: float | None) -> None:
-    assert retry_after(value, 1_000_000.0) == seconds
+    assert parse_retry_after(value, 1_000_000.0) == seconds
 
 
 # Local sources
 
 
-def get(source: str, folder: Path, **changed: Any) -> tuple[Received, bytes]:
+def get(source: str, folder: Path, **changed: Any) -> tuple[ReceivedFile, bytes]:
     target = folder / "target"
     entry = changed.pop("entry", None) or bundle(source)
-    return download(entry, folder, target, Terms(**changed)), target.read_bytes()
+    return download(entry, folder, target, FetchOptions(**changed)), target.read_bytes()
 
 
 def problem_of(source: str, folder: Path, kind: type[ParityError], **changed: Any) -> Problem:
@@ -457,11 +463,11 @@ network = pytest.mark.network
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[s.Server]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[s.FaultServer]:
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    with s.Server({}) as running:
+    with s.FaultServer({}) as running:
         yield running
 
 
@@ -474,14 +480,14 @@ def time_() -> Time:
 @pytest.mark.parametrize(
     "answer",
     [
-        s.ok(DATA),
-        s.unsized(DATA),
-        s.chunked(DATA[:100], DATA[100:]),
-        s.ok(DATA, "Content-Encoding: gzip"),
+        s.make_ok(DATA),
+        s.make_unsized(DATA),
+        s.make_chunked(DATA[:100], DATA[100:]),
+        s.make_ok(DATA, "Content-Encoding: gzip"),
     ],
     ids=["sized", "unsized", "chunked", "labelled gzip"],
 )
-def test_exact_bytes(server: s.Server, tmp_path: Path, answer: bytes) -> None:
+def test_exact_bytes(server: s.FaultServer, tmp_path: Path, answer: bytes) -> None:
     server.add("/b.tar", answer)
 
     got, data = get(f"{server.url}/b.tar?sig=secret", tmp_path)
@@ -496,9 +502,9 @@ def test_exact_bytes(server: s.Server, tmp_path: Path, answer: bytes) -> None:
 
 
 @network
-def test_gzip_bytes_stay_gzip_bytes(server: s.Server, tmp_path: Path) -> None:
+def test_gzip_bytes_stay_gzip_bytes(server: s.FaultServer, tmp_path: Path) -> None:
     packed = gzip.compress(DATA)
-    server.add("/b", s.ok(packed, "Content-Encoding: gzip"))
+    server.add("/b", s.make_ok(packed, "Content-Encoding: gzip"))
 
     problem = problem_of(f"{server.url}/b", tmp_path, IntegrityError)
 
@@ -507,8 +513,8 @@ def test_gzip_bytes_stay_gzip_bytes(server: s.Server, tmp_path: Path) -> None:
 
 
 @network
-def test_progress_is_told(server: s.Server, tmp_path: Path) -> None:
-    server.add("/b", s.chunked(DATA[:100], DATA[100:]))
+def test_progress_is_told(server: s.FaultServer, tmp_path: Path) -> None:
+    server.add("/b", s.make_chunked(DATA[:100], DATA[100:]))
     told: list[tuple[int, int | None]] = []
 
     get(f"{server.url}/b", tmp_path, progress=lambda *now: told.append(now))
@@ -521,24 +527,24 @@ def test_progress_is_told(server: s.Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        s.say(b""),
-        s.say(b"SSH-2.0-OpenSSH\r\n"),
-        s.say(s.ok(DATA[:1000], length=len(DATA))),
-        s.reset(s.ok(DATA[:1000], length=len(DATA))),
-        s.say(s.chunked(DATA[:1000], end=False)),
-        s.say(s.chunked() .replace(b"0\r\n\r\n", b"zz\r\n")),
-        s.say(s.status(408)),
-        s.say(s.status(425)),
-        s.say(s.status(429)),
-        s.say(s.status(500)),
-        s.say(s.status(503)),
-        s.say(s.status(504)),
+        s.send(b""),
+        s.send(b"SSH-2.0-OpenSSH\r\n"),
+        s.send(s.make_ok(DATA[:1000], length=len(DATA))),
+        s.send_and_reset(s.make_ok(DATA[:1000], length=len(DATA))),
+        s.send(s.make_chunked(DATA[:1000], end=False)),
+        s.send(s.make_chunked() .replace(b"0\r\n\r\n", b"zz\r\n")),
+        s.send(s.make_status(408)),
+        s.send(s.make_status(425)),
+        s.send(s.make_status(429)),
+        s.send(s.make_status(500)),
+        s.send(s.make_status(503)),
+        s.send(s.make_status(504)),
     ],
 )  # fmt: skip
 def test_what_may_pass_is_tried_again(
-    server: s.Server, tmp_path: Path, time_: Time, bad: s.Answer
+    server: s.FaultServer, tmp_path: Path, time_: Time, bad: s.Answer
 ) -> None:
-    server.add("/b", bad, bad, s.ok(DATA))
+    server.add("/b", bad, bad, s.make_ok(DATA))
 
     _, data = get(f"{server.url}/b", tmp_path, patience=time_.patience())
 
@@ -549,9 +555,9 @@ def test_what_may_pass_is_tried_again(
 @network
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 416, 501, 505, 204, 206, 304])
 def test_what_does_not_pass_is_not_tried_again(
-    server: s.Server, tmp_path: Path, time_: Time, code: int
+    server: s.FaultServer, tmp_path: Path, time_: Time, code: int
 ) -> None:
-    server.add("/b", s.status(code))
+    server.add("/b", s.make_status(code))
 
     problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
 
@@ -560,8 +566,10 @@ def test_what_does_not_pass_is_not_tried_again(
 
 
 @network
-def test_a_server_that_asks_for_too_long(server: s.Server, tmp_path: Path, time_: Time) -> None:
-    server.add("/b", s.status(429, "Retry-After: 61"))
+def test_a_server_that_asks_for_too_long(
+    server: s.FaultServer, tmp_path: Path, time_: Time
+) -> None:
+    server.add("/b", s.make_status(429, "Retry-After: 61"))
 
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError, patience=time_.patience())
 
@@ -580,8 +588,8 @@ def test_a_server_that_asks_for_too_long(server: s.Server, tmp_path: Path, time_
 
 
 @network
-def test_retry_after_is_waited_for(server: s.Server, tmp_path: Path, time_: Time) -> None:
-    server.add("/b", s.status(429, "Retry-After: 20"), s.ok(DATA))
+def test_retry_after_is_waited_for(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
+    server.add("/b", s.make_status(429, "Retry-After: 20"), s.make_ok(DATA))
 
     get(f"{server.url}/b", tmp_path, patience=time_.patience())
 
@@ -589,8 +597,8 @@ def test_retry_after_is_waited_for(server: s.Server, tmp_path: Path, time_: Time
 
 
 @network
-def test_an_answer_that_is_always_cut(server: s.Server, tmp_path: Path, time_: Time) -> None:
-    server.add("/b", s.ok(DATA[:1000], length=len(DATA)))
+def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
+    server.add("/b", s.make_ok(DATA[:1000], length=len(DATA)))
 
     problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
 
@@ -609,9 +617,13 @@ def test_an_answer_that_is_always_cut(server: s.Server, tmp_path: Path, time_: T
 @network
 @pytest.mark.parametrize(
     "answer",
-    [s.say(s.ok(DATA + b"1")), s.endless(s.unsized(DATA)), s.say(s.chunked(DATA, b"1"))],
+    [
+        s.send(s.make_ok(DATA + b"1")),
+        s.send_endlessly(s.make_unsized(DATA)),
+        s.send(s.make_chunked(DATA, b"1")),
+    ],
 )
-def test_one_byte_too_many_ends_it(server: s.Server, tmp_path: Path, answer: s.Answer) -> None:
+def test_one_byte_too_many_ends_it(server: s.FaultServer, tmp_path: Path, answer: s.Answer) -> None:
     server.add("/b", answer)
 
     told: list[int] = []
@@ -626,9 +638,9 @@ def test_one_byte_too_many_ends_it(server: s.Server, tmp_path: Path, answer: s.A
 
 
 @network
-def test_length_before_hash(server: s.Server, tmp_path: Path) -> None:
-    server.add("/short", s.unsized(DATA[:-1]))
-    server.add("/other", s.ok(DATA[:-1] + b"x"))
+def test_length_before_hash(server: s.FaultServer, tmp_path: Path) -> None:
+    server.add("/short", s.make_unsized(DATA[:-1]))
+    server.add("/other", s.make_ok(DATA[:-1] + b"x"))
 
     patience = Time().patience()
     short = problem_of(f"{server.url}/short", tmp_path, IntegrityError, patience=patience)
@@ -642,8 +654,8 @@ def test_length_before_hash(server: s.Server, tmp_path: Path) -> None:
 
 
 @network
-def test_a_drip_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
-    server.add("/b", s.drip(s.ok(DATA), 0.02))
+def test_a_drip_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
+    server.add("/b", s.send_slowly(s.make_ok(DATA), 0.02))
     start = time.monotonic()
 
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError, deadline=start + 1.5)
@@ -653,7 +665,7 @@ def test_a_drip_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
 
 
 @network
-def test_silence_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
+def test_silence_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/b", lambda _: time.sleep(3))
     start = time.monotonic()
 
@@ -665,7 +677,7 @@ def test_silence_ends_at_the_deadline(server: s.Server, tmp_path: Path) -> None:
 
 @network
 def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
-    with s.Server({}) as running:
+    with s.FaultServer({}) as running:
         url = running.url
 
     problem = problem_of(f"{url}/b", tmp_path, FetchError, patience=time_.patience())
@@ -680,10 +692,10 @@ def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
 
 @network
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_redirects_are_followed(server: s.Server, tmp_path: Path, code: int) -> None:
-    server.add("/b", s.moved("/c/d?sig=secret", code))
-    server.add("/c/d", s.moved("e", code))
-    server.add("/c/e", s.ok(DATA))
+def test_redirects_are_followed(server: s.FaultServer, tmp_path: Path, code: int) -> None:
+    server.add("/b", s.make_redirect("/c/d?sig=secret", code))
+    server.add("/c/d", s.make_redirect("e", code))
+    server.add("/c/e", s.make_ok(DATA))
 
     got, _ = get(f"{server.url}/b", tmp_path)
 
@@ -702,9 +714,9 @@ def test_redirects_are_followed(server: s.Server, tmp_path: Path, code: int) -> 
     ],
 )
 def test_redirects_that_are_refused(
-    server: s.Server, tmp_path: Path, target: str, reason: str
+    server: s.FaultServer, tmp_path: Path, target: str, reason: str
 ) -> None:
-    server.add("/b", s.moved(target))
+    server.add("/b", s.make_redirect(target))
 
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
 
@@ -714,8 +726,8 @@ def test_redirects_that_are_refused(
 
 
 @network
-def test_a_loop_ends_after_ten(server: s.Server, tmp_path: Path) -> None:
-    server.add("/b", s.moved("/b"))
+def test_a_loop_ends_after_ten(server: s.FaultServer, tmp_path: Path) -> None:
+    server.add("/b", s.make_redirect("/b"))
 
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
 
@@ -724,8 +736,8 @@ def test_a_loop_ends_after_ten(server: s.Server, tmp_path: Path) -> None:
 
 
 @network
-def test_ten_redirects_are_allowed(server: s.Server, tmp_path: Path) -> None:
-    server.add("/b", *[s.moved("/b")] * 10, s.ok(DATA))
+def test_ten_redirects_are_allowed(server: s.FaultServer, tmp_path: Path) -> None:
+    server.add("/b", *[s.make_redirect("/b")] * 10, s.make_ok(DATA))
 
     assert get(f"{server.url}/b", tmp_path)[0].origin.endswith("(10 redirects)")
 
@@ -733,20 +745,20 @@ def test_ten_redirects_are_allowed(server: s.Server, tmp_path: Path) -> None:
 def test_from_https_down_to_http() -> None:
     class Response:
         status = 302
-        headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}  # noqa: RUF012
+        headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}
 
     with pytest.raises(FetchError, match=r"it leads from https down to http://127\.0\.0\.1/b"):
-        transport._target(Response(), "https://x.org/b")  # type: ignore[arg-type]
+        transport._find_redirect(Response(), "https://x.org/b")  # type: ignore[arg-type]
 
 
 @network
 def test_each_try_starts_at_the_first_address(
-    server: s.Server, tmp_path: Path, time_: Time
+    server: s.FaultServer, tmp_path: Path, time_: Time
 ) -> None:
     """A presigned address may have expired by then."""
-    server.add("/b", s.moved("/once"), s.moved("/again"))
-    server.add("/once", s.status(503))
-    server.add("/again", s.ok(DATA))
+    server.add("/b", s.make_redirect("/once"), s.make_redirect("/again"))
+    server.add("/once", s.make_status(503))
+    server.add("/again", s.make_ok(DATA))
 
     get(f"{server.url}/b", tmp_path, patience=time_.patience())
 
@@ -758,14 +770,14 @@ def test_each_try_starts_at_the_first_address(
 
 @network
 def test_the_token_goes_to_its_origin_only(
-    server: s.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: s.FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
     path = f"/o/r/resolve/{REV}/b.tar"
-    with s.Server({"/cdn": [s.ok(DATA)]}) as other:
-        server.add(path, s.moved("/same"))
-        server.add("/same", s.moved(f"{other.url}/cdn"))
+    with s.FaultServer({"/cdn": [s.make_ok(DATA)]}) as other:
+        server.add(path, s.make_redirect("/same"))
+        server.add("/same", s.make_redirect(f"{other.url}/cdn"))
 
         get("", tmp_path, entry=bundle("hf://o/r@main/b.tar", rev=REV))
 
@@ -777,11 +789,11 @@ def test_the_token_goes_to_its_origin_only(
 @network
 @pytest.mark.parametrize("code", [401, 403, 404])
 def test_the_hub_hints_at_the_token(
-    server: s.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    server: s.FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
-    server.add("/o/r/resolve/main/b", s.status(code))
+    server.add("/o/r/resolve/main/b", s.make_status(code))
 
     problem = problem_of("hf://o/r@main/b", tmp_path, FetchError)
 
@@ -804,7 +816,7 @@ def test_the_hub_hints_at_the_token(
     ],
 )
 def test_words_for_statuses(code: int, word: str) -> None:
-    problem = statuses.problem(code, "https://x.org/b")
+    problem = statuses.make_problem(code, "https://x.org/b")
 
     assert problem.code == word
     assert problem.details[:2] == (f"got     HTTP status {code}", "from    https://x.org/b")
@@ -832,7 +844,7 @@ def test_proxies(
     )
     monkeypatch.setattr("urllib.request.proxy_bypass", lambda host: host == no_proxy)
 
-    pool = pools.manager_for(address)
+    pool = connections.make_manager(address)
 
     assert (pool.proxy.host if pool.proxy else None) == used
 
@@ -842,24 +854,32 @@ def test_a_proxy_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("urllib.request.proxy_bypass", lambda _: False)
 
     with pytest.raises(FetchError) as caught:
-        pools.manager_for("https://x.org/b")
+        connections.make_manager("https://x.org/b")
     assert caught.value.problems[0].code == "fetch-proxy"
     assert "secret" not in str(caught.value)
 
 
 def test_origins() -> None:
-    same = sources.origin("https://x.org/a")
+    same = sources.parse_origin("https://x.org/a")
 
-    assert same == sources.origin("https://X.org:443/b?c")
+    assert same == sources.parse_origin("https://X.org:443/b?c")
     others = ["http://x.org/a", "https://x.org:444/a", "https://y.org/a", "https://x.org.y/a"]
-    assert same not in [sources.origin(address) for address in others]
+    assert same not in [sources.parse_origin(address) for address in others]
 
 
 def test_defaults_of_patience() -> None:
     """The numbers that the documentation states."""
-    assert (Patience().tries, Patience().longest, Patience().cap) == (5, 60.0, 30.0)
-    assert (transport.CONNECT, transport.READ, transport.MAX_REDIRECTS) == (10.0, 30.0, 10)
-    assert not retries.PASSING & {501, 505, 404}
+    assert (RetryPolicy().max_tries, RetryPolicy().max_wait, RetryPolicy().max_pause) == (
+        5,
+        60.0,
+        30.0,
+    )
+    assert (transport.CONNECT_TIMEOUT, transport.READ_TIMEOUT, transport.MAX_REDIRECTS) == (
+        10.0,
+        30.0,
+        10,
+    )
+    assert not retries.TRANSIENT & {501, 505, 404}
 
 
 def test_the_url_keeps_its_token_to_itself() -> None:

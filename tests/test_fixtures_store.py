@@ -14,24 +14,36 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem, Where
-from parity.fixtures import archive, disk, trees
-from parity.fixtures import download as download_module
-from parity.fixtures.http.retries import Patience
-from parity.fixtures.records import Record
-from parity.fixtures.store import Entry, Fetched, Store, tree_digest
+from parity.errors import ConfigError, FetchError, IntegrityError, Location, ParityError, Problem
 from parity.lockfile import Bundle, Dump, Locked
+from parity.store import archive, disk, trees
+from parity.store import download as download_module
+from parity.store.archive_record import ArchiveRecord
+from parity.store.http.retries import RetryPolicy
+from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
-from tests.support.tar import END, folder, header, member, pax, record, tar
+from tests.support.tar import (
+    END,
+    make_folder,
+    make_header,
+    make_member,
+    make_pax,
+    make_record,
+    make_tar,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DATA = tar(folder("d/"), member("d/a", b"1" * 3000), member("b", b"22"))
-REPACKED = tar(pax(record("comment", "x")), member("b", b"22"), member("./d/a", b"1" * 3000))
+DATA = make_tar(make_folder("d/"), make_member("d/a", b"1" * 3000), make_member("b", b"22"))
+REPACKED = make_tar(
+    make_pax(make_record("comment", "x")),
+    make_member("b", b"22"),
+    make_member("./d/a", b"1" * 3000),
+)
 FILES = {"d/a": b"1" * 3000, "b": b"22"}
-TREE = tree_digest(
-    Entry(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in FILES.items()
+TREE = compute_tree_digest(
+    TreeFile(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in FILES.items()
 )
 
 
@@ -39,9 +51,9 @@ def sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-LINES = {key: Where(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
+LINES = {key: Location(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
     ["sha256", "size", "files", "unpacked", "tree"], start=10)}  # fmt: skip
-ENTRY, SOURCE = Where(Path("f.lock.yaml"), 3, 3), Where(Path("f.lock.yaml"), 4, 11)
+ENTRY, SOURCE = Location(Path("f.lock.yaml"), 3, 3), Location(Path("f.lock.yaml"), 4, 11)
 
 
 def bundle(source: str = "b.tar", **locked: Any) -> Bundle:
@@ -76,22 +88,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "store", patience=Patience(tries=1))
+    made = Store(tmp_path / "store", retry_policy=RetryPolicy(max_tries=1))
     yield made
     disk.remove(made.root)  # else pytest keeps what it cannot remove
 
 
 @pytest.fixture
-def get(store: Store, home: Path) -> Callable[..., Fetched]:
-    def get(entry: Bundle | None = None, **options: Any) -> Fetched:
-        return store.tree(entry or bundle(), lockfile_dir=home, **options)
+def get(store: Store, home: Path) -> Callable[..., FetchedBundle]:
+    def get(entry: Bundle | None = None, **options: Any) -> FetchedBundle:
+        return store.fetch_tree(entry or bundle(), lockfile_dir=home, **options)
 
     return get
 
 
 def problems(
     kind: type[ParityError],
-    get: Callable[..., Fetched],
+    get: Callable[..., FetchedBundle],
     entry: Bundle | None = None,
     **options: Any,
 ) -> tuple[Problem, ...]:
@@ -128,20 +140,20 @@ def everything(root: Path) -> dict[str, tuple[int, int]]:
 # What is made, and found again
 
 
-def test_a_bundle_is_unpacked(get: Callable[..., Fetched], store: Store) -> None:
+def test_a_bundle_is_unpacked(get: Callable[..., FetchedBundle], store: Store) -> None:
     fetched = get()
 
-    assert fetched == Fetched(store.root / "trees" / TREE, sha(DATA), TREE, cached=False)
+    assert fetched == FetchedBundle(store.root / "trees" / TREE, sha(DATA), TREE, cached=False)
     assert files_of(fetched.path) == FILES
     assert partials(store) == []
     blob = store.root / "blobs" / "sha256" / sha(DATA)[:2] / sha(DATA)
     assert blob.read_bytes() == DATA
-    assert Record.load(blob.with_name(blob.name + ".json")) == Record(
+    assert ArchiveRecord.load(blob.with_name(blob.name + ".json")) == ArchiveRecord(
         size=len(DATA), files=2, unpacked=3002, tree=TREE
     )
 
 
-def test_the_store_says_what_it_is(get: Callable[..., Fetched], store: Store) -> None:
+def test_the_store_says_what_it_is(get: Callable[..., FetchedBundle], store: Store) -> None:
     get()
 
     tag = (store.root / "CACHEDIR.TAG").read_bytes()
@@ -150,7 +162,7 @@ def test_the_store_says_what_it_is(get: Callable[..., Fetched], store: Store) ->
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has one bit of mode")
-def test_a_tree_is_read_only(get: Callable[..., Fetched]) -> None:
+def test_a_tree_is_read_only(get: Callable[..., FetchedBundle]) -> None:
     path = get().path
 
     modes = {p.name: stat.S_IMODE(p.lstat().st_mode) for p in [path, *path.rglob("*")]}
@@ -158,28 +170,28 @@ def test_a_tree_is_read_only(get: Callable[..., Fetched]) -> None:
 
 
 def test_a_hit_reads_neither_source_nor_archive(
-    get: Callable[..., Fetched], home: Path, store: Store
+    get: Callable[..., FetchedBundle], home: Path, store: Store
 ) -> None:
     first = get()
     (home / "b.tar").unlink()
-    disk.remove(store.shelves.blob(sha(DATA)))
+    disk.remove(store.paths.locate_blob(sha(DATA)))
 
     assert get() == replace(first, cached=True)
-    assert get(offline=True, verify=True) == replace(first, cached=True)
+    assert get(offline=True, rehash=True) == replace(first, cached=True)
 
 
-def test_a_hit_writes_nothing(get: Callable[..., Fetched], store: Store) -> None:
+def test_a_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Store) -> None:
     get()
     before = everything(store.root)
 
-    get(verify=True)
+    get(rehash=True)
 
     assert everything(store.root) == before
 
 
-def test_a_hit_renews_the_record_for_gc(get: Callable[..., Fetched], store: Store) -> None:
+def test_a_hit_renews_the_record_for_gc(get: Callable[..., FetchedBundle], store: Store) -> None:
     get()
-    noted = store.shelves.record(sha(DATA))
+    noted = store.paths.locate_record(sha(DATA))
     os.utime(noted, (1, 1))
 
     get()
@@ -187,14 +199,14 @@ def test_a_hit_renews_the_record_for_gc(get: Callable[..., Fetched], store: Stor
     assert noted.stat().st_mtime > 1
 
 
-def test_a_lock_with_a_hash_only(get: Callable[..., Fetched]) -> None:
+def test_a_lock_with_a_hash_only(get: Callable[..., FetchedBundle]) -> None:
     entry = bundle(size=None, files=None, unpacked=None, tree=None)
 
     assert (get(entry).tree, get(entry).cached) == (TREE, True)
 
 
 def test_two_archives_with_one_content_share_a_tree(
-    get: Callable[..., Fetched], home: Path
+    get: Callable[..., FetchedBundle], home: Path
 ) -> None:
     first = get()
     (home / "c.tar").write_bytes(REPACKED)
@@ -205,15 +217,15 @@ def test_two_archives_with_one_content_share_a_tree(
 
 
 def test_another_process_was_faster(
-    get: Callable[..., Fetched], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+    get: Callable[..., FetchedBundle], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a lock that works, two make the same; both are right."""
     real = archive.unpack
 
-    def unpack(*args: Any) -> list[Entry]:
+    def unpack(*args: Any) -> list[TreeFile]:
         entries = real(*args)
         monkeypatch.setattr(archive, "unpack", real)
-        store.tree(bundle(), lockfile_dir=home)
+        store.fetch_tree(bundle(), lockfile_dir=home)
         return entries
 
     monkeypatch.setattr(archive, "unpack", unpack)
@@ -237,9 +249,9 @@ def test_threads_at_once_fetch_once(
         return real(*args, **options)
 
     monkeypatch.setattr(download_module, "download", download)
-    got: list[Fetched] = []
+    got: list[FetchedBundle] = []
     threads = [
-        threading.Thread(target=lambda: got.append(store.tree(bundle(), lockfile_dir=home)))
+        threading.Thread(target=lambda: got.append(store.fetch_tree(bundle(), lockfile_dir=home)))
         for _ in range(6)
     ]
     for thread in threads:
@@ -247,17 +259,17 @@ def test_threads_at_once_fetch_once(
     for thread in threads:
         thread.join()
 
-    assert {fetched.path for fetched in got} == {store.shelves.tree(TREE)}
+    assert {fetched.path for fetched in got} == {store.paths.locate_tree(TREE)}
     assert (len(got), len(calls)) == (6, 1)
     assert sorted(fetched.cached for fetched in got) == [False] + [True] * 5
 
 
 def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
-    get: Callable[..., Fetched], store: Store
+    get: Callable[..., FetchedBundle], store: Store
 ) -> None:
-    import time  # noqa: PLC0415
+    import time
 
-    with store.shelves.held(sha(DATA), 0, lambda _: None):
+    with store.paths.acquire_lock(sha(DATA), 0, lambda _: None):
         fetched = get(deadline=time.monotonic() + 0.3)
 
     assert files_of(fetched.path) == FILES
@@ -266,7 +278,7 @@ def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
 # What is refused
 
 
-def test_a_bundle_that_is_not_locked(get: Callable[..., Fetched], store: Store) -> None:
+def test_a_bundle_that_is_not_locked(get: Callable[..., FetchedBundle], store: Store) -> None:
     entry = replace(bundle(), locked=None)
 
     assert problems(ConfigError, get, entry) == (
@@ -292,7 +304,7 @@ MIXED = [
 
 @pytest.mark.parametrize(("key", "value", "code", "wanted", "got"), MIXED)
 def test_a_mixed_block_is_red_on_a_warm_store(
-    get: Callable[..., Fetched], *, key: str, value: Any, code: str, wanted: str, got: str
+    get: Callable[..., FetchedBundle], *, key: str, value: Any, code: str, wanted: str, got: str
 ) -> None:
     get()
 
@@ -314,23 +326,23 @@ def test_a_mixed_block_is_red_on_a_warm_store(
 @pytest.mark.parametrize("blob", [False, True], ids=["cold", "archive only"])
 @pytest.mark.parametrize(("key", "value", "code"), [row[:3] for row in MIXED])
 def test_a_mixed_block_is_red_on_a_cold_store(
-    get: Callable[..., Fetched], store: Store, *, key: str, value: Any, code: str, blob: bool
+    get: Callable[..., FetchedBundle], store: Store, *, key: str, value: Any, code: str, blob: bool
 ) -> None:
     if blob:
         get()
-        disk.remove(store.shelves.record(sha(DATA)))
-        disk.remove(store.shelves.tree(TREE))
+        disk.remove(store.paths.locate_record(sha(DATA)))
+        disk.remove(store.paths.locate_tree(TREE))
 
     (problem,) = problems(IntegrityError, get, bundle(**{key: value}))
 
     assert (problem.code, problem.where) == (code, LINES[key])
     assert problem.message.startswith("small: ")
-    assert not store.shelves.record(sha(DATA)).exists()
+    assert not store.paths.locate_record(sha(DATA)).exists()
     assert not list((store.root / "trees").glob("*"))
     assert partials(store) == []
 
 
-def test_all_keys_that_differ_are_told(get: Callable[..., Fetched]) -> None:
+def test_all_keys_that_differ_are_told(get: Callable[..., FetchedBundle]) -> None:
     get()
 
     found = problems(IntegrityError, get, bundle(files=7, tree="0" * 64))
@@ -339,7 +351,7 @@ def test_all_keys_that_differ_are_told(get: Callable[..., Fetched]) -> None:
 
 
 def test_wrong_bytes_never_bear_a_final_name(
-    get: Callable[..., Fetched], store: Store, home: Path
+    get: Callable[..., FetchedBundle], store: Store, home: Path
 ) -> None:
     (home / "b.tar").write_bytes(DATA[:-1] + b"x")
 
@@ -351,9 +363,9 @@ def test_wrong_bytes_never_bear_a_final_name(
 
 
 def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
-    get: Callable[..., Fetched], store: Store, home: Path
+    get: Callable[..., FetchedBundle], store: Store, home: Path
 ) -> None:
-    evil = member("a", b"1") + header("l", flag=b"2", link=b"/etc") + END
+    evil = make_member("a", b"1") + make_header("l", flag=b"2", link=b"/etc") + END
     (home / "b.tar").write_bytes(evil)
 
     (problem,) = problems(
@@ -371,7 +383,7 @@ def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
 # Offline
 
 
-def test_offline_and_not_there(get: Callable[..., Fetched]) -> None:
+def test_offline_and_not_there(get: Callable[..., FetchedBundle]) -> None:
     entry = bundle("https://x.org/b.tar?sig=secret")
 
     assert problems(FetchError, get, entry, offline=True) == (
@@ -388,30 +400,30 @@ def test_offline_and_not_there(get: Callable[..., Fetched]) -> None:
     )
 
 
-def test_offline_with_a_local_source(get: Callable[..., Fetched]) -> None:
+def test_offline_with_a_local_source(get: Callable[..., FetchedBundle]) -> None:
     assert files_of(get(offline=True).path) == FILES
 
 
-def test_offline_with_the_archive_only(get: Callable[..., Fetched], store: Store) -> None:
+def test_offline_with_the_archive_only(get: Callable[..., FetchedBundle], store: Store) -> None:
     get()
-    disk.remove(store.shelves.tree(TREE))
+    disk.remove(store.paths.locate_tree(TREE))
 
     assert files_of(get(bundle("https://x.org/b.tar"), offline=True).path) == FILES
 
 
 @pytest.mark.network
-def test_from_a_server_once(get: Callable[..., Fetched], store: Store) -> None:
-    with s.Server({"/b.tar": [s.ok(DATA)]}) as server:
+def test_from_a_server_once(get: Callable[..., FetchedBundle], store: Store) -> None:
+    with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as server:
         entry = bundle(f"{server.url}/b.tar")
 
         assert (get(entry).cached, get(entry).cached) == (False, True)
         assert len(server.requests) == 1
-    assert files_of(store.shelves.tree(TREE)) == FILES
+    assert files_of(store.paths.locate_tree(TREE)) == FILES
 
 
 @pytest.mark.network
-def test_a_failed_download_leaves_its_part(get: Callable[..., Fetched], store: Store) -> None:
-    with s.Server({"/b.tar": [s.ok(DATA[:900], length=len(DATA))]}) as server:
+def test_a_failed_download_leaves_its_part(get: Callable[..., FetchedBundle], store: Store) -> None:
+    with s.FaultServer({"/b.tar": [s.make_ok(DATA[:900], length=len(DATA))]}) as server:
         (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
 
     assert problem.code == "fetch-network"
@@ -434,7 +446,7 @@ def damage(path: Path, data: bytes) -> None:
 
 
 def test_a_file_that_is_missing_is_seen_without_reading(
-    get: Callable[..., Fetched], store: Store
+    get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     lose(get().path / "b")
 
@@ -446,7 +458,7 @@ def test_a_file_that_is_missing_is_seen_without_reading(
     assert partials(store) == []
 
 
-def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., Fetched]) -> None:
+def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., FetchedBundle]) -> None:
     damage(get().path / "b", b"")
 
     assert get().notices == (
@@ -466,7 +478,7 @@ def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., Fetched
     ],
 )
 def test_other_bytes_are_seen_on_ci_and_when_asked(
-    get: Callable[..., Fetched],
+    get: Callable[..., FetchedBundle],
     monkeypatch: pytest.MonkeyPatch,
     ci: str | None,
     *,
@@ -477,13 +489,13 @@ def test_other_bytes_are_seen_on_ci_and_when_asked(
     if ci is not None:
         monkeypatch.setenv("CI", ci)
 
-    fetched = get(verify=verify)
+    fetched = get(rehash=verify)
 
     assert bool(fetched.notices) == seen
     assert files_of(fetched.path)["b"] == (b"22" if seen else b"33")
 
 
-def test_a_link_in_a_tree_is_damage(get: Callable[..., Fetched], tmp_path: Path) -> None:
+def test_a_link_in_a_tree_is_damage(get: Callable[..., FetchedBundle], tmp_path: Path) -> None:
     path = get().path
     (tmp_path / "outside").write_bytes(b"22")
     lose(path / "b")
@@ -495,9 +507,11 @@ def test_a_link_in_a_tree_is_damage(get: Callable[..., Fetched], tmp_path: Path)
     assert (tmp_path / "outside").read_bytes() == b"22"
 
 
-def test_a_damaged_archive_is_fetched_again(get: Callable[..., Fetched], store: Store) -> None:
+def test_a_damaged_archive_is_fetched_again(
+    get: Callable[..., FetchedBundle], store: Store
+) -> None:
     disk.remove(get().path)
-    damage(store.shelves.blob(sha(DATA)), DATA[:-1] + b"x")
+    damage(store.paths.locate_blob(sha(DATA)), DATA[:-1] + b"x")
 
     fetched = get()
 
@@ -506,10 +520,10 @@ def test_a_damaged_archive_is_fetched_again(get: Callable[..., Fetched], store: 
 
 
 def test_a_damaged_archive_that_cannot_be_fetched_again(
-    get: Callable[..., Fetched], store: Store
+    get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     disk.remove(get().path)
-    damage(store.shelves.blob(sha(DATA)), b"")
+    damage(store.paths.locate_blob(sha(DATA)), b"")
 
     (problem,) = problems(FetchError, get, bundle("https://x.org/b"), offline=True)
 
@@ -525,15 +539,15 @@ def test_a_damaged_archive_that_cannot_be_fetched_again(
      json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "0" * 64, "x": 1})],
 )  # fmt: skip
 def test_a_damaged_record_is_made_again(
-    get: Callable[..., Fetched], store: Store, text: str
+    get: Callable[..., FetchedBundle], store: Store, text: str
 ) -> None:
     get()
-    noted = store.shelves.record(sha(DATA))
+    noted = store.paths.locate_record(sha(DATA))
     noted.write_bytes(text.encode("utf-8", "surrogateescape"))
 
-    assert Record.load(noted) is None
+    assert ArchiveRecord.load(noted) is None
     assert files_of(get().path) == FILES
-    assert Record.load(noted) is not None
+    assert ArchiveRecord.load(noted) is not None
 
 
 # The disk
@@ -552,11 +566,11 @@ def test_a_damaged_record_is_made_again(
 )
 @pytest.mark.parametrize(
     "place",
-    ["parity.fixtures.writing.write_whole", "parity.fixtures.sink.write_whole",
-     "parity.fixtures.obtaining.publish_file", "parity.fixtures.disk.publish", "tempfile.mkdtemp"],
+    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
+     "parity.store.fetch.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
-    get: Callable[..., Fetched],
+    get: Callable[..., FetchedBundle],
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -584,11 +598,11 @@ def test_errors_of_the_system(
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "place",
-    ["parity.fixtures.writing.write_whole", "parity.fixtures.sink.write_whole",
-     "parity.fixtures.disk.make_read_only", "parity.fixtures.disk.publish"],
+    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
+     "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(
-    get: Callable[..., Fetched],
+    get: Callable[..., FetchedBundle],
     store: Store,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
@@ -608,7 +622,7 @@ def test_nothing_is_left_behind_on_an_interrupt(
 
 
 def test_space_is_asked_for_before(
-    get: Callable[..., Fetched], store: Store, monkeypatch: pytest.MonkeyPatch
+    get: Callable[..., FetchedBundle], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = (len(DATA) + 3002) * 21 // 20
     free = [needed - 1]
@@ -631,7 +645,9 @@ def test_space_is_asked_for_before(
     assert files_of(get().path) == FILES
 
 
-def test_who_reads_the_progress_may_go_away(get: Callable[..., Fetched], store: Store) -> None:
+def test_who_reads_the_progress_may_go_away(
+    get: Callable[..., FetchedBundle], store: Store
+) -> None:
     def progress(*_: object) -> None:
         raise BrokenPipeError
 
@@ -673,7 +689,7 @@ def test_the_default_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     found = {}
     for stated in (str(tmp_path / "x"), "relative", "~/y", ""):
         monkeypatch.setenv("PARITY_CACHE_DIR", stated)
-        found[stated] = Store.default().root
+        found[stated] = Store.from_environment().root
 
     assert found == {
         str(tmp_path / "x"): tmp_path / "x",
@@ -682,12 +698,12 @@ def test_the_default_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         "": Path("/cache/parity-action"),
     }
     monkeypatch.delenv("PARITY_CACHE_DIR")
-    assert Store.default().root == Path("/cache/parity-action")
+    assert Store.from_environment().root == Path("/cache/parity-action")
 
 
 def test_crates_have_a_folder(store: Store) -> None:
-    assert store.crates() == store.root / "crates"
-    assert store.crates().is_dir()
+    assert store.make_crates_folder() == store.root / "crates"
+    assert store.make_crates_folder().is_dir()
     assert (store.root / "CACHEDIR.TAG").exists()
 
 
@@ -705,7 +721,7 @@ def test_measure_says_what_to_lock(store: Store, home: Path) -> None:
 
 
 def test_measure_looks_at_the_source_whatever_is_locked(store: Store, home: Path) -> None:
-    store.tree(bundle(), lockfile_dir=home)
+    store.fetch_tree(bundle(), lockfile_dir=home)
     (home / "b.tar").write_bytes(REPACKED)
 
     locked, _ = store.measure(bundle(), lockfile_dir=home)
@@ -725,7 +741,7 @@ def test_hashing_by_two_threads_is_hashing(tmp_path: Path) -> None:
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
 
-    found = {entry.path: (entry.size, entry.sha256) for entry in trees.hashed(tmp_path)}
+    found = {entry.path: (entry.size, entry.sha256) for entry in trees.hash_files(tmp_path)}
 
     found = {path: value for path, value in found.items() if path in content}
     assert found == {name: (len(data), sha(data)) for name, data in content.items()}

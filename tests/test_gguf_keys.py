@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.pins.zoo.headers import ARRAY, SCALARS, Gguf, Info, array, pair, scalar, string
-from parity.raw.gguf_keys import stated_shape
+from parity.checkpoints.gguf_metadata import find_stated_shape
+from parity.lab.zoo.gguf_builder import (
+    ARRAY,
+    SCALARS,
+    GgufFile,
+    TensorInfo,
+    encode_array,
+    encode_pair,
+    encode_scalar,
+    encode_string,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,36 +30,36 @@ KINDS = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", 
 def numbers(name: str, *values: int, kind: str = "int32") -> bytes:
     """A pair that holds an array of whole numbers."""
     content = struct.pack(f"<{len(values)}{KINDS[kind]}", *values)
-    return pair(name, ARRAY, array(SCALARS[kind][0], len(values), content))
+    return encode_pair(name, ARRAY, encode_array(SCALARS[kind][0], len(values), content))
 
 
 def written(folder: Path, *metadata: bytes) -> Path:
-    info = Info(name="w", dims=(6,), kind=0, data=bytes(24))
+    info = TensorInfo(name="w", dims=(6,), kind=0, data=bytes(24))
     path = folder / "x.gguf"
-    path.write_bytes(Gguf(tensors=(info,), metadata=metadata).build())
+    path.write_bytes(GgufFile(tensors=(info,), metadata=metadata).build())
     return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shape_of_every_kind_of_whole_number(kind: str, tmp_path: Path) -> None:
-    others = (scalar("a.w", "uint32", 7), pair("b.w", 8, string("6")))
+    others = (encode_scalar("a.w", "uint32", 7), encode_pair("b.w", 8, encode_string("6")))
     path = written(tmp_path, *others, numbers(f"{KEY}w", 2, 1, 3, kind=kind))
-    assert stated_shape(path, "w") == (f"{KEY}w", (2, 1, 3))
+    assert find_stated_shape(path, "w") == (f"{KEY}w", (2, 1, 3))
 
 
 SILENT = {
     "no key": (),
     "another tensor's": (numbers(f"{KEY}v", 2, 3),),
     "one whose name ends alike": (numbers(f"{KEY}xw", 2, 3),),
-    "floats": (pair(f"{KEY}w", ARRAY, array(SCALARS["float32"][0], 1, b"\0" * 4)),),
-    "texts": (pair(f"{KEY}w", ARRAY, array(8, 1, string("2"))),),
+    "floats": (encode_pair(f"{KEY}w", ARRAY, encode_array(SCALARS["float32"][0], 1, b"\0" * 4)),),
+    "texts": (encode_pair(f"{KEY}w", ARRAY, encode_array(8, 1, encode_string("2"))),),
     "too many": (numbers(f"{KEY}w", *[1] * 33),),
 }
 
 
 @pytest.mark.parametrize("metadata", SILENT.values(), ids=SILENT)
 def test_what_states_no_shape(metadata: tuple[bytes, ...], tmp_path: Path) -> None:
-    assert stated_shape(written(tmp_path, *metadata), "w") is None
+    assert find_stated_shape(written(tmp_path, *metadata), "w") is None
 
 
 def test_a_file_that_is_none_or_is_cut_states_nothing(tmp_path: Path) -> None:
@@ -58,18 +67,20 @@ def test_a_file_that_is_none_or_is_cut_states_nothing(tmp_path: Path) -> None:
     end = whole.index(b"orig_shape.w") + len("orig_shape.w") + 16 + 7
     for content in (b"", b"GGUF", whole[:end], bytes(200)):
         (tmp_path / "y.gguf").write_bytes(content)
-        assert stated_shape(tmp_path / "y.gguf", "w") is None
-    assert stated_shape(tmp_path / "no-such.gguf", "w") is None
+        assert find_stated_shape(tmp_path / "y.gguf", "w") is None
+    assert find_stated_shape(tmp_path / "no-such.gguf", "w") is None
 
 
 @pytest.mark.parametrize("value", [0, 1, 9, 0x7F, 0xFF])
 def test_a_byte_that_is_wrong_anywhere_is_no_error(value: int, tmp_path: Path) -> None:
-    whole = written(tmp_path, numbers("a.b", 1), pair("t", 8, string("x")), numbers(f"{KEY}w", 6))
+    whole = written(
+        tmp_path, numbers("a.b", 1), encode_pair("t", 8, encode_string("x")), numbers(f"{KEY}w", 6)
+    )
     content = whole.read_bytes()
     right = (f"{KEY}w", (6,))
     for at in range(len(content)):
         whole.write_bytes(content[:at] + bytes([value]) + content[at + 1 :])
-        found = stated_shape(whole, "w")
+        found = find_stated_shape(whole, "w")
         assert found is None or found.key.endswith(".w")
     whole.write_bytes(content)
-    assert stated_shape(whole, "w") == right
+    assert find_stated_shape(whole, "w") == right

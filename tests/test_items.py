@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.identity import Items, identify, nearest
-from parity.items import Batches, Place, labels, membership, order, place_of
-from parity.matching import UNKNOWN
+from parity.items.checks import (
+    BatchPosition,
+    DeliveredBatches,
+    compare_labels,
+    compare_membership,
+    compare_order,
+    locate_row,
+)
+from parity.items.identity import ItemTable, find_nearest, identify_rows
+from parity.items.matching import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,16 +78,16 @@ class TestMembership:
         earlier: list[int],
         missing: list[int],
     ) -> None:
-        found = membership(ints(due), ints(came))
+        found = compare_membership(ints(due), ints(came))
         assert found.unknown.tolist() == unknown
-        assert found.strangers.tolist() == strangers
+        assert found.unexpected.tolist() == strangers
         assert found.repeated.tolist() == repeated
         assert found.earlier.tolist() == earlier
         assert found.missing.tolist() == missing
         assert bool(found) == bool(unknown or strangers or repeated or missing)
 
     def test_of_a_part_nothing_is_missing(self) -> None:
-        found = membership(ints([0, 1, 2]), ints([2, 2]), part=True)
+        found = compare_membership(ints([0, 1, 2]), ints([2, 2]), is_subset=True)
         assert found.missing.tolist() == []
         assert found.repeated.tolist() == [1]
 
@@ -90,7 +97,7 @@ class TestMembership:
         """Numbers of a table are counted, ids from anywhere are sorted."""
         draw = np.random.default_rng(seed)
         due, came = draw.integers(0, 30, 40), draw.integers(0, 40, 50)
-        found = membership(due + far, came + far)
+        found = compare_membership(due + far, came + far)
         seen: dict[int, list[int]] = {}
         repeated, strangers = [], []
         for position, item in enumerate(came.tolist()):
@@ -101,7 +108,7 @@ class TestMembership:
                 repeated.append((position, seen[item][0]))
             seen[item].append(position)
         short = [i for i in sorted(set(due.tolist())) if len(seen.get(i, [])) < (due == i).sum()]
-        assert found.strangers.tolist() == strangers
+        assert found.unexpected.tolist() == strangers
         assert list(zip(found.repeated.tolist(), found.earlier.tolist(), strict=True)) == repeated
         assert (found.missing - far).tolist() == short
 
@@ -139,20 +146,20 @@ class TestOrder:
         displaced: list[int],
         batches: tuple[int, ...] | None,
     ) -> None:
-        found = order(ints(due), ints(came), sizes)
+        found = compare_order(ints(due), ints(came), sizes)
         assert found.displaced.tolist() == displaced
         assert found.batches == batches
 
     def test_places_are_batch_and_row(self) -> None:
-        assert [place_of((2, 1, 3), position) for position in range(6)] == [
-            Place(0, 0),
-            Place(0, 1),
-            Place(1, 0),
-            Place(2, 0),
-            Place(2, 1),
-            Place(2, 2),
+        assert [locate_row((2, 1, 3), position) for position in range(6)] == [
+            BatchPosition(0, 0),
+            BatchPosition(0, 1),
+            BatchPosition(1, 0),
+            BatchPosition(2, 0),
+            BatchPosition(2, 1),
+            BatchPosition(2, 2),
         ]
-        assert str(Place(3, 0)) == "batch 3 row 0"
+        assert str(BatchPosition(3, 0)) == "batch 3 row 0"
 
 
 #: due, came -> wrong, fractions, rolled, permuted.
@@ -194,30 +201,30 @@ class TestLabels:
         rolled: int,
         permuted: bool,
     ) -> None:
-        found = labels(np.array(due), np.array(came))
+        found = compare_labels(np.array(due), np.array(came))
         assert found.wrong.tolist() == wrong
-        assert found.fractions.tolist() == fractions
-        assert found.rolled == rolled
+        assert found.fractional.tolist() == fractions
+        assert found.shift == rolled
         assert found.permuted is permuted
-        assert (found.inside, found.period) == (0, 0)
+        assert (found.batch_shift, found.period) == (0, 0)
 
     def test_labels_that_are_measured_are_held_to_a_bound(self) -> None:
         due, came = np.array([0.5, 1.5, 2.5]), np.array([0.5000001, 1.5, 2.6])
-        assert labels(due, came, 1e-6).wrong.tolist() == [2]
-        assert labels(due, came).wrong.tolist() == [0, 2]
-        assert labels(due, np.roll(due, -1) + 1e-7, 1e-6).rolled == 1
+        assert compare_labels(due, came, 1e-6).wrong.tolist() == [2]
+        assert compare_labels(due, came).wrong.tolist() == [0, 2]
+        assert compare_labels(due, np.roll(due, -1) + 1e-7, 1e-6).shift == 1
 
     def test_a_difference_is_not_rounded_to_the_labels_own_type(self) -> None:
         due, came = floats(-1), floats(2**24)
-        assert labels(due, came, 2.0**24).wrong.tolist() == [0]
-        assert labels(due, came, 2.0**24 + 1).wrong.tolist() == []
+        assert compare_labels(due, came, 2.0**24).wrong.tolist() == [0]
+        assert compare_labels(due, came, 2.0**24 + 1).wrong.tolist() == []
 
     def test_a_roll_is_one_of_all_labels(self) -> None:
         due = np.arange(1000.0)
         came = np.roll(due, -3)
-        assert labels(due, came).rolled == 3
+        assert compare_labels(due, came).shift == 3
         came[[800, 900]] = came[[900, 800]]
-        assert labels(due, came).rolled == 0
+        assert compare_labels(due, came).shift == 0
 
 
 #: due, came, sizes -> over the run, within batches, rows after which the labels repeat.
@@ -243,8 +250,8 @@ ROLLS = {
 def test_a_roll_is_told_with_all_that_fits_as_well(
     due: list[int], came: list[int], sizes: tuple[int, ...], told: tuple[int, int, int]
 ) -> None:
-    found = labels(np.array(due, float), np.array(came, float), sizes=sizes)
-    assert (found.rolled, found.inside, found.period) == told
+    found = compare_labels(np.array(due, float), np.array(came, float), sizes=sizes)
+    assert (found.shift, found.batch_shift, found.period) == told
 
 
 class TestNearest:
@@ -264,14 +271,14 @@ class TestNearest:
     def test_the_item_whose_largest_difference_is_least(
         self, row: list[float], item: int, column: int, distance: float
     ) -> None:
-        found = nearest(self.TABLE, floats(*row))
+        found = find_nearest(self.TABLE, floats(*row))
         assert (found.item, found.column) == (item, column)
         assert found.distance == pytest.approx(distance)
         assert found.expected == self.TABLE[item, column]
 
     def test_a_table_of_several_parts(self) -> None:
         table = np.arange(40_000, dtype=np.float32).reshape(-1, 1)
-        assert nearest(table, floats(39_000.25)).item == 39_000
+        assert find_nearest(table, floats(39_000.25)).item == 39_000
 
 
 class TestIdentify:
@@ -287,11 +294,11 @@ class TestIdentify:
         due: Sequence[int] | None = None,
         ordered: bool = False,
     ) -> list[int]:
-        items = Items(floats(*table).reshape(-1, 1), floats(*(known or [0] * len(table))))
+        items = ItemTable(floats(*table).reshape(-1, 1), floats(*(known or [0] * len(table))))
         rows = floats(*came).reshape(-1, 1)
-        batches = Batches(rows, floats(*(said or [0] * len(came))), (len(came),))
+        batches = DeliveredBatches(rows, floats(*(said or [0] * len(came))), (len(came),))
         owed = ints(range(len(table)) if due is None else due)
-        return identify(items, owed, batches, 0.1, ordered=ordered).tolist()
+        return identify_rows(items, owed, batches, 0.1, ordered=ordered).tolist()
 
     def test_by_features(self) -> None:
         assert self.run([1, 2, 3], [3, 1.05, 2]) == [2, 0, 1]
@@ -340,40 +347,45 @@ class TestIdentify:
 
 def test_batches_of_other_items_are_no_batches_in_another_order() -> None:
     due, came = np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])
-    assert order(due, came, (2, 2)).batches is None
+    assert compare_order(due, came, (2, 2)).batches is None
 
 
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:
-    batches = Batches(np.zeros((5, 1), np.float32), np.zeros(5, np.float32), (2, 3))
-    assert batches.place(3) == Place(1, 1)
+    batches = DeliveredBatches(np.zeros((5, 1), np.float32), np.zeros(5, np.float32), (2, 3))
+    assert batches.locate(3) == BatchPosition(1, 1)
 
 
 @pytest.mark.parametrize(("distance", "told"), [(64, 64), (-64, -64), (65, 0)])
 def test_rolls_are_tried_up_to_a_batch(distance: int, told: int) -> None:
     due = np.arange(200, dtype=np.float32)
-    assert labels(due, np.roll(due, -distance)).rolled == told
+    assert compare_labels(due, np.roll(due, -distance)).shift == told
 
 
 def test_a_label_that_uses_its_whole_bound_is_close() -> None:
     due = np.zeros(2, np.float32)
-    assert not len(labels(due, due + np.float32(0.5), 0.5).wrong)
+    assert not len(compare_labels(due, due + np.float32(0.5), 0.5).wrong)
 
 
 def test_one_batch_in_another_order_is_no_order_of_batches() -> None:
-    assert order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
+    assert compare_order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
 
 
 def test_items_that_came_often_keep_their_order_among_many() -> None:
     """A sort that is not stable would hold the second arrival against the third that is due."""
     due = np.concatenate([np.tile([item, item + 1], 100) for item in (0, 2, 4)])
     came = np.concatenate([due[200:], due[:200]])
-    assert order(due, came, (200, 200, 200)).batches == (1, 2, 0)
+    assert compare_order(due, came, (200, 200, 200)).batches == (1, 2, 0)
 
 
 def test_what_was_found_cannot_be_changed() -> None:
     number, label = ints([0]), floats(0)
-    batches = Batches(label, label, (1,))
-    each = membership(number, number), order(number, number, (1,)), labels(label, label), batches
+    batches = DeliveredBatches(label, label, (1,))
+    each = (
+        compare_membership(number, number),
+        compare_order(number, number, (1,)),
+        compare_labels(label, label),
+        batches,
+    )
     for found in each:
         for field in fields(found):
             with pytest.raises(FrozenInstanceError):

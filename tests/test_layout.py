@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import layout
+from parity.bundle import layout
 from parity.errors import ReferenceSuspectError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def written(folder: Path, meta: Any) -> Path:
 
 def refused(folder: Path) -> str:
     with pytest.raises(ReferenceSuspectError) as caught:
-        layout.loader_case(folder)
+        layout.read_loader_case(folder)
     assert caught.value.exit_code == 7
     return str(caught.value)
 
@@ -43,19 +43,19 @@ def test_folders_with_a_meta_json_are_cases_by_name(tmp_path: Path) -> None:
     (tmp_path / "no-case").mkdir()
     written(tmp_path / "deep" / "deeper", META)
     (tmp_path / "meta.json").write_text("{}", encoding="utf-8")
-    assert [path.name for path in layout.case_folders(tmp_path)] == ["a", "b", "c"]
+    assert [path.name for path in layout.find_case_folders(tmp_path)] == ["a", "b", "c"]
 
 
 def test_a_bundle_without_a_case_is_suspect(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
-        layout.case_folders(tmp_path)
+        layout.find_case_folders(tmp_path)
     assert str(caught.value) == (
         "[no-cases] the bundle holds no case: no folder in it has a meta.json"
     )
 
 
 def test_a_loader_case_is_read(tmp_path: Path) -> None:
-    case = layout.loader_case(written(tmp_path / "sequential", META))
+    case = layout.read_loader_case(written(tmp_path / "sequential", META))
     assert (case.name, case.folder) == ("sequential", tmp_path / "sequential")
     assert (case.mode, case.batch_size, case.seed) == ("ORDER", 3, 42)
     assert (case.shuffle, case.drop_last) == (False, True)
@@ -65,13 +65,13 @@ def test_a_loader_case_is_read(tmp_path: Path) -> None:
 
 def test_the_full_data_set_is_taken_along(tmp_path: Path) -> None:
     full = {"full_dataset_features": [[1.0], [2.0]], "full_dataset_labels": [0, 1]}
-    case = layout.loader_case(written(tmp_path / "x", META | full))
+    case = layout.read_loader_case(written(tmp_path / "x", META | full))
     assert (case.features, case.labels) == ([[1.0], [2.0]], [0, 1])
 
 
 @pytest.mark.parametrize("mode", layout.MODES)
 def test_each_mode_is_known(tmp_path: Path, mode: str) -> None:
-    case = layout.loader_case(written(tmp_path / "x", META | {"equality_mode": mode}))
+    case = layout.read_loader_case(written(tmp_path / "x", META | {"equality_mode": mode}))
     assert case.mode == mode
 
 
@@ -79,7 +79,7 @@ def test_each_mode_is_known(tmp_path: Path, mode: str) -> None:
     "meta", [META | {"seed": None}, {k: v for k, v in META.items() if k != "seed"}]
 )
 def test_a_case_may_have_no_seed(tmp_path: Path, meta: dict[str, Any]) -> None:
-    assert layout.loader_case(written(tmp_path / "x", meta)).seed is None
+    assert layout.read_loader_case(written(tmp_path / "x", meta)).seed is None
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -141,8 +141,8 @@ def test_a_meta_json_of_any_size_is_not_read(
 def test_batch_files_are_found_by_number(tmp_path: Path) -> None:
     for name in ("batch_0010.bin", "batch_0002.bin", "batch_123456.bin"):
         (tmp_path / name).touch()
-    assert list(layout.batch_files(tmp_path)) == [2, 10, 123456]
-    assert layout.batch_files(tmp_path)[2] == tmp_path / "batch_0002.bin"
+    assert list(layout.find_batch_files(tmp_path)) == [2, 10, 123456]
+    assert layout.find_batch_files(tmp_path)[2] == tmp_path / "batch_0002.bin"
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_batch_files_are_found_by_number(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_is_named_otherwise_is_no_batch_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    assert layout.batch_files(tmp_path) == {}
+    assert layout.find_batch_files(tmp_path) == {}
 
 
 def test_a_folder_is_no_batch_file(tmp_path: Path) -> None:
     (tmp_path / "batch_0000.bin").mkdir()
-    assert layout.batch_files(tmp_path) == {}
-    assert list(layout.near_batches(tmp_path).values()) == [0]
+    assert layout.find_batch_files(tmp_path) == {}
+    assert list(layout.find_misnamed_batches(tmp_path).values()) == [0]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_folder_is_no_batch_file(tmp_path: Path) -> None:
 def test_a_name_near_a_batch_s_is_told_with_its_number(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     (tmp_path / "batch_0000.bin").touch()
-    assert layout.near_batches(tmp_path) == {tmp_path / name: 1}
+    assert layout.find_misnamed_batches(tmp_path) == {tmp_path / name: 1}
 
 
 @pytest.mark.parametrize(
@@ -180,4 +180,4 @@ def test_a_name_near_a_batch_s_is_told_with_its_number(tmp_path: Path, name: str
 )  # fmt: skip
 def test_a_name_that_is_a_batch_s_or_another_s_is_not_near(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    assert layout.near_batches(tmp_path) == {}
+    assert layout.find_misnamed_batches(tmp_path) == {}

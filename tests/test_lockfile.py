@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity.errors import ConfigError, Where
+from parity.errors import ConfigError, Location
 from parity.lockfile import Bundle, Dump, load, parse
-from parity.lockfile.parse import source_complaint
+from parity.lockfile.parse import find_source_problem
 from tests.support.lockfiles import BAD, BASE, DIGEST, FULL, GOOD
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_the_dump_of_a_full_lockfile_arrives() -> None:
 
 def test_a_case_takes_from_the_dump_what_it_leaves_out() -> None:
     bundle = only(FULL.encode())
-    onnx = bundle.dump_of("onnx")
+    onnx = bundle.find_dump("onnx")
     assert (onnx.package, onnx.example, onnx.timeout) == (
         "ferrotorch-serialize@0.6.2",
         "onnx_dump",
@@ -118,14 +118,14 @@ def test_a_case_takes_from_the_dump_what_it_leaves_out() -> None:
 
 
 def test_a_case_with_a_crate_leaves_the_package_behind() -> None:
-    gguf = only(FULL.encode()).dump_of("gguf")
+    gguf = only(FULL.encode()).find_dump("gguf")
     assert (gguf.package, gguf.crate) == (None, "serialize@0.6.2-rc.1+b")
     assert (gguf.features, gguf.example) == ((), "serialize_{group}_dump")
     assert "package" not in gguf.where
 
 
 def test_a_case_with_a_command_leaves_behind_all_that_is_for_cargo() -> None:
-    pth = only(FULL.encode()).dump_of("pth")
+    pth = only(FULL.encode()).find_dump("pth")
     assert pth.command == ("python", "dump.py", "{case}", "{output_dir}")
     assert (pth.package, pth.example, pth.args, pth.features) == (None, None, None, ())
     assert (pth.profile, pth.build_timeout) == (Dump().profile, Dump().build_timeout)
@@ -133,22 +133,22 @@ def test_a_case_with_a_command_leaves_behind_all_that_is_for_cargo() -> None:
     assert (pth.cwd, pth.timeout) == ("crates/serialize", 90.5)
     assert pth.env == {"RUST_LOG": "debug", "EMPTY": "", "A": "b"}
     assert "example" not in pth.where
-    assert pth.where["command"] == Where(PATH, 24, 15)
+    assert pth.where["command"] == Location(PATH, 24, 15)
 
 
 def test_a_case_that_is_not_named_is_dumped_like_all() -> None:
     bundle = only(FULL.encode())
-    assert bundle.dump_of("other") is bundle.dump
+    assert bundle.find_dump("other") is bundle.dump
 
 
 def test_every_key_keeps_its_place() -> None:
     bundle = only(BASE.encode())
-    assert bundle.where[""] == Where(PATH, 3, 3)
-    assert bundle.where["source"] == Where(PATH, 4, 5)
-    assert bundle.dump.where["example"] == Where(PATH, 6, 24)
+    assert bundle.where[""] == Location(PATH, 3, 3)
+    assert bundle.where["source"] == Location(PATH, 4, 5)
+    assert bundle.dump.where["example"] == Location(PATH, 6, 24)
     locked = only(GOOD["locked-sha256-only"]).locked
     assert locked is not None
-    assert locked.where["sha256"] == Where(PATH, 7, 22)
+    assert locked.where["sha256"] == Location(PATH, 7, 22)
 
 
 def test_an_entry_without_locked_is_no_error_of_form() -> None:
@@ -203,7 +203,7 @@ def test_what_may_be_secret_in_a_bad_source_is_not_shown(source: str) -> None:
     ],
 )
 def test_a_source_has_one_of_the_allowed_forms(source: str, complaint: str) -> None:
-    found = source_complaint(source)
+    found = find_source_problem(source)
     assert found.startswith(complaint)
     assert bool(found) == bool(complaint)
 

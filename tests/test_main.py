@@ -18,10 +18,10 @@ from parity.errors import (
     DumpError,
     FetchError,
     IntegrityError,
+    Location,
     ParityError,
     Problem,
     ReferenceSuspectError,
-    Where,
 )
 from tests.support.reports import HOSTILE
 
@@ -43,7 +43,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int], int
             return outcome
 
         monkeypatch.setattr("parity.cli.run", run)
-        return program.code_of(["verify"])
+        return program.run_command_line(["verify"])
 
     return code
 
@@ -69,7 +69,9 @@ def test_each_error_ends_with_its_code_and_is_told_on_stderr(
     error: type[ParityError],
     code: int,
 ) -> None:
-    first = Problem("not-locked", "it is not locked", Where(Path("a.yaml"), 3, 5), ("one", "two"))
+    first = Problem(
+        "not-locked", "it is not locked", Location(Path("a.yaml"), 3, 5), ("one", "two")
+    )
     assert ends(error(first, Problem("usage", "another"))) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -81,7 +83,7 @@ def test_each_error_ends_with_its_code_and_is_told_on_stderr(
 def test_foreign_text_in_an_error_gives_no_command_and_ends_no_line(
     ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends(FetchError(Problem("http-gone", HOSTILE, Where(Path(HOSTILE)), (HOSTILE,))))
+    ends(FetchError(Problem("http-gone", HOSTILE, Location(Path(HOSTILE)), (HOSTILE,))))
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 2
     assert not set("\x1b\r\u202e\ud800") & set(err)
@@ -127,7 +129,7 @@ def test_an_absent_lockfile_ends_with_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert program.code_of(["verify"]) == 2
+    assert program.run_command_line(["verify"]) == 2
     assert capsys.readouterr().err == (
         "fixtures.lock.yaml: error[lockfile-absent] there is no lockfile fixtures.lock.yaml; "
         "`parity init` writes a first one, `--lockfile` names another\n"
@@ -199,13 +201,13 @@ def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
 
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_is_what_argparse_would_say(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.code_of([word]) == 0
+    assert program.run_command_line([word]) == 0
     told = capsys.readouterr().out
-    parser = cli.parser()
+    parser = cli.build_parser()
     assert told == parser.format_help()
     assert told.split() == argparse.ArgumentParser.format_help(parser).split()
     assert max(map(len, told.splitlines())) < 80
-    assert [verb.name for verb in cli.VERBS] == list(usage.VERBS)
+    assert [verb.name for verb in cli.VERBS] == list(usage.VERB_SUMMARIES)
 
 
 @pytest.mark.process
@@ -242,5 +244,5 @@ def test_what_the_system_refuses_is_an_error_not_a_fault(
         raise OSError(36, "File name too long", "a" * 10)
 
     monkeypatch.setattr("parity.cli.run", refused)
-    assert program.code_of(["verify"]) == 2
+    assert program.run_command_line(["verify"]) == 2
     assert capsys.readouterr().err == "error[system] aaaaaaaaaa: File name too long\n"

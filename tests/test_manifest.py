@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import manifest
+from parity.bundle import manifest
 from parity.errors import ReferenceSuspectError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_a_case_with_nothing_said_is_exact_and_loaded(tree: Path) -> None:
         folder=tree / "a",
         expect="load",
         reference=tree / "a" / "reference",
-        bounds={"exact": 1.0},
+        tolerances={"exact": 1.0},
     )
 
 
@@ -75,7 +75,7 @@ def test_every_key_is_read(tree: Path) -> None:
     assert (case.group, case.why, case.rule, case.expect) == ("pth", "größe", "R1", "either")
     assert case.checkpoint == tree / "a" / "model.pth"
     assert case.reference == tree / "a" / "out"
-    assert case.bounds == {"max_abs": 1e-5, "relative": 0.0, "ulp": 4.0, "cosine": 0.9999}
+    assert case.tolerances == {"max_abs": 1e-5, "relative": 0.0, "ulp": 4.0, "cosine": 0.9999}
     assert case.inputs == (tree / "a" / "in.bin", tree / "a" / "reference")
 
 
@@ -95,7 +95,7 @@ def test_cases_keep_their_order(tree: Path) -> None:
 @pytest.mark.parametrize("bounds", [{"ulp": 0}, {"relative": 0}, {"max_abs": 0.0}, {"exact": True}])
 def test_a_bound_of_zero_is_a_bound(bounds: dict[str, Any], tree: Path) -> None:
     (case,) = load(tree, whole({"bounds": bounds}))
-    assert case.bounds == {name: float(value) for name, value in bounds.items()}
+    assert case.tolerances == {name: float(value) for name, value in bounds.items()}
 
 
 # --- what is refused -----------------------------------------------------------------------
@@ -301,6 +301,6 @@ def test_whatever_is_wrong_can_be_shown() -> None:
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]
-    assert manifest.shown(nested) == "list of great depth or length"
-    assert manifest.shown(10**5000) == "int of great depth or length"
-    assert len(manifest.shown("x" * 10**6)) == 60
+    assert manifest.format_value(nested) == "list of great depth or length"
+    assert manifest.format_value(10**5000) == "int of great depth or length"
+    assert len(manifest.format_value("x" * 10**6)) == 60

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parity import assignment, matching, projection
-from parity.matching import UNKNOWN, largest, match, occurrence, within
+from parity.items import assignment, matching, projection
+from parity.items.matching import (
+    UNKNOWN,
+    count_earlier_occurrences,
+    is_within_tolerance,
+    match_rows,
+    measure_max_difference,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +40,7 @@ def column(*values: float) -> F32:
 def fits(item: F32, row: F32, bound: float) -> bool:
     """What a match is, said once more and slowly."""
     for a, b in zip(item.tolist(), row.tolist(), strict=True):
-        if a == b or (a != a and b != b):  # noqa: PLR0124 - NaN
+        if a == b or (a != a and b != b):
             continue
         if not abs(a - b) <= bound:
             return False
@@ -59,7 +65,7 @@ def largest_matching(options: list[list[int]]) -> int:
 
 def hold(table: F32, rows: F32, bound: float) -> Ints:
     """Match, and hold the answer against brute force."""
-    found = match(table, rows, bound)
+    found = match_rows(table, rows, bound)
     options = [[i for i, item in enumerate(table) if fits(item, row, bound)] for row in rows]
     for row, item in enumerate(found.tolist()):
         assert (item in options[row]) if options[row] else (item == UNKNOWN)
@@ -95,7 +101,7 @@ class TestAgainstBruteForce:
         pairs = {(r, int(i)) for r in range(30) for i in draw.integers(0, 30, 1 + seed % 3)}
         row, item = np.array(sorted(pairs)).T
         gap = item.astype(np.float64)
-        found = assignment.assign(assignment.Edges(row, item, gap), 30, np.ones(30, np.int64))
+        found = assignment.assign_items(assignment.Edges(row, item, gap), 30, np.ones(30, np.int64))
         options = [[i for r, i in sorted(pairs) if r == k] for k in range(30)]
         assert all(item in options[row] for row, item in enumerate(found.tolist()))
         assert len(np.unique(found)) == largest_matching(options)
@@ -112,7 +118,7 @@ class TestAgainstBruteForce:
         table, rows = sides
         draw = np.random.default_rng(seed)
         items, came = draw.permutation(len(table)), draw.permutation(len(rows))
-        plain, mixed = match(table, rows, bound), match(table[items], rows[came], bound)
+        plain, mixed = match_rows(table, rows, bound), match_rows(table[items], rows[came], bound)
         assert np.array_equal(mixed == UNKNOWN, (plain == UNKNOWN)[came])
         assert len(np.unique(mixed)) == len(np.unique(plain))
 
@@ -130,8 +136,8 @@ class TestAgainstBruteForce:
         order = draw.permutation(200)
         noise = draw.uniform(-1, 1, (200, width)) * 1e-7 * scale
         rows = (table[order] + noise).astype(np.float32)
-        found = match(table, rows, 1e-6 * scale)
-        assert within(table[found], rows, 1e-6 * scale).all()
+        found = match_rows(table, rows, 1e-6 * scale)
+        assert is_within_tolerance(table[found], rows, 1e-6 * scale).all()
         assert len(np.unique(found)) == 200
 
 
@@ -139,92 +145,95 @@ class TestBound:
     def test_zero_asks_for_equal_values(self) -> None:
         one = np.float32(1)
         above = np.nextafter(one, np.float32(2))
-        assert match(column(one), column(above, one), 0.0).tolist() == [UNKNOWN, 0]
+        assert match_rows(column(one), column(above, one), 0.0).tolist() == [UNKNOWN, 0]
 
     def test_zeros_of_both_signs_are_equal(self) -> None:
-        assert match(column(0.0), column(-0.0), 0.0).tolist() == [0]
+        assert match_rows(column(0.0), column(-0.0), 0.0).tolist() == [0]
 
     def test_a_difference_of_just_the_bound_is_within_it(self) -> None:
         table, rows = column(0.0), column(0.5, np.nextafter(np.float32(0.5), np.float32(1)))
-        assert match(table, rows, 0.5).tolist() == [0, UNKNOWN]
+        assert match_rows(table, rows, 0.5).tolist() == [0, UNKNOWN]
 
     def test_differences_are_not_rounded_to_f32(self) -> None:
         # Neighbours of f32 at 10 lie 9.54e-7 apart, so that the next ones but one are out.
         ten = np.float32(10)
         next_one = np.nextafter(ten, np.float32(11))
         next_two = np.nextafter(next_one, np.float32(11))
-        assert match(column(ten), column(next_one, next_two), 1e-6).tolist() == [0, UNKNOWN]
+        assert match_rows(column(ten), column(next_one, next_two), 1e-6).tolist() == [0, UNKNOWN]
         # 1 + 2^-20 is 9.54e-7 above 1, and 1 + 9 * 2^-23 is 1.07e-6.
-        assert match(column(1.0), column(1 + 2**-20, 1 + 9 * 2**-23), 1e-6).tolist() == [0, UNKNOWN]
+        assert match_rows(column(1.0), column(1 + 2**-20, 1 + 9 * 2**-23), 1e-6).tolist() == [
+            0,
+            UNKNOWN,
+        ]
 
     def test_a_difference_that_f32_would_round_to_the_bound_is_beyond_it(self) -> None:
-        assert match(column(-(2**-30)), column(1.0), 1.0).tolist() == [UNKNOWN]
+        assert match_rows(column(-(2**-30)), column(1.0), 1.0).tolist() == [UNKNOWN]
 
     def test_all_elements_must_hold(self) -> None:
         table = table_of([0, 0, 0], [1, 1, 1])
         rows = table_of([0, 0, 0.5], [1, 1, 1.1])
-        assert match(table, rows, 0.2).tolist() == [UNKNOWN, 1]
+        assert match_rows(table, rows, 0.2).tolist() == [UNKNOWN, 1]
 
     def test_the_largest_finite_numbers_do_not_overflow(self) -> None:
         top = float(np.finfo(np.float32).max)
         table, rows = column(top, -top), column(-top, top, INF)
-        assert match(table, rows, 1e-6).tolist() == [1, 0, UNKNOWN]
+        assert match_rows(table, rows, 1e-6).tolist() == [1, 0, UNKNOWN]
 
     def test_ferrotorch_s_ten_items(self) -> None:
         base = np.arange(8, dtype=np.float32)
         table = np.array([base + np.float32(i * 0.1) for i in range(10)])
         rows = np.array([base + np.float32(i) * np.float32(0.1) for i in range(10)])
         assert (table != rows).any()
-        assert match(table, rows[::-1], 1e-6).tolist() == list(range(10))[::-1]
-        assert match(table, rows, 0.0).tolist() == [*range(9), UNKNOWN]
+        assert match_rows(table, rows[::-1], 1e-6).tolist() == list(range(10))[::-1]
+        assert match_rows(table, rows, 0.0).tolist() == [*range(9), UNKNOWN]
 
 
 class TestNotFinite:
     @pytest.mark.parametrize("odd", [NAN, INF, -INF])
     def test_each_kind_matches_itself_only(self, odd: float) -> None:
         rows = table_of([NAN, 1], [INF, 1], [-INF, 1], [0, 1], [3e38, 1])
-        found = match(table_of([odd, 1]), rows, 1e30)
+        found = match_rows(table_of([odd, 1]), rows, 1e30)
         assert [row for row, item in enumerate(found) if item == 0] == [
-            [NAN, INF, -INF].index(odd) if odd == odd else 0  # noqa: PLR0124 - NaN
+            [NAN, INF, -INF].index(odd) if odd == odd else 0
         ]
 
     def test_elsewhere_in_the_row_is_not_the_same(self) -> None:
         table = table_of([NAN, 1], [1, NAN])
-        assert match(table, table_of([1, NAN], [NAN, 1]), 0.0).tolist() == [1, 0]
-        assert match(table, table_of([NAN, NAN], [1, 1]), 9.0).tolist() == [UNKNOWN, UNKNOWN]
+        assert match_rows(table, table_of([1, NAN], [NAN, 1]), 0.0).tolist() == [1, 0]
+        assert match_rows(table, table_of([NAN, NAN], [1, 1]), 9.0).tolist() == [UNKNOWN, UNKNOWN]
 
     def test_the_finite_rest_is_held_to_the_bound(self) -> None:
         table = table_of([NAN, 1], [NAN, 2])
-        assert match(table, table_of([NAN, 2.1], [NAN, 3]), 0.2).tolist() == [1, UNKNOWN]
+        assert match_rows(table, table_of([NAN, 2.1], [NAN, 3]), 0.2).tolist() == [1, UNKNOWN]
 
     def test_payloads_do_not_count(self) -> None:
         quiet = np.array([[0x7FC00001]], np.uint32).view(np.float32)
-        assert match(column(NAN), quiet, 0.0).tolist() == [0]
+        assert match_rows(column(NAN), quiet, 0.0).tolist() == [0]
 
     def test_rows_of_nan_are_no_item_of_a_finite_table(self) -> None:
         table = table_of([0, 0], [1, 1])
-        assert match(table, np.full((3, 2), NAN, np.float32), 1e9).tolist() == [UNKNOWN] * 3
+        assert match_rows(table, np.full((3, 2), NAN, np.float32), 1e9).tolist() == [UNKNOWN] * 3
 
     def test_a_pattern_for_every_row_costs_no_loop(self) -> None:
         draw = np.random.default_rng(3)
         table = draw.standard_normal((3000, 24)).astype(np.float32)
         table[draw.random(table.shape) < 0.3] = NAN
         order = draw.permutation(3000)
-        assert np.array_equal(match(table, table[order], 1e-6), order)
+        assert np.array_equal(match_rows(table, table[order], 1e-6), order)
 
 
 class TestRepeats:
     def test_a_row_that_comes_twice_bears_its_item_twice(self) -> None:
-        assert match(column(1, 2, 3), column(2, 2), 0.1).tolist() == [1, 1]
+        assert match_rows(column(1, 2, 3), column(2, 2), 0.1).tolist() == [1, 1]
 
     def test_equal_items_are_given_out_in_turn(self) -> None:
-        assert match(column(5, 7, 5), column(5, 5), 0.0).tolist() == [0, 2]
+        assert match_rows(column(5, 7, 5), column(5, 5), 0.0).tolist() == [0, 2]
 
     def test_once_more_than_there_are_begins_again(self) -> None:
-        assert match(column(5, 7, 5), column(5, 5, 5), 0.0).tolist() == [0, 2, 0]
+        assert match_rows(column(5, 7, 5), column(5, 5, 5), 0.0).tolist() == [0, 2, 0]
 
     def test_a_constant_table(self) -> None:
-        found = match(np.zeros((500, 3), np.float32), np.zeros((500, 3), np.float32), 0.0)
+        found = match_rows(np.zeros((500, 3), np.float32), np.zeros((500, 3), np.float32), 0.0)
         assert found.tolist() == list(range(500))
 
     def test_items_within_the_bound_of_each_other_are_shared_out(self) -> None:
@@ -246,35 +255,35 @@ class TestRepeats:
         hold(table, rows[draw.permutation(300)], 1.5e-4)
 
     def test_occurrence_counts_what_came_before(self) -> None:
-        assert occurrence(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
-        assert occurrence(np.array([], np.int64)).tolist() == []
+        assert count_earlier_occurrences(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
+        assert count_earlier_occurrences(np.array([], np.int64)).tolist() == []
 
 
 class TestEdges:
     @pytest.mark.parametrize(("items", "came"), [(0, 0), (0, 3), (3, 0)])
     def test_without_items_or_rows(self, items: int, came: int) -> None:
-        found = match(np.zeros((items, 2), np.float32), np.zeros((came, 2), np.float32), 1.0)
+        found = match_rows(np.zeros((items, 2), np.float32), np.zeros((came, 2), np.float32), 1.0)
         assert found.tolist() == [UNKNOWN] * came
 
     def test_without_columns_every_row_is_every_item(self) -> None:
-        found = match(np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), 0.0)
+        found = match_rows(np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), 0.0)
         assert found.tolist() == [0, 1, 0]
 
     def test_arrays_in_any_memory_order(self) -> None:
         table = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-        assert match(table, table[::-1], 0.0).tolist() == [3, 2, 1, 0]
+        assert match_rows(table, table[::-1], 0.0).tolist() == [3, 2, 1, 0]
 
     def test_float64_against_float32(self) -> None:
         table = np.array([[0.1], [0.2]])
-        assert match(table, table[::-1].astype(np.float32), 1e-7).tolist() == [1, 0]
-        assert match(table, table.astype(np.float32), 0.0).tolist() == [UNKNOWN, UNKNOWN]
+        assert match_rows(table, table[::-1].astype(np.float32), 1e-7).tolist() == [1, 0]
+        assert match_rows(table, table.astype(np.float32), 0.0).tolist() == [UNKNOWN, UNKNOWN]
 
     def test_largest_and_within_see_every_row(self) -> None:
         expected, obtained = table_of([1, 2], [NAN, 4]), table_of([1, 2.5], [NAN, 4])
-        assert largest(expected, obtained) == 0.5
-        assert within(expected, obtained, 0.25).tolist() == [False, True]
-        assert largest(expected, table_of([1, 2], [3, 4])) == INF
-        assert largest(expected[:0], obtained[:0]) == 0.0
+        assert measure_max_difference(expected, obtained) == 0.5
+        assert is_within_tolerance(expected, obtained, 0.25).tolist() == [False, True]
+        assert measure_max_difference(expected, table_of([1, 2], [3, 4])) == INF
+        assert measure_max_difference(expected[:0], obtained[:0]) == 0.0
 
 
 class Counted:
@@ -282,13 +291,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pairs = 0
-        real = matching._distances
+        real = matching._measure_distances
 
         def distances(table: F32, rows: F32, item: Ints, row: Ints) -> NDArray[np.float64]:
             self.pairs += len(row)
             return real(table, rows, item, row)
 
-        monkeypatch.setattr(matching, "_distances", distances)
+        monkeypatch.setattr(matching, "_measure_distances", distances)
 
 
 @pytest.fixture
@@ -310,7 +319,7 @@ class TestWork:
     def test_ordinary_features_cost_a_few_pairs_a_row(self, counted: Counted) -> None:
         table = np.random.default_rng(1).standard_normal((self.N, 8)).astype(np.float32)
         rows, order = self.shuffled(table, 1e-7)
-        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
     def test_twenty_columns_of_which_two_tell(self, counted: Counted) -> None:
@@ -320,7 +329,7 @@ class TestWork:
         table[:, :18] = 1000 * (np.arange(self.N) % 2)[:, None]
         table[:, 18:] = draw.standard_normal((self.N, 2))
         rows, order = self.shuffled(table, 1e-7)
-        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
     def test_columns_that_tell_little_each_and_all_together(self, counted: Counted) -> None:
@@ -329,14 +338,14 @@ class TestWork:
         alike = 1000 * (number % 2)[:, None] * np.ones(20)
         bits = number[:, None] >> np.arange(15) & 1
         rows, order = self.shuffled(table := np.hstack((alike, bits)).astype(np.float32), 1e-7)
-        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
     def test_a_constant_of_great_size_blinds_nothing(self, counted: Counted) -> None:
         table = np.random.default_rng(3).standard_normal((self.N, 3)).astype(np.float32)
         table[:, 1] = 1e30
         rows, order = self.shuffled(table)
-        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
     @pytest.mark.parametrize("side", ["items", "rows"])
@@ -347,7 +356,7 @@ class TestWork:
         rows, order = self.shuffled(table)
         if side == "rows":
             rows[5, 2], order[5] = 3e38, UNKNOWN
-        assert np.array_equal(match(table, rows, 1e-6), order)
+        assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 3 * self.N
 
     def test_repeats_of_few_rows_are_compared_by_class(self, counted: Counted) -> None:
@@ -355,52 +364,52 @@ class TestWork:
             (1, 8), np.float32
         )
         rows, _ = self.shuffled(table, 1e-7)
-        found = match(table, rows, 1e-6)
+        found = match_rows(table, rows, 1e-6)
         assert np.array_equal(np.sort(found), np.arange(self.N))
         assert counted.pairs < 2 * self.N
 
     def test_rows_that_are_no_items_cost_nothing(self, counted: Counted) -> None:
         table = np.random.default_rng(5).standard_normal((self.N, 8)).astype(np.float32)
-        assert (match(table, table + 100, 1e-6) == UNKNOWN).all()
+        assert (match_rows(table, table + 100, 1e-6) == UNKNOWN).all()
         assert counted.pairs == 0
 
     @pytest.fixture
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Limits of a machine a hundred times smaller, so that the tests stay quick."""
-        monkeypatch.setattr(matching, "CHECKED", 8)
-        monkeypatch.setattr(matching, "CHECKED_ANYHOW", 1 << 12)
-        monkeypatch.setattr(matching, "KEPT_ANYHOW", 1 << 14)
-        monkeypatch.setattr(projection, "PAIRS", 1 << 14)
+        monkeypatch.setattr(matching, "CHECKED_PER_ROW", 8)
+        monkeypatch.setattr(matching, "MIN_CHECKED", 1 << 12)
+        monkeypatch.setattr(matching, "MIN_KEPT", 1 << 14)
+        monkeypatch.setattr(projection, "PAIRS_PER_PART", 1 << 14)
 
     @pytest.mark.usefixtures("_small")
     def test_all_items_within_the_bound_of_all(self, counted: Counted) -> None:
         table = np.random.default_rng(6).uniform(0, 1e-7, (self.N, 4)).astype(np.float32)
         rows, _ = self.shuffled(table, 1e-9)
-        found = match(table, rows, 1e-6)
+        found = match_rows(table, rows, 1e-6)
         assert counted.pairs <= 8 * 2 * self.N + (1 << 12) + 2 * self.N
         assert np.array_equal(np.sort(found), np.arange(self.N))
 
     @pytest.mark.usefixtures("_small")
     def test_of_many_items_a_row_keeps_the_nearest(self, monkeypatch: pytest.MonkeyPatch) -> None:
         held = []
-        real = matching.assign
+        real = matching.assign_items
 
         def assign(edges: assignment.Edges, rows: int, counts: Ints) -> Ints:
             held.append(len(edges.row))
             return real(edges, rows, counts)
 
-        monkeypatch.setattr(matching, "assign", assign)
+        monkeypatch.setattr(matching, "assign_items", assign)
         table = np.random.default_rng(6).uniform(0, 1e-7, (self.N, 4)).astype(np.float32)
-        match(table, self.shuffled(table, 1e-9)[0], 1e-6)
-        assert held[0] <= 2 * matching.KEPT * self.N
+        match_rows(table, self.shuffled(table, 1e-9)[0], 1e-6)
+        assert held[0] <= 2 * matching.KEPT_PER_ROW * self.N
 
     @pytest.mark.usefixtures("_small")
     def test_a_line_so_dense_that_not_all_pairs_are_looked_at(self, counted: Counted) -> None:
         table = np.random.default_rng(8).uniform(0, 1e-3, (self.N, 1)).astype(np.float32)
         rows, _ = self.shuffled(table, 1e-6)
-        found = match(table, rows, 1e-5)
+        found = match_rows(table, rows, 1e-5)
         assert counted.pairs <= 8 * 2 * self.N + (1 << 12) + 2 * self.N
-        assert within(table[found], rows, 1e-5).all()
+        assert is_within_tolerance(table[found], rows, 1e-5).all()
         assert np.array_equal(np.sort(found), np.arange(self.N))
 
     @pytest.mark.usefixtures("_small")
@@ -411,58 +420,58 @@ class TestWork:
         table[np.arange(4000), draw.integers(0, 400, 4000)] = 1
         table[np.arange(4000), draw.integers(0, 400, 4000)] += 1
         rows, _ = self.shuffled(table)
-        found = match(table, rows, 0.6)
+        found = match_rows(table, rows, 0.6)
         assert counted.pairs <= 8 * 2 * 4000 + (1 << 12) + 2 * 4000
-        assert within(table[found], rows, 0.0).all()
+        assert is_within_tolerance(table[found], rows, 0.0).all()
 
     @pytest.mark.usefixtures("_small")
     def test_one_row_with_more_candidates_than_are_checked_at_once(self, counted: Counted) -> None:
         table = np.linspace(0, 1, 40_001, dtype=np.float32).reshape(-1, 1)
-        assert match(table, column(0.8), 0.5).tolist() == [32_000]
+        assert match_rows(table, column(0.8), 0.5).tolist() == [32_000]
         assert counted.pairs <= 8 * 40_002 + (1 << 12)
 
     def test_pairs_are_handed_out_in_bearable_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(projection, "PAIRS", 100)
+        monkeypatch.setattr(projection, "PAIRS_PER_PART", 100)
         table = np.linspace(0, 1, 60, dtype=np.float32).reshape(-1, 1)
-        lines = projection.project(table, table, 0.2, np.array([0]))
-        windows = projection.Windows.of(lines)
-        parts = list(windows.parts())
+        lines = projection.project_rows(table, table, 0.2, np.array([0]))
+        windows = projection.CandidateWindows.of(lines)
+        parts = list(windows.iterate_pairs())
         assert max(len(row) for row, _ in parts) <= 100
         seen = [
             pair for row, item in parts for pair in zip(row.tolist(), item.tolist(), strict=True)
         ]
-        assert len(seen) == len(set(seen)) == windows.pairs
+        assert len(seen) == len(set(seen)) == windows.pair_count
 
     def test_chains_look_at_a_bounded_number_of_edges(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(assignment, "STEPS", 500)
+        monkeypatch.setattr(assignment, "MAX_STEPS", 500)
         looked = []
-        real = assignment._Chains._options
+        real = assignment._ChainSearch._list_options
 
-        def options(self: assignment._Chains, row: int) -> list[int]:
+        def options(self: assignment._ChainSearch, row: int) -> list[int]:
             looked.append(found := real(self, row))
             return found
 
-        monkeypatch.setattr(assignment._Chains, "_options", options)
+        monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
         table = column(*range(2000))
         rows = column(*(i + 0.45 for i in range(1999)), -0.4)
-        found = match(table, rows, 0.56)
+        found = match_rows(table, rows, 0.56)
         assert (found != UNKNOWN).all()
-        assert within(table[found], rows, 0.56).all()
+        assert is_within_tolerance(table[found], rows, 0.56).all()
         assert sum(map(len, looked)) <= 510
 
     def test_a_search_that_failed_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         looked = []
-        real = assignment._Chains._options
+        real = assignment._ChainSearch._list_options
 
-        def options(self: assignment._Chains, row: int) -> list[int]:
+        def options(self: assignment._ChainSearch, row: int) -> list[int]:
             looked.append(row)
             return real(self, row)
 
-        monkeypatch.setattr(assignment._Chains, "_options", options)
+        monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
         # 300 rows for 100 items, any of them: 200 rows find nothing, whatever is tried.
         table = np.linspace(0, 1, 100, dtype=np.float32).reshape(-1, 1)
         rows = np.linspace(0, 1, 300, dtype=np.float32).reshape(-1, 1)
-        assert len(np.unique(match(table, rows, 2.0))) == 100
+        assert len(np.unique(match_rows(table, rows, 2.0))) == 100
         assert len(looked) <= 100 + 200

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import manifest
-from parity.__main__ import code_of
-from tests.support.tensors import bf16, f32, safetensors_bytes, write
+from parity.__main__ import run_command_line
+from parity.bundle import manifest
+from tests.support.tensors import bf16, encode_safetensors, f32, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +36,11 @@ WEIGHTS: dict[str, tuple[str, Any]] = {
 def folder(tmp_path: Path) -> Path:
     """What a person would pack: two cases, a checkpoint each, references in two formats."""
     root = tmp_path / "weights-v1"
-    checkpoint = safetensors_bytes(WEIGHTS)
-    write(root / "own-dtype", {"model.safetensors": checkpoint})
-    write(root / "own-dtype" / "reference", {"all.safetensors": checkpoint})
-    write(root / "as-f32", {"model.safetensors": checkpoint})
-    write(root / "as-f32" / "reference", {"single.npy": WEIGHTS["single"][1]})
+    checkpoint = encode_safetensors(WEIGHTS)
+    write_files(root / "own-dtype", {"model.safetensors": checkpoint})
+    write_files(root / "own-dtype" / "reference", {"all.safetensors": checkpoint})
+    write_files(root / "as-f32", {"model.safetensors": checkpoint})
+    write_files(root / "as-f32" / "reference", {"single.npy": WEIGHTS["single"][1]})
     cases = {
         "own-dtype": {"checkpoint": "model.safetensors", "why": "each in its own dtype"},
         "as-f32": {"checkpoint": "model.safetensors", "bounds": {"ulp": 1}},
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pin(folder: Path, out: Path, *more: str) -> int:
-    return code_of(["pin", "tensors", str(folder), "--out", str(out), *more])
+    return run_command_line(["pin", "tensors", str(folder), "--out", str(out), *more])
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -117,7 +117,7 @@ def test_torch_is_not_needed(folder: Path, tmp_path: Path) -> None:
 def test_a_command_line_that_cannot_be_meant(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert code_of(["pin", *words, "--out", str(tmp_path)]) == 2
+    assert run_command_line(["pin", *words, "--out", str(tmp_path)]) == 2
     (line,) = said(capsys)
     assert line.startswith(f"error[usage] {message}")
     assert list(tmp_path.iterdir()) == []
@@ -156,7 +156,7 @@ def test_nothing_is_packed_that_verify_would_refuse(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     shutil.rmtree(folder / "as-f32" / "reference")
-    write(folder / "as-f32" / "reference", reference)
+    write_files(folder / "as-f32" / "reference", reference)
     assert pin(folder, tmp_path / "out") == 7
     lines = said(capsys)
     assert len(lines) == len(messages)
@@ -184,7 +184,7 @@ def test_names_that_do_not_unpack_everywhere(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """docker-library/official-images#13608: a colon; and a device of Windows."""
-    write(folder / "as-f32" / "reference", {"a:b.bin": f32(1), "aux.bin": f32(1)})
+    write_files(folder / "as-f32" / "reference", {"a:b.bin": f32(1), "aux.bin": f32(1)})
     assert pin(folder, tmp_path / "out") == 2
     for name, line in zip(("a:b.bin", "aux.bin"), said(capsys), strict=True):
         head = f"error[unsafe-name] 'as-f32/reference/{name}' cannot be a member of a bundle: "
@@ -261,7 +261,9 @@ bundles:
 def verify(root: Path, fault: str = "pass", *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and report of a run on the port with a fault planted into it."""
     (root / "dump.py").write_text(PORT.replace("FAULT", fault), "utf-8")
-    code = code_of(["verify", "--repo", str(root), "--report-dir", str(root / "report"), *words])
+    code = run_command_line(
+        ["verify", "--repo", str(root), "--report-dir", str(root / "report"), *words]
+    )
     report = json.loads((root / "report" / "report.json").read_text("utf-8"))
     return code, {case["id"]: case for case in report["bundles"][0]["cases"]}
 
@@ -345,7 +347,7 @@ def test_the_lockfile_tightens_a_bound(repo: Path) -> None:
     assert cases["as-f32"]["findings"][0]["message"].endswith("bound: exact")
     lock(repo, "    bounds: {as-f32: {ulp: 2}}\n")
     words = ["verify", "--repo", str(repo)]
-    assert code_of(words) == 2
+    assert run_command_line(words) == 2
 
 
 @pytest.mark.process
@@ -398,7 +400,7 @@ bundles:
     place = tmp_path / "fixtures.lock.yaml"
     place.write_text(text, "utf-8")
     words = ["--repo", str(ROOT), "--lockfile", str(place), "--report-dir", str(tmp_path / "r")]
-    assert code_of(["verify", *words]) == 0
+    assert run_command_line(["verify", *words]) == 0
     report = json.loads((tmp_path / "r" / "report.json").read_text("utf-8"))
     (bundle_result,) = report["bundles"]
     assert {case["id"]: case["verdict"] for case in bundle_result["cases"]} == dict.fromkeys(

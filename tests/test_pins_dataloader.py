@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.codecs.bin import read_batch
-from parity.pins import dataloader
-from parity.pins.toolchain import library
+from parity.lab.pins import dataloader
+from parity.lab.pins.libraries import import_library
+from parity.tensors.bin import read_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def test_meta_lists_what_was_delivered_and_what_there_is(tree: Path, case: str) 
 
 
 def test_pinning_leaves_the_global_generator_alone(tmp_path: Path) -> None:
-    torch = library("torch")
+    torch = import_library("torch")
 
     before = torch.random.get_rng_state()
     dataloader.pin(tmp_path)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.errors import ConfigError
-from parity.pins import names, packing, toolchain
+from parity.lab.pins import libraries, member_names, packing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,8 +76,8 @@ def test_a_file_on_disk_packs_like_its_bytes(tmp_path: Path) -> None:
 
 def test_two_zero_blocks_end_it_and_no_record_is_filled(tmp_path: Path) -> None:
     content = packed(tmp_path, {"x": b"1"})
-    assert len(content) == 4 * packing.BLOCK
-    assert content[-2 * packing.BLOCK :] == bytes(2 * packing.BLOCK)
+    assert len(content) == 4 * packing.BLOCK_SIZE
+    assert content[-2 * packing.BLOCK_SIZE :] == bytes(2 * packing.BLOCK_SIZE)
 
 
 def test_pax_is_used_only_where_ustar_cannot_hold_the_name(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_every_length_of_name_survives(tmp_path: Path, length: int) -> None:
 
 def test_a_pax_record_counts_its_own_digits() -> None:
     for length in range(80, 120):
-        record = packing._pax_record("path", "n" * length)
+        record = packing._build_pax_record("path", "n" * length)
         assert int(record.split(b" ")[0]) == len(record)
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_changes_meanwhile_is_refused(
 def test_a_file_too_large_for_the_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "MOST_BYTES", 4)
+    monkeypatch.setattr(packing, "MAX_MEMBER_BYTES", 4)
     with pytest.raises(ConfigError, match="'x' has 5 bytes; a ustar member holds at most 4"):
         packing.pack({"x": b"12345"}, tmp_path / "x.tar")
 
@@ -176,7 +176,7 @@ def test_names_that_do_not_unpack_everywhere_are_refused(
     "name", ["COM0", "console", "conn.bin", "a.b", ".hidden", "git", "é/☃", " a"]
 )
 def test_names_that_only_look_odd_are_taken(name: str) -> None:
-    names.check_names([name])
+    member_names.check_member_names([name])
 
 
 @pytest.mark.parametrize(
@@ -184,31 +184,31 @@ def test_names_that_only_look_odd_are_taken(name: str) -> None:
 )
 def test_twins_are_refused(pair: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="are one on macOS or Windows"):
-        names.check_names(pair)
+        member_names.check_member_names(pair)
 
 
 @pytest.mark.parametrize("pair", [("a", "a/b"), ("a/b", "a/b/c"), ("a/b/c", "a/b")])
 def test_a_file_is_no_folder(pair: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="a file is used as a folder"):
-        names.check_names(pair)
+        member_names.check_member_names(pair)
 
 
 def test_full_width_letters_are_letters_of_their_own() -> None:
-    names.check_names(["\uff21", "A"])
+    member_names.check_member_names(["\uff21", "A"])
 
 
 def test_every_name_at_fault_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        names.check_names(["a.", "nul", "A", "a"])
+        member_names.check_member_names(["a.", "nul", "A", "a"])
     assert len(caught.value.problems) == 3
 
 
 def test_our_own_extractor_takes_it(tmp_path: Path) -> None:
-    archive = pytest.importorskip("parity.fixtures.archive", exc_type=ImportError)
+    archive = pytest.importorskip("parity.store.archive", exc_type=ImportError)
     tar = packing.pack(dict(FILES), tmp_path / "bundle.tar")
     (tmp_path / "tree").mkdir()
     archive.unpack(tar, tmp_path / "tree", archive.Limits())
-    tree = packing.files_under(tmp_path / "tree")
+    tree = packing.list_files(tmp_path / "tree")
     assert {name: path.read_bytes() for name, path in tree.items()} == FILES
 
 
@@ -216,7 +216,7 @@ def test_files_under_names_every_file(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "c").write_bytes(b"1")
     (tmp_path / "d").write_bytes(b"2")
-    assert packing.files_under(tmp_path) == {
+    assert packing.list_files(tmp_path) == {
         "a/b/c": tmp_path / "a" / "b" / "c",
         "d": tmp_path / "d",
     }
@@ -224,19 +224,21 @@ def test_files_under_names_every_file(tmp_path: Path) -> None:
 
 def test_json_is_strict_and_keeps_its_order() -> None:
     value = {"b": [1, {"x": 2}], "a": {"é": 0.1, "z": {"y": None}}, "e": {}}
-    text = packing.json_bytes(value).decode()
+    text = packing.encode_json(value).decode()
     assert json.loads(text) == value
     assert text == (
         '{\n "b": [1, {"x": 2}],\n "a": {\n  "é": 0.1,\n  "z": {"y": null}\n },\n "e": {}\n}\n'
     )
     with pytest.raises(ValueError, match="not JSON compliant"):
-        packing.json_bytes({"x": float("nan")})
+        packing.encode_json({"x": float("nan")})
 
 
 def test_provenance_names_versions_without_their_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain.metadata, "version", lambda _: "2.15.0+cu132")
+    monkeypatch.setattr(libraries.metadata, "version", lambda _: "2.15.0+cu132")
     upstream = [{"name": "x.pth", "sha256": "0" * 64, "licence": "BSD-3-Clause"}]
-    raw = packing.provenance("some-v1", libraries=["torch"], seeds={"w": 7}, upstream=upstream)
+    raw = packing.encode_provenance(
+        "some-v1", libraries=["torch"], seeds={"w": 7}, upstream=upstream
+    )
     assert json.loads(raw) == {
         "schema": 1,
         "bundle": "some-v1",
@@ -249,6 +251,6 @@ def test_provenance_names_versions_without_their_build(monkeypatch: pytest.Monke
 
 def test_a_library_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="pin needs no_such_library, which is not installed"):
-        toolchain.library("no_such_library")
+        libraries.import_library("no_such_library")
     with pytest.raises(ConfigError, match="pin needs no-such-distribution"):
-        toolchain.version_of("no-such-distribution")
+        libraries.find_version("no-such-distribution")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.codecs.bin import read_batch
 from parity.errors import ConfigError
-from parity.pins import pipeline
-from parity.reference_pipeline import Dataset, lesson_dataset
+from parity.items.reference_pipeline import Dataset, build_lesson_dataset
+from parity.lab.pins import pipeline
+from parity.tensors.bin import read_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,7 +141,7 @@ def test_meta_says_what_the_batches_show(tree: Path, case: str) -> None:
 @pytest.mark.parametrize("case", SIZES)
 def test_features_and_labels_belong_to_the_id(tree: Path, case: str) -> None:
     ids, x, y, mask = columns(tree, case)
-    data = lesson_dataset()
+    data = build_lesson_dataset()
     chosen = ids[mask == 1].astype(np.int64)
     assert x[mask == 1].tobytes() == data.x[chosen].tobytes()
     assert y[mask == 1].tobytes() == data.y[chosen].tobytes()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from parity.pins import EMBEDDED, PINS
-from parity.pins.toolchain import version_of
+from parity.lab.pins import EMBEDDED, PINS
+from parity.lab.pins.libraries import find_version
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
@@ -25,7 +25,7 @@ SCRIPT = """
 import os, sys
 os.umask(int(sys.argv[3], 8))
 from pathlib import Path
-from parity.pins import EMBEDDED, PINS
+from parity.lab.pins import EMBEDDED, PINS
 kind, options = EMBEDDED[sys.argv[1]]
 print(PINS[kind](Path(sys.argv[2]), **options))
 """
@@ -89,7 +89,7 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
     fresh = PINS[kind](tmp_path, **options)
     embedded = BUNDLES / f"{bundle}.tar"
     recorded = provenance_of(embedded)["versions"]
-    installed = {name: version_of(name) for name in recorded}
+    installed = {name: find_version(name) for name in recorded}
     if installed != recorded:
         pytest.skip(f"pinned with {recorded}, installed is {installed}")
     assert fresh.read_bytes() == embedded.read_bytes()

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.codecs.bin import read_tensor
 from parity.errors import ConfigError, ReferenceSuspectError
-from parity.pins import (
-    kquants,
-    real_shapes,
+from parity.lab.pins import (
+    model_shapes,
+    random_blocks,
     serialize,
     serialize_gguf,
     serialize_onnx,
@@ -25,8 +24,9 @@ from parity.pins import (
     serialize_safetensors,
     synthetic_state,
 )
-from parity.pins.draws import Draws
-from parity.pins.toolchain import library
+from parity.lab.pins.libraries import import_library
+from parity.lab.pins.seeded_random import SeededRandom
+from parity.tensors.bin import read_tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,7 +70,9 @@ def reference_names(folder: Path) -> set[str]:
 
 
 def loaded_pth(tree: Path, name: str = "synthetic.pth") -> dict[str, Any]:
-    state: dict[str, Any] = library("torch").load(tree / "resnet18-pth" / name, weights_only=True)
+    state: dict[str, Any] = import_library("torch").load(
+        tree / "resnet18-pth" / name, weights_only=True
+    )
     return state
 
 
@@ -126,7 +128,7 @@ def test_pth_holds_every_dtype_and_layout(tree: Path) -> None:
     assert len(strided) >= 8
     assert any(0 in record["stride"] for record in seen.values())
     assert seen["tied.weight"] == seen["fc.weight"]
-    parameter = library("torch").nn.Parameter
+    parameter = import_library("torch").nn.Parameter
     assert {isinstance(value, parameter) for value in loaded_pth(tree).values()} == {True, False}
 
 
@@ -136,7 +138,7 @@ def test_pth_strides_cannot_be_ignored_unnoticed(tree: Path) -> None:
             storage = tensor.detach().as_strided((tensor.untyped_storage().nbytes() // 2,), (0,))
             assert storage.numel()
             flat = tensor.detach().flatten()
-            plain = library("torch").tensor([], dtype=tensor.dtype)
+            plain = import_library("torch").tensor([], dtype=tensor.dtype)
             plain = plain.set_(tensor.untyped_storage())
             offset = tensor.storage_offset()
             assert flat.tolist() != plain[offset : offset + flat.numel()].tolist(), name
@@ -170,9 +172,9 @@ def test_counters_do_not_survive_f32(tree: Path) -> None:
 
 
 def test_a_zip_has_no_trace_of_a_path(tmp_path: Path) -> None:
-    state = synthetic_state.plain_state(1)
-    serialize_pth.write(tmp_path / "one", "some name.pth", state=state)
-    serialize_pth.write(tmp_path / "two", "x.pth", state=state)
+    state = synthetic_state.make_plain_state(1)
+    serialize_pth.write_pth_case(tmp_path / "one", "some name.pth", state=state)
+    serialize_pth.write_pth_case(tmp_path / "two", "x.pth", state=state)
     one = (tmp_path / "one" / "some name.pth").read_bytes()
     assert one == (tmp_path / "two" / "x.pth").read_bytes()
 
@@ -181,11 +183,13 @@ def test_a_zip_has_no_trace_of_a_path(tmp_path: Path) -> None:
 
 
 def test_safetensors_holds_the_floats_of_the_pth(tree: Path) -> None:
-    seen = library("safetensors.torch").load_file(tree / "safetensors-rt/synthetic.safetensors")
+    seen = import_library("safetensors.torch").load_file(
+        tree / "safetensors-rt/synthetic.safetensors"
+    )
     floats = {k: v for k, v in loaded_pth(tree).items() if v.is_floating_point()}
     assert read_json(tree / "safetensors-rt" / "keys.json") == list(floats)
     assert seen.keys() == floats.keys()
-    assert all(serialize_pth.same(seen[name], floats[name]) for name in floats)
+    assert all(serialize_pth.is_same_tensor(seen[name], floats[name]) for name in floats)
     assert {record["dtype"] for record in records(tree, "safetensors-rt").values()} == {
         *("F32", "F16", "BF16", "F64")
     }
@@ -223,7 +227,7 @@ def test_gguf_holds_every_type_and_samples_all(tree: Path) -> None:
 
 
 def test_gguf_references_have_the_stored_dims_over_row_major_data(tree: Path) -> None:
-    gguf = library("gguf")
+    gguf = import_library("gguf")
     reader = gguf.GGUFReader(tree / "gguf" / "synthetic.gguf")
     for tensor in reader.tensors:
         reference = read_tensor(tree / "gguf" / "reference_dequant" / f"{tensor.name}.bin")
@@ -236,18 +240,18 @@ def test_gguf_references_have_the_stored_dims_over_row_major_data(tree: Path) ->
         assert content[slice(*record["byte_range"])] == tensor.data.tobytes()
 
 
-@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+@pytest.mark.parametrize("kind", random_blocks.BLOCK_LAYOUTS)
 def test_layouts_are_those_of_gguf_py(kind: str) -> None:
-    gguf = library("gguf")
-    layout = kquants.LAYOUTS[kind]
+    gguf = import_library("gguf")
+    layout = random_blocks.BLOCK_LAYOUTS[kind]
     sizes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
     assert (layout.elements, layout.size) == sizes
 
 
-@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+@pytest.mark.parametrize("kind", random_blocks.BLOCK_LAYOUTS)
 def test_block_scales_are_large_enough_to_see_a_fault(kind: str) -> None:
-    made = kquants.blocks(kind, 50, Draws(1, kind))
-    for offset in kquants.LAYOUTS[kind].scales:
+    made = random_blocks.make_blocks(kind, 50, SeededRandom(1, kind))
+    for offset in random_blocks.BLOCK_LAYOUTS[kind].scale_offsets:
         scales = made[:, offset : offset + 2].copy().view("<f2")
         assert np.abs(scales).min() >= 0.1
         assert np.abs(scales).max() < 0.5
@@ -255,9 +259,9 @@ def test_block_scales_are_large_enough_to_see_a_fault(kind: str) -> None:
         assert 20 <= (scales < 0).sum() <= 30
 
 
-@pytest.mark.parametrize("kind", kquants.LAYOUTS)
+@pytest.mark.parametrize("kind", random_blocks.BLOCK_LAYOUTS)
 def test_every_byte_and_element_of_a_block_varies(tree: Path, kind: str) -> None:
-    layout = kquants.LAYOUTS[kind]
+    layout = random_blocks.BLOCK_LAYOUTS[kind]
     content = (tree / "gguf" / "synthetic.gguf").read_bytes()
     for name, record in records(tree, "gguf").items():
         if record["type"] == kind:
@@ -265,7 +269,7 @@ def test_every_byte_and_element_of_a_block_varies(tree: Path, kind: str) -> None
             made = raw.reshape(-1, layout.size)
             fixed = [column for column in range(layout.size) if len(np.unique(made[:, column])) < 2]
             # The high byte of a scale in [0.1, 0.5) has few values.
-            assert set(fixed) <= {offset + 1 for offset in layout.scales}
+            assert set(fixed) <= {offset + 1 for offset in layout.scale_offsets}
             path = tree / "gguf" / "reference_dequant" / f"{name}.bin"
             elements = read_tensor(path).reshape(-1, layout.elements)
             assert (elements.max(axis=0) > elements.min(axis=0)).all()
@@ -273,8 +277,8 @@ def test_every_byte_and_element_of_a_block_varies(tree: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["Q4_K", "Q5_K"])
 def test_sub_scales_differ_and_use_their_high_bits(kind: str) -> None:
-    quants = library("gguf.quants")
-    made = kquants.blocks(kind, 40, Draws(1, kind))
+    quants = import_library("gguf.quants")
+    made = random_blocks.make_blocks(kind, 40, SeededRandom(1, kind))
     for part in quants.Q4_K.get_scale_min(made[:, 4:16]):
         assert all(len(set(row)) == 8 for row in part.reshape(-1, 8).tolist())
         assert part.min() >= 16
@@ -283,10 +287,10 @@ def test_sub_scales_differ_and_use_their_high_bits(kind: str) -> None:
 
 def _multiple_of(kind: str, sub_scales: np.ndarray[Any, Any], per: int) -> None:
     """Each sub-block of a decoded block is its sub-scale times small integers."""
-    gguf = library("gguf")
-    made = kquants.blocks(kind, len(sub_scales), Draws(1, kind))
+    gguf = import_library("gguf")
+    made = random_blocks.make_blocks(kind, len(sub_scales), SeededRandom(1, kind))
     values = gguf.quants.dequantize(made, gguf.GGMLQuantizationType[kind])
-    (offset,) = kquants.LAYOUTS[kind].scales
+    (offset,) = random_blocks.BLOCK_LAYOUTS[kind].scale_offsets
     scales = made[:, offset : offset + 2].copy().view("<f2").astype(np.float64)
     parts = values.reshape(len(made), 16, per) / scales[..., None]
     codes = parts / sub_scales[..., None]
@@ -295,16 +299,16 @@ def _multiple_of(kind: str, sub_scales: np.ndarray[Any, Any], per: int) -> None:
 
 
 def test_sub_scales_of_q3_k_lie_where_gguf_py_reads_them() -> None:
-    drawn = Draws(1, "Q3_K")
-    drawn.octets(30, 110)
-    scales = drawn.distinct(30, 16, np.delete(np.arange(64), 32)) - 32
+    drawn = SeededRandom(1, "Q3_K")
+    drawn.draw_bytes(30, 110)
+    scales = drawn.draw_distinct(30, 16, np.delete(np.arange(64), 32)) - 32
     _multiple_of("Q3_K", scales, 16)
 
 
 def test_sub_scales_of_q6_k_lie_where_gguf_py_reads_them() -> None:
-    drawn = Draws(1, "Q6_K")
-    drawn.octets(30, 210)
-    scales = drawn.distinct(30, 16, np.delete(np.arange(-128, 128), 128))
+    drawn = SeededRandom(1, "Q6_K")
+    drawn.draw_bytes(30, 210)
+    scales = drawn.draw_distinct(30, 16, np.delete(np.arange(-128, 128), 128))
     _multiple_of("Q6_K", scales, 16)
 
 
@@ -333,14 +337,14 @@ def test_mlp_weights_are_four_tensors_without_a_count(tree: Path) -> None:
 
 def test_weights_of_the_first_layer_do_not_fit_half_precision() -> None:
     """Else a model that holds them as f16 or bf16 would be right."""
-    weight = serialize_onnx.weights_of(serialize.SEED).weight1
+    weight = serialize_onnx.draw_weights(serialize.SEED).weight1
     assert (weight.astype("<f2") != weight).any()
     assert (weight.view("<u4") & 0xFFFF).any()
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "random"])
 def test_torchs_forward_is_the_exact_one(tree: Path, name: str) -> None:
-    weight1, bias1, weight2, bias2 = serialize_onnx.weights_of(serialize.SEED)
+    weight1, bias1, weight2, bias2 = serialize_onnx.draw_weights(serialize.SEED)
     x = read_tensor(tree / "onnx-mlp" / f"input_{name}.bin")
     y = read_tensor(tree / "onnx-mlp" / f"torch_forward_{name}.bin")
     assert (x.shape, y.shape) == ((1, 4), (1, 2))
@@ -365,11 +369,11 @@ def _fraction(value: Any) -> Fraction:
 
 def test_upstream_only_has_upstreams_names_and_nothing_beyond(upstream: Path) -> None:
     names = {path.name for path in upstream.rglob("*.*")}
-    assert set(serialize.UPSTREAM) <= names
+    assert set(serialize.UPSTREAM_NAMES) <= names
     pth = records(upstream, "resnet18-pth").values()
     assert {record["dtype"] for record in pth} == {"float32"}
     assert {record["storage_offset"] for record in pth} == {0}
-    state = loaded_pth(upstream, serialize.UPSTREAM.pth)
+    state = loaded_pth(upstream, serialize.UPSTREAM_NAMES.pth)
     assert all(tensor.is_contiguous() for tensor in state.values())
     assert len({record["storage"] for record in pth}) == len(pth)
     gguf = {record["type"] for record in records(upstream, "gguf").values()}
@@ -377,22 +381,22 @@ def test_upstream_only_has_upstreams_names_and_nothing_beyond(upstream: Path) ->
 
 
 def test_full_size_has_the_published_names_and_shapes() -> None:
-    shapes = dict(real_shapes.resnet18_shapes())
+    shapes = dict(model_shapes.list_resnet18_shapes())
     assert len(shapes) == 122
     counters = [name for name in shapes if name.endswith("num_batches_tracked")]
     assert len(counters) == 20
     buffers = [name for name in shapes if "running_" in name]
     parameters = shapes.keys() - {*counters, *buffers}
     assert sum(int(np.prod(shapes[name])) for name in parameters) == 11_689_512
-    specs = real_shapes.smollm2_specs()
+    specs = model_shapes.list_smollm2_specs()
     assert len({spec.name for spec in specs}) == 272
     assert sum(int(np.prod(spec.shape)) for spec in specs) == 134_515_008
 
 
 def test_a_large_file_is_sampled_evenly_and_by_type(tmp_path: Path) -> None:
-    specs = [serialize_gguf.Spec(f"t.{k:02d}", "F32", (2,)) for k in range(60)]
-    specs.insert(7, serialize_gguf.Spec("odd", "Q4_0", (1, 32)))
-    serialize_gguf.write(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
+    specs = [serialize_gguf.GgufTensorSpec(f"t.{k:02d}", "F32", (2,)) for k in range(60)]
+    specs.insert(7, serialize_gguf.GgufTensorSpec("odd", "Q4_0", (1, 32)))
+    serialize_gguf.write_gguf_case(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
     sampled = read_json(tmp_path / "gguf" / "sampled_tensor_names.json")
     assert len(sampled) == 13
     assert {"odd", "t.00", "t.54"} <= set(sampled)
@@ -422,7 +426,7 @@ def test_given_checkpoints_are_taken_as_they_are(tree: Path, tmp_path: Path) -> 
 
 def saved(value: Any, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    library("torch").save(value, buffer, **options)
+    import_library("torch").save(value, buffer, **options)
     return buffer.getvalue()
 
 
@@ -447,7 +451,7 @@ class Foreign:
 )
 def test_bad_checkpoints_are_refused(tmp_path: Path, make: Any, message: str) -> None:
     pth = tmp_path / "bad.pth"
-    pth.write_bytes(make(library("torch")))
+    pth.write_bytes(make(import_library("torch")))
     with pytest.raises(ConfigError, match=message):
         serialize.pin(tmp_path / "out", pth=pth)
     assert list((tmp_path / "out").iterdir()) == []
@@ -456,7 +460,7 @@ def test_bad_checkpoints_are_refused(tmp_path: Path, make: Any, message: str) ->
 @pytest.mark.parametrize("name", ["../../escape", "/x", "nul", "a\nb"])
 def test_a_tensors_name_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     pth = tmp_path / "bad.pth"
-    pth.write_bytes(saved({name: library("torch").ones(2)}))
+    pth.write_bytes(saved({name: import_library("torch").ones(2)}))
     with pytest.raises(ConfigError, match="cannot be a member of a bundle"):
         serialize.pin(tmp_path / "out", pth=pth)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["bad.pth", "out"]
@@ -473,7 +477,7 @@ def test_bad_gguf_files_are_refused(tree: Path, tmp_path: Path) -> None:
 
 
 def test_a_gguf_file_of_integers_alone_is_refused(tmp_path: Path) -> None:
-    writer = library("gguf").GGUFWriter(tmp_path / "ints.gguf", "llama")
+    writer = import_library("gguf").GGUFWriter(tmp_path / "ints.gguf", "llama")
     writer.add_tensor("x", np.arange(4, dtype=np.int32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -495,31 +499,31 @@ def test_files_that_are_not_there_are_all_named(tmp_path: Path) -> None:
 def test_a_pth_that_reads_back_otherwise_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = library("torch")
-    monkeypatch.setattr(serialize_pth, "load", lambda _: {"x": torch.zeros(2)})
+    torch = import_library("torch")
+    monkeypatch.setattr(serialize_pth, "load_state", lambda _: {"x": torch.zeros(2)})
     with pytest.raises(ReferenceSuspectError, match="x was saved and is loaded as something else"):
-        serialize_pth.write(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
+        serialize_pth.write_pth_case(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
 
 
 def test_a_place_where_the_tensor_does_not_lie_is_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = serialize_pth._places
+    places = serialize_pth._find_storages
 
     def shifted(path: Path) -> dict[str, tuple[str, int]]:
         return {name: (key, first + 4) for name, (key, first) in places(path).items()}
 
-    monkeypatch.setattr(serialize_pth, "_places", shifted)
-    state = {"x": library("torch").arange(1.0, 5.0)}
+    monkeypatch.setattr(serialize_pth, "_find_storages", shifted)
+    state = {"x": import_library("torch").arange(1.0, 5.0)}
     with pytest.raises(ReferenceSuspectError, match=r"x does not lie at bytes \d+ to \d+ of x.pth"):
-        serialize_pth.write(tmp_path / "pth", "x.pth", state=state)
+        serialize_pth.write_pth_case(tmp_path / "pth", "x.pth", state=state)
 
 
 def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch = library("torch")
-    module = library("safetensors.torch")
+    torch = import_library("torch")
+    module = import_library("safetensors.torch")
     save = module.save_file
 
     def scrambling(tensors: dict[str, Any], path: Path, metadata: Any) -> None:
@@ -528,50 +532,52 @@ def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
     monkeypatch.setattr(module, "save_file", scrambling)
     state = {"x": torch.arange(4.0)}
     with pytest.raises(ReferenceSuspectError, match="saved and loaded as something else: x"):
-        serialize_safetensors.write(tmp_path / "st", "x.safetensors", state=state)
+        serialize_safetensors.write_safetensors_case(tmp_path / "st", "x.safetensors", state=state)
 
 
 def test_a_gguf_file_that_reads_back_otherwise_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
-    stored = serialize_gguf.stored
+    stored = serialize_gguf.make_stored_bytes
 
-    def changing(spec: serialize_gguf.Spec, seed: int) -> Any:
+    def changing(spec: serialize_gguf.GgufTensorSpec, seed: int) -> Any:
         calls.append(seed)
         return stored(spec, len(calls))
 
-    monkeypatch.setattr(serialize_gguf, "stored", changing)
-    specs = [serialize_gguf.Spec("x", "F32", (2, 3))]
+    monkeypatch.setattr(serialize_gguf, "make_stored_bytes", changing)
+    specs = [serialize_gguf.GgufTensorSpec("x", "F32", (2, 3))]
     with pytest.raises(ReferenceSuspectError, match=r"x was written as .* read as something else"):
-        serialize_gguf.write(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
+        serialize_gguf.write_gguf_case(tmp_path / "gguf", "x.gguf", specs=specs, seed=1)
 
 
 def test_a_forward_pass_that_is_not_exact_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serialize_onnx, "exact_forward", lambda *_: [[0.1, 0.2]])
+    monkeypatch.setattr(serialize_onnx, "compute_exact_forward", lambda *_: [[0.1, 0.2]])
     with pytest.raises(ReferenceSuspectError, match="torch computes"):
-        serialize_onnx.write(tmp_path / "onnx", seed=1)
+        serialize_onnx.write_onnx_case(tmp_path / "onnx", seed=1)
 
 
 # Draws
 
 
 def test_draws_are_the_recorded_ones() -> None:
-    assert Draws(1, "x").integers(-5, 5, 6).tolist() == [-1, -1, -2, 4, 4, 0]
-    assert Draws(1, "x").octets(5).tolist() == [95, 127, 236, 123, 77]
-    assert Draws(1, "x").dyadic(2).tolist() == [116.109375, 24.65625]
+    assert SeededRandom(1, "x").draw_integers(-5, 5, 6).tolist() == [-1, -1, -2, 4, 4, 0]
+    assert SeededRandom(1, "x").draw_bytes(5).tolist() == [95, 127, 236, 123, 77]
+    assert SeededRandom(1, "x").draw_dyadic(2).tolist() == [116.109375, 24.65625]
 
 
 def test_draws_of_other_names_and_seeds_differ() -> None:
-    drawn = {Draws(seed, name).octets(8).tobytes() for seed in (1, 2) for name in ("x", "y")}
+    drawn = {
+        SeededRandom(seed, name).draw_bytes(8).tobytes() for seed in (1, 2) for name in ("x", "y")
+    }
     assert len(drawn) == 4
 
 
 def test_draws_keep_to_their_range() -> None:
-    values = Draws(1, "range").integers(-3, 3, 1000)
+    values = SeededRandom(1, "range").draw_integers(-3, 3, 1000)
     assert set(values.tolist()) == set(range(-3, 4))
-    floats = Draws(1, "range").dyadic(1000, most=64)
+    floats = SeededRandom(1, "range").draw_dyadic(1000, largest=64)
     assert np.abs(floats).max() <= 1
     assert ((floats * 64) == np.round(floats * 64)).all()

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import blocks, manifest
-from parity.codecs import safetensors
+from parity.bundle import manifest
+from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
-from parity.pins import zoo
-from parity.pins.zoo.entry import Entry
+from parity.lab import zoo
+from parity.lab.zoo.case import ZooCase
+from parity.tensors import safetensors
 
 if TYPE_CHECKING:
-    from parity.codecs.stored import Stored
-    from parity.manifest import TensorCase
+    from parity.bundle.manifest import TensorCase
+    from parity.tensors.stored import StoredTensor
 
 BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
 
@@ -168,7 +169,7 @@ def test_it_is_large_enough_and_small_enough(cases: dict[str, TensorCase]) -> No
 
 def test_each_case_says_what_it_is_and_where_the_rule_stands(cases: dict[str, TensorCase]) -> None:
     for case in cases.values():
-        assert case.stated, case.id
+        assert case.has_expectation, case.id
         assert case.id.startswith(f"{case.group}-")
         assert {"y": "load", "n": "refuse", "i": "either"}[case.id.split("-")[1]] == case.expect
         for text in (case.why, case.rule):
@@ -241,9 +242,9 @@ def test_a_reader_s_refusal_or_a_document_stands_behind_each_refusal(
 # --- the references are what upstream reads -----------------------------------------------------
 
 
-def expected(case: TensorCase) -> dict[str, Stored]:
+def expected(case: TensorCase) -> dict[str, StoredTensor]:
     assert case.reference is not None
-    return safetensors.stored(case.reference)
+    return safetensors.locate_tensors(case.reference)
 
 
 @pytest.mark.torch
@@ -259,7 +260,7 @@ def test_torch_reads_what_the_references_say(cases: dict[str, TensorCase]) -> No
         due = load_file(case.reference)
         assert loaded.keys() == due.keys(), case.id
         for name, tensor in loaded.items():
-            computed = case.bounds != {"exact": 1.0}
+            computed = case.tolerances != {"exact": 1.0}
             came = tensor.detach().float() if computed else tensor.detach()
             assert (came.dtype, came.shape) == (due[name].dtype, due[name].shape), case.id
             left, right = (
@@ -287,9 +288,9 @@ def test_the_library_reads_what_the_references_of_safetensors_say(
         assert read.keys() == due.keys(), case.id
         for name, entry in read.items():
             assert tuple(entry["shape"]) == due[name].shape
-            if case.bounds == {"exact": 1.0}:
+            if case.tolerances == {"exact": 1.0}:
                 assert entry["dtype"] == due[name].dtype.name
-                assert bytes(entry["data"]) == due[name].array().tobytes(), case.id
+                assert bytes(entry["data"]) == due[name].read_array().tobytes(), case.id
 
 
 @pytest.mark.torch
@@ -317,14 +318,14 @@ def test_gguf_py_reads_what_the_references_say(cases: dict[str, TensorCase]) -> 
             reference = due[tensor.name]
             assert tuple(tensor.shape) == reference.shape, case.id
             came = tensor.data
-            if case.bounds != {"exact": 1.0}:
+            if case.tolerances != {"exact": 1.0}:
                 with np.errstate(all="ignore"):
                     came = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
             assert same(np.asarray(came), reference), case.id
 
 
-def same(came: np.ndarray, due: Stored) -> bool:
-    array = due.array()
+def same(came: np.ndarray, due: StoredTensor) -> bool:
+    array = due.read_array()
     if array.dtype == np.float32:
         return np.array_equal(came.reshape(-1), array.reshape(-1), equal_nan=True)
     return came.tobytes() == array.tobytes()
@@ -343,9 +344,9 @@ def test_a_wrong_decoder_shows(kind: str, cases: dict[str, TensorCase]) -> None:
     (tensor,) = gguf.GGUFReader(case.checkpoint).tensors
     right = blocks.DECODERS[kind]
     raw = tensor.data.reshape(-1, right.size)
-    due = expected(case)["w"].array().reshape(-1)
+    due = expected(case)["w"].read_array().reshape(-1)
     assert np.array_equal(right(raw).reshape(-1), due)
-    wrong = blocks.mistakes(kind)
+    wrong = blocks.list_mistakes(kind)
     assert wrong
     for one in wrong:
         with np.errstate(all="ignore"):
@@ -358,7 +359,7 @@ def test_values_are_not_all_alike(group: str, cases: dict[str, TensorCase]) -> N
     """All zeros, or all of one value, are what a broken reader hits by chance."""
     for case in of(cases, group, "load", "either"):
         for name, tensor in expected(case).items():
-            values = tensor.array().reshape(-1)
+            values = tensor.read_array().reshape(-1)
             if len(values) > 3 and "specials" not in case.id:
                 assert len(np.unique(values.view("u1"))) > 1, (case.id, name)
 
@@ -373,16 +374,16 @@ class TestTheMaker:
     def test_a_reader_that_takes_what_must_be_refused_stops_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        good = next(entry for entry in zoo.entries() if entry.id == "safetensors-y-scalar")
-        lie = Entry(id="safetensors-n-lie", content=good.content, why="why", rule="rule")
-        monkeypatch.setattr(zoo, "entries", lambda: [lie])
+        good = next(entry for entry in zoo.build_cases() if entry.id == "safetensors-y-scalar")
+        lie = ZooCase(id="safetensors-n-lie", content=good.content, why="why", rule="rule")
+        monkeypatch.setattr(zoo, "build_cases", lambda: [lie])
         with pytest.raises(ReferenceSuspectError, match="must be refused"):
             zoo.pin(tmp_path)
 
     def test_a_case_that_no_reader_loads_stops_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        lie = Entry(id="safetensors-y-lie", content=b"", why="why", rule="rule", values={})
-        monkeypatch.setattr(zoo, "entries", lambda: [lie])
+        lie = ZooCase(id="safetensors-y-lie", content=b"", why="why", rule="rule", values={})
+        monkeypatch.setattr(zoo, "build_cases", lambda: [lie])
         with pytest.raises(ReferenceSuspectError, match="must be loaded, and no reader does"):
             zoo.pin(tmp_path)

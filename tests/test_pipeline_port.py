@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from parity.__main__ import code_of
-from parity.codecs.bin import read_batch
-from parity.layout import batch_files
-from parity.pins.pipeline import CASES
+from parity.__main__ import run_command_line
+from parity.bundle.layout import find_batch_files
+from parity.lab.pins.pipeline import CASES
+from parity.tensors.bin import read_batch
 from tests.support import pipeline as port
-from tests.support.pipeline import Written
+from tests.support.pipeline import PortDump
 from tests.support.pipeline_faults import FAULTS, Fault
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
@@ -32,7 +32,7 @@ def verify(work: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and report of a run over the pipeline bundle."""
     folder = work / "report"
     shown = ("--report-dir", str(folder), "--report-formats", "json")
-    code = code_of(["verify", "--repo", str(HERE), "--bundle", BUNDLE, *shown, *words])
+    code = run_command_line(["verify", "--repo", str(HERE), "--bundle", BUNDLE, *shown, *words])
     report: dict[str, Any] = json.loads((folder / "report.json").read_text("utf-8"))
     return code, report
 
@@ -73,15 +73,15 @@ def test_the_demo_port_passes_every_case(tmp_path: Path) -> None:
 
 
 def test_the_demo_port_s_dumps_are_the_reference_to_the_byte(dumps: Path) -> None:
-    for name, written in port.faithful().items():
+    for name, written in port.make_correct_dumps().items():
         read = _read(dumps / BUNDLE / name)
-        assert read.rows() == written.rows()
+        assert read.list_rows() == written.list_rows()
         assert read.claims == written.claims
 
 
-def _read(folder: Path) -> Written:
-    batches = {number: read_batch(path) for number, path in batch_files(folder).items()}
-    return Written(batches, json.loads((folder / "meta.json").read_text("utf-8")))
+def _read(folder: Path) -> PortDump:
+    batches = {number: read_batch(path) for number, path in find_batch_files(folder).items()}
+    return PortDump(batches, json.loads((folder / "meta.json").read_text("utf-8")))
 
 
 def _one_of_each() -> list[Fault]:

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from parity import cli
-from parity.codecs.bin import tensor_bytes
-from parity.commands.matrix import MOST_JOBS, jobs
-from parity.commands.options import VerifyOptions
-from parity.commands.plan import plan
-from parity.errors import ConfigError, Where
+from parity.commands.plan import MAX_JOBS, build_jobs
+from parity.errors import ConfigError, Location
+from parity.lab.pins.tensors import pin
 from parity.lockfile import load
-from parity.pins.tensors import pin
 from parity.reports import json as json_report
-from parity.reports import reading
-from parity.reports.console import Teller
-from tests.support.reports import bundle, case, finding, report
+from parity.reports import json_reader
+from parity.reports.console import RunConsole
+from parity.tensors.bin import encode_tensor
+from parity.verify.options import VerifyOptions
+from parity.verify.prepare import prepare_bundle
+from tests.support.reports import make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed
 from tests.test_report_json import REPORTS
 
@@ -37,7 +37,7 @@ def lockfile(folder: Path, dumps: dict[str, dict[str, Any]], cases: str = "abc")
         for one in cases:
             reference = folder / name / one / "reference"
             reference.mkdir(parents=True)
-            (reference / "w.bin").write_bytes(tensor_bytes(np.zeros(2, np.float32)))
+            (reference / "w.bin").write_bytes(encode_tensor(np.zeros(2, np.float32)))
         told = json.dumps({"schema": 1, "cases": {one: {"why": name} for one in cases}})
         (folder / name / "parity.json").write_text(told, encoding="utf-8")
         tar = pin(folder, folder=folder / name)
@@ -82,12 +82,14 @@ def test_globs_and_bundles_choose(tmp_path: Path) -> None:
 def test_there_are_never_more_jobs_than_github_makes(tmp_path: Path) -> None:
     lock = lockfile(tmp_path, {"one": {"package": "p", "example": "d_{case}"}}, cases="abcdefg")
     assert len(planned(tmp_path)) == 7
-    entry = plan(load(lock).bundles[0], VerifyOptions(repo=tmp_path, lockfile=lock), Teller(), None)
-    folded = jobs([entry], 3)
+    entry = prepare_bundle(
+        load(lock).bundles[0], VerifyOptions(repo=tmp_path, lockfile=lock), RunConsole(), None
+    )
+    folded = build_jobs([entry], 3)
     assert len(folded) == 3
     named = [name for job in folded for name in job["cases"].split()]
     assert sorted(named) == [f"one/{letter}" for letter in "abcdefg"]
-    assert MOST_JOBS == 256
+    assert MAX_JOBS == 256
 
 
 def test_a_bundle_that_cannot_be_had_is_left_to_its_job(tmp_path: Path) -> None:
@@ -100,15 +102,15 @@ def test_a_bundle_that_cannot_be_had_is_left_to_its_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [*REPORTS, "all verdicts"])
 def test_a_report_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
     whole = mixed() if name == "all verdicts" else REPORTS[name]
-    path = json_report.write(whole, 0, tmp_path)
-    again = json_report.as_json(reading.report(path), 0)
+    path = json_report.write_json(whole, 0, tmp_path)
+    again = json_report.build_json(json_reader.load_report(path), 0)
     assert again == json.loads(path.read_bytes())
 
 
 def test_a_margin_beyond_numbers_is_read_back(tmp_path: Path) -> None:
-    source = Where(Path("a.rs"), 3)
-    whole = report(bundle(case("x", margin=math.inf, source=source)))
-    (found,) = reading.report(json_report.write(whole, 0, tmp_path)).cases
+    source = Location(Path("a.rs"), 3)
+    whole = make_report(make_bundle(make_case("x", margin=math.inf, source=source)))
+    (found,) = json_reader.load_report(json_report.write_json(whole, 0, tmp_path)).cases
     assert (found.margin, found.source) == (math.inf, source)
 
 
@@ -131,7 +133,7 @@ def merged(tmp_path: Path, *reports: Report, plan: list[str] | None = None) -> t
     for number, one in enumerate(reports):
         folder = tmp_path / f"job-{number}"
         folder.mkdir(parents=True)
-        json_report.write(one, 0, folder)
+        json_report.write_json(one, 0, folder)
     words = ["merge", str(tmp_path), "--report-dir", str(tmp_path / "out")]
     if plan is not None:
         told = [{"name": "n", "bundles": "b", "cases": "\n".join(plan)}]
@@ -142,8 +144,8 @@ def merged(tmp_path: Path, *reports: Report, plan: list[str] | None = None) -> t
 
 
 def test_parts_of_a_bundle_become_one(tmp_path: Path) -> None:
-    one = report(bundle(case("x")), seconds=1.0)
-    two = report(bundle(case("y", finding("values"))), seconds=2.0)
+    one = make_report(make_bundle(make_case("x")), seconds=1.0)
+    two = make_report(make_bundle(make_case("y", make_finding("values"))), seconds=2.0)
     code, value = merged(tmp_path, one, two, plan=["b/x", "b/y"])
     assert (code, value["failure_kind"], value["seconds"]) == (1, "mismatch", 3.0)
     (found,) = value["bundles"]
@@ -151,7 +153,9 @@ def test_parts_of_a_bundle_become_one(tmp_path: Path) -> None:
 
 
 def test_a_job_that_never_reported_makes_it_red(tmp_path: Path) -> None:
-    code, value = merged(tmp_path, report(bundle(case("x"))), plan=["b/x", "b/y", "c/*"])
+    code, value = merged(
+        tmp_path, make_report(make_bundle(make_case("x"))), plan=["b/x", "b/y", "c/*"]
+    )
     assert code == 6
     (found,) = value["findings"]
     assert found["code"] == "shard-missing"
@@ -160,25 +164,37 @@ def test_a_job_that_never_reported_makes_it_red(tmp_path: Path) -> None:
 
 
 def test_a_bundle_that_failed_as_a_whole_is_not_missing_too(tmp_path: Path) -> None:
-    absent = finding("http-not-found", kind="fetch")
-    code, value = merged(tmp_path, report(bundle(findings=(absent,))), plan=["b/*"])
+    absent = make_finding("http-not-found", kind="fetch")
+    code, value = merged(tmp_path, make_report(make_bundle(findings=(absent,))), plan=["b/*"])
     assert code == 3
     assert [f["code"] for f in value["findings"]] == ["nothing-verified"]
 
 
 def test_all_green_is_green_and_few_cases_are_counted_over_all_jobs(tmp_path: Path) -> None:
-    few = finding("nothing-verified", kind="empty")
-    skipped = report(bundle(case("x", verdict="skipped", reason="no control")), findings=(few,))
-    code, value = merged(tmp_path, report(bundle(case("y"))), skipped, plan=["b/x", "b/y"])
+    few = make_finding("nothing-verified", kind="empty")
+    skipped = make_report(
+        make_bundle(make_case("x", verdict="skipped", reason="no control")), findings=(few,)
+    )
+    code, value = merged(
+        tmp_path, make_report(make_bundle(make_case("y"))), skipped, plan=["b/x", "b/y"]
+    )
     assert (code, value["findings"]) == (0, [])
 
 
 @pytest.mark.parametrize(
     ("one", "other", "words"),
     [
-        (report(bundle(case("x"))), report(bundle(case("x"))), "case 'x'"),
-        (report(bundle(sha256="0" * 64)), report(bundle(sha256="1" * 64)), "another digest"),
-        (report(), report(lock_sha256="1" * 64), "different lockfiles"),
+        (
+            make_report(make_bundle(make_case("x"))),
+            make_report(make_bundle(make_case("x"))),
+            "case 'x'",
+        ),
+        (
+            make_report(make_bundle(sha256="0" * 64)),
+            make_report(make_bundle(sha256="1" * 64)),
+            "another digest",
+        ),
+        (make_report(), make_report(lock_sha256="1" * 64), "different lockfiles"),
     ],
 )
 def test_reports_that_do_not_go_together_are_refused(
@@ -194,7 +210,7 @@ def test_no_report_at_all_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_is_none_is_refused(tmp_path: Path) -> None:
-    json_report.write(report(bundle(case("x"))), 0, tmp_path)
+    json_report.write_json(make_report(make_bundle(make_case("x"))), 0, tmp_path)
     (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ConfigError, match="no plan that can be read"):
         cli.run(["merge", str(tmp_path), "--plan", str(tmp_path / "plan.json")])

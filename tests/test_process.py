@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity import process
+from parity.port import process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +30,9 @@ def python(
     timeout: float = 30,
     env: dict[str, str] | None = None,
     **options: int | object,
-) -> process.Completed:
+) -> process.ProcessResult:
     words = (sys.executable, "-c", textwrap.dedent(code), *args)
-    env = process.environment() if env is None else env
+    env = process.build_environment() if env is None else env
     return process.run(words, cwd=cwd, env=env, timeout=timeout, **options)
 
 
@@ -43,9 +43,9 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     stat = f"/proc/{pid}/stat"
-    if not os.path.exists(stat):  # noqa: PTH110 - a name under /proc
+    if not os.path.exists(stat):
         return sys.platform != "linux"
-    with open(stat, encoding="utf-8") as file:  # noqa: PTH123
+    with open(stat, encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0] != "Z"
 
 
@@ -164,8 +164,8 @@ def test_a_hundred_megabytes_cost_no_memory(tmp_path: Path, end: str) -> None:
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(ended.stdout) == process.TAIL
-    assert len(ended.stderr) == process.TAIL
+    assert len(ended.stdout) == process.TAIL_BYTES
+    assert len(ended.stderr) == process.TAIL_BYTES
     assert ended.stdout.endswith("the end")
     assert peak < 16 * 1024 * 1024
     assert max(told) <= 1024 * 1024
@@ -241,7 +241,7 @@ def once(first: object) -> object:
 
 @process_test
 def test_stop_all_ends_what_other_threads_wait_for(tmp_path: Path) -> None:
-    ended: list[process.Completed] = []
+    ended: list[process.ProcessResult] = []
     code = "import time; print('up', flush=True); time.sleep(60)"
     up = threading.Event()
 
@@ -303,9 +303,9 @@ def test_a_bare_name_is_looked_up_on_path_in_order(tmp_path: Path) -> None:
     first, second = executables(tmp_path / "a b", tmp_path / "c")
     path = os.pathsep.join(["", ".", str(tmp_path / "a b"), str(tmp_path / "c")])
 
-    assert process.which("tool", path) == first
-    assert process.which("tool", str(tmp_path / "c")) == second
-    assert process.which("tool", "") is None
+    assert process.find_program("tool", path) == first
+    assert process.find_program("tool", str(tmp_path / "c")) == second
+    assert process.find_program("tool", "") is None
 
 
 def test_the_current_folder_offers_no_bare_name(
@@ -314,16 +314,16 @@ def test_the_current_folder_offers_no_bare_name(
     executables(tmp_path)
     monkeypatch.chdir(tmp_path)
 
-    assert process.which("tool", os.pathsep.join(["", "."])) is None
-    assert process.which("./tool", "", tmp_path) is not None
+    assert process.find_program("tool", os.pathsep.join(["", "."])) is None
+    assert process.find_program("./tool", "", tmp_path) is not None
 
 
 @posix
 def test_a_file_without_the_right_to_execute_is_passed_over(tmp_path: Path) -> None:
     first, second = executables(tmp_path / "a", tmp_path / "b")
-    os.chmod(first, 0o644)  # noqa: PTH101 - a str
+    os.chmod(first, 0o644)
 
-    assert process.which("tool", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}") == second
+    assert process.find_program("tool", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}") == second
 
 
 def test_children_do_not_see_our_own_venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +334,7 @@ def test_children_do_not_see_our_own_venv(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "venv"))
     monkeypatch.setenv("PATH", os.pathsep.join([str(own), str(other), str(own)]))
 
-    env = process.environment({"EXTRA": "1"})
+    env = process.build_environment({"EXTRA": "1"})
 
     assert env["PATH"] == str(other)
     assert "VIRTUAL_ENV" not in env
@@ -346,11 +346,11 @@ def test_an_interpreter_without_venv_keeps_its_folder(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.setenv("PATH", "/usr/bin")
 
-    assert process.environment()["PATH"] == "/usr/bin"
+    assert process.build_environment()["PATH"] == "/usr/bin"
 
 
 def test_a_timeout_is_cut_to_the_deadline() -> None:
-    assert process.left(10, None) == 10
-    assert process.left(10, time.monotonic() + 100) == 10
-    assert 4 < process.left(10, time.monotonic() + 5) <= 5
-    assert process.left(10, time.monotonic() - 1) < 0
+    assert process.limit_timeout(10, None) == 10
+    assert process.limit_timeout(10, time.monotonic() + 100) == 10
+    assert 4 < process.limit_timeout(10, time.monotonic() + 5) <= 5
+    assert process.limit_timeout(10, time.monotonic() - 1) < 0

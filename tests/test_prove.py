@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.__main__ import code_of
-from parity.codecs.bin import tensor_bytes
-from parity.commands.proof_words import lines
-from parity.commands.prove import Cell, Proven
-from parity.faults.fault import Fault, Planted
+from parity.__main__ import run_command_line
+from parity.commands.prove import Detection, MutationReport
+from parity.lab.faults.fault import Fault, InjectionResult
+from parity.lab.faults.report import format_report
+from parity.tensors.bin import encode_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def test_our_bundles_see_every_fault(
     pytest.importorskip("onnxruntime")
     lock = lockfile(tmp_path, bundle, SUITES[bundle], BUNDLES / f"{bundle}.tar")
 
-    code = code_of(["prove", "--lockfile", str(lock), bundle])
+    code = run_command_line(["prove", "--lockfile", str(lock), bundle])
     said = capsys.readouterr().out
     caught, planted = said.splitlines()[-1].removesuffix(" faults caught").split(" of ")
     assert (code, caught) == (0, planted)
@@ -69,7 +69,7 @@ def tensor_bundle(folder: Path, values: np.ndarray, bounds: str) -> Path:
     manifest = f'{{"schema": 1, "cases": {{"one": {{"bounds": {bounds}}}}}}}'
     files: Mapping[str, bytes] = {
         "parity.json": manifest.encode(),
-        "one/reference/w.bin": tensor_bytes(values),
+        "one/reference/w.bin": encode_tensor(values),
     }
     path = folder / "blind.tar"
     with tarfile.open(path, "w") as tar:
@@ -88,7 +88,7 @@ def test_a_bundle_whose_values_are_small_beside_the_bound_is_told_to_be_blind(
     tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001}')
     lock = lockfile(tmp_path, "blind", "tensors", tar)
 
-    assert code_of(["prove", "--lockfile", str(lock)]) == 7
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == 7
     said = capsys.readouterr().out
     assert "what this bundle cannot see (the fault changes these, and they pass):" in said
     assert "  transposed in one: w\n" in said
@@ -104,25 +104,28 @@ def test_the_same_bundle_sees_them_where_a_relative_bound_is_owed_too(
     tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001, "relative": 1e-6}')
     lock = lockfile(tmp_path, "sharp", "tensors", tar)
 
-    assert code_of(["prove", "--lockfile", str(lock)]) == 0
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
     assert "cannot see" not in capsys.readouterr().out
 
 
-def proven(**cells: dict[str, Cell]) -> Proven:
-    found = Proven("b", cases=["one", "two"], cells=dict(cells))
+def proven(**cells: dict[str, Detection]) -> MutationReport:
+    found = MutationReport("b", cases=["one", "two"], detections=dict(cells))
     for name in cells:
-        fault = Fault(name=name, text="text", names=frozenset(), plant=lambda _: Planted())
+        fault = Fault(name=name, text="text", codes=frozenset(), inject=lambda _: InjectionResult())
         found.faults[name] = fault
     return found
 
 
 def test_the_table_tells_named_caught_void_and_missed() -> None:
     told = proven(
-        seen={"one": Cell(changed=("w", "v"), named=("w",)), "two": Cell(void=("w",))},
-        half={"one": Cell(changed=("w", "v"), slipped=("v",)), "two": Cell(changed=("w",))},
-        gone={"one": Cell(changed=("w",), slipped=("w",))},
+        seen={"one": Detection(changed=("w", "v"), named=("w",)), "two": Detection(void=("w",))},
+        half={
+            "one": Detection(changed=("w", "v"), missed=("v",)),
+            "two": Detection(changed=("w",)),
+        },
+        gone={"one": Detection(changed=("w",), missed=("w",))},
     )
-    assert list(lines(told)) == [
+    assert list(format_report(told)) == [
         "",
         "b: faults planted in copies of its references",
         "fault  one         two       what the port does",
@@ -140,10 +143,10 @@ def test_the_table_tells_named_caught_void_and_missed() -> None:
 
 
 def test_a_void_plant_is_no_catch() -> None:
-    told = proven(nothing={"one": Cell(void=("w",))})
+    told = proven(nothing={"one": Detection(void=("w",))})
 
-    assert (told.planted, told.missed) == ([], [])
-    assert list(lines(told))[-2:] == [
+    assert (told.injected, told.missed) == ([], [])
+    assert list(format_report(told))[-2:] == [
         "void in every case (the fault changes nothing): nothing",
         "no fault could be planted: the bundle shows nothing",
     ]

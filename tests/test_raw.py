@@ -15,20 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity import blocks, manifest
-from parity.codecs.dtypes import DTYPES
-from parity.codecs.files import tensors_in
-from parity.raw import records
-from parity.raw.pickled import unpickled
+from parity.bundle import manifest
+from parity.checkpoints import blocks, locate_tensors
+from parity.checkpoints.pickle_reader import read_pickle
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from parity.codecs.stored import Stored
-    from parity.manifest import TensorCase
-    from parity.raw import Raw
+    from parity.bundle.manifest import TensorCase
+    from parity.checkpoints import StorageLocation
+    from parity.tensors.stored import StoredTensor
 
 ZOO = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
 #: Cases of the zoo with a reference whose tensors lie in no plain way in their file, and why.
@@ -70,29 +70,29 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TensorCase]:
     return {case.id: case for case in manifest.load(tree) if case.reference is not None}
 
 
-def looked(case: TensorCase) -> Mapping[str, Raw]:
+def looked(case: TensorCase) -> Mapping[str, StorageLocation]:
     assert case.checkpoint is not None
-    return records(case.folder, case.checkpoint)
+    return locate_tensors(case.folder, case.checkpoint)
 
 
-def owed(case: TensorCase) -> Mapping[str, Stored]:
+def owed(case: TensorCase) -> Mapping[str, StoredTensor]:
     assert case.reference is not None
-    return tensors_in(case.reference).tensors
+    return list_tensors(case.reference).tensors
 
 
-def lying(raw: Raw) -> NDArray[Any] | None:
+def lying(raw: StorageLocation) -> NDArray[Any] | None:
     """What lies there, rightly read; None of types with a codebook."""
-    data = np.frombuffer(raw.path.read_bytes()[raw.first : raw.last], np.uint8)
-    if raw.kind in blocks.DECODERS and raw.kind not in DTYPES:
-        return blocks.decode(raw.kind, data.reshape(-1, blocks.DECODERS[raw.kind].size))
-    if raw.kind not in DTYPES:
+    data = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
+    if raw.type_name in blocks.DECODERS and raw.type_name not in DTYPES:
+        return blocks.decode(raw.type_name, data.reshape(-1, blocks.DECODERS[raw.type_name].size))
+    if raw.type_name not in DTYPES:
         return None
-    size = DTYPES[raw.kind].storage.itemsize
-    flat = data[: len(data) // size * size].view(DTYPES[raw.kind].storage)
+    size = DTYPES[raw.type_name].storage.itemsize
+    flat = data[: len(data) // size * size].view(DTYPES[raw.type_name].storage)
     if raw.stride is None:
         return flat
     steps = [step * size for step in raw.stride]
-    return np.lib.stride_tricks.as_strided(flat[raw.offset :], raw.shape, steps)
+    return np.lib.stride_tricks.as_strided(flat[raw.storage_offset :], raw.shape, steps)
 
 
 def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase]) -> None:
@@ -104,11 +104,11 @@ def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase
             if name not in found:
                 gone.add(case.id)
                 continue
-            raw, due = found[name], stored.array()
+            raw, due = found[name], stored.read_array()
             values = lying(raw)
             if values is not None:
-                if stored.dtype.name != raw.kind and raw.kind in DTYPES:
-                    values = DTYPES[raw.kind].as_f32(values)
+                if stored.dtype.name != raw.type_name and raw.type_name in DTYPES:
+                    values = DTYPES[raw.type_name].round_to_f32(values)
                 if case.id in TURNED:
                     due = TURNED[case.id](due)
                 np.testing.assert_array_equal(values.reshape(-1), due.reshape(-1), case.id)
@@ -119,10 +119,10 @@ def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase
 
 def test_shapes_are_logical_and_strides_count_elements(zoo: Mapping[str, TensorCase]) -> None:
     (turned,) = looked(zoo["pth-y-transposed"]).values()
-    assert (turned.shape, turned.stride, turned.kind) == ((7, 5), (1, 7), "F32")
+    assert (turned.shape, turned.stride, turned.type_name) == ((7, 5), (1, 7), "F32")
     (blocked,) = looked(zoo["gguf-y-q5-0"]).values()
-    assert (blocked.shape, blocked.stride, blocked.kind) == ((5, 96), None, "Q5_0")
-    assert blocked.last - blocked.first == 15 * 22
+    assert (blocked.shape, blocked.stride, blocked.type_name) == ((5, 96), None, "Q5_0")
+    assert blocked.stop - blocked.start == 15 * 22
 
 
 def test_a_record_in_meta_json_is_believed_first(zoo: Mapping[str, TensorCase]) -> None:
@@ -130,7 +130,7 @@ def test_a_record_in_meta_json_is_believed_first(zoo: Mapping[str, TensorCase]) 
     meta = case.folder / "meta.json"
     meta.write_text('{"tensors": {"v": {"type": "Q4_0", "byte_range": [0, 18], "dims": [32]}}}')
     try:
-        assert [(name, raw.kind) for name, raw in looked(case).items()] == [("v", "Q4_0")]
+        assert [(name, raw.type_name) for name, raw in looked(case).items()] == [("v", "Q4_0")]
     finally:
         meta.unlink()
 
@@ -153,7 +153,9 @@ def test_no_file_breaks_the_look(
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     size = path.stat().st_size
-    assert all(0 <= raw.first <= raw.last <= size for raw in records(path.parent, path).values())
+    assert all(
+        0 <= raw.start <= raw.stop <= size for raw in locate_tensors(path.parent, path).values()
+    )
 
 
 def test_no_case_of_the_zoo_breaks_the_look(tmp_path: Path) -> None:
@@ -162,13 +164,13 @@ def test_no_case_of_the_zoo_breaks_the_look(tmp_path: Path) -> None:
         tar.extractall(tmp_path, filter="data")
     for path in tmp_path.glob("*/checkpoint.*"):
         size = path.stat().st_size
-        found = records(path.parent, path)
-        assert all(0 <= raw.first <= raw.last <= size for raw in found.values()), path
+        found = locate_tensors(path.parent, path)
+        assert all(0 <= raw.start <= raw.stop <= size for raw in found.values()), path
 
 
 def test_no_such_file_and_no_such_format(tmp_path: Path) -> None:
     for name in ("c.pth", "c.gguf", "c.safetensors", "c.onnx", "c"):
-        assert records(tmp_path, tmp_path / name) == {}
+        assert locate_tensors(tmp_path, tmp_path / name) == {}
 
 
 def gguf(dims: tuple[int, ...], kind: int, alignment: int, length: int) -> bytes:
@@ -195,11 +197,11 @@ def test_infos_of_gguf(
     path = tmp_path / "c.gguf"
     for alignment in (8, 32, 64):
         path.write_bytes(gguf(dims, kind, alignment, length))
-        found = records(tmp_path, path)
+        found = locate_tensors(tmp_path, path)
         assert [raw.shape for raw in found.values()] == ([] if shape is None else [shape])
         if shape is not None:
-            assert found["w"].first == path.stat().st_size - length
-            assert found["w"].last == path.stat().st_size
+            assert found["w"].start == path.stat().st_size - length
+            assert found["w"].stop == path.stat().st_size
 
 
 class _Called:
@@ -209,7 +211,9 @@ class _Called:
 
 def test_nothing_in_a_pickle_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for protocol in range(2, 6):
-        found = unpickled(pickle.dumps({"a": _Called(), "b": [1, (2, "x"), None, True]}, protocol))
+        found = read_pickle(
+            pickle.dumps({"a": _Called(), "b": [1, (2, "x"), None, True]}, protocol)
+        )
         assert (str(found["a"].call), found["a"].args) == ("builtins.print", ("never",)) or (
             str(found["a"].call) == "__builtin__.print"
         )
@@ -226,4 +230,4 @@ def test_a_pickle_of_what_no_state_dict_needs_is_none(tmp_path: Path) -> None:
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("archive/data.pkl", content)
         path.write_bytes(buffer.getvalue())
-        assert records(tmp_path, path) == {}
+        assert locate_tensors(tmp_path, path) == {}

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity import manifest, readers
-from parity.codecs import safetensors
+from parity.bundle import manifest
 from parity.errors import ReferenceSuspectError
-from parity.readers import Answer, libraries, record
-from parity.readers.child import outcome, write
+from parity.lab import readers
+from parity.lab.readers import ReaderResult, libraries, record
+from parity.lab.readers.child import run_reader, write_tensors
+from parity.tensors import safetensors
 
 BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
 
@@ -62,29 +63,31 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
 
-    said = readers.ask("fake", files, out)
+    said = readers.read_files("fake", files, out)
 
     assert said == {
-        "a-good": Answer("loaded"),
-        "b-crash": Answer("crashed", "SIGABRT"),
-        "c-bad": Answer("refused", "ValueError: no"),
-        "d-hang": Answer("limit", "time"),
-        "e-eat": Answer("limit", "memory"),
-        "f-leave": Answer("crashed"),
-        "g-good": Answer("loaded"),
+        "a-good": ReaderResult("loaded"),
+        "b-crash": ReaderResult("crashed", "SIGABRT"),
+        "c-bad": ReaderResult("refused", "ValueError: no"),
+        "d-hang": ReaderResult("limit", "time"),
+        "e-eat": ReaderResult("limit", "memory"),
+        "f-leave": ReaderResult("crashed"),
+        "g-good": ReaderResult("loaded"),
     }
     assert {path.name for path in out.iterdir()} == {"a-good", "g-good"}
-    assert safetensors.stored(out / "g-good" / "dump.safetensors")["w"].array().tolist() == [55]
+    assert safetensors.locate_tensors(out / "g-good" / "dump.safetensors")[
+        "w"
+    ].read_array().tolist() == [55]
 
 
 @pytest.mark.process
 def test_a_reader_that_does_not_start_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the reader no-such did not start"):
-        readers.ask("no-such", {"a": tmp_path})
+        readers.read_files("no-such", {"a": tmp_path})
 
 
 def test_nothing_is_started_for_no_file() -> None:
-    assert readers.ask("torch", {}) == {}
+    assert readers.read_files("torch", {}) == {}
 
 
 def raising(error: Exception) -> Any:
@@ -106,11 +109,11 @@ def raising(error: Exception) -> Any:
     ],
 )
 def test_what_an_error_of_a_reader_means(error: Exception, said: tuple[str, str]) -> None:
-    assert outcome(raising(error), Path(), None) == said
+    assert run_reader(raising(error), Path(), None) == said
 
 
 def test_tensors_that_cannot_be_made_are_no_refusal(tmp_path: Path) -> None:
-    said = outcome(lambda _path: raising(KeyError("dtype")), Path(), tmp_path / "x")  # type: ignore[arg-type,return-value]
+    said = run_reader(lambda _path: raising(KeyError("dtype")), Path(), tmp_path / "x")  # type: ignore[arg-type,return-value]
     assert said[0] == "loaded"
     assert said[1].startswith("TypeError: ")
     assert not (tmp_path / "x").exists()
@@ -118,11 +121,11 @@ def test_tensors_that_cannot_be_made_are_no_refusal(tmp_path: Path) -> None:
 
 def test_the_file_written_is_read_back(tmp_path: Path) -> None:
     two = np.array([[1.5, -2.0]], np.float32)
-    write({"ä\0": ("F32", (1, 2), two.tobytes()), "": ("I8", (), b"\xff")}, tmp_path / "a")
+    write_tensors({"ä\0": ("F32", (1, 2), two.tobytes()), "": ("I8", (), b"\xff")}, tmp_path / "a")
 
-    found = safetensors.stored(tmp_path / "a" / "dump.safetensors")
+    found = safetensors.locate_tensors(tmp_path / "a" / "dump.safetensors")
 
-    assert {name: one.array().tolist() for name, one in found.items()} == {
+    assert {name: one.read_array().tolist() for name, one in found.items()} == {
         "ä\0": [[1.5, -2.0]],
         "": -1,
     }
@@ -141,7 +144,7 @@ def test_a_dict_in_itself_and_a_deep_one_come_to_an_end() -> None:
         deep = {"d": deep}
     state["deep"] = deep
 
-    assert [name for name, _ in libraries._named(state, "", ())] == ["w", "in.b"]
+    assert [name for name, _ in libraries._walk_tensors(state, "", ())] == ["w", "in.b"]
 
 
 RECORD = {
@@ -153,15 +156,15 @@ RECORD = {
 
 
 def test_the_record_of_a_bundle(tmp_path: Path) -> None:
-    assert record.read(tmp_path) == record.Record()
-    (tmp_path / record.NAME).write_text(json.dumps(RECORD))
+    assert record.read_record(tmp_path) == record.ReaderRecord()
+    (tmp_path / record.RECORD_NAME).write_text(json.dumps(RECORD))
 
-    found = record.read(tmp_path)
+    found = record.read_record(tmp_path)
 
     assert found.versions == {"torch": "2.1.0"}
-    assert found.of("a") == {"torch": "refused", "torch-full": "loaded"}
-    assert found.of("b") == {}
-    assert found.against == {"a"}
+    assert found.get_outcomes("a") == {"torch": "refused", "torch-full": "loaded"}
+    assert found.get_outcomes("b") == {}
+    assert found.disputed == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -178,9 +181,9 @@ def test_the_record_of_a_bundle(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_record_of_another_form_is_suspect(tmp_path: Path, change: dict[str, Any]) -> None:
-    (tmp_path / record.NAME).write_text(json.dumps(RECORD | change))
+    (tmp_path / record.RECORD_NAME).write_text(json.dumps(RECORD | change))
     with pytest.raises(ReferenceSuspectError, match="is no record of what readers said"):
-        record.read(tmp_path)
+        record.read_record(tmp_path)
 
 
 @pytest.mark.torch
@@ -195,9 +198,9 @@ def test_a_reader_says_what_the_zoo_records(tmp_path: Path, reader: str) -> None
     cases = [one for one in manifest.load(tmp_path / "zoo") if one.group == group]
     files = {one.id: one.checkpoint for one in cases if one.checkpoint and one.id != slow}
 
-    said = readers.ask(reader, files)
+    said = readers.read_files(reader, files)
 
-    recorded = record.read(tmp_path / "zoo")
-    assert {name: one.said for name, one in said.items()} == {
-        name: recorded.of(name)[reader] for name in files
+    recorded = record.read_record(tmp_path / "zoo")
+    assert {name: one.outcome for name, one in said.items()} == {
+        name: recorded.get_outcomes(name)[reader] for name in files
     }

@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pytest
 
-from parity.reference_pipeline import Dataset, lesson_dataset
-from parity.suites.pipeline import Owed, Run, audit_run, other_order, repeated, resumed
+from parity.items.reference_pipeline import Dataset, build_lesson_dataset
+from parity.suites.pipeline import (
+    ExpectedRun,
+    Run,
+    audit_run,
+    check_other_order,
+    check_repeated,
+    check_resumed,
+)
 from tests.support.grain_source import Source
 
 if TYPE_CHECKING:
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.torch, pytest.mark.process, pytest.mark.slow]
 
-LESSON = lesson_dataset()
+LESSON = build_lesson_dataset()
 EIGHT = Dataset(LESSON.ids[:8], LESSON.x[:8], LESSON.y[:8])
 WORKERS = pytest.mark.parametrize("workers", [0, 2])
 
@@ -34,9 +41,9 @@ def key(seed: int, epoch: int) -> int:
 
 
 def torch_loader(dataset: Dataset, generator: Any = None, **options: Any) -> Any:
-    from torch.utils.data import DataLoader  # noqa: PLC0415 - only these tests need torch
+    from torch.utils.data import DataLoader
 
-    from tests.support.loaders import Records  # noqa: PLC0415
+    from tests.support.loaders import Records
 
     slow = options.pop("slow_worker", None)
     options = {"batch_size": 4, "num_workers": 0, **options}
@@ -45,7 +52,7 @@ def torch_loader(dataset: Dataset, generator: Any = None, **options: Any) -> Any
 
 
 def seeded(seed: int) -> Any:
-    import torch  # noqa: PLC0415
+    import torch
 
     return torch.Generator().manual_seed(seed)
 
@@ -54,8 +61,8 @@ def epoch_of(seed: int, epoch: int, **options: Any) -> Run:
     return Run.of(torch_loader(LESSON, seeded(key(seed, epoch)), **options))
 
 
-def owed(policy: Literal["keep", "drop", "pad"] = "keep", **options: Any) -> Owed:
-    return Owed(**{"dataset": LESSON, "batch_size": 4, "policy": policy} | options)
+def owed(policy: Literal["keep", "drop", "pad"] = "keep", **options: Any) -> ExpectedRun:
+    return ExpectedRun(**{"dataset": LESSON, "batch_size": 4, "policy": policy} | options)
 
 
 def codes(found: Iterable[Finding]) -> list[str]:
@@ -82,13 +89,13 @@ def test_torch_keyed_on_seed_and_epoch_owes_nothing(workers: int) -> None:
     run = epoch_of(17, 0, num_workers=workers)
 
     assert codes(audit_run(run, owed())) == []
-    assert repeated(run, epoch_of(17, 0, num_workers=2 - workers), "other workers") == []
+    assert check_repeated(run, epoch_of(17, 0, num_workers=2 - workers), "other workers") == []
     for other in (epoch_of(17, 1), epoch_of(18, 0)):
-        assert other_order(run, other, "epoch-ignored", "same order") == []
+        assert check_other_order(run, other, "epoch-ignored", "same order") == []
     for cut in range(4):
         loader = torch_loader(LESSON, seeded(key(17, 0)), num_workers=workers)
         rest = Run.of(itertools.islice(loader, cut, None), cut)
-        assert resumed(run, rest, "the epoch") == []
+        assert check_resumed(run, rest, "the epoch") == []
 
 
 @pytest.mark.parametrize(
@@ -104,11 +111,11 @@ def test_torch_with_one_generator_changes_an_epoch_when_the_one_before_is_abando
     next(iter(left))
     second, after = Run.of(whole), Run.of(left)
 
-    due = Owed(dataset=EIGHT, batch_size=2, policy="keep")
+    due = ExpectedRun(dataset=EIGHT, batch_size=2, policy="keep")
     assert codes(audit_run(second, due)) == codes(audit_run(after, due)) == []
-    assert codes(repeated(second, after, "epoch 1")) == ["not-repeated"]
-    rest = Run.of([_columns(after.batches(1))], 1)
-    assert codes(resumed(second, rest, "epoch 1")) == ["resume-order"]
+    assert codes(check_repeated(second, after, "epoch 1")) == ["not-repeated"]
+    rest = Run.of([_columns(after.slice_batches(1))], 1)
+    assert codes(check_resumed(second, rest, "epoch 1")) == ["resume-order"]
 
 
 def test_torch_workers_that_fetch_ahead_to_the_end_hide_that() -> None:
@@ -116,7 +123,7 @@ def test_torch_workers_that_fetch_ahead_to_the_end_hide_that() -> None:
     list(whole)
     next(iter(left))
 
-    assert repeated(Run.of(whole), Run.of(left), "epoch 1") == []
+    assert check_repeated(Run.of(whole), Run.of(left), "epoch 1") == []
 
 
 def _columns(run: Run) -> list[Any]:
@@ -126,7 +133,7 @@ def _columns(run: Run) -> list[Any]:
 def test_torch_seeded_with_the_sum_of_seed_and_epoch_shares_orders() -> None:
     one, other = (Run.of(torch_loader(LESSON, seeded(s + e))) for s, e in ((18, 0), (17, 1)))
 
-    assert codes(other_order(one, other, "order-shared", "one key")) == ["order-shared"]
+    assert codes(check_other_order(one, other, "order-shared", "one key")) == ["order-shared"]
 
 
 def test_torch_does_not_pad() -> None:
@@ -138,16 +145,16 @@ def test_torch_does_not_pad() -> None:
 def test_torch_lets_batches_overtake_each_other_where_it_is_asked_to() -> None:
     run = Run.of(torch_loader(EIGHT, num_workers=2, in_order=False, slow_worker=0))
 
-    due = Owed(dataset=EIGHT, batch_size=4, policy="keep", order=np.arange(8))
+    due = ExpectedRun(dataset=EIGHT, batch_size=4, policy="keep", order=np.arange(8))
     (finding,) = audit_run(run, due)
     assert finding.code == "order"
     assert "the batches themselves are right" in str(finding.cause)
 
 
 def test_torch_workers_that_each_read_a_whole_stream_deliver_it_twice() -> None:
-    from torch.utils.data import DataLoader  # noqa: PLC0415
+    from torch.utils.data import DataLoader
 
-    from tests.support.loaders import Stream  # noqa: PLC0415
+    from tests.support.loaders import Stream
 
     run = Run.of(DataLoader(Stream(LESSON), batch_size=4, num_workers=2))
 
@@ -157,9 +164,9 @@ def test_torch_workers_that_each_read_a_whole_stream_deliver_it_twice() -> None:
 
 
 def test_torch_s_distributed_sampler_pads_with_items_that_come_twice() -> None:
-    from torch.utils.data import DistributedSampler  # noqa: PLC0415
+    from torch.utils.data import DistributedSampler
 
-    from tests.support.loaders import Records  # noqa: PLC0415
+    from tests.support.loaders import Records
 
     ranks = [DistributedSampler(Records(LESSON), 4, rank, shuffle=False) for rank in range(4)]
     loaders = [torch_loader(LESSON, sampler=sampler, batch_size=3) for sampler in ranks]
@@ -191,9 +198,9 @@ def test_grain_delivers_each_item_once_and_obeys_its_seed() -> None:
     run = Run.of(grain_loader(0))
 
     assert codes(audit_run(run, owed())) == []
-    assert repeated(run, Run.of(grain_loader(0)), "the first run") == []
+    assert check_repeated(run, Run.of(grain_loader(0)), "the first run") == []
     other = Run.of(grain_loader(0, seed=18))
-    assert other_order(run, other, "seed-ignored", "same order") == []
+    assert check_other_order(run, other, "seed-ignored", "same order") == []
 
 
 @WORKERS
@@ -207,7 +214,7 @@ def test_grain_resumes_at_every_cut_from_a_saved_state(workers: int) -> None:
     for cut, state in enumerate(states):
         second = iter(grain_loader(workers))
         second.set_state(state)
-        assert resumed(Run.of(batches), Run.of(second, cut), "the epoch") == []
+        assert check_resumed(Run.of(batches), Run.of(second, cut), "the epoch") == []
     assert len(states) == len(batches) + 1 > 3
 
 
@@ -223,7 +230,7 @@ def test_grain_with_workers_has_short_batches_in_the_middle_and_another_order() 
 def test_grain_s_batches_cross_the_border_of_an_epoch() -> None:
     both = Run.of(grain_loader(0, epochs=2))
 
-    first = both.batches(0, 3)
+    first = both.slice_batches(0, 3)
     found = audit_run(first, owed())
     assert codes(found) == ["final-batch", "item-twice"]
     one, other = both.ids[:11], both.ids[11:]

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity.reference_pipeline import (
+from parity.items.reference_pipeline import (
     POLICIES,
     Batch,
     Cursor,
     Dataset,
     Pipeline,
     Policy,
-    epoch_order,
-    fingerprint,
-    lesson_dataset,
-    masked_mean,
+    build_lesson_dataset,
+    compute_epoch_order,
+    compute_fingerprint,
+    compute_masked_mean,
 )
 
 RECORDED_DIGEST = "1a81451a8fb32a1bf0ad6307ea19198153ab1603b37174c76c4d498e343e6892"
@@ -54,17 +54,17 @@ def same(one: list[Batch], two: list[Batch]) -> bool:
 
 
 def test_digest_is_the_recorded_one() -> None:
-    assert fingerprint(lesson_dataset()) == RECORDED_DIGEST
+    assert compute_fingerprint(build_lesson_dataset()) == RECORDED_DIGEST
 
 
 @pytest.mark.parametrize(("epoch", "order"), [(0, ORDER_17_0), (1, ORDER_17_1)])
 def test_orders_are_the_recorded_ones(epoch: int, order: list[int]) -> None:
-    assert epoch_order(11, 17, epoch).tolist() == order
+    assert compute_epoch_order(11, 17, epoch).tolist() == order
 
 
 def test_omitted_ids_are_the_recorded_ones() -> None:
-    pipe = Pipeline(dataset=lesson_dataset(), batch_size=4, policy="drop")
-    assert pipe.omitted_ids(17, 0) == [2, 3, 5]
+    pipe = Pipeline(dataset=build_lesson_dataset(), batch_size=4, policy="drop")
+    assert pipe.find_omitted_ids(17, 0) == [2, 3, 5]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,9 @@ def test_sizes_are_the_recorded_ones(policy: Policy, sizes: list[int]) -> None:
 
 def test_a_copy_keeps_the_fingerprint() -> None:
     data = dataset(11)
-    assert fingerprint(Dataset(data.ids.copy(), data.x.copy(), data.y.copy())) == fingerprint(data)
+    assert compute_fingerprint(
+        Dataset(data.ids.copy(), data.x.copy(), data.y.copy())
+    ) == compute_fingerprint(data)
 
 
 @pytest.mark.parametrize("column", ["x", "y"])
@@ -87,28 +89,30 @@ def test_an_edited_value_changes_the_fingerprint(column: str) -> None:
     data = dataset(11)
     edited = getattr(data, column).copy()
     edited[10] = np.nextafter(edited[10], np.float32(0))
-    assert fingerprint(replace(data, **{column: edited})) != fingerprint(data)
+    assert compute_fingerprint(replace(data, **{column: edited})) != compute_fingerprint(data)
 
 
 def test_reordered_records_change_the_fingerprint() -> None:
     data = dataset(11)
     turned = Dataset(data.ids[::-1], data.x[::-1], data.y[::-1])
-    assert fingerprint(turned) != fingerprint(data)
+    assert compute_fingerprint(turned) != compute_fingerprint(data)
     swapped = Dataset(data.ids, data.y, data.x)
-    assert fingerprint(swapped) != fingerprint(data)
+    assert compute_fingerprint(swapped) != compute_fingerprint(data)
 
 
 def test_strides_do_not_change_the_fingerprint() -> None:
     data = dataset(11)
     wide = np.stack([data.x, data.y], axis=1)
-    assert fingerprint(Dataset(data.ids, wide[:, 0], wide[:, 1])) == fingerprint(data)
+    assert compute_fingerprint(Dataset(data.ids, wide[:, 0], wide[:, 1])) == compute_fingerprint(
+        data
+    )
 
 
 def test_ids_are_covered_where_asked_for() -> None:
     data = dataset(11)
     renamed = replace(data, ids=data.ids + 1)
-    assert fingerprint(renamed) == fingerprint(data)
-    assert fingerprint(renamed, ["ids"]) != fingerprint(data, ["ids"])
+    assert compute_fingerprint(renamed) == compute_fingerprint(data)
+    assert compute_fingerprint(renamed, ["ids"]) != compute_fingerprint(data, ["ids"])
 
 
 def test_a_dataset_is_a_copy_that_nobody_can_edit() -> None:
@@ -148,26 +152,26 @@ def test_ids_that_are_no_integers_are_refused() -> None:
 
 
 def test_order_is_pure() -> None:
-    first = epoch_order(1000, 3, 5).tolist()
-    epoch_order(1000, 3, 6)
+    first = compute_epoch_order(1000, 3, 5).tolist()
+    compute_epoch_order(1000, 3, 6)
     np.random.default_rng(3).random()
-    assert epoch_order(1000, 3, 5).tolist() == first
+    assert compute_epoch_order(1000, 3, 5).tolist() == first
     assert sorted(first) == list(range(1000))
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(17, 1), (18, 0), (0, 17)])
 def test_another_seed_or_epoch_is_another_order(seed: int, epoch: int) -> None:
-    assert epoch_order(11, seed, epoch).tolist() != ORDER_17_0
+    assert compute_epoch_order(11, seed, epoch).tolist() != ORDER_17_0
 
 
 def test_big_seeds_meet_where_the_docstring_says() -> None:
-    one, two = epoch_order(50, 5 + 2**32, 7), epoch_order(50, 5, 1 + 7 * 2**32)
+    one, two = compute_epoch_order(50, 5 + 2**32, 7), compute_epoch_order(50, 5, 1 + 7 * 2**32)
     assert one.tolist() == two.tolist()
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_tiny_orders(n: int) -> None:
-    assert epoch_order(n, 1, 2).tolist() == list(range(n))
+    assert compute_epoch_order(n, 1, 2).tolist() == list(range(n))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +179,7 @@ def test_tiny_orders(n: int) -> None:
 )
 def test_negative_parameters_are_refused(n: int, seed: int, epoch: int, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must not be negative, obtained -1"):
-        epoch_order(n, seed, epoch)
+        compute_epoch_order(n, seed, epoch)
 
 
 # Batches
@@ -188,9 +192,9 @@ def test_every_record_is_delivered_once_or_named_as_omitted(
 ) -> None:
     pipe = pipeline(batch_size, policy)
     seen = real_ids(batches(pipe))
-    omitted = pipe.omitted_ids(17, 0)
+    omitted = pipe.find_omitted_ids(17, 0)
     assert sorted(seen + omitted) == pipe.dataset.ids.tolist()
-    assert seen == pipe.dataset.ids[pipe.order(17, 0)].tolist()[: len(seen)]
+    assert seen == pipe.dataset.ids[pipe.compute_order(17, 0)].tolist()[: len(seen)]
     assert len(omitted) == (11 % batch_size if policy == "drop" else 0)
 
 
@@ -241,24 +245,24 @@ def test_an_unknown_policy_is_refused() -> None:
 
 def test_padding_does_not_move_the_mean() -> None:
     kept, padded = batches(pipeline())[-1], batches(pipeline(policy="pad"))[-1]
-    mean = masked_mean(padded.y, padded.mask)
-    assert mean == masked_mean(kept.y, kept.mask) == kept.y.astype(np.float64).mean()
+    mean = compute_masked_mean(padded.y, padded.mask)
+    assert mean == compute_masked_mean(kept.y, kept.mask) == kept.y.astype(np.float64).mean()
     assert mean != padded.y.mean()
 
 
 def test_no_observation_has_no_mean() -> None:
-    assert masked_mean(np.zeros(3), np.zeros(3, np.bool_)) is None
-    assert masked_mean(np.zeros(0), np.zeros(0, np.bool_)) is None
+    assert compute_masked_mean(np.zeros(3), np.zeros(3, np.bool_)) is None
+    assert compute_masked_mean(np.zeros(0), np.zeros(0, np.bool_)) is None
 
 
 def test_the_sum_is_exact() -> None:
     values = np.array([1e30, 1.0, -1e30, 1.0], np.float64)
-    assert masked_mean(values, np.ones(4, np.bool_)) == 0.5
+    assert compute_masked_mean(values, np.ones(4, np.bool_)) == 0.5
 
 
 def test_a_mask_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"a mask each, obtained \(3,\) and \(2,\)"):
-        masked_mean(np.zeros(3), np.ones(2, np.bool_))
+        compute_masked_mean(np.zeros(3), np.ones(2, np.bool_))
 
 
 # Cursor

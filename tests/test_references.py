@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import readers
-from parity.__main__ import code_of
-from parity.commands import auditing, disputes, references
-from parity.commands.reader_reports import clear, write
+from parity.__main__ import run_command_line
 from parity.errors import ConfigError, ReferenceSuspectError
-from parity.fixtures.store import Fetched
+from parity.lab import readers
+from parity.lab.audits import isolated
+from parity.lab.readers import ReaderResult
+from parity.lab.readers.child import write_tensors as dump
+from parity.lab.zoo import disagreements, reader_results
+from parity.lab.zoo.reader_reports import clear_reports, write_reports
 from parity.lockfile import Bundle, Dump, Lockfile
-from parity.readers import Answer
-from parity.readers.child import write as dump
-from parity.reports import reading
-from parity.reports.console import Teller
-from tests.support.trees import as_json, tree
-from tests.support.zoo import W, reference
+from parity.reports import json_reader
+from parity.reports.console import RunConsole
+from parity.store.store import FetchedBundle
+from tests.support.trees import encode_json, write_tree
+from tests.support.zoo import W, make_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from parity.commands.references import Column
+    from parity.lab.zoo.reader_results import ReaderResults
 
 RIGHT = {"w": ("F32", (2, 3), W.tobytes())}
 WRONG = {"w": ("F32", (2, 3), (W + 1).tobytes())}
@@ -74,11 +75,14 @@ BOTH = f"{APART} reads it"
 def test_what_is_not_plain_is_explained(
     expect: str, said: dict[str, str], against: bool, words: str
 ) -> None:
-    assert disputes.explained(expect, "rule 1", said, against=against) == words
+    assert disagreements.explain_disagreement(expect, "rule 1", said, against=against) == words
 
 
 def test_without_a_rule_the_readers_alone_are_told() -> None:
-    assert disputes.explained("refuse", "", {"gguf-py": "loaded"}) == "gguf-py takes it"
+    assert (
+        disagreements.explain_disagreement("refuse", "", {"gguf-py": "loaded"})
+        == "gguf-py takes it"
+    )
 
 
 # --- judged -------------------------------------------------------------------------------------
@@ -91,16 +95,16 @@ class Zoo:
         self.root = root
         self.monkeypatch = monkeypatch
         self.cases: dict[str, dict[str, Any]] = {}
-        self.answers: dict[str, tuple[Answer, Mapping[str, Any] | None]] = {}
+        self.answers: dict[str, tuple[ReaderResult, Mapping[str, Any] | None]] = {}
         self.recorded: dict[str, dict[str, str]] = {}
         self.more: dict[str, Any] = {"versions": {"gguf": "0.1.0"}}
-        self.case("y-good", "load", Answer("loaded"), RIGHT, "loaded")
+        self.case("y-good", "load", ReaderResult("loaded"), RIGHT, "loaded")
 
     def case(
         self,
         name: str,
         expect: str,
-        answer: Answer,
+        answer: ReaderResult,
         tensors: Mapping[str, Any] | None = None,
         recorded: str = "",
     ) -> None:
@@ -109,27 +113,31 @@ class Zoo:
         if recorded:
             self.recorded[name] = {"gguf-py": recorded}
 
-    def _ask(self, _reader: str, files: Mapping[str, Path], out: Path) -> dict[str, Answer]:
+    def _ask(self, _reader: str, files: Mapping[str, Path], out: Path) -> dict[str, ReaderResult]:
         for name in files:
             if tensors := self.answers[name][1]:
                 dump(dict(tensors), out / name)
         return {name: self.answers[name][0] for name in files}
 
-    def fetched(self) -> Fetched:
+    def fetched(self) -> FetchedBundle:
         files = {f"{name}/c.gguf": b"" for name in self.cases}
         for name, entry in self.cases.items():
             if entry["expect"] != "refuse":
-                files[f"{name}/reference/r.safetensors"] = reference()
-        files["parity.json"] = as_json({"schema": 1, "cases": self.cases})
+                files[f"{name}/reference/r.safetensors"] = make_reference()
+        files["parity.json"] = encode_json({"schema": 1, "cases": self.cases})
         if self.recorded:
-            files["readers.json"] = as_json({**self.more, "cases": self.recorded})
-        return Fetched(path=tree(self.root, files), sha256="a" * 64, tree="b" * 64, cached=True)
+            files["readers.json"] = encode_json({**self.more, "cases": self.recorded})
+        return FetchedBundle(
+            path=write_tree(self.root, files), sha256="a" * 64, tree="b" * 64, cached=True
+        )
 
-    def column(self, **bundle: Any) -> Column:
-        self.monkeypatch.setattr(readers, "ask", self._ask)
-        self.monkeypatch.setattr(references, "version_of", lambda _name: "0.2.0")
+    def column(self, **bundle: Any) -> ReaderResults:
+        self.monkeypatch.setattr(readers, "read_files", self._ask)
+        self.monkeypatch.setattr(reader_results, "find_version", lambda _name: "0.2.0")
         entry = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump(), **bundle)
-        (column,) = references.columns(entry, self.fetched(), "python -m parity audit zoo")
+        (column,) = reader_results.collect_reader_results(
+            entry, self.fetched(), "python -m parity audit zoo"
+        )
         return column
 
 
@@ -138,8 +146,12 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zoo:
     return Zoo(tmp_path / "zoo", monkeypatch)
 
 
-LIMIT, OUT, CRASH = Answer("limit", "time"), Answer("limit", "memory"), Answer("crashed", "SIGSEGV")
-REFUSED, LOADED = Answer("refused", "ValueError: no"), Answer("loaded")
+LIMIT, OUT, CRASH = (
+    ReaderResult("limit", "time"),
+    ReaderResult("limit", "memory"),
+    ReaderResult("crashed", "SIGSEGV"),
+)
+REFUSED, LOADED = ReaderResult("refused", "ValueError: no"), ReaderResult("loaded")
 
 
 @pytest.mark.parametrize(
@@ -152,14 +164,14 @@ REFUSED, LOADED = Answer("refused", "ValueError: no"), Answer("loaded")
         ("load", (REFUSED, None), "loaded", ("refused", "fail")),
         ("load", (LOADED, WRONG), "loaded", ("wrong", "fail")),
         ("load", (LOADED, PART), "loaded", ("partial", "fail")),
-        ("load", (Answer("loaded", "KeyError: x"), None), "loaded", ("", "skipped")),
+        ("load", (ReaderResult("loaded", "KeyError: x"), None), "loaded", ("", "skipped")),
         ("refuse", (REFUSED, None), "refused", ("refused", "pass")),
-        ("refuse", (Answer("refused"), None), "refused", ("crashed", "known-failure")),
+        ("refuse", (ReaderResult("refused"), None), "refused", ("crashed", "known-failure")),
         ("refuse", (LOADED, RIGHT), "loaded", ("accepted", "known-failure")),
         ("refuse", (LOADED, RIGHT), "refused", ("accepted", "fail")),
         (
             "refuse",
-            (Answer("loaded", "KeyError: x"), None),
+            (ReaderResult("loaded", "KeyError: x"), None),
             "loaded",
             ("accepted", "known-failure"),
         ),
@@ -175,7 +187,7 @@ REFUSED, LOADED = Answer("refused", "ValueError: no"), Answer("loaded")
 def test_a_reader_is_judged_as_a_port_is(
     zoo: Zoo,
     expect: str,
-    came: tuple[Answer, Mapping[str, Any] | None],
+    came: tuple[ReaderResult, Mapping[str, Any] | None],
     recorded: str,
     ended: tuple[str, str],
 ) -> None:
@@ -273,14 +285,14 @@ def test_a_reader_that_does_not_start_is_an_error_of_the_audit(zoo: Zoo) -> None
 )
 def test_what_no_reader_is_asked(tmp_path: Path, suite: str, entry: dict[str, Any]) -> None:
     files = {
-        "parity.json": as_json({"schema": 1, "cases": {"a": entry}}),
-        "a/reference/r.safetensors": reference(),
+        "parity.json": encode_json({"schema": 1, "cases": {"a": entry}}),
+        "a/reference/r.safetensors": make_reference(),
         "a/c.gguf": b"",
         "a/c.onnx": b"",
     }
-    fetched = Fetched(path=tree(tmp_path, files), sha256="", tree="", cached=True)
+    fetched = FetchedBundle(path=write_tree(tmp_path, files), sha256="", tree="", cached=True)
     bundle = Bundle(id="zoo", source="z.tar", suite=suite, dump=Dump())
-    assert references.columns(bundle, fetched, "") == ()
+    assert reader_results.collect_reader_results(bundle, fetched, "") == ()
 
 
 # --- told and written ---------------------------------------------------------------------------
@@ -292,7 +304,7 @@ def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
     zoo.case("n", "refuse", LOADED, RIGHT, "refused")
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
 
-    assert not auditing.tell_column(bundle, zoo.column(), Teller())
+    assert not isolated.print_reader(bundle, zoo.column(), RunConsole())
 
     assert capsys.readouterr().out == (
         "zoo: gguf-py 0.2.0 over 2 cases: 1 right, 1 accepted\n"
@@ -307,13 +319,13 @@ def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
 def test_drift_is_never_well(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
     zoo.case("y", "load", LOADED, RIGHT, "refused")
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
-    assert not auditing.tell_column(bundle, zoo.column(), Teller())
+    assert not isolated.print_reader(bundle, zoo.column(), RunConsole())
     assert "FAIL" not in capsys.readouterr().out
 
 
 def test_a_column_that_is_well_is_one_line(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
-    assert auditing.tell_column(bundle, zoo.column(), Teller())
+    assert isolated.print_reader(bundle, zoo.column(), RunConsole())
     assert capsys.readouterr().out == "zoo: gguf-py 0.2.0 over 1 cases: 1 right\n"
 
 
@@ -322,7 +334,7 @@ def reported(zoo: Zoo, tmp_path: Path) -> Callable[[], Path]:
     def make() -> Path:
         bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
         lock = Lockfile(path=Path("fixtures.lock.yaml"), sha256="0" * 64, bundles=(bundle,))
-        write(lock, [(bundle, "b" * 64, (zoo.column(),))], tmp_path / "out")
+        write_reports(lock, [(bundle, "b" * 64, (zoo.column(),))], tmp_path / "out")
         return tmp_path / "out"
 
     return make
@@ -341,10 +353,10 @@ def test_a_report_a_reader_is_a_column_of_the_table(
 
     assert [path.name for path in out.iterdir()] == ["gguf-py"]
     assert json.loads((out / "gguf-py" / "report.json").read_bytes())["exit_code"] == code
-    found = reading.report(out / "gguf-py" / "report.json")
+    found = json_reader.load_report(out / "gguf-py" / "report.json")
     assert [case.outcome for case in found.cases] == ["right", "accepted"]
 
-    assert code_of(["scoreboard", str(out / "gguf-py")]) == 0
+    assert run_command_line(["scoreboard", str(out / "gguf-py")]) == 0
     told = capsys.readouterr().out
     assert "gguf-py (reference)\n" in told, "its version is no part of its name"
     assert "  n                  ✗ accepted\n    gguf-py takes it, against R\n" in told
@@ -354,9 +366,9 @@ def test_an_earlier_report_goes_before_anything_is_asked(
     reported: Callable[[], Path], tmp_path: Path
 ) -> None:
     out = reported()
-    clear(None)
-    clear(out)
-    clear(tmp_path / "none")
+    clear_reports(None)
+    clear_reports(out)
+    clear_reports(tmp_path / "none")
     assert list(out.rglob("*.json")) == []
 
 
@@ -364,6 +376,6 @@ def test_a_folder_that_is_none_is_a_clear_error(
     reported: Callable[[], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "out").write_text("")
-    for call in (reported, lambda: clear(tmp_path / "out")):
+    for call in (reported, lambda: clear_reports(tmp_path / "out")):
         with pytest.raises(ConfigError, match="report-dir"):
             call()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.codecs.dtypes import DTYPES
-from parity.compare import compare_arrays
-from tests.support.tensors import f32, told, verified
-from tests.support.wrong import Tensor, held, of_one, plain, said
+from parity.tensors.compare import compare_arrays
+from parity.tensors.dtypes import DTYPES
+from tests.support.tensors import f32, list_findings, verify_dump
+from tests.support.wrong import Tensor, find_cause, list_errors, make_plain, verify_wrong_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,15 +61,15 @@ def test_what_is_not_finite_never_passes(
         found = compare_arrays(right, wrong, DTYPES[f"F{8 * right.itemsize}"], bounds)
         assert not found.passed
         assert found.bad == 1
-        assert found.specials == (int(not np.isfinite(due)), int(not np.isfinite(came)))
+        assert found.nonfinite == (int(not np.isfinite(due)), int(not np.isfinite(came)))
         assert found.worst is not None
         assert found.worst.index == place
 
 
 def test_all_nan_counts_all(tmp_path: Path) -> None:
     """CMP-01, CMP-02: a dump of nothing but NaN, with the numbers of both sides."""
-    outcome = held(tmp_path, "pth", {"w": plain(f32(0, 1))}, {"w": f32(NAN, NAN)})
-    assert said(outcome)[0][:2] == ("w", "nan")
+    outcome = verify_wrong_dump(tmp_path, "pth", {"w": make_plain(f32(0, 1))}, {"w": f32(NAN, NAN)})
+    assert list_errors(outcome)[0][:2] == ("w", "nan")
     assert "2 NaN or infinite in the dump, 0 in the reference" in outcome.findings[0].message
 
 
@@ -97,9 +97,9 @@ def test_each_bound_flips_the_verdict(
     tmp_path: Path,
 ) -> None:
     """CMP-04: no option without an effect; zero is a bound, and the bound that held is printed."""
-    red = told(verified(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=tight))
+    red = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=tight))
     assert [level for level, _, _ in red] == ["error"]
-    green = told(verified(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=loose))
+    green = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=loose))
     assert not [one for one in green if one[0] == "error"]
     if "values" in red[0]:
         assert "bound: " in red[0][2]
@@ -118,23 +118,23 @@ ZEROS = {
 def test_signs_of_zeros(due: Any, came: Any, code: str, tmp_path: Path) -> None:
     """CMP-05: under exact a failure of its own code, under any bound none, but counted."""
     due, came = due.astype(code), came.astype(code)
-    exact = told(verified(tmp_path, {"w.npy": due}, {"w.npy": came}))
+    exact = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}))
     assert [one[:2] for one in exact] == [("error", "signed-zero")]
     for bounds in ({"max_abs": 0}, {"ulp": 0}, {"relative": 0}):
-        outcome = verified(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds)
-        assert not [one for one in told(outcome) if one[0] == "error"]
+        outcome = verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds)
+        assert not [one for one in list_findings(outcome) if one[0] == "error"]
 
 
 @pytest.mark.parametrize("wrong", ["a", "b", "c"])
 def test_one_wrong_of_several_is_red(wrong: str, tmp_path: Path) -> None:
     """CMP-07: one wrong tensor is enough, wherever it stands; and every wrong one is told."""
-    due = {name: plain(f32(1, 2, at)) for at, name in enumerate("abc", 3)}
-    came = {name: one.due for name, one in due.items()}
-    assert said(held(tmp_path / "one", "pth", due, came | {wrong: f32(0, 0, 0)})) == [
-        (wrong, "values", "all-zero")
-    ]
+    due = {name: make_plain(f32(1, 2, at)) for at, name in enumerate("abc", 3)}
+    came = {name: one.expected for name, one in due.items()}
+    assert list_errors(
+        verify_wrong_dump(tmp_path / "one", "pth", due, came | {wrong: f32(0, 0, 0)})
+    ) == [(wrong, "values", "all-zero")]
     nothing = {name: f32(0, 0, 0) for name in due}
-    assert len(said(held(tmp_path / "all", "pth", due, nothing))) == 3
+    assert len(list_errors(verify_wrong_dump(tmp_path / "all", "pth", due, nothing))) == 3
 
 
 EVEN = np.array([[2, 7, 1], [7, 3, 9], [1, 9, 5]], "<f4")
@@ -152,21 +152,23 @@ def test_no_hint_without_a_proof(due: NDArray[Any], tmp_path: Path) -> None:
     came = due.copy()
     came[0, 1] += 0.5
     came[2, 2] -= 0.25
-    code, cause = of_one(tmp_path, Tensor(due), came)
+    code, cause = find_cause(tmp_path, Tensor(due), came)
     assert (code, cause) == ("values", "no-simple-cause")
 
 
 def test_nothing_is_no_pass(tmp_path: Path) -> None:
     """CMP-08: an empty dump, one of other names, and one whose files cannot be read."""
-    due = {"w": plain(f32(1, 2))}
-    assert said(held(tmp_path / "none", "pth", due, {})) == [("w", "tensor-missing", "")]
-    other = held(tmp_path / "other", "pth", due, {"v": f32(1, 2)})
-    assert {code for _, code, _ in said(other)} == {"tensor-missing", "tensor-extra"}
+    due = {"w": make_plain(f32(1, 2))}
+    assert list_errors(verify_wrong_dump(tmp_path / "none", "pth", due, {})) == [
+        ("w", "tensor-missing", "")
+    ]
+    other = verify_wrong_dump(tmp_path / "other", "pth", due, {"v": f32(1, 2)})
+    assert {code for _, code, _ in list_errors(other)} == {"tensor-missing", "tensor-extra"}
     assert other.compared == 0
-    broken = held(tmp_path / "broken", "pth", due, {"w.bin": b""})
-    assert [code for _, code, _ in said(broken)] == ["truncated"]
-    text = held(tmp_path / "text", "pth", due, {"w.txt": b"1 2"})
-    assert [code for _, code, _ in said(text)] == ["tensor-missing"]
+    broken = verify_wrong_dump(tmp_path / "broken", "pth", due, {"w.bin": b""})
+    assert [code for _, code, _ in list_errors(broken)] == ["truncated"]
+    text = verify_wrong_dump(tmp_path / "text", "pth", due, {"w.txt": b"1 2"})
+    assert [code for _, code, _ in list_errors(text)] == ["tensor-missing"]
 
 
 POINTERS = {
@@ -184,8 +186,10 @@ POINTERS = {
 @pytest.mark.parametrize("content", POINTERS.values(), ids=POINTERS)
 def test_something_else_in_place_of_a_tensor(content: bytes, suffix: str, tmp_path: Path) -> None:
     """FIX-10: a pointer, a page or a message where a dump should be; siblings by format."""
-    outcome = held(tmp_path, "pth", {"w": plain(f32(1, 2))}, {f"w.{suffix}": content})
-    found = said(outcome)
+    outcome = verify_wrong_dump(
+        tmp_path, "pth", {"w": make_plain(f32(1, 2))}, {f"w.{suffix}": content}
+    )
+    found = list_errors(outcome)
     assert [code for _, code, _ in found][:1] in (
         ["bad-header"], ["truncated"], ["trailing-bytes"],
     )  # fmt: skip

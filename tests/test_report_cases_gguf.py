@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import blocks
+from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
-from parity.pins.zoo.headers import ARRAY, Gguf, Info, array, pair
-from parity.suites import serialize, tensors
+from parity.lab.zoo.gguf_builder import ARRAY, GgufFile, TensorInfo, encode_array, encode_pair
 from parity.suites.base import Dump
-from tests.support.blocks import SCALES, random_blocks
-from tests.support.tensors import bf16, f32, tensors_case, write
-from tests.support.wrong import EDGE, Tensor, bundle, held, of_one, said
+from parity.suites.serialize import suite as serialize_suite
+from parity.suites.tensors import suite as tensors_suite
+from tests.support.blocks import SCALE_OFFSETS, make_random_blocks
+from tests.support.tensors import bf16, f32, make_tensors_case, write_files
+from tests.support.wrong import (
+    EDGE,
+    Tensor,
+    find_cause,
+    list_errors,
+    verify_wrong_dump,
+    write_bundle,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +37,7 @@ ROWS = 3
 
 def quantised(kind: str, seed: int = 0) -> tuple[Tensor, NDArray[np.uint8]]:
     """A tensor of a block type, and its blocks."""
-    raw = random_blocks(kind, 2 * ROWS, seed)
+    raw = make_random_blocks(kind, 2 * ROWS, seed)
     dims = [2 * blocks.DECODERS[kind].elements, ROWS]
     due = blocks.decode(kind, raw).reshape(dims)
     return Tensor(due, raw.tobytes(), {"type": kind, "dims": dims}), raw
@@ -37,8 +45,8 @@ def quantised(kind: str, seed: int = 0) -> tuple[Tensor, NDArray[np.uint8]]:
 
 def misread(kind: str, name: str, folder: Path) -> tuple[str, str]:
     tensor, raw = quantised(kind)
-    (wrong,) = (mistake for mistake in blocks.mistakes(kind) if mistake.name == name)
-    return of_one(folder, tensor, wrong.decoder(raw).reshape(tensor.due.shape), "gguf")
+    (wrong,) = (mistake for mistake in blocks.list_mistakes(kind) if mistake.name == name)
+    return find_cause(folder, tensor, wrong.decoder(raw).reshape(tensor.expected.shape), "gguf")
 
 
 KINDS_OF_MISTAKES = {
@@ -49,8 +57,8 @@ KINDS_OF_MISTAKES = {
 }
 MISTAKES = [
     (kind, mistake.name)
-    for kind in SCALES
-    for mistake in blocks.mistakes(kind)
+    for kind in SCALE_OFFSETS
+    for mistake in blocks.list_mistakes(kind)
     if mistake.name.startswith(sum(KINDS_OF_MISTAKES.values(), ()))
 ]
 
@@ -71,15 +79,18 @@ def test_every_sort_of_mistake_is_tried() -> None:
         assert len({kind for kind, name in MISTAKES if name.startswith(starts)}) >= 4
 
 
-@pytest.mark.parametrize("kind", SCALES)
+@pytest.mark.parametrize("kind", SCALE_OFFSETS)
 def test_a_decoder_without_a_record_of_the_blocks(kind: str, tmp_path: Path) -> None:
     """GGF-01 in upstream's bundle, which does not say where blocks lie: a factor a group."""
     tensor, _ = quantised(kind)
     group = 16 if kind in ("Q2_K", "Q3_K", "Q6_K") else 32
-    flat = tensor.due.reshape(-1, group)
+    flat = tensor.expected.reshape(-1, group)
     factors = np.resize(f32(0.5, 0.75, 2, 1.5, 3), (len(flat), 1))
-    came = (flat * factors).reshape(tensor.due.shape)
-    assert of_one(tmp_path, Tensor(tensor.due), came, "gguf") == ("values", "factor-of-groups")
+    came = (flat * factors).reshape(tensor.expected.shape)
+    assert find_cause(tmp_path, Tensor(tensor.expected), came, "gguf") == (
+        "values",
+        "factor-of-groups",
+    )
 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
@@ -93,7 +104,7 @@ def test_blocks_that_are_read_at_another_byte(kind: str, by: int, tmp_path: Path
     content = (EDGE + raw.tobytes() + EDGE)[64 + by :][: raw.size]
     with np.errstate(all="ignore"):
         read = blocks.decode(kind, np.frombuffer(content, np.uint8).reshape(raw.shape))
-    code, cause = of_one(tmp_path, tensor, read.reshape(tensor.due.shape), "gguf")
+    code, cause = find_cause(tmp_path, tensor, read.reshape(tensor.expected.shape), "gguf")
     assert code in ("values", "nan")
     assert cause == "shifted"
 
@@ -112,18 +123,18 @@ def test_a_type_that_was_forgotten(kind: str, tmp_path: Path) -> None:
     tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
     other, _ = quantised("Q8_0")
     both = {"w": tensor, "q": other}
-    assert said(held(tmp_path / "gone", "gguf", both, {"q": other.due})) == [
-        ("w", "tensor-missing", "")
-    ]
+    assert list_errors(
+        verify_wrong_dump(tmp_path / "gone", "gguf", both, {"q": other.expected})
+    ) == [("w", "tensor-missing", "")]
     zeros = np.zeros((6, 2), "<f4")
-    assert said(held(tmp_path / "zero", "gguf", both, {"q": other.due, "w": zeros})) == [
-        ("w", "values", "all-zero")
-    ]
+    assert list_errors(
+        verify_wrong_dump(tmp_path / "zero", "gguf", both, {"q": other.expected, "w": zeros})
+    ) == [("w", "values", "all-zero")]
     if kind != "F32":
         taken = stored.view("<f2").astype("<f4")
         if kind == "F16":
             taken = (stored.view("<u2").astype("<u4") << 16).view("<f4")
-        found = of_one(tmp_path / "other", tensor, taken.reshape(6, 2), "gguf")
+        found = find_cause(tmp_path / "other", tensor, taken.reshape(6, 2), "gguf")
         assert found == ("values", "other-dtype")
 
 
@@ -135,7 +146,7 @@ def test_a_file_of_the_other_byte_order(kind: str, tmp_path: Path) -> None:
     swapped = stored.byteswap()
     with np.errstate(all="ignore"):
         came = (swapped.astype("<u4") << 16).view("<f4") if kind == "BF16" else swapped
-    code, cause = of_one(tmp_path, tensor, came.astype("<f4").reshape(6, 2), "gguf")
+    code, cause = find_cause(tmp_path, tensor, came.astype("<f4").reshape(6, 2), "gguf")
     assert (code in ("values", "nan"), cause) == (True, "byte-swapped")
 
 
@@ -152,8 +163,8 @@ def test_dimensions_in_the_other_order(
     """
     due = np.arange(1, np.prod(dims) + 1, dtype="<f4")
     tensor = Tensor(due.reshape(dims), due.tobytes(), {"type": "F32", "dims": list(dims)})
-    outcome = held(tmp_path, "gguf", {"w": tensor}, {"w": due.reshape(came)})
-    assert said(outcome) == [("w", "shape", "")]
+    outcome = verify_wrong_dump(tmp_path, "gguf", {"w": tensor}, {"w": due.reshape(came)})
+    assert list_errors(outcome) == [("w", "shape", "")]
     assert "GGUF's stored order, fastest dimension first" in outcome.findings[0].message
 
 
@@ -161,16 +172,16 @@ def test_dimensions_that_a_square_hides(tmp_path: Path) -> None:
     """GGF-07: a square tensor has one shape either way, but its values are told."""
     due = np.arange(1, 17, dtype="<f4").reshape(4, 4)
     tensor = Tensor(due, due.tobytes(), {"type": "F32", "dims": [4, 4]})
-    assert of_one(tmp_path, tensor, due.T, "gguf") == ("values", "transposed")
+    assert find_cause(tmp_path, tensor, due.T, "gguf") == ("values", "transposed")
 
 
 @pytest.mark.parametrize("lost", [("a",), ("b", "c"), ("a", "b", "c")], ids=str)
 def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> None:
     """GGF-14 in a dump: every tensor of the other shard is told, not the first alone."""
     due = {name: Tensor(f32(at, 1)) for at, name in enumerate("abc")}
-    came = {name: one.due for name, one in due.items() if name not in lost}
+    came = {name: one.expected for name, one in due.items() if name not in lost}
     came = came or {"unknown": f32(1)}
-    found = said(held(tmp_path, "gguf", due, came))
+    found = list_errors(verify_wrong_dump(tmp_path, "gguf", due, came))
     assert found == [(name, "tensor-missing", "") for name in lost]
 
 
@@ -203,12 +214,12 @@ def test_a_shape_that_stands_in_the_metadata_alone(
     due = np.arange(1, 7, dtype="<f4")
     came = np.resize(due, shape)
     came.flat[0] = first
-    key = pair(KEY, ARRAY, array(5, 4, np.array([2, 1, 1, 3], "<i4").tobytes()))
-    info = Info(name="w", dims=(6,), kind=0, data=due.tobytes())
-    file = Gguf(tensors=(info,), metadata=(key,)).build()
-    case = tensors_case(tmp_path, {"w.npy": due, "../x.gguf": file}, checkpoint="x.gguf")
-    dump = Dump(folder=write(tmp_path / "dump", {"w.bin": came}))
-    (finding,) = tensors.verify(case, dump, case.bounds).findings
+    key = encode_pair(KEY, ARRAY, encode_array(5, 4, np.array([2, 1, 1, 3], "<i4").tobytes()))
+    info = TensorInfo(name="w", dims=(6,), kind=0, data=due.tobytes())
+    file = GgufFile(tensors=(info,), metadata=(key,)).build()
+    case = make_tensors_case(tmp_path, {"w.npy": due, "../x.gguf": file}, checkpoint="x.gguf")
+    dump = Dump(folder=write_files(tmp_path / "dump", {"w.bin": came}))
+    (finding,) = tensors_suite.verify(case, dump, case.tolerances).findings
     note = " (references carry GGUF's stored order, fastest dimension first)"
     assert finding.message == f"w has the shape {list(shape)}, expected [6]{hint}{note}"
     assert (finding.code, finding.level) == ("shape", "error")
@@ -219,10 +230,10 @@ def parts_of(names: str, count: int = 2) -> dict[str, bytes]:
     files = {}
     for number in range(count):
         infos = tuple(
-            Info(name=name, dims=(1,), kind=0, data=f32(ord(name)).tobytes())
+            TensorInfo(name=name, dims=(1,), kind=0, data=f32(ord(name)).tobytes())
             for name in names[number::count]
         )
-        files[f"a-{number + 1:05}-of-{count:05}.gguf"] = Gguf(tensors=infos).build()
+        files[f"a-{number + 1:05}-of-{count:05}.gguf"] = GgufFile(tensors=infos).build()
     return files
 
 
@@ -236,7 +247,7 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("suite", [serialize, tensors])
+@pytest.mark.parametrize("suite", [serialize_suite, tensors_suite])
 @pytest.mark.parametrize(("lost", "hint"), LOST.values(), ids=LOST)
 def test_the_part_that_holds_what_is_missing_is_named(
     suite: Any, lost: str, hint: str, tmp_path: Path
@@ -244,16 +255,16 @@ def test_the_part_that_holds_what_is_missing_is_named(
     """GGF-14: each tensor that is missing is told with the file that it lies in."""
     due = {f"{name}.bin": f32(ord(name)) for name in "abcd"}
     root, files = tmp_path / "bundle", parts_of("abcd")
-    if suite is serialize:
-        write(root / "gguf", files | {"sampled_tensor_names.json": b'["a", "b", "c", "d"]'})
-        write(root / "gguf" / "reference_dequant", due)
-        (case,) = serialize.cases(root, {})
-        assert case.words["checkpoint"].endswith("a-00001-of-00002.gguf")
+    if suite is serialize_suite:
+        write_files(root / "gguf", files | {"sampled_tensor_names.json": b'["a", "b", "c", "d"]'})
+        write_files(root / "gguf" / "reference_dequant", due)
+        (case,) = serialize_suite.read_cases(root, {})
+        assert case.placeholders["checkpoint"].endswith("a-00001-of-00002.gguf")
     else:
         placed = {f"../{name}": content for name, content in files.items()}
-        case = tensors_case(root, due | placed, checkpoint=min(files))
+        case = make_tensors_case(root, due | placed, checkpoint=min(files))
     dump = {name: array for name, array in due.items() if name[0] not in lost}
-    outcome = suite.verify(case, Dump(folder=write(tmp_path / "d", dump)), case.bounds)
+    outcome = suite.verify(case, Dump(folder=write_files(tmp_path / "d", dump)), case.tolerances)
     assert [f.message for f in outcome.findings if f.level == "error"] == [
         f"{name} (F32 [1]) is missing from the dump{hint.format(1 + 'abcd'.index(name) % 2)}"
         for name in lost
@@ -263,24 +274,24 @@ def test_the_part_that_holds_what_is_missing_is_named(
 @pytest.mark.parametrize("shards", [2, 3])
 def test_a_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
     """GGF-14 in a bundle: all parts are one checkpoint, and one that is absent is named."""
-    root = bundle(tmp_path, "gguf", {"w": Tensor(f32(1, 2))})
+    root = write_bundle(tmp_path, "gguf", {"w": Tensor(f32(1, 2))})
     (root / "gguf" / "x.gguf").unlink()
     names = [f"a-{n:05}-of-{shards:05}.gguf" for n in range(1, shards + 1)]
     for name in names:
         (root / "gguf" / name).write_bytes(b"GGUF")
-    (case,) = serialize.cases(root, {})
-    assert case.words["checkpoint"] == str(root / "gguf" / names[0])
+    (case,) = serialize_suite.read_cases(root, {})
+    assert case.placeholders["checkpoint"] == str(root / "gguf" / names[0])
     for name in names:
         (root / "gguf" / name).unlink()
         with pytest.raises(ReferenceSuspectError) as caught:
-            serialize.cases(root, {})
+            serialize_suite.read_cases(root, {})
         (problem,) = caught.value.problems
         assert problem.code == "checkpoint-count"
         assert problem.message == f"gguf lacks {name}, of {shards} parts of a checkpoint"
         (root / "gguf" / name).write_bytes(b"GGUF")
     (root / "gguf" / "b.gguf").write_bytes(b"GGUF")
     with pytest.raises(ReferenceSuspectError, match="expected exactly one"):
-        serialize.cases(root, {})
+        serialize_suite.read_cases(root, {})
 
 
 @pytest.mark.parametrize("expect", ["load", "refuse"])
@@ -290,7 +301,7 @@ def test_a_generic_checkpoint_of_which_a_part_is_absent(expect: str, tmp_path: P
     del files["../a-00002-of-00002.gguf"]
     entry = {"checkpoint": "a-00001-of-00002.gguf", "expect": expect}
     if expect == "refuse":
-        assert tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry).expect == "refuse"
+        assert make_tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry).expect == "refuse"
         return
     with pytest.raises(ReferenceSuspectError, match=r"lacks its part 'a-00002-of-00002\.gguf'"):
-        tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry)
+        make_tensors_case(tmp_path, files | {"a.bin": f32(1)}, **entry)

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.suites import dataloader
 from parity.suites.base import Dump
+from parity.suites.dataloader import suite
 from tests.support.batches import (
     ITEMS,
     ORDER,
     SET,
     SHUFFLED,
+    LoaderSpec,
     Row,
     Run,
-    Spec,
-    cut,
-    features_of,
-    label_of,
-    row,
-    run,
+    compute_features,
+    compute_label,
+    make_row,
+    make_run,
+    split_order,
     write_case,
     write_run,
 )
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 SPECS = {"ORDER": ORDER, "SET": SET}
 
 
-def judged(folder: Path, spec: Spec, dump: Run, **meta: Any) -> dict[str, str]:
+def judged(folder: Path, spec: LoaderSpec, dump: Run, **meta: Any) -> dict[str, str]:
     """Codes of what is wrong with a dump, each with the code of its cause."""
     write_case(folder / "bundle" / "c", spec, **meta)
-    (case,) = dataloader.cases(folder / "bundle", {})
+    (case,) = suite.read_cases(folder / "bundle", {})
     came = Dump(folder=write_run(folder / "dump", dump))
-    outcome = dataloader.verify(case, came, {"max_abs": 1e-6})
+    outcome = suite.verify(case, came, {"max_abs": 1e-6})
     errors = [one for one in outcome.findings if one.level == "error"]
     return {one.code: str(one.measures.get("cause_code", "")) for one in errors}
 
@@ -62,9 +62,9 @@ def test_ranks_that_pad_or_drop(ranks: int, mode: str, tmp_path: Path) -> None:
     Siblings: numbers of ranks that leave any rest of ten items, both modes, padding and dropping.
     """
     spec = SPECS[mode]
-    padded = judged(tmp_path / "pad", spec, cut(sharded(spec.order, ranks, drop=False), 4))
+    padded = judged(tmp_path / "pad", spec, split_order(sharded(spec.order, ranks, drop=False), 4))
     assert "item-twice" in padded
-    dropped = judged(tmp_path / "drop", spec, cut(sharded(spec.order, ranks, drop=True), 4))
+    dropped = judged(tmp_path / "drop", spec, split_order(sharded(spec.order, ranks, drop=True), 4))
     assert "item-missing" in dropped
 
 
@@ -73,9 +73,9 @@ def test_ranks_that_pad_or_drop(ranks: int, mode: str, tmp_path: Path) -> None:
 def test_a_last_batch_that_is_filled_up(fill: str, mode: str, tmp_path: Path) -> None:
     """DLD-02: four rows where two are due. Siblings: what it is filled with."""
     spec = SPECS[mode]
-    batches = spec.run()
+    batches = spec.make_run()
     ends = {"first": spec.order[:2], "last": [spec.order[-1]] * 2, "any": spec.order[3:5]}
-    more = [Row([0.0] * 4, 0.0)] * 2 if fill == "zeros" else [row(item) for item in ends[fill]]
+    more = [Row([0.0] * 4, 0.0)] * 2 if fill == "zeros" else [make_row(item) for item in ends[fill]]
     batches[-1] += more
     found = judged(tmp_path, spec, batches)
     assert "batch-size" in found
@@ -90,7 +90,7 @@ def test_a_last_batch_that_is_filled_up(fill: str, mode: str, tmp_path: Path) ->
 def test_each_worker_yields_everything(how: str, workers: int, mode: str, tmp_path: Path) -> None:
     """DLD-04: every item as often as there are workers. Siblings: their number and their turns."""
     spec = SPECS[mode]
-    once = spec.run()
+    once = spec.make_run()
     again = (
         [batch for batch in once for _ in range(workers)] if how == "in turn" else once * workers
     )
@@ -104,7 +104,7 @@ def test_a_worker_that_yields_nothing(lost: int, mode: str, tmp_path: Path) -> N
     """DLD-04's reverse: the items of one worker of two never come."""
     spec = SPECS[mode]
     kept = [item for place, item in enumerate(spec.order) if place % 2 != lost]
-    assert judged(tmp_path, spec, cut(kept, 4))["item-missing"] == "shard-missing"
+    assert judged(tmp_path, spec, split_order(kept, 4))["item-missing"] == "shard-missing"
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3)))[1:], ids=str)
@@ -113,15 +113,15 @@ def test_batches_that_overtake_each_other(order: tuple[int, ...], tmp_path: Path
 
     Siblings: all orders of three batches; where no order is owed it is no fault.
     """
-    spec = Spec("ORDER", batch_size=4, drop_last=False)
-    batches = spec.run()
+    spec = LoaderSpec("ORDER", batch_size=4, drop_last=False)
+    batches = spec.make_run()
     found = judged(tmp_path / "order", spec, [batches[number] for number in order])
     assert "order" in found
     moved = [place for place, number in enumerate(order) if place != number]
     if len(moved) == 2 and 2 not in moved:
         assert found["order"] == "batches-swapped"
-    free = Spec("SET", SHUFFLED, batch_size=5)
-    assert judged(tmp_path / "free", free, free.run()[::-1]) == {}
+    free = LoaderSpec("SET", SHUFFLED, batch_size=5)
+    assert judged(tmp_path / "free", free, free.make_run()[::-1]) == {}
 
 
 @pytest.mark.parametrize("mode", SPECS)
@@ -130,7 +130,7 @@ def test_an_item_twice_and_another_lost(twice: int, lost: int, mode: str, tmp_pa
     """DLD-08: the count is right, the items are not. Siblings: first, last, neighbours."""
     spec = SPECS[mode]
     order = [twice if item == lost else item for item in spec.order]
-    found = judged(tmp_path, spec, cut(order, 4))
+    found = judged(tmp_path, spec, split_order(order, 4))
     assert {"item-twice", "item-missing"} <= found.keys()
 
 
@@ -139,9 +139,9 @@ def test_an_item_twice_and_another_lost(twice: int, lost: int, mode: str, tmp_pa
 def test_labels_that_are_rolled(by: int, mode: str, tmp_path: Path) -> None:
     """The base set of the DLD cases: every roll of labels is seen, and named."""
     spec = SPECS[mode]
-    labels = [label_of(item) for item in spec.order]
+    labels = [compute_label(item) for item in spec.order]
     rolled = labels[-by:] + labels[:-by]
-    rows = [Row(features_of(i), one) for i, one in zip(spec.order, rolled, strict=True)]
+    rows = [Row(compute_features(i), one) for i, one in zip(spec.order, rolled, strict=True)]
     found = judged(tmp_path, spec, [rows[at : at + 4] for at in range(0, ITEMS, 4)])
     assert set(found) == {"labels-rolled"} or "label" in found
     assert "labels-rolled" in {*found, *found.values()}
@@ -165,9 +165,9 @@ def test_a_label_that_went_through_another_type(
     due: int, came: float, mode: str, tmp_path: Path
 ) -> None:
     """DLD-13: labels never round. Siblings: f16, bf16, fractions, bytes, signs."""
-    spec, batches = SPECS[mode], SPECS[mode].run()
+    spec, batches = SPECS[mode], SPECS[mode].make_run()
     folder = tmp_path / "bundle" / "c"
-    labels = [int(label_of(item)) for item in range(ITEMS)]
+    labels = [int(compute_label(item)) for item in range(ITEMS)]
     labels[spec.order[0]] = due
     write_case(folder, spec, full_dataset_labels=labels)
     batches[0][0].label = float(due)
@@ -178,19 +178,19 @@ def test_a_label_that_went_through_another_type(
 
 
 def _held(folder: Path, batches: Run) -> list[str]:
-    (case,) = dataloader.cases(folder / "bundle", {})
+    (case,) = suite.read_cases(folder / "bundle", {})
     came = Dump(folder=write_run(folder / "dump", batches))
-    outcome = dataloader.verify(case, came, {"max_abs": 1e-6})
+    outcome = suite.verify(case, came, {"max_abs": 1e-6})
     return [one.code for one in outcome.findings if one.level == "error"]
 
 
 @pytest.mark.parametrize("size", [4, 5, 10])
 def test_a_set_that_is_smaller_than_a_batch(size: int, tmp_path: Path) -> None:
     """DLD-11: drop_last leaves nothing; a batch that comes nevertheless is one too many."""
-    spec = Spec("ORDER", (), batch_size=size, drop_last=True)
+    spec = LoaderSpec("ORDER", (), batch_size=size, drop_last=True)
     three = {
-        "full_dataset_features": [features_of(item) for item in range(3)],
-        "full_dataset_labels": [int(label_of(item)) for item in range(3)],
+        "full_dataset_features": [compute_features(item) for item in range(3)],
+        "full_dataset_labels": [int(compute_label(item)) for item in range(3)],
     }
-    found = judged(tmp_path, spec, run(range(3)), **three)
+    found = judged(tmp_path, spec, make_run(range(3)), **three)
     assert {"batch-count", "item-not-due"} <= found.keys()

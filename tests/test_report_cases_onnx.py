@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.suites import onnx_export
 from parity.suites.base import Case, Dump
-from tests.support.tensors import f32, write
+from parity.suites.serialize import onnx_export
+from tests.support.tensors import f32, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,14 +75,14 @@ def held(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
     """Codes of errors, each with the code of its cause."""
     due = {f"torch_forward_{name}.bin": forward(x) for name, x in X.items()}
     given = {f"input_{name}.bin": x.reshape(1, -1) for name, x in X.items()}
-    case = write(folder / "onnx-mlp", due | given)
+    case = write_files(folder / "onnx-mlp", due | given)
     with (case / "mlp_weights.bin").open("wb") as file:
         for array in WEIGHTS.values():
             file.write(np.array([array.ndim, *array.shape], "<u4").tobytes() + array.tobytes())
     own = {f"port_forward_{name}.bin": forward(x) for name, x in X.items()}
     bounds = {"max_abs": 1e-5, "cosine": 0.9999}
-    dump = Dump(folder=write(folder / "dump", files | own))
-    outcome = onnx_export.verify(Case(id="onnx", folder=case, bounds=bounds), dump, bounds)
+    dump = Dump(folder=write_files(folder / "dump", files | own))
+    outcome = onnx_export.verify(Case(id="onnx", folder=case, tolerances=bounds), dump, bounds)
     errors = [one for one in outcome.findings if one.level == "error"]
     return {one.code: str(one.measures.get("cause_code", "")) for one in errors}
 

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from tests.support.tensors import bf16
-from tests.support.wrong import EDGE, Tensor, held, of_one, plain, said, strided
+from tests.support.wrong import (
+    EDGE,
+    Tensor,
+    find_cause,
+    list_errors,
+    make_plain,
+    make_strided,
+    verify_wrong_dump,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,13 +58,13 @@ def test_a_view_read_as_its_storage(
     Siblings: two to four axes, gaps, steps, stride 0, overlaps, an offset alone and beside
     strides, and the blind readers that heed one of both.
     """
-    tensor = strided(S, shape, stride, offset)
-    blind = S[: tensor.due.size].reshape(shape)
-    code, found = of_one(tmp_path / "blind", tensor, blind)
+    tensor = make_strided(S, shape, stride, offset)
+    blind = S[: tensor.expected.size].reshape(shape)
+    code, found = find_cause(tmp_path / "blind", tensor, blind)
     assert (code, found) == ("values", cause)
     if offset and "strides" in cause:
-        half = S[offset:][: tensor.due.size].reshape(shape)
-        assert of_one(tmp_path / "half", tensor, half) == ("values", "strides-ignored")
+        half = S[offset:][: tensor.expected.size].reshape(shape)
+        assert find_cause(tmp_path / "half", tensor, half) == ("values", "strides-ignored")
 
 
 @pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (2, 1, 0), (1, 2, 0), (3, 2, 1, 0)], ids=str)
@@ -68,7 +76,7 @@ def test_axes_are_named_where_a_bundle_records_no_strides(
     due = S[: np.prod(shape)].reshape(shape)
     # The storage holds the permuted tensor; read blindly it fills the right shape.
     blind = np.ascontiguousarray(due.transpose(axes)).reshape(shape)
-    assert of_one(tmp_path, Tensor(due), blind)[1] in {
+    assert find_cause(tmp_path, Tensor(due), blind)[1] in {
         "transposed", "axes-permuted", "dims-reversed",
     }  # fmt: skip
 
@@ -90,7 +98,7 @@ def test_axes_in_other_orders(came: NDArray[Any], cause: str, tmp_path: Path) ->
     """PTH-08's kind: reversed dimensions of many axes, and axes that run backwards."""
     due = W if came.ndim == 2 else CUBE
     blind = np.ascontiguousarray(came).reshape(due.shape)
-    assert of_one(tmp_path, Tensor(due), blind) == ("values", cause)
+    assert find_cause(tmp_path, Tensor(due), blind) == ("values", cause)
 
 
 CUT: dict[str, tuple[Any, str]] = {
@@ -108,7 +116,7 @@ def test_a_failed_read_left_zeros(where: slice, cause: str, tmp_path: Path) -> N
     """PTH-02: a short read that is not noticed. Siblings: where, and how much is missing."""
     came = W.copy()
     came.reshape(-1)[where] = 0
-    assert of_one(tmp_path, plain(W), came) == ("values", cause)
+    assert find_cause(tmp_path, make_plain(W), came) == ("values", cause)
 
 
 def test_zeros_are_no_short_read_where_zeros_are_due(tmp_path: Path) -> None:
@@ -117,7 +125,7 @@ def test_zeros_are_no_short_read_where_zeros_are_due(tmp_path: Path) -> None:
     due.reshape(-1)[12:] = 0
     came = due.copy()
     came[0, 0] += 1
-    assert of_one(tmp_path, plain(due), came) == ("values", "no-simple-cause")
+    assert find_cause(tmp_path, make_plain(due), came) == ("values", "no-simple-cause")
 
 
 @pytest.mark.parametrize("elements", [-5, -2, -1, 1, 2, 3])
@@ -129,7 +137,10 @@ def test_data_that_stand_elements_further(elements: int, recorded: bool, tmp_pat
     the file's own; in the others anything.
     """
     came = _around(W)[16 - elements :][: W.size].reshape(W.shape)
-    assert of_one(tmp_path, plain(W) if recorded else Tensor(W), came) == ("values", "shifted")
+    assert find_cause(tmp_path, make_plain(W) if recorded else Tensor(W), came) == (
+        "values",
+        "shifted",
+    )
 
 
 def _around(array: NDArray[Any]) -> NDArray[Any]:
@@ -142,16 +153,16 @@ def test_data_that_stand_bytes_further(by: int, kind: str, tmp_path: Path) -> No
     """SFT-08: the payload begins where it was rounded to. Siblings: by up to 8 bytes, both ways."""
     raw = _around(W).tobytes()[64 + by :][: W.nbytes]
     came = np.frombuffer(raw, "<f4").reshape(W.shape)
-    assert of_one(tmp_path, plain(W), came, kind) == ("values", "shifted")
+    assert find_cause(tmp_path, make_plain(W), came, kind) == ("values", "shifted")
 
 
 STORED: dict[str, Tensor] = {
-    "float16": plain(HALVES, "float16"),
-    "bfloat16": plain(bf16(*range(1, 25)).reshape(4, 6), "bfloat16"),
-    "float32": plain(W),
-    "float64": plain(W.astype("<f8") / 3, "float64"),
-    "int32": plain((np.arange(3, 27) * 7654321).astype("<i4").reshape(4, 6), "int32"),
-    "int16": plain((np.arange(3, 27) * 1001 - 9000).astype("<i2").reshape(4, 6), "int16"),
+    "float16": make_plain(HALVES, "float16"),
+    "bfloat16": make_plain(bf16(*range(1, 25)).reshape(4, 6), "bfloat16"),
+    "float32": make_plain(W),
+    "float64": make_plain(W.astype("<f8") / 3, "float64"),
+    "int32": make_plain((np.arange(3, 27) * 7654321).astype("<i4").reshape(4, 6), "int32"),
+    "int16": make_plain((np.arange(3, 27) * 1001 - 9000).astype("<i2").reshape(4, 6), "int16"),
 }
 
 
@@ -166,7 +177,7 @@ def test_bytes_in_the_other_order(name: str, tmp_path: Path) -> None:
     swapped = np.frombuffer(tensor.stored, code).byteswap().reshape(4, 6)
     with np.errstate(all="ignore"):
         came = (swapped.astype("<u4") << 16).view("<f4") if name == "bfloat16" else swapped
-        code, cause = of_one(tmp_path, tensor, came)
+        code, cause = find_cause(tmp_path, tensor, came)
     assert code in ("values", "nan")
     assert cause == "byte-swapped"
 
@@ -175,7 +186,7 @@ def test_bytes_in_the_other_order(name: str, tmp_path: Path) -> None:
 def test_bytes_swapped_in_groups_of_another_size(size: int, tmp_path: Path) -> None:
     """PTH-13: four-byte elements swapped in twos or eights."""
     came = W.view(f"<u{size}").byteswap().view("<f4")
-    assert of_one(tmp_path, plain(W), came)[1] == "byte-swapped"
+    assert find_cause(tmp_path, make_plain(W), came)[1] == "byte-swapped"
 
 
 OTHER = [
@@ -190,19 +201,19 @@ def test_bytes_read_as_another_dtype(stored: str, read: str, tmp_path: Path) -> 
     tensor = STORED[stored]
     raw = np.frombuffer(tensor.stored, {"bfloat16": "<u2", "float16": "<f2"}.get(read, read))
     wide = (raw.astype("<u4") << 16).view("<f4") if read == "bfloat16" else raw
-    code, cause = of_one(tmp_path, tensor, wide.reshape(4, 6))
+    code, cause = find_cause(tmp_path, tensor, wide.reshape(4, 6))
     assert code in ("values", "nan")
     assert cause in ("other-dtype", "bits-as-integers")
 
 
 def test_halves_read_as_floats_are_half_as_many(tmp_path: Path) -> None:
     """PTH-10 as reported: two f16 make one f32, of another shape, or filled from what follows."""
-    due = plain(np.array([1.0, 2.0], "<f2"), "float16")
+    due = make_plain(np.array([1.0, 2.0], "<f2"), "float16")
     one = np.frombuffer(due.stored, "<f4")
-    assert of_one(tmp_path / "short", due, one) == ("shape", "")
-    more = plain(HALVES, "float16")
+    assert find_cause(tmp_path / "short", due, one) == ("shape", "")
+    more = make_plain(HALVES, "float16")
     came = np.frombuffer(more.stored + bytes(range(48)), "<f4").reshape(4, 6)
-    assert of_one(tmp_path / "filled", more, came) == ("values", "other-dtype")
+    assert find_cause(tmp_path / "filled", more, came) == ("values", "other-dtype")
 
 
 NARROWED = {
@@ -220,7 +231,7 @@ def _to_even(code: NDArray[Any]) -> NDArray[Any]:
 def test_values_that_went_through_a_narrower_dtype(cause: str, tmp_path: Path) -> None:
     """PTH-17's kind: bf16 or f16 on the way. Siblings: rounded, and cut without rounding."""
     due = (DRAWS.normal(size=(4, 6))).astype("<f4")
-    assert of_one(tmp_path, plain(due), NARROWED[cause](due)) == ("values", cause)
+    assert find_cause(tmp_path, make_plain(due), NARROWED[cause](due)) == ("values", cause)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +239,20 @@ def test_values_that_went_through_a_narrower_dtype(cause: str, tmp_path: Path) -
 )
 def test_another_shape_is_never_compared(shape: tuple[int, ...], tmp_path: Path) -> None:
     """PTH-14: the storage's length for the shape. Siblings: flat, other axes, one axis more."""
-    assert of_one(tmp_path, plain(W), np.resize(S, shape)) == ("shape", "")
+    assert find_cause(tmp_path, make_plain(W), np.resize(S, shape)) == ("shape", "")
 
 
 def test_names_that_are_mixed_up(tmp_path: Path) -> None:
     """PTH-04, SFT-13: a tensor with the bytes of its neighbour. Siblings: both ways, and one."""
-    due = {"a": plain(W), "b": plain(W[::-1] * 3)}
-    swapped = held(tmp_path / "both", "pth", due, {"a": due["b"].due, "b": due["a"].due})
-    assert said(swapped) == [("a", "values", "other-tensor"), ("b", "values", "other-tensor")]
-    once = held(tmp_path / "one", "pth", due, {"a": due["a"].due, "b": due["a"].due})
-    assert said(once) == [("b", "values", "other-tensor")]
+    due = {"a": make_plain(W), "b": make_plain(W[::-1] * 3)}
+    swapped = verify_wrong_dump(
+        tmp_path / "both", "pth", due, {"a": due["b"].expected, "b": due["a"].expected}
+    )
+    assert list_errors(swapped) == [
+        ("a", "values", "other-tensor"),
+        ("b", "values", "other-tensor"),
+    ]
+    once = verify_wrong_dump(
+        tmp_path / "one", "pth", due, {"a": due["a"].expected, "b": due["a"].expected}
+    )
+    assert list_errors(once) == [("b", "values", "other-tensor")]

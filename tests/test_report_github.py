@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.errors import ConfigError, Problem, Where
-from parity.reports import github
+from parity.errors import ConfigError, Location, Problem
+from parity.reports import github_annotations
 from tests.action.grammar import Command, commands
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed
 
 if TYPE_CHECKING:
     from parity.results import Report
 
-SOURCE = Where(Path("examples/dump.rs"))
+SOURCE = Location(Path("examples/dump.rs"))
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def _workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def told(whole: Report, most: int = 10) -> list[Command]:
-    lines = github.lines(whole, most)
+    lines = github_annotations.format_annotations(whole, most)
     found = commands(lines)
     assert len(found) == len(lines), "each line is one command"
     return found
@@ -37,7 +37,7 @@ def titles(whole: Report, most: int = 10) -> list[str]:
 
 
 def test_every_kind_of_failure_word_for_word() -> None:
-    absent, panicked, differs = github.lines(mixed(), 10)
+    absent, panicked, differs = github_annotations.format_annotations(mixed(), 10)
     assert absent == (
         "::error file=fixtures.lock.yaml,line=8,col=7,title=absent%3A http-not-found"
         "::there is no such file"
@@ -55,25 +55,27 @@ def test_every_kind_of_failure_word_for_word() -> None:
 
 
 def test_a_case_points_at_its_dump_example() -> None:
-    whole = report(bundle(case("x", finding("values"), source=SOURCE)))
+    whole = make_report(make_bundle(make_case("x", make_finding("values"), source=SOURCE)))
     (only,) = told(whole)
     assert (only.properties["file"], only.properties["line"]) == ("examples/dump.rs", "1")
 
 
 def test_a_file_outside_of_the_workspace_is_not_named() -> None:
-    whole = report(bundle(case("x", finding("values", where=Where(Path("/etc/passwd"), 3)))))
+    whole = make_report(
+        make_bundle(make_case("x", make_finding("values", where=Location(Path("/etc/passwd"), 3))))
+    )
     (only,) = told(whole)
     assert set(only.properties) == {"title"}
 
 
 def test_the_worst_comes_first() -> None:
     cases = [
-        case("near", finding("values"), margin=1.5),
-        case("far", finding("values", "far"), margin=90.0),
-        case("not-a-number", finding("nan", "nan"), margin=2.0),
-        case("built", finding("compile-error", "no", kind="dump")),
+        make_case("near", make_finding("values"), margin=1.5),
+        make_case("far", make_finding("values", "far"), margin=90.0),
+        make_case("not-a-number", make_finding("nan", "nan"), margin=2.0),
+        make_case("built", make_finding("compile-error", "no", kind="dump")),
     ]
-    found = titles(report(bundle(*cases)))
+    found = titles(make_report(make_bundle(*cases)))
     assert found == [
         "b/built: compile-error",
         "b/not-a-number: nan",
@@ -83,25 +85,36 @@ def test_the_worst_comes_first() -> None:
 
 
 def test_a_cause_that_cases_share_is_told_once() -> None:
-    same = finding("compile-error", "mismatched types", kind="dump", where=Where(Path("a.rs"), 2))
-    other = finding("compile-error", "no such name", kind="dump", where=Where(Path("a.rs"), 9))
-    whole = report(bundle(*(case(f"c{n}", same, other) for n in range(7))))
+    same = make_finding(
+        "compile-error", "mismatched types", kind="dump", where=Location(Path("a.rs"), 2)
+    )
+    other = make_finding(
+        "compile-error", "no such name", kind="dump", where=Location(Path("a.rs"), 9)
+    )
+    whole = make_report(make_bundle(*(make_case(f"c{n}", same, other) for n in range(7))))
     first, second = told(whole)
     assert (first.properties["line"], second.properties["line"]) == ("2", "9")
     assert "in 7 cases: b/c0, b/c1, b/c2, b/c3, b/c4 and 2 more" in first.data
 
 
 def test_a_finding_that_cases_share_is_a_cause_without_a_place_too() -> None:
-    same = finding("dump-not-started", "not found", kind="dump")
-    whole = report(bundle(*(case(f"c{n}", same, source=SOURCE) for n in range(3))))
+    same = make_finding("dump-not-started", "not found", kind="dump")
+    whole = make_report(make_bundle(*(make_case(f"c{n}", same, source=SOURCE) for n in range(3))))
     (only,) = told(whole)
     assert "in 3 cases: b/c0, b/c1, b/c2" in only.data
     assert only.properties["file"] == "examples/dump.rs"
 
 
 def test_several_findings_of_a_case_are_one_annotation() -> None:
-    whole = report(
-        bundle(case("x", finding("values", "a"), finding("shape", "b"), finding("nan", "c")))
+    whole = make_report(
+        make_bundle(
+            make_case(
+                "x",
+                make_finding("values", "a"),
+                make_finding("shape", "b"),
+                make_finding("nan", "c"),
+            )
+        )
     )
     (only,) = told(whole)
     assert only.data.split("\n") == ["a", "and 2 more findings in this case"]
@@ -114,7 +127,9 @@ def test_several_findings_of_a_case_are_one_annotation() -> None:
 def test_there_are_never_more_than_asked_and_the_last_tells_of_the_rest(
     count: int, most: int, shown: int
 ) -> None:
-    whole = report(bundle(*(case(f"c{n}", finding("values", str(n))) for n in range(count))))
+    whole = make_report(
+        make_bundle(*(make_case(f"c{n}", make_finding("values", str(n))) for n in range(count)))
+    )
     found = told(whole, most)
     assert len(found) == shown
     if count > most > 0:
@@ -123,20 +138,24 @@ def test_there_are_never_more_than_asked_and_the_last_tells_of_the_rest(
 
 
 def test_warnings_have_a_budget_of_their_own_and_notices_none() -> None:
-    whole = report(bundle(case("x", finding("a", level="warning"), finding("b", level="notice"))))
+    whole = make_report(
+        make_bundle(
+            make_case("x", make_finding("a", level="warning"), make_finding("b", level="notice"))
+        )
+    )
     assert [command.name for command in told(whole)] == ["warning"]
 
 
 def test_that_too_little_was_verified_is_told_where_nothing_says_why() -> None:
-    few = finding("nothing-verified", kind="empty")
-    assert titles(report(findings=(few,))) == ["parity: nothing-verified"]
-    broken = case("x", finding("dump-panic", kind="dump"))
-    assert titles(report(bundle(broken), findings=(few,))) == ["b/x: dump-panic"]
+    few = make_finding("nothing-verified", kind="empty")
+    assert titles(make_report(findings=(few,))) == ["parity: nothing-verified"]
+    broken = make_case("x", make_finding("dump-panic", kind="dump"))
+    assert titles(make_report(make_bundle(broken), findings=(few,))) == ["b/x: dump-panic"]
 
 
 def test_titles_and_messages_keep_to_githubs_limits() -> None:
-    long = case("x" * 999, finding("values", "é" * 1990, details=("d" * 1990,) * 9))
-    (only,) = told(report(bundle(long)))
+    long = make_case("x" * 999, make_finding("values", "é" * 1990, details=("d" * 1990,) * 9))
+    (only,) = told(make_report(make_bundle(long)))
     assert len(only.properties["title"]) == 255
     assert len(only.data) == 4096
     assert only.data.endswith("…")
@@ -156,19 +175,21 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
-    found = finding("values", text, cause=text, details=(text,), where=Where(Path("a.rs"), 1))
-    whole = report(bundle(case(text, found, command=text), bundle=text))
+    found = make_finding(
+        "values", text, cause=text, details=(text,), where=Location(Path("a.rs"), 1)
+    )
+    whole = make_report(make_bundle(make_case(text, found, command=text), bundle=text))
     (only,) = told(whole)
     assert (only.name, set(only.properties)) == ("error", {"file", "line", "title"})
     assert (only.properties["file"], only.properties["line"]) == ("a.rs", "1")
-    lines = "".join(github.lines(whole, 10))
+    lines = "".join(github_annotations.format_annotations(whole, 10))
     assert "##[" not in lines
     assert lines.isprintable() or "\ud800" in lines
 
 
 def test_an_error_that_ends_the_run_is_told_at_its_places() -> None:
-    problems = [Problem("yaml", f"wrong {n}", Where(Path("l.yaml"), n, 2)) for n in range(1, 13)]
-    found = commands(github.problems(ConfigError(*problems), 10))
+    problems = [Problem("yaml", f"wrong {n}", Location(Path("l.yaml"), n, 2)) for n in range(1, 13)]
+    found = commands(github_annotations.format_error_annotations(ConfigError(*problems), 10))
     assert len(found) == 10
     assert found[0] == Command(
         "error", "wrong 1", {"file": "l.yaml", "line": "1", "col": "2", "title": "parity: yaml"}

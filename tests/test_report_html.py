@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.reports import drawings, html
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from parity.reports import charts, html
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed, passing
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ FLAGS = (
 
 def drawn() -> Report:
     measures = {"histogram": {"-7": 100, "-5": 3, "0": 4}, "map": [[0, 0, 1], [0, 9, 0]]}
-    bad = finding("values", "w differs", tensor="w", measures=measures)
-    return report(bundle(case("x", bad, margin=3.0, command="nox -s verify")))
+    bad = make_finding("values", "w differs", tensor="w", measures=measures)
+    return make_report(make_bundle(make_case("x", bad, margin=3.0, command="nox -s verify")))
 
 
 class Page(HTMLParser):
@@ -59,22 +59,22 @@ class Page(HTMLParser):
 
 
 def test_every_case_and_finding_is_on_the_page() -> None:
-    text = html.text(mixed(), 3)
+    text = html.render_html(mixed(), 3)
     for words in (
         "Parity is broken", "b/good", "b/quants", "there is no such file",
         "w[3] is 1.5, expected 1.25; bound 1e-06", "the rows are read in column order",
         "src/gguf.rs:7:1", "nox -s verify -- --case b/gguf", "0" * 64,
     ):  # fmt: skip
         assert words in text
-    assert "Parity holds" in html.text(passing(), 0)
+    assert "Parity holds" in html.render_html(passing(), 0)
 
 
 def test_the_same_report_is_the_same_bytes() -> None:
-    assert html.text(drawn(), 1) == html.text(drawn(), 1)
+    assert html.render_html(drawn(), 1) == html.render_html(drawn(), 1)
 
 
 def test_the_page_needs_no_other_file_and_no_script() -> None:
-    page = Page(html.text(drawn(), 1))
+    page = Page(html.render_html(drawn(), 1))
     assert page.open == []
     assert {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags} == set()
     for _, attrs in page.tags:
@@ -84,14 +84,14 @@ def test_the_page_needs_no_other_file_and_no_script() -> None:
 
 
 def test_links_lead_somewhere_and_ids_are_unique() -> None:
-    page = Page(html.text(mixed(), 3))
+    page = Page(html.render_html(mixed(), 3))
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     assert {str(attrs["href"])[1:] for attrs in page.of("a")} <= set(ids)
 
 
 def test_a_keyboard_reaches_all_that_scrolls_and_drawings_have_words() -> None:
-    page = Page(html.text(drawn(), 1))
+    page = Page(html.render_html(drawn(), 1))
     assert page.of("a")[0]["href"] == "#findings"
     assert all("tabindex" in attrs for attrs in page.of("pre"))
     assert len(page.of("svg")) == 2
@@ -110,19 +110,26 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
-    bad = finding("values", text, tensor=text, cause=text, details=(text,), measures={text: text})
-    whole = report(
-        bundle(case(text, bad, command=text, reason=text), bundle=text, port={text: text}),
+    bad = make_finding(
+        "values", text, tensor=text, cause=text, details=(text,), measures={text: text}
+    )
+    whole = make_report(
+        make_bundle(
+            make_case(text, bad, command=text, reason=text), bundle=text, port={text: text}
+        ),
         environment={text: text},
     )
-    page = Page(html.text(whole, 1))
+    page = Page(html.render_html(whole, 1))
     assert {"script", "img", "svg"} & {tag for tag, _ in page.tags} == set()
-    assert "49" not in html.text(whole, 1).split("<body>")[1]
+    assert "49" not in html.render_html(whole, 1).split("<body>")[1]
 
 
 def test_drawings_take_the_colours_of_the_page() -> None:
-    for svg in (drawings.histogram([(-3, 4), (-2, 0), (-1, 9)]), drawings.heat([[1, 0], [0, 5]])):
-        assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")  # noqa: S314 - our own
+    for svg in (
+        charts.draw_histogram([(-3, 4), (-2, 0), (-1, 9)]),
+        charts.draw_heatmap([[1, 0], [0, 5]]),
+    ):
+        assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")
         assert "var(--bad)" in svg
         assert "currentColor" in svg
         assert not re.search(r"#0[123]0[123]0[123]|#000000|#ffffff", svg)
@@ -132,14 +139,14 @@ def test_drawings_take_the_colours_of_the_page() -> None:
     "measures", [{}, {"histogram": {}}, {"map": []}, {"map": [[]]}, {"histogram": "x"}]
 )
 def test_what_cannot_be_drawn_is_left_out(measures: dict[str, object]) -> None:
-    whole = report(bundle(case("x", finding(measures=measures))))
-    assert "<svg" not in html.text(whole, 1)
+    whole = make_report(make_bundle(make_case("x", make_finding(measures=measures))))
+    assert "<svg" not in html.render_html(whole, 1)
 
 
 def test_there_is_an_end_to_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(html, "MOST_FIGURES", 3)
+    monkeypatch.setattr(html, "MAX_FIGURES", 3)
     (one,) = drawn().cases
-    text = html.text(report(bundle(*(one,) * 9)), 1)
+    text = html.render_html(make_report(make_bundle(*(one,) * 9)), 1)
     assert text.count("<svg") == 4  # two a finding; the second finding passes the limit
 
 
@@ -148,7 +155,7 @@ def test_there_is_an_end_to_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("scheme", ["0", "1"])
 def test_a_browser_shows_it(scheme: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None
-    (tmp_path / "r.html").write_text(html.text(drawn(), 1), encoding="utf-8")
+    (tmp_path / "r.html").write_text(html.render_html(drawn(), 1), encoding="utf-8")
     words = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"]
     words += [
         f"--blink-settings=preferredColorScheme={scheme}",

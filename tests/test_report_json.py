@@ -15,9 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from parity import cli
-from parity.errors import EXIT_CODES, Where
+from parity.errors import EXIT_CODES, Location
 from parity.reports import json as json_report
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed, passing
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ BUNDLE = Path(__file__).parent / "bundles" / "dataloader-batches-v1.tar"
 
 
 def rich_finding() -> Report:
-    found = finding(
+    found = make_finding(
         "values",
         "w differs",
         tensor="w",
@@ -39,30 +39,32 @@ def rich_finding() -> Report:
         obtained="nan",
         measures={"max_abs": math.nan, "ulp": np.int64(7), "first": [np.float32(0.5), math.inf]},
         cause="columns",
-        where=Where(Path("a/b.rs"), 3, None),
+        where=Location(Path("a/b.rs"), 3, None),
         details=("one", "two"),
     )
-    whole = bundle(
-        case("x", found, margin=math.inf, compared=4, seconds={"dump": 0.1234567891}),
+    whole = make_bundle(
+        make_case("x", found, margin=math.inf, compared=4, seconds={"dump": 0.1234567891}),
         sha256=DIGEST,
         tree=DIGEST,
         port={"package": "p 0.1.0", "commit": "abc"},
         seconds={"fetch": 0.5},
     )
-    return report(
+    return make_report(
         whole,
         environment={"python": "3.11.9"},
         seconds=1.23456,
-        findings=(finding("nothing-verified", kind="empty"),),
+        findings=(make_finding("nothing-verified", kind="empty"),),
     )
 
 
 REPORTS = {
-    "nothing": report(),
+    "nothing": make_report(),
     "passing": passing(),
     "mixed": mixed(),
     "rich": rich_finding(),
-    "hostile": report(bundle(case(HOSTILE, finding(message=HOSTILE)), bundle=HOSTILE)),
+    "hostile": make_report(
+        make_bundle(make_case(HOSTILE, make_finding(message=HOSTILE)), bundle=HOSTILE)
+    ),
 }
 
 
@@ -76,12 +78,12 @@ def read(path: Path) -> Any:
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_report_is_of_the_form_that_its_schema_states(name: str, tmp_path: Path) -> None:
     code = EXIT_CODES.get(REPORTS[name].failure_kind, 0)  # type: ignore[arg-type]
-    value = read(json_report.write(REPORTS[name], code, tmp_path))
+    value = read(json_report.write_json(REPORTS[name], code, tmp_path))
     assert [error.message for error in VALIDATOR.iter_errors(value)] == []
 
 
 def test_everything_that_was_found_is_in_the_report(tmp_path: Path) -> None:
-    value = read(json_report.write(rich_finding(), 1, tmp_path))
+    value = read(json_report.write_json(rich_finding(), 1, tmp_path))
     assert value["schema"] == 1
     assert value["tool"]["name"] == "parity-action"
     assert (value["exit_code"], value["failure_kind"]) == (1, "mismatch")
@@ -114,23 +116,25 @@ def test_everything_that_was_found_is_in_the_report(tmp_path: Path) -> None:
 
 
 def test_foreign_text_arrives_as_it_is(tmp_path: Path) -> None:
-    value = read(json_report.write(REPORTS["hostile"], 1, tmp_path))
+    value = read(json_report.write_json(REPORTS["hostile"], 1, tmp_path))
     assert value["bundles"][0]["id"] == HOSTILE
     assert value["bundles"][0]["cases"][0]["findings"][0]["message"] == HOSTILE
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\\\ud800", "\udc80x", "a\x00b", "\u2028", "😀"])
 def test_no_character_costs_the_report(text: str, tmp_path: Path) -> None:
-    whole = report(bundle(case("x", finding(message=text, measures={text: text}))))
-    value = read(json_report.write(whole, 1, tmp_path))
+    whole = make_report(
+        make_bundle(make_case("x", make_finding(message=text, measures={text: text})))
+    )
+    value = read(json_report.write_json(whole, 1, tmp_path))
     found = value["bundles"][0]["cases"][0]["findings"][0]
     assert (found["message"], found["measures"]) == (text, {text: text})
 
 
 def test_a_measure_of_an_unforeseen_kind_does_not_cost_the_report(tmp_path: Path) -> None:
     measures = {"dtype": np.dtype("float32"), "set": {1}, "complex": 1j, "nan": np.float32("nan")}
-    whole = report(bundle(case("x", measures=measures)))
-    value = read(json_report.write(whole, 0, tmp_path))
+    whole = make_report(make_bundle(make_case("x", measures=measures)))
+    value = read(json_report.write_json(whole, 0, tmp_path))
     assert value["bundles"][0]["cases"][0]["measures"] == {
         "dtype": "float32",
         "set": "{1}",
@@ -142,7 +146,7 @@ def test_a_measure_of_an_unforeseen_kind_does_not_cost_the_report(tmp_path: Path
 
 def test_an_earlier_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("{old", encoding="utf-8")
-    json_report.write(passing(), 0, tmp_path)
+    json_report.write_json(passing(), 0, tmp_path)
     assert read(tmp_path / "report.json")["exit_code"] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
@@ -159,7 +163,7 @@ def test_a_disk_that_is_full_leaves_the_earlier_report(
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="No space"):
-        json_report.write(passing(), 0, tmp_path)
+        json_report.write_json(passing(), 0, tmp_path)
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == "{}"
 
 
@@ -259,7 +263,7 @@ SPOILED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SPOILED)
 def test_the_schema_allows_nothing_else(name: str) -> None:
-    value = json.loads(json.dumps(json_report.as_json(rich_finding(), 1)))
+    value = json.loads(json.dumps(json_report.build_json(rich_finding(), 1)))
     assert VALIDATOR.is_valid(value)
     SPOILED[name](value)
     assert not VALIDATOR.is_valid(value)

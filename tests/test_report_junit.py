@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from junit2htmlreport.parser import Junit
 
-from parity.errors import Where
+from parity.errors import Location
 from parity.reports import junit
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed
 
-SOURCE = Where(Path("examples/dump.rs"))
+SOURCE = Location(Path("examples/dump.rs"))
 
 
 def parsed(whole: object) -> ET.Element:
-    return ET.fromstring(junit.text(whole))  # type: ignore[arg-type]  # noqa: S314 - our own
+    return ET.fromstring(junit.format_junit(whole))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +63,18 @@ def test_a_failure_says_what_where_and_how_to_repeat_it() -> None:
 
 
 def test_file_and_line_are_the_findings_else_the_dump_examples() -> None:
-    at = finding("dump-panic", kind="dump", where=Where(Path("src/a.rs"), 7))
-    whole = report(bundle(case("x", at, source=SOURCE), case("y", finding(), source=SOURCE)))
+    at = make_finding("dump-panic", kind="dump", where=Location(Path("src/a.rs"), 7))
+    whole = make_report(
+        make_bundle(
+            make_case("x", at, source=SOURCE), make_case("y", make_finding(), source=SOURCE)
+        )
+    )
     places = [(c.get("file"), c.get("line")) for c in parsed(whole).iter("testcase")]
     assert places == [("src/a.rs", "7"), ("examples/dump.rs", "1")]
 
 
 def test_seconds_have_a_dot_and_no_exponent() -> None:
-    whole = report(bundle(case("x", seconds={"dump": 0.25, "compare": 1e-9})))
+    whole = make_report(make_bundle(make_case("x", seconds={"dump": 0.25, "compare": 1e-9})))
     (only,) = parsed(whole).iter("testcase")
     assert re.fullmatch(r"\d+(\.\d+)?", only.get("time", ""))
     assert float(only.get("time", "")) == pytest.approx(0.25)
@@ -78,14 +82,14 @@ def test_seconds_have_a_dot_and_no_exponent() -> None:
 
 @pytest.mark.parametrize("text", [HOSTILE, "<a>&\"'", "]]>", "\x00\x0b\ufffe", "a\nb"])
 def test_any_text_is_well_formed_xml(text: str) -> None:
-    bad = finding("values", text, cause=text, details=(text,))
-    root = parsed(report(bundle(case(text, bad, command=text), bundle=text)))
+    bad = make_finding("values", text, cause=text, details=(text,))
+    root = parsed(make_report(make_bundle(make_case(text, bad, command=text), bundle=text)))
     (only,) = root.iter("testcase")
     assert "\n" not in (only.get("name", "") + next(root.iter("failure")).get("message", ""))
 
 
 def test_an_independent_reader_finds_the_same(tmp_path: Path) -> None:
-    (tmp_path / "junit.xml").write_text(junit.text(mixed()), encoding="utf-8")
+    (tmp_path / "junit.xml").write_text(junit.format_junit(mixed()), encoding="utf-8")
     read = Junit(str(tmp_path / "junit.xml"))
     cases = [case for suite in read.suites for case in suite.all()]
     assert sorted(case.name for case in cases) == sorted(

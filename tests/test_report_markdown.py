@@ -10,8 +10,8 @@ import pytest
 
 from parity.errors import ConfigError, Problem
 from parity.reports import markdown
-from parity.reports.distribution import decades, decades_line
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from parity.reports.sparkline import count_decades, format_decades
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed, passing
 
 ROOM = 2**20
@@ -22,7 +22,7 @@ def text_of(found: str) -> str:
 
 
 def test_a_green_run_word_for_word() -> None:
-    found = markdown.summary(passing(), 0, form="full", room=ROOM)
+    found = markdown.format_summary(passing(), 0, form="full", max_bytes=ROOM)
     assert text_of(found).startswith(
         "## ✅ parity: 2 cases: 2 pass (exit 0)\n\n"
         "| bundle | pass | fail | error | known failure | skipped |\n"
@@ -37,7 +37,7 @@ def test_a_green_run_word_for_word() -> None:
 
 
 def test_a_red_run_tells_everything() -> None:
-    found = text_of(markdown.summary(mixed(), 3, form="full", room=ROOM))
+    found = text_of(markdown.format_summary(mixed(), 3, form="full", max_bytes=ROOM))
     for words in (
         "### The run\n\n\nerror[http-not-found] there is no such file\n",
         "  at fixtures.lock.yaml:8:7\n",
@@ -52,23 +52,25 @@ def test_a_red_run_tells_everything() -> None:
 
 
 def test_warnings_and_drift_are_told() -> None:
-    whole = report(bundle(case("x", finding("onnx-checker", "odd", level="warning"))))
-    found = markdown.summary(whole, 0, form="full", room=ROOM, drift=["### it moved"])
+    whole = make_report(
+        make_bundle(make_case("x", make_finding("onnx-checker", "odd", level="warning")))
+    )
+    found = markdown.format_summary(whole, 0, form="full", max_bytes=ROOM, drift=["### it moved"])
     assert "b/x: warning[onnx-checker] odd" in found
     assert "### it moved" in found
 
 
 def test_compact_is_a_line_a_failing_case() -> None:
-    found = text_of(markdown.summary(mixed(), 3, form="compact", room=ROOM))
+    found = text_of(markdown.format_summary(mixed(), 3, form="compact", max_bytes=ROOM))
     assert "- ❌ b/pth values: w[3] is 1.5, expected 1.25; bound 1e-06\n" in found
     assert "cause" not in found
     assert "b/good" not in found
 
 
 def test_many_cases_are_folded_up() -> None:
-    whole = report(bundle(*(case(f"c{n}") for n in range(30))))
-    assert "<details><summary>All 30 cases</summary>" in markdown.summary(
-        whole, 0, form="full", room=ROOM
+    whole = make_report(make_bundle(*(make_case(f"c{n}") for n in range(30))))
+    assert "<details><summary>All 30 cases</summary>" in markdown.format_summary(
+        whole, 0, form="full", max_bytes=ROOM
     )
 
 
@@ -76,9 +78,10 @@ def test_many_cases_are_folded_up() -> None:
 @pytest.mark.parametrize("room", [0, 10, 300, 2_000, 20_000, 200_000])
 def test_it_keeps_within_its_bytes_and_says_what_is_missing(form: str, room: int) -> None:
     cases = [
-        case(f"é{n}", finding("values", "é" * 500, details=("d" * 90,) * 9)) for n in range(300)
+        make_case(f"é{n}", make_finding("values", "é" * 500, details=("d" * 90,) * 9))
+        for n in range(300)
     ]
-    found = markdown.summary(report(bundle(*cases)), 1, form=form, room=room)
+    found = markdown.format_summary(make_report(make_bundle(*cases)), 1, form=form, max_bytes=room)
     assert len(found.encode()) <= room
     if room >= 300:
         assert found.startswith("## ❌ parity: 300 cases: 300 fail")
@@ -115,15 +118,15 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS)
 def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
-    bad = finding("values", text, cause=text, details=(text,))
-    known = case(text, verdict="known-failure", reason=text)
-    whole = report(
-        bundle(case(text, bad, command=text), known, bundle=text, port={text: text}),
-        findings=(finding("x", text, level="warning"),),
+    bad = make_finding("values", text, cause=text, details=(text,))
+    known = make_case(text, verdict="known-failure", reason=text)
+    whole = make_report(
+        make_bundle(make_case(text, bad, command=text), known, bundle=text, port={text: text}),
+        findings=(make_finding("x", text, level="warning"),),
         environment={text: text},
     )
     for form in ("full", "compact"):
-        found = markdown.summary(whole, 1, form=form, room=ROOM)
+        found = markdown.format_summary(whole, 1, form=form, max_bytes=ROOM)
         tags = Tags()
         tags.feed(found)
         assert tags.seen <= {"code", "pre", "details", "summary"}
@@ -136,13 +139,13 @@ def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
 
 def test_an_error_that_ends_the_run() -> None:
     error = ConfigError(Problem("yaml", "the file is <b>empty</b>"))
-    found = markdown.of_error(error, ROOM)
+    found = markdown.format_error(error, ROOM)
     assert found.startswith("## ❌ parity: the command line or the lockfile cannot be used\n")
     assert "[yaml] the file is &lt;b&gt;empty&lt;/b&gt;" in found
 
 
 def test_a_distribution_in_block_characters() -> None:
-    assert decades_line({"-7": 1000, "-5": 3, "-4": 1}) == "1e-07 █ ▂▂ 1e-03, 1,004 of them"
-    assert decades_line({"0": 1}) == "1e+00 █ 1e+01, 1 of them"
-    assert decades_line({}) == decades_line(None) == decades_line("x") == ""
-    assert decades({"-1": 2, "1": 3}) == [(-1, 2), (0, 0), (1, 3)]
+    assert format_decades({"-7": 1000, "-5": 3, "-4": 1}) == "1e-07 █ ▂▂ 1e-03, 1,004 of them"
+    assert format_decades({"0": 1}) == "1e+00 █ 1e+01, 1 of them"
+    assert format_decades({}) == format_decades(None) == format_decades("x") == ""
+    assert count_decades({"-1": 2, "1": 3}) == [(-1, 2), (0, 0), (1, 3)]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.commands import reporting
-from parity.commands.options import ReportOptions
-from tests.support.batches import ORDER, row
+from parity.verify import publish
+from parity.verify.options import ReportOptions
+from tests.support.batches import ORDER, make_row
 from tests.support.bench import Bench
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ VERDICTS = {True: 0, False: 1}
 @pytest.fixture
 def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
     made = Bench(tmp_path, capsys)
-    made.bundle("loaders", {"ordered": ORDER})
+    made.add_bundle("loaders", {"ordered": ORDER})
     return made
 
 
 def spoil(bench: Bench) -> None:
-    batches = ORDER.run()
-    batches[1][0] = row(2)
-    bench.dump("loaders", "ordered", batches)
+    batches = ORDER.make_run()
+    batches[1][0] = make_row(2)
+    bench.write_dump("loaders", "ordered", batches)
 
 
 def full_disk_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,13 +54,13 @@ def test_a_report_that_cannot_be_written_costs_none_of_the_others(
 ) -> None:
     if not green:
         spoil(bench)
-    full_disk_for(reporting.FILES[form], monkeypatch)
+    full_disk_for(publish.REPORT_FILES[form], monkeypatch)
     ran = bench.verify("--report-formats", " ".join(FORMS))
     assert ran.code == 2
     assert ran.err == (
-        f"error[report-dir] {reporting.FILES[form]} cannot be written: No space left on device\n"
+        f"error[report-dir] {publish.REPORT_FILES[form]} cannot be written: No space left on device\n"
     )
-    kept = {name for other, name in reporting.FILES.items() if other != form}
+    kept = {name for other, name in publish.REPORT_FILES.items() if other != form}
     assert {path.name for path in bench.report.iterdir() if path.is_file()} == kept
     assert f"(exit {VERDICTS[green]})" in ran.out
 
@@ -69,7 +69,7 @@ def test_every_report_that_cannot_be_written_is_told(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for form in ("html", "json"):
-        full_disk_for(reporting.FILES[form], monkeypatch)
+        full_disk_for(publish.REPORT_FILES[form], monkeypatch)
     ran = bench.verify("--report-formats", "html json junit")
     assert ran.code == 2
     assert [line.split()[1] for line in ran.err.splitlines()] == ["report.html", "report.json"]
@@ -82,7 +82,7 @@ def test_a_fault_of_ours_in_one_report_costs_none_of_the_others(
     def faulty(*_: Any) -> str:
         raise RuntimeError
 
-    monkeypatch.setattr("parity.reports.html.text", faulty)
+    monkeypatch.setattr("parity.reports.html.render_html", faulty)
     ran = bench.verify("--report-formats", "html json junit")
     assert ran.code == 70
     assert sorted(path.name for path in bench.report.iterdir()) == ["junit.xml", "report.json"]
@@ -91,7 +91,7 @@ def test_a_fault_of_ours_in_one_report_costs_none_of_the_others(
 def test_dumps_that_cannot_be_kept_do_not_cost_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parity.commands import verify  # noqa: PLC0415 - its own name would hide the function
+    from parity.commands import verify
 
     def refused(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -99,7 +99,7 @@ def test_dumps_that_cannot_be_kept_do_not_cost_the_verdict(
     (tmp_path / "from").mkdir()
     (tmp_path / "from" / "x").touch()
     monkeypatch.setattr("shutil.copytree", refused)
-    (problem,) = verify._keep(tmp_path / "from", tmp_path / "dumps")
+    (problem,) = verify._copy_dumps(tmp_path / "from", tmp_path / "dumps")
     assert problem.message.endswith("/dumps: No space left on device")
 
 
@@ -170,4 +170,4 @@ def test_an_error_that_ends_a_run_stands_though_no_summary_takes_it(
 
 
 def test_nothing_is_written_where_no_folder_is_named() -> None:
-    assert reporting.write(None, 0, ReportOptions()) == []  # type: ignore[arg-type]  # unused
+    assert publish.write_reports(None, 0, ReportOptions()) == []  # type: ignore[arg-type]  # unused

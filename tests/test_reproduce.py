@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity.__main__ import code_of
-from parity.commands import expected
+from parity.__main__ import run_command_line
+from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import reproduce as verb
-from parity.commands.stored_bytes import hex_lines, spans
 from parity.reports import reproduction
-from tests.support.reports import HOSTILE, case, finding
-from tests.support.tensors import named, safetensors_bytes
-from tests.support.zoo import bundle, run
+from parity.verify import outcomes
+from tests.support.reports import HOSTILE, make_case, make_finding
+from tests.support.tensors import encode_safetensors, name_dtypes
+from tests.support.zoo import pack_bundle, run_port
 from tests.test_prove import BUNDLES, lockfile
 
 if TYPE_CHECKING:
@@ -37,18 +37,18 @@ WRONG = "print('reading', checkpoint); dump('w', (2, 3), 0, 3, 1, 4, 2, 5)"
 
 @pytest.fixture(autouse=True)
 def _same_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "facts", lambda: {"parity": "9.9", "system": "S"})
+    monkeypatch.setattr(verb, "collect_environment", lambda: {"parity": "9.9", "system": "S"})
 
 
 def repo(folder: Path, port: str, cases: Mapping[str, Any], **more: Any) -> Path:
     """A repo whose port is ``port``; it is run once, as `verify` does."""
-    run(folder, bundle(folder, cases), port, **more)
+    run_port(folder, pack_bundle(folder, cases), port, **more)
     return folder
 
 
 def packed(folder: Path, name: str = "zoo/y", *words: str) -> int:
     out = str(folder / "out")
-    return code_of(["reproduce", name, "--repo", str(folder), "--out", out, *words])
+    return run_command_line(["reproduce", name, "--repo", str(folder), "--out", out, *words])
 
 
 def files(folder: Path) -> list[str]:
@@ -142,7 +142,7 @@ def test_the_folder_and_its_report(tmp_path: Path, capsys: pytest.CaptureFixture
     words = [sys.executable, "-I", "-S", str(tmp_path / "port.py")]
     last = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
     places = {
-        "PORT": reproduction.cell(shlex.join([*words, *last]))[6:-7],
+        "PORT": reproduction.format_cell(shlex.join([*words, *last]))[6:-7],
         "RUN": shlex.join([*words, "y", ".", "c.gguf", "obtained-again"]),
     }
     due = REPORT.replace("--repo REPO", f"--repo {tmp_path.as_posix()}")
@@ -223,7 +223,7 @@ def test_a_case_without_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixtu
     tar = BUNDLES / "dataloader-batches-v1.tar"
     lock = lockfile(tmp_path, "dataloader-batches-v1", "dataloader", tar)
     words = ["reproduce", "dataloader-batches-v1/sequential", "--lockfile", str(lock)]
-    assert code_of([*words, "--out", str(tmp_path / "out")]) == 2
+    assert run_command_line([*words, "--out", str(tmp_path / "out")]) == 2
     assert "[no-checkpoint]" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -252,16 +252,16 @@ def test_a_path_of_rust_is_told_as_one(tmp_path: Path) -> None:
 
 def test_foreign_words_do_no_harm() -> None:
     evil = f"</code></pre><script>|`@org {HOSTILE}"
-    found = finding("wrong", evil, cause=evil, details=(evil,))
-    told = reproduction.text(
+    found = make_finding("wrong", evil, cause=evil, details=(evil,))
+    told = reproduction.format_reproduction(
         reproduction.Reproduction(
             **dict.fromkeys(("case", "why", "rule", "checkpoint", "sha256", "bundle_sha256"), evil),
             **{name: [evil] for name in ("values", "stored", "said")},
-            result=case(evil, found, outcome="wrong", expect="load"),
+            result=make_case(evil, found, outcome="wrong", expect="load"),
             size=1,
             port={evil: evil},
-            run=evil,
-            again=evil,
+            run_command=evil,
+            repeat_command=evil,
             facts={evil: evil},
         )
     )
@@ -294,21 +294,21 @@ def test_tensors_of_gguf_are_found(tmp_path: Path) -> None:
     for alignment in (8, 32, 64):
         path.write_bytes(gguf("w", "v", alignment=alignment))
         data = path.read_bytes()
-        found = {name: data[first:last] for name, (first, last) in spans(path).items()}
+        found = {name: data[first:last] for name, (first, last) in find_spans(path).items()}
         assert found == {"w": b"A" * 32, "v": b"B" * 32}
 
 
 def test_tensors_of_safetensors_and_storages_of_pth_are_found(tmp_path: Path) -> None:
     array = np.arange(3, dtype="<f4")
     path = tmp_path / "c.safetensors"
-    path.write_bytes(safetensors_bytes(named({"w": array})))
-    ((name, (first, last)),) = spans(path).items()
+    path.write_bytes(encode_safetensors(name_dtypes({"w": array})))
+    ((name, (first, last)),) = find_spans(path).items()
     assert (name, path.read_bytes()[first:last]) == ("w", array.tobytes())
     path = tmp_path / "c.pth"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", b"x")
         archive.writestr("archive/data/0", array.tobytes())
-    ((name, (first, last)),) = spans(path).items()
+    ((name, (first, last)),) = find_spans(path).items()
     assert (name, path.read_bytes()[first:last]) == ("archive/data/0", array.tobytes())
 
 
@@ -321,7 +321,7 @@ def archive() -> bytes:
 
 WHOLE = {
     ".gguf": gguf("w", "v"),
-    ".safetensors": safetensors_bytes(named({"w": np.zeros(3, "<f4")})),
+    ".safetensors": encode_safetensors(name_dtypes({"w": np.zeros(3, "<f4")})),
     ".pth": archive(),
 }
 
@@ -336,15 +336,15 @@ def test_no_file_breaks_the_look(
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     size = path.stat().st_size
-    assert all(0 <= first <= last <= size for first, last in spans(path).values())
+    assert all(0 <= first <= last <= size for first, last in find_spans(path).values())
 
 
 def test_hex_as_one_reads_it() -> None:
-    assert hex_lines(b"GGUF\x03\0" + bytes(range(12)), 32) == [
+    assert format_hex(b"GGUF\x03\0" + bytes(range(12)), 32) == [
         "00000020  47 47 55 46 03 00 00 01 02 03 04 05 06 07 08 09  GGUF............",
         "00000030  0a 0b                                            ..",
     ]
 
 
 def test_every_end_has_its_words() -> None:
-    assert reproduction._CAME.keys() == expected.MEANING.keys()
+    assert reproduction._OUTCOME_TEXT.keys() == outcomes.MEANINGS.keys()

@@ -17,13 +17,13 @@ from parity.errors import (
     DumpError,
     FetchError,
     IntegrityError,
+    Location,
     Problem,
     ReferenceSuspectError,
-    Where,
-    gravest,
+    most_severe,
 )
-from parity.results import Finding, plain, verdict_of
-from tests.support.reports import bundle, case, finding, report
+from parity.results import Finding, decide_verdict, make_json_value
+from tests.support.reports import make_bundle, make_case, make_finding, make_report
 
 
 def test_the_exit_codes_are_those_that_are_promised() -> None:
@@ -56,24 +56,24 @@ def test_the_gravest_kind_decides() -> None:
     order = ["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
     assert list(EXIT_CODES) == order
     for index, kind in enumerate(order):
-        assert gravest(reversed(order[index:])) == kind  # type: ignore[arg-type]
-    assert gravest([]) is None
+        assert most_severe(reversed(order[index:])) == kind  # type: ignore[arg-type]
+    assert most_severe([]) is None
 
 
 @pytest.mark.parametrize(
     ("where", "text"),
     [
-        (Where(Path("a/b")), "a/b"),
-        (Where(Path("a"), 3), "a:3"),
-        (Where(Path("a"), 3, 7), "a:3:7"),
+        (Location(Path("a/b")), "a/b"),
+        (Location(Path("a"), 3), "a:3"),
+        (Location(Path("a"), 3, 7), "a:3:7"),
     ],
 )
-def test_a_place_is_written_as_editors_read_it(where: Where, text: str) -> None:
+def test_a_place_is_written_as_editors_read_it(where: Location, text: str) -> None:
     assert str(where) == text
 
 
 def test_an_error_says_all_its_problems() -> None:
-    first = Problem("values", "differs", Where(Path("a"), 1), ("more", "and more"))
+    first = Problem("values", "differs", Location(Path("a"), 1), ("more", "and more"))
     error = DumpError(first, Problem("nan", "is NaN"))
     assert str(error) == "a:1: [values] differs\n  more\n  and more\n[nan] is NaN"
     assert error.problems[0] is first
@@ -81,36 +81,36 @@ def test_an_error_says_all_its_problems() -> None:
 
 VERDICTS = {
     "nothing": ([], "pass"),
-    "a notice": ([finding(level="notice", kind="config")], "pass"),
-    "a warning": ([finding(level="warning", kind="dump")], "pass"),
-    "a mismatch": ([finding()], "fail"),
-    "a crash": ([finding(kind="dump")], "error"),
-    "a crash and a mismatch": ([finding(), finding(kind="dump")], "error"),
-    "a suspect reference": ([finding(), finding(kind="reference")], "error"),
+    "a notice": ([make_finding(level="notice", kind="config")], "pass"),
+    "a warning": ([make_finding(level="warning", kind="dump")], "pass"),
+    "a mismatch": ([make_finding()], "fail"),
+    "a crash": ([make_finding(kind="dump")], "error"),
+    "a crash and a mismatch": ([make_finding(), make_finding(kind="dump")], "error"),
+    "a suspect reference": ([make_finding(), make_finding(kind="reference")], "error"),
 }
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_errors_alone_decide_the_verdict(name: str) -> None:
     findings, verdict = VERDICTS[name]
-    assert verdict_of(findings) == verdict
+    assert decide_verdict(findings) == verdict
 
 
 def test_further_findings_draw_the_verdict_anew() -> None:
-    assert case("x").with_findings(finding()).verdict == "fail"
-    assert case("x", finding()).with_findings(finding(kind="dump")).verdict == "error"
+    assert make_case("x").add_findings(make_finding()).verdict == "fail"
+    assert make_case("x", make_finding()).add_findings(make_finding(kind="dump")).verdict == "error"
 
 
 @pytest.mark.parametrize("verdict", ["known-failure", "skipped"])
 def test_a_further_notice_makes_no_pass_of_what_was_none(verdict: str) -> None:
-    result = case("x", verdict=verdict)
-    assert result.with_findings(finding(level="notice")).verdict == verdict
-    assert result.with_findings(finding()).verdict == "fail"
+    result = make_case("x", verdict=verdict)
+    assert result.add_findings(make_finding(level="notice")).verdict == verdict
+    assert result.add_findings(make_finding()).verdict == "fail"
 
 
 def test_a_problem_becomes_an_error_of_its_kind() -> None:
-    problem = Problem("http-gone", "gone", Where(Path("a"), 1), ("d",))
-    found = Finding.of(problem, "fetch")
+    problem = Problem("http-gone", "gone", Location(Path("a"), 1), ("d",))
+    found = Finding.from_problem(problem, "fetch")
     assert (found.level, found.kind, found.code, found.message) == (
         "error",
         "fetch",
@@ -121,27 +121,33 @@ def test_a_problem_becomes_an_error_of_its_kind() -> None:
 
 
 def test_the_failure_kind_of_a_run_is_the_gravest_of_all_its_parts() -> None:
-    assert report().failure_kind is None
-    assert report(bundle(case("x", finding()))).failure_kind == "mismatch"
-    assert report(bundle(case("x", finding()), findings=(finding(kind="fetch"),))).failure_kind == (
-        "fetch"
-    )
-    assert report(
-        bundle(case("x", finding(kind="dump"))), findings=(finding(kind="empty"),)
+    assert make_report().failure_kind is None
+    assert make_report(make_bundle(make_case("x", make_finding()))).failure_kind == "mismatch"
+    assert make_report(
+        make_bundle(make_case("x", make_finding()), findings=(make_finding(kind="fetch"),))
+    ).failure_kind == ("fetch")
+    assert make_report(
+        make_bundle(make_case("x", make_finding(kind="dump"))),
+        findings=(make_finding(kind="empty"),),
     ).failure_kind == ("dump")
 
 
 @pytest.mark.parametrize("verdict", ["known-failure", "skipped"])
 def test_what_is_forgiven_or_skipped_decides_nothing(verdict: str) -> None:
-    assert report(bundle(case("x", finding(level="notice"), verdict=verdict))).failure_kind is None
+    assert (
+        make_report(
+            make_bundle(make_case("x", make_finding(level="notice"), verdict=verdict))
+        ).failure_kind
+        is None
+    )
 
 
 def test_every_finding_is_named_by_what_it_concerns() -> None:
-    whole = report(
-        bundle(case("x", finding("nan")), findings=(finding("shape"),)),
-        findings=(finding("nothing-verified"),),
+    whole = make_report(
+        make_bundle(make_case("x", make_finding("nan")), findings=(make_finding("shape"),)),
+        findings=(make_finding("nothing-verified"),),
     )
-    named = [(name, found.code) for name, found in whole.all_findings()]
+    named = [(name, found.code) for name, found in whole.collect_findings()]
     assert named == [("", "nothing-verified"), ("b", "shape"), ("b/x", "nan")]
     assert [result.name for result in whole.cases] == ["b/x"]
 
@@ -172,7 +178,7 @@ PLAIN: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "expected"), PLAIN, ids=[repr(value) for value, _ in PLAIN])
 def test_a_value_becomes_strict_json(value: Any, expected: Any) -> None:
-    found = plain(value)
+    found = make_json_value(value)
     assert found == expected
     assert type(found) is type(expected)
     json.dumps(found, allow_nan=False)

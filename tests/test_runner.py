@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parity import runner
+from parity import github as parity_github
 from tests.action.grammar import Command, commands
 
 #: Values that try to be more than a value.
@@ -60,44 +60,44 @@ def github(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", INJECTIONS)
 def test_an_output_is_its_value_and_sets_no_other(name: str, github: Path) -> None:
     value = INJECTIONS[name]
-    runner.set_outputs({"worst-case": value, "total": "3"})
+    parity_github.set_outputs({"worst-case": value, "total": "3"})
     found = read_outputs(github / "github_output")
     told = value.encode("utf-8", "backslashreplace").decode()
     assert found == {"worst-case": told, "total": "3"}
 
 
 def test_outputs_are_appended_and_the_last_counts(github: Path) -> None:
-    runner.set_outputs({"conclusion": "error"})
-    runner.set_outputs({"conclusion": "success"})
+    parity_github.set_outputs({"conclusion": "error"})
+    parity_github.set_outputs({"conclusion": "success"})
     assert read_outputs(github / "github_output") == {"conclusion": "success"}
 
 
 def test_a_delimiter_is_never_used_twice(github: Path) -> None:
-    runner.set_outputs({"a": "1", "b": "2"})
-    runner.set_outputs({"c": "3"})
+    parity_github.set_outputs({"a": "1", "b": "2"})
+    parity_github.set_outputs({"c": "3"})
     delimiters = re.findall("<<(.*)", (github / "github_output").read_text())
     assert len(set(delimiters)) == 3
     assert all(len(delimiter) > 32 for delimiter in delimiters)
 
 
 def test_without_a_runner_nothing_is_written(tmp_path: Path) -> None:
-    runner.set_outputs({"a": "1"})
-    assert runner.add_summary("text") is False
-    assert runner.summary_room() == 0
-    assert not runner.on_github()
+    parity_github.set_outputs({"a": "1"})
+    assert parity_github.add_summary("text") is False
+    assert parity_github.measure_summary_room() == 0
+    assert not parity_github.is_on_github()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_summary_fits_to_the_byte(github: Path) -> None:
     path = github / "github_step_summary"
     path.write_text("before", encoding="utf-8")
-    room = runner.summary_room()
+    room = parity_github.measure_summary_room()
     assert room == 2**20 - 6
-    assert runner.add_summary("é" * (room // 2) + "xx"[: room % 2 + 1]) is (room % 2 == 1)
+    assert parity_github.add_summary("é" * (room // 2) + "xx"[: room % 2 + 1]) is (room % 2 == 1)
     path.write_text("before", encoding="utf-8")
-    assert runner.add_summary("x" * room)
+    assert parity_github.add_summary("x" * room)
     assert path.stat().st_size == 2**20
-    assert runner.add_summary("x") is False
+    assert parity_github.add_summary("x") is False
     assert path.stat().st_size == 2**20
 
 
@@ -105,21 +105,21 @@ def test_a_summary_fits_to_the_byte(github: Path) -> None:
     "text", ["", "a", "100%", "%0A", "a\nb\r\nc", "x::y::z", "a,b=c:d", "::error::x"]
 )
 def test_a_command_is_read_back_by_the_runners_grammar(text: str) -> None:
-    line = runner.command("error", text, file=text or "f", title=text or "t")
+    line = parity_github.format_command("error", text, file=text or "f", title=text or "t")
     assert "\n" not in line
     assert commands([line]) == [Command("error", text, {"file": text or "f", "title": text or "t"})]
 
 
 def test_a_command_without_properties() -> None:
-    assert runner.command("add-mask", "a%b") == "::add-mask::a%25b"
-    assert runner.command("error", "x", line=3) == "::error line=3::x"
+    assert parity_github.format_command("add-mask", "a%b") == "::add-mask::a%25b"
+    assert parity_github.format_command("error", "x", line=3) == "::error line=3::x"
 
 
 def test_between_fences_no_command_is_obeyed() -> None:
-    opening, closing = runner.fence()
+    opening, closing = parity_github.make_fence()
     inside = ["::error::a", "::stop-commands::x", "  ::add-path::/b", "::set-output name=a::b"]
     assert commands([opening, *inside, closing, "::notice::c"]) == [Command("notice", "c")]
-    assert runner.fence()[0] != opening
+    assert parity_github.make_fence()[0] != opening
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_between_fences_no_command_is_obeyed() -> None:
 )
 def test_paths_are_relative_to_the_workspace(path: str, told: str | None, github: Path) -> None:
     full = Path(path) if Path(path).is_absolute() else github / path
-    assert runner.in_workspace(full) == told
+    assert parity_github.find_workspace_path(full) == told
 
 
 def test_from_a_sub_directory_paths_are_still_the_workspaces(
@@ -143,20 +143,20 @@ def test_from_a_sub_directory_paths_are_still_the_workspaces(
 ) -> None:
     (github / "sub").mkdir()
     monkeypatch.chdir(github / "sub")
-    assert runner.in_workspace(Path("src/lib.rs")) == "sub/src/lib.rs"
+    assert parity_github.find_workspace_path(Path("src/lib.rs")) == "sub/src/lib.rs"
     monkeypatch.setenv("GITHUB_REPOSITORY", "me/port")
-    assert runner.as_typed(Path()) == "../port/sub"
-    assert runner.as_typed(github) == "../port"
+    assert parity_github.display_path(Path()) == "../port/sub"
+    assert parity_github.display_path(github) == "../port"
 
 
 def test_elsewhere_a_path_is_typed_as_it_is() -> None:
-    assert runner.as_typed(Path("../port")) == "../port"
+    assert parity_github.display_path(Path("../port")) == "../port"
 
 
 def test_inputs_bear_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARITY_INPUT_MIN_CASES", "3")
     monkeypatch.setenv("INPUT_MIN_CASES", "4")
-    assert runner.inputs() == {"min-cases": "3"}
+    assert parity_github.read_inputs() == {"min-cases": "3"}
 
 
 CACHING = {
@@ -178,17 +178,19 @@ def test_where_a_cache_may_be_read_and_written(
 ) -> None:
     monkeypatch.setenv("GITHUB_EVENT_NAME", event)
     monkeypatch.setenv("GITHUB_REF_TYPE", kind)
-    assert (runner.may_restore(), runner.may_save()) == CACHING[event, kind]
+    assert (parity_github.is_cache_readable(), parity_github.is_cache_writable()) == CACHING[
+        event, kind
+    ]
 
 
 def test_a_lent_token_and_all_inputs_are_gone_before_the_port_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "the user's own")
-    runner.take_hub_token_back()
-    assert os.environ["HF_TOKEN"] == "the user's own"  # noqa: S105 - a stand-in
+    parity_github.withdraw_hub_token()
+    assert os.environ["HF_TOKEN"] == "the user's own"
     monkeypatch.setenv("PARITY_INPUT_HF_TOKEN", "secret")
-    runner.lend_hub_token("secret")
-    assert os.environ["HF_TOKEN"] == "secret"  # noqa: S105 - a stand-in
-    runner.take_hub_token_back()
+    parity_github.expose_hub_token("secret")
+    assert os.environ["HF_TOKEN"] == "secret"
+    parity_github.withdraw_hub_token()
     assert "secret" not in os.environ.values()

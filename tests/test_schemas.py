@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from parity.lockfile import dump
+from parity.lockfile import dump_settings
 from parity.lockfile.parse import _BUNDLE_KEYS, MAX_FILES, MAX_SIZE, MEASURES, SUITES
 from tests.support.lockfiles import BAD, GOOD
 
@@ -114,11 +114,11 @@ def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     assert tuple(kinds["bundle"]["properties"]) == _BUNDLE_KEYS
     assert tuple(kinds["bundle"]["properties"]["suite"]["enum"]) == SUITES
     assert tuple(kinds["bounds"]["properties"]) == MEASURES
-    assert tuple(kinds["dump"]["properties"]) == (*dump._READERS, "cases")
-    assert tuple(kinds["case_dump"]["properties"]) == tuple(dump._READERS)
+    assert tuple(kinds["dump"]["properties"]) == (*dump_settings._READERS, "cases")
+    assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings._READERS)
     assert kinds["locked"]["properties"]["size"]["maximum"] == MAX_SIZE
     assert kinds["locked"]["properties"]["files"]["maximum"] == MAX_FILES
-    assert "|".join(dump.PLACEHOLDERS) in kinds["word"]["pattern"]
+    assert "|".join(dump_settings.PLACEHOLDERS) in kinds["word"]["pattern"]
 
 
 def test_every_key_tells_an_editor_what_it_is() -> None:
@@ -133,7 +133,7 @@ def test_every_key_tells_an_editor_what_it_is() -> None:
 
 
 def test_the_defaults_that_an_editor_shows_are_those_of_the_records() -> None:
-    record = dump.Dump()
+    record = dump_settings.Dump()
     shown = LOCKFILE["$defs"]["dump"]["properties"]
     for key in ("profile", "cwd", "timeout", "build-timeout", "env"):
         assert shown[key]["default"] == getattr(record, key.replace("-", "_")), key

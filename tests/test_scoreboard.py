@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.__main__ import code_of
+from parity.__main__ import run_command_line
+from parity.lab.scoreboard import changes, html_page, tables
+from parity.lab.scoreboard.board import Scoreboard, build_scoreboard
 from parity.reports import json as json_report
-from parity.reports import scoreboard_html, scoreboard_moved, scoreboard_words
-from parity.reports.scoreboard import Board, board
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 def ended(name: str, expect: str, outcome: str, **more: Any) -> CaseResult:
     right = outcome in {"load": ["right"], "refuse": ["refused"]}.get(expect, ["right", "refused"])
     values = {"verdict": "pass" if right else "known-failure", "group": "pth", "why": f"a {name}"}
-    return case(name, **{**values, "expect": expect, "outcome": outcome, **more})
+    return make_case(name, **{**values, "expect": expect, "outcome": outcome, **more})
 
 
 def of_port(*cases: CaseResult, **port: str) -> Report:
-    return report(bundle(*cases, port=port, sha256="a" * 64), environment={"system": "S"})
+    return make_report(make_bundle(*cases, port=port, sha256="a" * 64), environment={"system": "S"})
 
 
-def two() -> Board:
-    wrong = finding("wrong", "w differs", level="notice", tensor="w", cause="axes 0 and 1")
+def two() -> Scoreboard:
+    wrong = make_finding("wrong", "w differs", level="notice", tensor="w", cause="axes 0 and 1")
     good = of_port(
         ended("y-one", "load", "right"),
         ended("y-two", "load", "right"),
@@ -46,7 +46,7 @@ def two() -> Board:
         package="bad",
         version="2.0.0",
     )
-    return board({"good": good, "bad": bad})
+    return build_scoreboard({"good": good, "bad": bad})
 
 
 TERMINAL = """\
@@ -105,11 +105,13 @@ get right</summary>
 
 
 def test_the_table_on_a_terminal() -> None:
-    assert "\n".join(scoreboard_words.lines(two(), colour=False)) + "\n" == TERMINAL
+    assert "\n".join(tables.format_terminal(two(), colour=False)) + "\n" == TERMINAL
 
 
-def with_reference() -> Board:
-    told = finding("disputed", "torch takes it, against _R_ <b>", level="notice", kind="reference")
+def with_reference() -> Scoreboard:
+    told = make_finding(
+        "disputed", "torch takes it, against _R_ <b>", level="notice", kind="reference"
+    )
     reference = of_port(
         ended("y-one", "load", "right"),
         ended("n-one", "refuse", "accepted", findings=(told,), command="parity audit"),
@@ -123,7 +125,7 @@ def with_reference() -> Board:
         ended("i-one", "either", "right"),
         crate="good@1.0.0",
     )
-    return board({"torch (reference)": reference, "good": port})
+    return build_scoreboard({"torch (reference)": reference, "good": port})
 
 
 DISPUTED = """\
@@ -152,24 +154,24 @@ in some column or disputed</summary>
 
 def test_what_references_dispute_is_explained_in_its_line() -> None:
     table = with_reference()
-    text = scoreboard_words.markdown(table)
+    text = tables.format_markdown(table)
     assert DISPUTED in text
     assert "A column (reference) is the format's own reader, as `parity audit` asks it" in text
-    lines = list(scoreboard_words.lines(table, colour=False))
+    lines = list(tables.format_terminal(table, colour=False))
     place = next(at for at, line in enumerate(lines) if line.startswith("  i-one"))
     assert lines[place + 1] == "    torch takes it, against _R_ <b>"
-    page = scoreboard_html.text(table)
+    page = html_page.render_page(table)
     assert "<small>torch takes it, against _R_ &lt;b&gt;</small>" in page
-    facts = scoreboard_words.facts(table, "2026-01-01")
+    facts = tables.format_facts(table, "2026-01-01")
     assert "<code>reader torch, version 2.1.0</code>" in facts
 
 
 def test_which_columns_of_a_page_differ() -> None:
     table = with_reference()
-    due = scoreboard_words.markdown(table).split("\n")
+    due = tables.format_markdown(table).split("\n")
 
     def moved(old: str, new: str) -> list[str]:
-        return list(scoreboard_moved.told([line.replace(old, new) for line in due], due, table))
+        return list(changes.list_changes([line.replace(old, new) for line in due], due, table))
 
     assert moved("", "") == []
     assert moved("❌ <code>accepted</code>", "✅") == [
@@ -184,14 +186,14 @@ def test_which_columns_of_a_page_differ() -> None:
 
 
 def test_colours_change_no_word() -> None:
-    text = "\n".join(scoreboard_words.lines(two(), colour=True))
+    text = "\n".join(tables.format_terminal(two(), colour=True))
     assert "\x1b[31m✗ wrong" in text
     assert "\x1b[32m✓ right" in text
     assert "\x1b[1;31m! hung" in text
 
 
 def test_the_table_in_markdown() -> None:
-    text = scoreboard_words.markdown(two())
+    text = tables.format_markdown(two())
     assert text.startswith(MARKDOWN)
     assert text[len(MARKDOWN) :].count("\n") == 1, "only the legend follows"
 
@@ -213,24 +215,26 @@ def test_the_table_in_markdown() -> None:
         ("refuse", {"outcome": "", "verdict": "skipped"}, "not shown", "none"),
         ("load", {"outcome": "", "verdict": "error"}, "not shown", "none"),
         ("", {"outcome": "", "verdict": "pass"}, "right", "good"),
-        ("", {"outcome": "", "verdict": "fail", "findings": (finding(),)}, "wrong", "bad"),
+        ("", {"outcome": "", "verdict": "fail", "findings": (make_finding(),)}, "wrong", "bad"),
         ("", {"outcome": "", "verdict": "known-failure"}, "wrong", "bad"),
         (
             "load",
-            {"outcome": "right", "verdict": "fail", "findings": (finding("known-failure-passes"),)},
+            {"outcome": "right", "verdict": "fail", "findings": (make_finding("known-failure-passes"),)},
             "right",
             "good",
         ),
         (
             "load",
-            {"outcome": "right", "verdict": "fail", "findings": (finding("nondeterministic"),)},
+            {"outcome": "right", "verdict": "fail", "findings": (make_finding("nondeterministic"),)},
             "wrong",
             "bad",
         ),
     ],
 )  # fmt: skip
 def test_what_a_cell_says(expect: str, more: dict[str, Any], word: str, tone: str) -> None:
-    ((cell,),) = (row.cells for row in board({"p": of_port(ended("x", expect, **more))}).rows)
+    ((cell,),) = (
+        row.cells for row in build_scoreboard({"p": of_port(ended("x", expect, **more))}).rows
+    )
     assert (cell.word, cell.tone) == (word, tone)
 
 
@@ -245,7 +249,7 @@ class Page(HTMLParser):
 
 
 def test_each_cell_that_is_not_right_leads_to_finding_cause_and_command() -> None:
-    text = scoreboard_html.text(two())
+    text = html_page.render_page(two())
     page = Page(text)
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
@@ -257,18 +261,18 @@ def test_each_cell_that_is_not_right_leads_to_finding_cause_and_command() -> Non
     assert not [tag for tag, attrs in page.tags if tag in ("script", "link", "img")]
 
 
-def hostile() -> Board:
+def hostile() -> Scoreboard:
     evil = f"</code></pre><script>alert(1)</script>|`@org {HOSTILE}"
-    found = finding("wrong", evil, tensor=evil, cause=evil, details=(evil,))
+    found = make_finding("wrong", evil, tensor=evil, cause=evil, details=(evil,))
     one = ended(evil, "load", "wrong", findings=(found,), why=evil, reason=evil, command=evil)
-    return board({evil: of_port(one, command=evil)})
+    return build_scoreboard({evil: of_port(one, command=evil)})
 
 
 def test_foreign_words_do_no_harm() -> None:
     table = hostile()
-    page = Page(scoreboard_html.text(table))
-    terminal = "\n".join(scoreboard_words.lines(table, colour=False))
-    marked = scoreboard_words.section(table, "2026-01-01")
+    page = Page(html_page.render_page(table))
+    terminal = "\n".join(tables.format_terminal(table, colour=False))
+    marked = tables.format_section(table, "2026-01-01")
     assert not [tag for tag, _ in page.tags if tag == "script"]
     for text in (terminal, marked):
         assert "\x1b" not in text
@@ -286,7 +290,7 @@ def test_foreign_words_do_no_harm() -> None:
 def written(folder: Path, name: str, found: Report) -> Path:
     place = folder / name
     place.mkdir()
-    return json_report.write(found, 0, place)
+    return json_report.write_json(found, 0, place)
 
 
 @pytest.fixture
@@ -299,11 +303,11 @@ def test_reports_and_their_folders_are_read_and_named(
     reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["scoreboard", f"mine={reports[0]}", str(tmp_path / "bad")]
-    assert code_of([*words, "--html", str(tmp_path / "x.html")]) == 0
+    assert run_command_line([*words, "--html", str(tmp_path / "x.html")]) == 0
     told = capsys.readouterr().out
     assert "mine             bad 2.0.0\n" in told
     assert "✗ wrong" in (tmp_path / "x.html").read_text(encoding="utf-8")
-    assert code_of([*words, "--markdown"]) == 0
+    assert run_command_line([*words, "--markdown"]) == 0
     assert "| ✅ | ❌ <code>wrong</code> |" in capsys.readouterr().out
 
 
@@ -311,21 +315,21 @@ def test_a_page_is_written_and_checked(
     reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "zoo.md"
-    marks = f"{scoreboard_words.BEGIN}\nold\n{scoreboard_words.END}"
+    marks = f"{tables.BEGIN}\nold\n{tables.END}"
     page.write_text(f"# Zoo\n\n{marks}\n\nafter\n", encoding="utf-8")
-    assert code_of(["scoreboard", *reports, "--write", str(page)]) == 0
+    assert run_command_line(["scoreboard", *reports, "--write", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Zoo\n\n<!--")
     assert text.endswith("-->\n\nafter\n")
     assert "old" not in text
-    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 0
+    assert run_command_line(["scoreboard", *reports, "--check", str(page)]) == 0
 
     page.write_text(text.replace("Measured on 2", "Measured on 1").replace("system S", "system T"))
-    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 0, "facts may differ"
+    assert run_command_line(["scoreboard", *reports, "--check", str(page)]) == 0, "facts may differ"
 
     capsys.readouterr()
     page.write_text(text.replace("❌ <code>wrong</code>", "✅"), encoding="utf-8")
-    assert code_of(["scoreboard", *reports, "--check", str(page)]) == 1
+    assert run_command_line(["scoreboard", *reports, "--check", str(page)]) == 1
     told = capsys.readouterr().out
     assert "+ | <code>y-two</code> |" in told
     assert "\nbad 2.0.0: 1 cell differs\n" in told
@@ -333,32 +337,32 @@ def test_a_page_is_written_and_checked(
 
 def test_marks_in_a_sentence_are_none(reports: list[str], tmp_path: Path) -> None:
     page = tmp_path / "zoo.md"
-    told = f"Between `{scoreboard_words.BEGIN}` and\n`{scoreboard_words.END}`\n"
-    page.write_text(f"{told}{scoreboard_words.BEGIN}\n{scoreboard_words.END}\n", encoding="utf-8")
-    assert code_of(["scoreboard", *reports, "--write", str(page)]) == 0
+    told = f"Between `{tables.BEGIN}` and\n`{tables.END}`\n"
+    page.write_text(f"{told}{tables.BEGIN}\n{tables.END}\n", encoding="utf-8")
+    assert run_command_line(["scoreboard", *reports, "--write", str(page)]) == 0
     assert page.read_text(encoding="utf-8").startswith(told)
 
 
 def test_what_the_page_s_facts_leave_out() -> None:
-    found = report(bundle(case("x")), environment={"system": "Linux 6.1-mine", "python": "3.11.7"})
-    told = scoreboard_words.facts(board({"p": found}), "2026-01-01")
+    found = make_report(
+        make_bundle(make_case("x")), environment={"system": "Linux 6.1-mine", "python": "3.11.7"}
+    )
+    told = tables.format_facts(build_scoreboard({"p": found}), "2026-01-01")
     assert "system Linux, python 3.11.7" in told
     assert "mine" not in told
 
 
-@pytest.mark.parametrize(
-    "text", ["", "no marks", f"{scoreboard_words.END}{scoreboard_words.BEGIN}"]
-)
+@pytest.mark.parametrize("text", ["", "no marks", f"{tables.END}{tables.BEGIN}"])
 def test_a_page_without_marks_is_left_alone(text: str, reports: list[str], tmp_path: Path) -> None:
     page = tmp_path / "zoo.md"
     page.write_text(text, encoding="utf-8")
     for flag in ("--write", "--check"):
-        assert code_of(["scoreboard", *reports, flag, str(page)]) == 2
+        assert run_command_line(["scoreboard", *reports, flag, str(page)]) == 2
     assert page.read_text(encoding="utf-8") == text
 
 
 def broken(change: str, value: Any) -> bytes:
-    found = json_report.as_json(two().ports[1].report, 0)
+    found = json_report.build_json(two().ports[1].report, 0)
     places = {"report": found, "bundle": found["bundles"][0]}
     places["case"] = found["bundles"][0]["cases"][1]
     places["finding"] = places["case"]["findings"][0]
@@ -394,31 +398,33 @@ def test_a_malformed_report_is_a_clear_error(
 ) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(MALFORMED[kind])
-    assert code_of(["scoreboard", str(path)]) == 2
+    assert run_command_line(["scoreboard", str(path)]) == 2
     told = capsys.readouterr().err
     assert "[report-unreadable]" in told
     assert "Traceback" not in told
 
 
 def test_a_report_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert code_of(["scoreboard", str(tmp_path / "none")]) == 2
+    assert run_command_line(["scoreboard", str(tmp_path / "none")]) == 2
     assert "[report-unreadable]" in capsys.readouterr().err
 
 
 def test_reports_of_no_common_bundle(
     reports: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = written(tmp_path, "o", report(bundle(case("x"), bundle="other", sha256="a" * 64)))
-    moved = written(tmp_path, "m", report(bundle(case("x"), sha256="b" * 64)))
+    other = written(
+        tmp_path, "o", make_report(make_bundle(make_case("x"), bundle="other", sha256="a" * 64))
+    )
+    moved = written(tmp_path, "m", make_report(make_bundle(make_case("x"), sha256="b" * 64)))
     for path, why in ((other, "share no bundle"), (moved, "different states of b")):
-        assert code_of(["scoreboard", reports[0], f"x={path}"]) == 2
+        assert run_command_line(["scoreboard", reports[0], f"x={path}"]) == 2
         assert why in capsys.readouterr().err
-    assert code_of(["scoreboard", reports[0], reports[0]]) == 2
-    assert code_of(["scoreboard", *reports, "--bundle", "other"]) == 2
+    assert run_command_line(["scoreboard", reports[0], reports[0]]) == 2
+    assert run_command_line(["scoreboard", *reports, "--bundle", "other"]) == 2
 
 
 def test_of_several_bundles_one_is_named(tmp_path: Path) -> None:
-    both = report(bundle(case("x")), bundle(case("y"), bundle="c"))
+    both = make_report(make_bundle(make_case("x")), make_bundle(make_case("y"), bundle="c"))
     path = str(written(tmp_path, "r", both))
-    assert code_of(["scoreboard", path]) == 2
-    assert code_of(["scoreboard", path, "--bundle", "c"]) == 0
+    assert run_command_line(["scoreboard", path]) == 2
+    assert run_command_line(["scoreboard", path, "--bundle", "c"]) == 0

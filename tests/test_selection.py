@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from parity.commands import selection
 from parity.errors import ConfigError
 from parity.lockfile import Lockfile, parse
+from parity.verify import selection
 from tests.support.lockfiles import DIGEST
 
 ENTRY = '    {{source: "{0}.tar", suite: tensors, dump: {{command: [x]}}{1}}}\n'
@@ -27,11 +27,11 @@ NAMES = [("loaders-v1", "pad"), ("loaders-v1", "drop"), ("files", "gguf"), ("fil
 
 
 def chosen(*ids: str, globs: tuple[str, ...] = ()) -> list[str]:
-    return [bundle.id for bundle in selection.bundles(LOCK, ids, globs)]
+    return [bundle.id for bundle in selection.select_bundles(LOCK, ids, globs)]
 
 
 def wanted(*globs: str) -> list[str]:
-    return [f"{b}/{c}" for b, c in NAMES if selection.wants(globs, b, c)]
+    return [f"{b}/{c}" for b, c in NAMES if selection.is_selected(globs, b, c)]
 
 
 def message(error: pytest.ExceptionInfo[ConfigError]) -> str:
@@ -113,14 +113,14 @@ def test_globs_choose_and_an_exclamation_mark_excludes(
 
 
 def test_globs_that_all_mean_something_are_held_to_nothing() -> None:
-    selection.hold_all_match(["pad", "files/*", "!gguf", "!*/p*"], NAMES, sure=True)
-    selection.hold_all_match([], [], sure=True)
+    selection.check_case_globs(["pad", "files/*", "!gguf", "!*/p*"], NAMES, is_complete=True)
+    selection.check_case_globs([], [], is_complete=True)
 
 
 @pytest.mark.parametrize("glob", ["nope", "!nope", "files/pad", "", "!", "files/"])
 def test_a_glob_that_matches_nothing_is_told_with_the_cases_there_are(glob: str) -> None:
     with pytest.raises(ConfigError) as error:
-        selection.hold_all_match(["pad", glob], NAMES, sure=True)
+        selection.check_case_globs(["pad", glob], NAMES, is_complete=True)
     assert message(error) == (
         f"[no-such-case] --case {glob!r} matches no case; there are "
         "loaders-v1/pad, loaders-v1/drop, files/gguf, files/pth"
@@ -130,17 +130,17 @@ def test_a_glob_that_matches_nothing_is_told_with_the_cases_there_are(glob: str)
 def test_a_long_list_of_cases_is_cut_with_a_notice() -> None:
     many = [("b", f"c{n}") for n in range(1023)]
     with pytest.raises(ConfigError) as error:
-        selection.hold_all_match(["nope"], many, sure=True)
+        selection.check_case_globs(["nope"], many, is_complete=True)
     assert message(error).endswith("b/c19 and 1,003 more")
 
 
 def test_a_glob_is_not_judged_while_a_bundle_could_not_be_read() -> None:
-    selection.hold_all_match(["nope"], NAMES, sure=False)
+    selection.check_case_globs(["nope"], NAMES, is_complete=False)
 
 
 def test_a_bundle_that_is_not_locked_is_told_with_the_command_that_locks_it() -> None:
     with pytest.raises(ConfigError) as error:
-        selection.locked(lockfile("one", "two", locked="").bundles)
+        selection.check_locked(lockfile("one", "two", locked="").bundles)
     assert message(error).splitlines() == [
         f"fixtures.lock.yaml:{line}:3: [not-locked] bundle {name!r} has no 'locked' block; "
         f"`parity bump {name}` fetches it and records its digest"
@@ -149,4 +149,4 @@ def test_a_bundle_that_is_not_locked_is_told_with_the_command_that_locks_it() ->
 
 
 def test_locked_bundles_are_let_through() -> None:
-    selection.locked(LOCK.bundles)
+    selection.check_locked(LOCK.bundles)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity.__main__ import code_of
-from parity.codecs.bin import batch_bytes, read_batch, tensor_bytes
-from parity.codecs.dtypes import DTYPES
-from parity.commands.show import MOST, lines
-from parity.commands.sides import Sides
-from parity.commands.slices import fit, parse
+from parity.__main__ import run_command_line
+from parity.commands.show import MAX_ELEMENTS, format_view
 from parity.errors import ConfigError
+from parity.suites.views import TensorView
+from parity.tensors.bin import encode_batch, encode_tensor, read_batch
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.index_expression import expand_index, parse_index
 from tests.test_prove import BUNDLES, lockfile
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def typed(part: Any) -> str:
 def test_a_slice_is_read_as_numpy_reads_it(parts: list[Any]) -> None:
     text = ", ".join(map(typed, parts))
 
-    assert parse(text) == parse(f"[{text}]") == tuple(parts)
+    assert parse_index(text) == parse_index(f"[{text}]") == tuple(parts)
 
 
 @given(st.lists(_PARTS, max_size=3).filter(lambda parts: parts.count(...) < 2))
@@ -57,9 +57,9 @@ def test_a_slice_takes_what_numpy_takes(parts: list[Any]) -> None:
         due = array[tuple(parts)]
     except IndexError:
         with pytest.raises(ConfigError):
-            fit(tuple(parts), array.shape, "")
+            expand_index(tuple(parts), array.shape, "")
     else:
-        assert np.array_equal(array[fit(tuple(parts), array.shape, "")], due)
+        assert np.array_equal(array[expand_index(tuple(parts), array.shape, "")], due)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_slice_takes_what_numpy_takes(parts: list[Any]) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(text)
+        parse_index(text)
     assert caught.value.problems[0].code == "slice"
 
 
@@ -95,17 +95,19 @@ def test_anything_else_is_refused(text: str) -> None:
 )
 def test_a_slice_that_does_not_fit_says_why(text: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        fit(parse(text), (2, 3), text)
+        expand_index(parse_index(text), (2, 3), text)
     assert caught.value.problems[0].message == why
 
 
-def sides(expected: Any, obtained: Any, **more: Any) -> Sides:
+def sides(expected: Any, obtained: Any, **more: Any) -> TensorView:
     due, came = (np.asarray(side, "<f4") for side in (expected, obtained))
-    return Sides(expected=due, obtained=came, dtype=DTYPES["F32"], **more)
+    return TensorView(expected=due, obtained=came, dtype=DTYPES["F32"], **more)
 
 
-def told(both: Sides, text: str = "", **bounds: float) -> list[str]:
-    return [line for _, line in lines(both, parse(text), bounds or {"exact": 1.0}, text)]
+def told(both: TensorView, text: str = "", **bounds: float) -> list[str]:
+    return [
+        line for _, line in format_view(both, parse_index(text), bounds or {"exact": 1.0}, text)
+    ]
 
 
 def test_differences_are_shown_and_marked() -> None:
@@ -136,8 +138,8 @@ def test_bits_decide_under_exact() -> None:
 def test_the_output_is_bounded() -> None:
     found = told(sides(np.zeros(1000), np.ones(1000)))
 
-    assert len(found) == MOST + 4
-    assert found[-1] == f"  and {1000 - MOST} more; a slice shows others"
+    assert len(found) == MAX_ELEMENTS + 4
+    assert found[-1] == f"  and {1000 - MAX_ELEMENTS} more; a slice shows others"
 
 
 def test_shapes_that_differ_are_told_and_no_more() -> None:
@@ -157,7 +159,7 @@ def test_the_cause_comes_last() -> None:
 
 
 def unpacked(bundle: str, folder: Path) -> Path:
-    import tarfile  # noqa: PLC0415
+    import tarfile
 
     with tarfile.open(BUNDLES / f"{bundle}.tar") as tar:
         tar.extractall(folder, filter="data")
@@ -174,13 +176,13 @@ def test_a_tensor_of_a_dump_that_lies_ready(
         (dump / path.name).write_bytes(path.read_bytes())
     right = np.frombuffer((dump / "views.transposed.bin").read_bytes()[12:], "<f4").reshape(7, 5)
     wrong = np.ascontiguousarray(right.T).reshape(7, 5)
-    (dump / "views.transposed.bin").write_bytes(tensor_bytes(wrong))
+    (dump / "views.transposed.bin").write_bytes(encode_tensor(wrong))
     lock = lockfile(
         tmp_path, "serialize-parity-v1", "serialize", BUNDLES / "serialize-parity-v1.tar"
     )
     words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
 
-    assert code_of([*words, "serialize-parity-v1/pth", "views.transposed", "0:1,:2"]) == 0
+    assert run_command_line([*words, "serialize-parity-v1/pth", "views.transposed", "0:1,:2"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "serialize-parity-v1/pth views.transposed",
         "F32 [7, 5]",
@@ -194,12 +196,12 @@ def test_a_tensor_of_a_dump_that_lies_ready(
             "bit-equal"
         ),
     ]
-    assert code_of([*words, "pth", "views.nothing"]) == 2
+    assert run_command_line([*words, "pth", "views.nothing"]) == 2
     assert "[no-such-tensor] the case has no tensor 'views.nothing'" in capsys.readouterr().err
     (dump / "views.rows.bin").unlink()
-    assert code_of([*words, "pth", "views.rows"]) == 5
+    assert run_command_line([*words, "pth", "views.rows"]) == 5
     assert "[tensor-missing] views.rows is not in the dump" in capsys.readouterr().err
-    assert code_of([*words, "nothing", "views.rows"]) == 2
+    assert run_command_line([*words, "nothing", "views.rows"]) == 2
 
 
 def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,13 +210,13 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     dump.mkdir(parents=True)
     for path in (tree / "shuffled_seeded").glob("*.bin"):
         features, labels = read_batch(path)
-        (dump / path.name).write_bytes(batch_bytes([features[::-1], labels[::-1] + 1]))
+        (dump / path.name).write_bytes(encode_batch([features[::-1], labels[::-1] + 1]))
     lock = lockfile(
         tmp_path, "dataloader-batches-v1", "dataloader", BUNDLES / "dataloader-batches-v1.tar"
     )
     words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
 
-    assert code_of([*words, "shuffled_seeded", "labels", ":2"]) == 0
+    assert run_command_line([*words, "shuffled_seeded", "labels", ":2"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "dataloader-batches-v1/shuffled_seeded labels",
         "F32 [10], each row beside the item that it is",
@@ -228,15 +230,15 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_colours_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parity.commands.show import _say  # noqa: PLC0415
+    from parity.commands.show import _print_line
 
-    _say("!", "wrong")
+    _print_line("!", "wrong")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    _say("!", "wrong \x1b[2J")
-    _say("", "right")
+    _print_line("!", "wrong \x1b[2J")
+    _print_line("", "right")
     monkeypatch.setenv("NO_COLOR", "1")
-    _say("~", "within")
+    _print_line("~", "within")
 
     assert capsys.readouterr().out.splitlines() == [
         "wrong",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from parity.errors import ConfigError
 from parity.lockfile import Locked, parse
-from parity.splice import Change, splice
+from parity.lockfile.edit import EntryChange, apply_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,9 @@ PREFIXES = {"rev": "git:", "sha256": "sha256:", "tree": "h1:"}
 
 
 def spliced(text: str, locked: Locked = NEW, source: str | None = None, name: str = "a") -> str:
-    return splice(PATH, text.encode(), {name: Change(locked=locked, source=source)}).decode()
+    return apply_changes(
+        PATH, text.encode(), {name: EntryChange(locked=locked, source=source)}
+    ).decode()
 
 
 def locked_of(text: str | bytes, name: str = "a") -> Locked:
@@ -112,7 +114,7 @@ def test_a_file_whose_last_line_is_not_ended_keeps_it_so() -> None:
 def test_line_ends_and_a_byte_order_mark_survive(line_end: str) -> None:
     data = codecs.BOM_UTF8 + FIRST.replace("\n", line_end).encode()
 
-    made = splice(PATH, data, {"a": Change(locked=NEW)})
+    made = apply_changes(PATH, data, {"a": EntryChange(locked=NEW)})
 
     assert made.startswith(codecs.BOM_UTF8)
     assert spliced(FIRST).replace("\n", line_end).encode() == made.removeprefix(codecs.BOM_UTF8)
@@ -285,7 +287,7 @@ def _lock(layout: Layout, margin: str) -> Callable[[Locked], str]:
 
 @st.composite
 def lockfiles(draw: Any, *, locked: bool) -> tuple[bytes, Callable[[Locked], bytes]]:
-    """A lockfile's bytes with ``OLD`` locked or nothing, and what it is with another lock."""
+    """A lockfile's bytes with ``MAX_AGE`` locked or nothing, and what it is with another lock."""
     layout = Layout(
         draw,
         draw(st.sampled_from(["\n", "\r\n", "\r"])),
@@ -351,7 +353,7 @@ def test_any_lockfile_with_a_lock_becomes_the_same_text_with_the_new_one(
     before, render = case
     assert locked_of(before) == OLD
 
-    assert render(NEW) == splice(PATH, before, {"a": Change(locked=NEW)})
+    assert render(NEW) == apply_changes(PATH, before, {"a": EntryChange(locked=NEW)})
 
 
 @settings(max_examples=300, deadline=None)
@@ -361,7 +363,7 @@ def test_any_lockfile_without_a_lock_gets_six_lines_and_keeps_all_others(
 ) -> None:
     before, _ = case
 
-    after = splice(PATH, before, {"a": Change(locked=NEW)})
+    after = apply_changes(PATH, before, {"a": EntryChange(locked=NEW)})
 
     assert locked_of(after) == NEW
     old, new = (data.decode().splitlines(keepends=True) for data in (before, after))

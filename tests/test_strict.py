@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parity.errors import ConfigError
-from parity.strict import MAX_BYTES, MAX_DEPTH, Walker, compose
+from parity.lockfile.yaml_reader import MAX_BYTES, MAX_DEPTH, YamlReader, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,8 @@ PATH = Path("file.yaml")
 DIGITS = "write it in digits, as 42, 0.00001 or 1e-5"
 
 
-def read(text: str, reader: Callable[[Walker, Any], Any]) -> tuple[Any, list[str]]:
-    walker = Walker(PATH)
+def read(text: str, reader: Callable[[YamlReader, Any], Any]) -> tuple[Any, list[str]]:
+    walker = YamlReader(PATH)
     value = reader(walker, compose(PATH, text.encode()))
     return value, [str(problem) for problem in walker.problems]
 
@@ -80,7 +80,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> None:
-    value, problems = read(text, lambda walker, node: walker.number(node, "it", -1e6, 1e6))
+    value, problems = read(text, lambda walker, node: walker.read_number(node, "it", -1e6, 1e6))
     assert (value, problems) == (NUMBERS[text], [])
     assert type(value) is type(NUMBERS[text])
 
@@ -89,7 +89,7 @@ def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> 
     "text", ["0123", "00", "0x10", "0b1", "1_000", "1:30", ".inf", "-.inf", ".nan", "1:30.5"]
 )
 def test_a_number_that_readers_take_for_different_values_is_refused(text: str) -> None:
-    _, problems = read(text, lambda walker, node: walker.number(node, "it", -1e6, 1e6))
+    _, problems = read(text, lambda walker, node: walker.read_number(node, "it", -1e6, 1e6))
     assert problems == [f"file.yaml:1:1: [lockfile] it is {text}; {DIGITS}"]
 
 
@@ -113,7 +113,7 @@ def test_a_number_that_readers_take_for_different_values_is_refused(text: str) -
 )
 def test_what_stands_in_place_of_a_number_is_named(text: str, shown: str) -> None:
     _, (problem,) = read(
-        f"a: {text}", lambda walker, node: walker.number(node.value[0][1], "it", 0, 1)
+        f"a: {text}", lambda walker, node: walker.read_number(node.value[0][1], "it", 0, 1)
     )
     assert problem.endswith(f"it must be a number, not {shown}")
 
@@ -121,33 +121,33 @@ def test_what_stands_in_place_of_a_number_is_named(text: str, shown: str) -> Non
 @pytest.mark.parametrize("text", ["1", "0.5", "1e-9"])
 def test_the_ends_of_a_range_belong_to_it(text: str) -> None:
     limit = float(text)
-    assert read(text, lambda w, node: w.number(node, "it", limit, limit))[1] == []
-    assert read(text, lambda w, node: w.number(node, "it", limit * 1.01, 9))[1] != []
-    assert read(text, lambda w, node: w.number(node, "it", 0, limit * 0.99))[1] != []
+    assert read(text, lambda w, node: w.read_number(node, "it", limit, limit))[1] == []
+    assert read(text, lambda w, node: w.read_number(node, "it", limit * 1.01, 9))[1] != []
+    assert read(text, lambda w, node: w.read_number(node, "it", 0, limit * 0.99))[1] != []
 
 
 @pytest.mark.parametrize("text", ["yes", "no", "on", "True", "FALSE", "1", '"true"', ""])
 def test_only_true_and_false_are_booleans(text: str) -> None:
-    _, problems = read(f"a: {text}", lambda w, node: w.boolean(node.value[0][1], "it"))
+    _, problems = read(f"a: {text}", lambda w, node: w.read_boolean(node.value[0][1], "it"))
     assert len(problems) == 1
     assert "it must be true or false, not " in problems[0]
 
 
 def test_true_and_false_are_read() -> None:
-    assert read("true", lambda w, node: w.boolean(node, "it")) == (True, [])
-    assert read("false", lambda w, node: w.boolean(node, "it")) == (False, [])
+    assert read("true", lambda w, node: w.read_boolean(node, "it")) == (True, [])
+    assert read("false", lambda w, node: w.read_boolean(node, "it")) == (False, [])
 
 
 def test_a_free_value_is_read_in_its_depth() -> None:
     text = 'a: [1, 2.5, true, ~, "", x]\nb: {c: {d: [[]]}}'
-    value, problems = read(text, lambda w, node: w.value(node, "it"))
+    value, problems = read(text, lambda w, node: w.read_value(node, "it"))
     assert value == {"a": [1, 2.5, True, None, "", "x"], "b": {"c": {"d": [[]]}}}
     assert problems == []
 
 
 def test_a_free_value_is_held_to_the_rules_in_its_depth() -> None:
     text = "a:\n- b: 1\n  b: 2\n- {1: x}\n- 0777\n- <<: {c: d}\n"
-    _, problems = read(text, lambda w, node: w.value(node, "it"))
+    _, problems = read(text, lambda w, node: w.read_value(node, "it"))
     assert problems == [
         "file.yaml:3:3: [lockfile] the key 'b' of item 1 of a of it stands in line 2 already",
         "file.yaml:4:4: [lockfile] the key 1 of item 2 of a of it must be a string; quote it",
@@ -157,11 +157,11 @@ def test_a_free_value_is_held_to_the_rules_in_its_depth() -> None:
 
 
 def test_a_quoted_merge_key_is_a_key_like_any_other() -> None:
-    assert read('"<<": 1', lambda w, node: w.value(node, "it")) == ({"<<": 1}, [])
+    assert read('"<<": 1', lambda w, node: w.read_value(node, "it")) == ({"<<": 1}, [])
 
 
 def test_an_unknown_key_does_not_stand_for_a_missing_one() -> None:
-    _, problems = read("b: 1", lambda w, n: w.mapping(n, "it", keys=("a",), required=("a",)))
+    _, problems = read("b: 1", lambda w, n: w.read_mapping(n, "it", keys=("a",), required=("a",)))
     assert problems == [
         "file.yaml:1:1: [lockfile] it has no key 'b'; known: a",
         "file.yaml:1:1: [lockfile] it needs the key 'a'",
@@ -169,8 +169,11 @@ def test_an_unknown_key_does_not_stand_for_a_missing_one() -> None:
 
 
 def test_extensions_are_refused_where_they_are_not_allowed() -> None:
-    assert read("x-a: 1", lambda w, n: w.mapping(n, "it", keys=()))[1] != []
-    assert read("x-a: 1", lambda w, n: w.mapping(n, "it", keys=(), extensions=True)) == ({}, [])
+    assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=()))[1] != []
+    assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=(), extensions=True)) == (
+        {},
+        [],
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -185,10 +188,10 @@ def test_any_bytes_are_read_or_refused_as_a_config_error(data: bytes) -> None:
     try:
         node = compose(PATH, data)
     except ConfigError as error:
-        assert all(problem.message for problem in error.problems)  # noqa: PT017
+        assert all(problem.message for problem in error.problems)
     else:
-        walker = Walker(PATH)
-        walker.value(node, "it")
+        walker = YamlReader(PATH)
+        walker.read_value(node, "it")
 
 
 @settings(max_examples=300, deadline=None)
@@ -198,4 +201,4 @@ def test_any_punctuation_is_read_or_refused_as_a_config_error(text: str) -> None
         node = compose(PATH, text.encode())
     except ConfigError:
         return
-    Walker(PATH).value(node, "it")
+    YamlReader(PATH).read_value(node, "it")

@@ -15,22 +15,22 @@ import numpy as np
 import pytest
 
 from parity.errors import ReferenceSuspectError
-from parity.suites import suite
+from parity.suites import find_suite
 from parity.suites.base import Dump
 from tests.support.batches import (
     ORDER,
     SET,
     SHUFFLED,
     SUBSET,
+    LoaderSpec,
     Row,
     Run,
-    Spec,
-    batch,
-    cut,
-    label_of,
-    row,
-    run,
-    tensor,
+    compute_label,
+    encode_batch,
+    encode_tensor,
+    make_row,
+    make_run,
+    split_order,
     write_case,
     write_run,
 )
@@ -41,39 +41,43 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.suites.base import Outcome, Suite
+    from parity.suites.base import DumpComparison, Suite
 
 NAN, INF = float("nan"), float("inf")
-ORDER_DROP = Spec("ORDER", drop_last=True)
-SET_DROP = Spec("SET", SHUFFLED, drop_last=True)
+ORDER_DROP = LoaderSpec("ORDER", drop_last=True)
+SET_DROP = LoaderSpec("SET", SHUFFLED, drop_last=True)
 
 
 def the_suite() -> Suite:
-    found = suite("dataloader")
+    found = find_suite("dataloader")
     assert found is not None
     return found
 
 
 def held(
     tmp_path: Path,
-    spec: Spec,
+    spec: LoaderSpec,
     dump: Run,
     line: Mapping[str, Any] | None = None,
     bound: float = 1e-6,
     **meta: Any,
-) -> Outcome:
+) -> DumpComparison:
     """The outcome of holding ``dump`` against the case ``spec``."""
     write_case(tmp_path / "bundle" / "c", spec, **meta)
     write_run(tmp_path / "dump", dump)
     return judged(tmp_path, line, bound)
 
 
-def judged(tmp_path: Path, line: Mapping[str, Any] | None = None, bound: float = 1e-6) -> Outcome:
+def judged(
+    tmp_path: Path, line: Mapping[str, Any] | None = None, bound: float = 1e-6
+) -> DumpComparison:
     (case,) = the_suite().cases(tmp_path / "bundle", {})
-    return the_suite().verify(case, Dump(folder=tmp_path / "dump", line=line), {"max_abs": bound})
+    return the_suite().verify(
+        case, Dump(folder=tmp_path / "dump", stdout_json=line), {"max_abs": bound}
+    )
 
 
-def told(outcome: Outcome) -> list[str]:
+def told(outcome: DumpComparison) -> list[str]:
     """The findings as a reader sees them, without their causes."""
     lines = []
     for finding in outcome.findings:
@@ -95,7 +99,7 @@ def put(where: tuple[int, int], item: int) -> Callable[[Run], None]:
     number, place = where
 
     def fault(batches: Run) -> None:
-        batches[number][place] = row(item)
+        batches[number][place] = make_row(item)
 
     return fault
 
@@ -159,7 +163,7 @@ def lose_first_batch(batches: Run) -> None:
 
 
 def one_batch_more(batches: Run) -> None:
-    batches.append([row(0)])
+    batches.append([make_row(0)])
 
 
 def swap_batches(batches: Run) -> None:
@@ -218,7 +222,7 @@ def next_ulp(value: float) -> float:
 
 
 #: The case, what the port does, what is said of it.
-FAULTS: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
+FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
     "an item twice in another's place": (
         ORDER,
         put((1, 0), 2),
@@ -771,15 +775,15 @@ FAULTS: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
 
 @pytest.mark.parametrize(("spec", "fault", "words"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_told_in_these_words(
-    spec: Spec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
+    spec: LoaderSpec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
 ) -> None:
-    dump = spec.run()
+    dump = spec.make_run()
     fault(dump)
     assert told(held(tmp_path, spec, dump)) == words
 
 
 #: What a cause names, where the data prove one.
-CAUSES: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
+CAUSES: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
     "two batches swapped": (ORDER, swap_batches, ["batches"]),
     "labels one row ahead": (ORDER, roll_labels(1), ["1 row", "later"]),
     "labels two rows behind": (SET, roll_labels(-2), ["2 rows", "earlier"]),
@@ -790,16 +794,16 @@ CAUSES: dict[str, tuple[Spec, Callable[[Run], object], list[str]]] = {
 
 @pytest.mark.parametrize(("spec", "fault", "words"), CAUSES.values(), ids=CAUSES)
 def test_a_fault_that_the_data_prove_has_its_cause(
-    spec: Spec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
+    spec: LoaderSpec, fault: Callable[[Run], object], words: list[str], tmp_path: Path
 ) -> None:
-    dump = spec.run()
+    dump = spec.make_run()
     fault(dump)
     causes = " ".join(f.cause for f in held(tmp_path, spec, dump).findings if f.cause)
     assert [word for word in words if word not in causes] == []
 
 
 #: The case, a dump of it that is right.
-HARMLESS: dict[str, tuple[Spec, Callable[[Run], object]]] = {
+HARMLESS: dict[str, tuple[LoaderSpec, Callable[[Run], object]]] = {
     "the reference's own run": (ORDER, lambda _: None),
     "the reference's own run, in any order": (SET, lambda _: None),
     "the reference's own run, of a part": (SUBSET, lambda _: None),
@@ -817,9 +821,9 @@ HARMLESS: dict[str, tuple[Spec, Callable[[Run], object]]] = {
 
 @pytest.mark.parametrize(("spec", "variant"), HARMLESS.values(), ids=HARMLESS)
 def test_a_right_dump_has_no_finding(
-    spec: Spec, variant: Callable[[Run], object], tmp_path: Path
+    spec: LoaderSpec, variant: Callable[[Run], object], tmp_path: Path
 ) -> None:
-    dump = spec.run()
+    dump = spec.make_run()
     variant(dump)
     outcome = held(tmp_path, spec, dump)
     # A bound that is nearly used up is told, and is no finding against the port.
@@ -830,24 +834,24 @@ def test_a_right_dump_has_no_finding(
 
 class TestMeasures:
     def test_the_largest_difference_and_its_share_of_the_bound(self, tmp_path: Path) -> None:
-        dump = ORDER.run()
+        dump = ORDER.make_run()
         value((0, 0), 1, 1 + 2**-22)(dump)
         outcome = held(tmp_path, ORDER, dump)
         assert outcome.measures == {"items": 10, "batches": 3, "max_abs": 2**-22}
         assert outcome.margin == 2**-22 / 1e-6
 
     def test_none_where_a_row_is_no_item(self, tmp_path: Path) -> None:
-        dump = ORDER.run()
+        dump = ORDER.make_run()
         every_value(lambda _: NAN)(dump)
         outcome = held(tmp_path, ORDER, dump)
         assert outcome.measures == {"items": 10, "batches": 3}
         assert outcome.margin is None
 
     def test_a_bound_of_zero_has_no_share(self, tmp_path: Path) -> None:
-        assert held(tmp_path, ORDER, ORDER.run(), bound=0.0).margin is None
+        assert held(tmp_path, ORDER, ORDER.make_run(), bound=0.0).margin is None
 
     def test_a_tighter_bound_is_kept(self, tmp_path: Path) -> None:
-        dump = SET.run()
+        dump = SET.make_run()
         value((0, 1), 1, next_ulp(1.0))(dump)
         assert told(held(tmp_path, SET, dump, bound=1e-7)) == [
             (
@@ -857,7 +861,7 @@ class TestMeasures:
         ]
 
     def test_exact_is_a_bound_of_zero(self, tmp_path: Path) -> None:
-        dump = ORDER.run()
+        dump = ORDER.make_run()
         value((0, 0), 1, next_ulp(1.0))(dump)
         write_case(tmp_path / "bundle" / "c", ORDER)
         write_run(tmp_path / "dump", dump)
@@ -874,31 +878,31 @@ class TestUnshuffled:
 
     @pytest.mark.parametrize("spec", [SET, SUBSET])
     def test_a_shuffle_in_the_data_set_s_order_is_remarked(
-        self, spec: Spec, tmp_path: Path
+        self, spec: LoaderSpec, tmp_path: Path
     ) -> None:
-        dump = cut(range(10), 4, drop_last=spec.drop_last)
+        dump = split_order(range(10), 4, drop_last=spec.drop_last)
         assert told(held(tmp_path, spec, dump)) == [self.WORDS.format(sum(map(len, dump)))]
 
     def test_not_where_an_order_is_owed(self, tmp_path: Path) -> None:
-        assert told(held(tmp_path, ORDER, ORDER.run())) == []
+        assert told(held(tmp_path, ORDER, ORDER.make_run())) == []
 
     def test_not_where_a_row_is_no_item(self, tmp_path: Path) -> None:
-        dump = cut(range(10), 4)
+        dump = split_order(range(10), 4)
         value((0, 0), 0, NAN)(dump)
         assert [f.code for f in held(tmp_path, SET, dump).findings] == ["nan"]
 
     def test_not_for_seven_items_which_may_come_so_by_chance(self, tmp_path: Path) -> None:
-        spec = Spec("SUBSET", SHUFFLED, batch_size=7, drop_last=True)
-        assert told(held(tmp_path, spec, cut(range(7), 7))) == []
+        spec = LoaderSpec("SUBSET", SHUFFLED, batch_size=7, drop_last=True)
+        assert told(held(tmp_path, spec, split_order(range(7), 7))) == []
 
     def test_not_where_the_reference_s_order_is_all_that_is_known(self, tmp_path: Path) -> None:
         """Without the whole data set, its order is not known either."""
         without = {"full_dataset_features": None, "full_dataset_labels": None}
-        assert told(held(tmp_path, SET, SET.run(), **without)) == []
+        assert told(held(tmp_path, SET, SET.make_run(), **without)) == []
 
     def test_not_for_items_that_are_all_alike(self, tmp_path: Path) -> None:
         alike = {"full_dataset_features": [[1.0] * 4] * 10, "full_dataset_labels": [0] * 10}
-        dump = SET.run()
+        dump = SET.make_run()
         every_value(lambda _: 1.0)(dump)
         every_label(lambda _: 0.0)(dump)
         write_case(tmp_path / "bundle" / "c", SET, **alike)
@@ -912,8 +916,8 @@ class TestItemsThatAreClose:
 
     META: Mapping[str, Any] = {"full_dataset_features": [[1.0] * 4] * 10}
 
-    def prepared(self, tmp_path: Path, spec: Spec, dump: Run) -> list[str]:
-        reference = spec.run()
+    def prepared(self, tmp_path: Path, spec: LoaderSpec, dump: Run) -> list[str]:
+        reference = spec.make_run()
         for batches in (reference, dump):
             every_value(lambda _: 1.0)(batches)
         write_case(tmp_path / "bundle" / "c", spec, **self.META)
@@ -922,11 +926,11 @@ class TestItemsThatAreClose:
         return told(judged(tmp_path))
 
     @pytest.mark.parametrize("spec", [ORDER, SET, SUBSET])
-    def test_labels_tell_them_apart(self, spec: Spec, tmp_path: Path) -> None:
-        assert self.prepared(tmp_path, spec, spec.run()) == []
+    def test_labels_tell_them_apart(self, spec: LoaderSpec, tmp_path: Path) -> None:
+        assert self.prepared(tmp_path, spec, spec.make_run()) == []
 
     def test_labels_are_still_owed(self, tmp_path: Path) -> None:
-        dump = SET.run()
+        dump = SET.make_run()
         label((0, 0), 6.0)(dump)
         assert self.prepared(tmp_path, SET, dump) == [
             "error[label] batch 0 row 0 (item 8) has label 6, expected 4"
@@ -937,41 +941,41 @@ def raw(*tensors: bytes) -> bytes:
     return struct.pack("<I", len(tensors)) + b"".join(tensors)
 
 
-FEATURES, LABELS = tensor(np.zeros((4, 4))), tensor(np.zeros(4))
+FEATURES, LABELS = encode_tensor(np.zeros((4, 4))), encode_tensor(np.zeros(4))
 WANTED = "; expected [B, 4] and [B] with B of at least 1"
 
 #: Bytes of batch_0001.bin; what is said.
 FILES: dict[str, tuple[bytes, str]] = {
     "labels as a column": (
-        raw(FEATURES, tensor(np.zeros((4, 1)))),
+        raw(FEATURES, encode_tensor(np.zeros((4, 1)))),
         f"error[shape] batch_0001.bin has features [4, 4] and labels [4, 1]{WANTED}",
     ),
     "features of another width": (
-        raw(tensor(np.zeros((4, 5))), LABELS),
+        raw(encode_tensor(np.zeros((4, 5))), LABELS),
         f"error[shape] batch_0001.bin has features [4, 5] and labels [4]{WANTED}",
     ),
     "features flattened": (
-        raw(tensor(np.zeros(16)), LABELS),
+        raw(encode_tensor(np.zeros(16)), LABELS),
         f"error[shape] batch_0001.bin has features [16] and labels [4]{WANTED}",
     ),
     "features in another shape of the same size": (
-        raw(tensor(np.zeros((4, 2, 2))), LABELS),
+        raw(encode_tensor(np.zeros((4, 2, 2))), LABELS),
         f"error[shape] batch_0001.bin has features [4, 2, 2] and labels [4]{WANTED}",
     ),
     "features transposed": (
-        raw(tensor(np.zeros((4, 3))), tensor(np.zeros(3))),
+        raw(encode_tensor(np.zeros((4, 3))), encode_tensor(np.zeros(3))),
         f"error[shape] batch_0001.bin has features [4, 3] and labels [3]{WANTED}",
     ),
     "fewer labels than rows": (
-        raw(FEATURES, tensor(np.zeros(3))),
+        raw(FEATURES, encode_tensor(np.zeros(3))),
         f"error[shape] batch_0001.bin has features [4, 4] and labels [3]{WANTED}",
     ),
     "scalars": (
-        raw(tensor(0.0), tensor(0.0)),
+        raw(encode_tensor(0.0), encode_tensor(0.0)),
         f"error[shape] batch_0001.bin has features [] and labels []{WANTED}",
     ),
     "no row": (
-        raw(tensor(np.zeros((0, 4))), tensor(np.zeros(0))),
+        raw(encode_tensor(np.zeros((0, 4))), encode_tensor(np.zeros(0))),
         f"error[shape] batch_0001.bin has features [0, 4] and labels [0]{WANTED}",
     ),
     "features alone": (
@@ -1050,7 +1054,7 @@ FILES: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize(("data", "words"), FILES.values(), ids=FILES)
 def test_a_file_that_is_no_batch_is_told_alone(data: bytes, words: str, tmp_path: Path) -> None:
     write_case(tmp_path / "bundle" / "c", ORDER)
-    write_run(tmp_path / "dump", ORDER.run())
+    write_run(tmp_path / "dump", ORDER.make_run())
     (tmp_path / "dump" / "batch_0001.bin").write_bytes(data)
     outcome = judged(tmp_path)
     assert told(outcome) == [words]
@@ -1061,7 +1065,7 @@ class TestFolder:
     @pytest.fixture
     def dump(self, tmp_path: Path) -> Path:
         write_case(tmp_path / "bundle" / "c", ORDER)
-        return write_run(tmp_path / "dump", ORDER.run())
+        return write_run(tmp_path / "dump", ORDER.make_run())
 
     def test_a_batch_missing_in_the_middle(self, dump: Path, tmp_path: Path) -> None:
         (dump / "batch_0001.bin").unlink()
@@ -1177,7 +1181,7 @@ LINES: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
 def test_what_the_port_says_may_not_contradict_what_it_wrote(
     line: dict[str, Any] | None, words: list[str], tmp_path: Path
 ) -> None:
-    assert told(held(tmp_path, ORDER, ORDER.run(), line)) == words
+    assert told(held(tmp_path, ORDER, ORDER.make_run(), line)) == words
 
 
 class TestNothingDue:
@@ -1191,7 +1195,7 @@ class TestNothingDue:
     }
 
     def prepared(self, tmp_path: Path) -> Path:
-        write_case(tmp_path / "bundle" / "c", Spec("ORDER", (), drop_last=True), **self.META)
+        write_case(tmp_path / "bundle" / "c", LoaderSpec("ORDER", (), drop_last=True), **self.META)
         (tmp_path / "dump").mkdir()
         return tmp_path
 
@@ -1227,7 +1231,7 @@ class TestNothingDue:
 
 
 #: The case, what is changed in its meta.json, how the reference is suspect.
-SUSPECT: dict[str, tuple[Spec, dict[str, Any], str]] = {
+SUSPECT: dict[str, tuple[LoaderSpec, dict[str, Any], str]] = {
     "sizes that no file has": (
         ORDER,
         {"batch_size": 5, "batch_sizes": [5, 5], "num_batches": 2},
@@ -1347,18 +1351,18 @@ SUSPECT: dict[str, tuple[Spec, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("spec", "meta", "words"), SUSPECT.values(), ids=SUSPECT)
 def test_a_reference_that_does_not_hold_together_is_suspect(
-    spec: Spec, meta: dict[str, Any], words: str, tmp_path: Path
+    spec: LoaderSpec, meta: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     """Not even the reference itself passes as a dump then."""
     with pytest.raises(ReferenceSuspectError) as caught:
-        held(tmp_path, spec, spec.run(), **meta)
+        held(tmp_path, spec, spec.make_run(), **meta)
     (problem,) = caught.value.problems
     assert (problem.code, problem.message) == ("reference-malformed", f"c/meta.json: {words}")
 
 
 class TestReferenceFiles:
     def suspect(self, tmp_path: Path) -> str:
-        write_run(tmp_path / "dump", ORDER.run())
+        write_run(tmp_path / "dump", ORDER.make_run())
         with pytest.raises(ReferenceSuspectError) as caught:
             judged(tmp_path)
         (problem,) = caught.value.problems
@@ -1394,14 +1398,14 @@ class TestReferenceFiles:
         )
 
     def test_a_batch_cut_short(self, case: Path, tmp_path: Path) -> None:
-        (case / "batch_0001.bin").write_bytes(batch([row(4)])[:-1])
+        (case / "batch_0001.bin").write_bytes(encode_batch([make_row(4)])[:-1])
         assert self.suspect(tmp_path) == (
             "[reference-malformed] c/meta.json: the reference's own batch_0001.bin shape [1] needs "
             "4 bytes of data at byte 40, the file has 3 left"
         )
 
     def test_an_item_twice(self, case: Path, tmp_path: Path) -> None:
-        write_run(case, run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9]))
+        write_run(case, make_run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9]))
         assert self.suspect(tmp_path) == (
             "[reference-malformed] c/meta.json: the batch files hold an item more than once"
         )
@@ -1409,7 +1413,7 @@ class TestReferenceFiles:
     def test_a_label_of_nan_without_the_data_set(self, tmp_path: Path) -> None:
         without = {"full_dataset_features": None, "full_dataset_labels": None}
         case = write_case(tmp_path / "bundle" / "c", ORDER, **without)
-        spoiled = ORDER.run()
+        spoiled = ORDER.make_run()
         label((0, 0), NAN)(spoiled)
         write_run(case, spoiled)
         assert self.suspect(tmp_path) == (
@@ -1424,11 +1428,11 @@ class TestWithoutTheDataSet:
     WITHOUT: Mapping[str, Any] = {"full_dataset_features": None, "full_dataset_labels": None}
 
     @pytest.mark.parametrize("spec", [ORDER, SET])
-    def test_the_reference_itself_passes(self, spec: Spec, tmp_path: Path) -> None:
-        assert told(held(tmp_path, spec, spec.run(), **self.WITHOUT)) == []
+    def test_the_reference_itself_passes(self, spec: LoaderSpec, tmp_path: Path) -> None:
+        assert told(held(tmp_path, spec, spec.make_run(), **self.WITHOUT)) == []
 
     def test_items_bear_the_number_of_their_place(self, tmp_path: Path) -> None:
-        dump = SET.run()
+        dump = SET.make_run()
         put((0, 0), 0)(dump)
         assert told(held(tmp_path, SET, dump, **self.WITHOUT)) == [
             "error[item-twice] item 1 came again in batch 0 row 1, after batch 0 row 0",
@@ -1440,7 +1444,7 @@ class TestNotFiniteOnBothSides:
     """A data set with gaps, as tables have them: NaN is owed where the reference has it."""
 
     def judged(self, tmp_path: Path, fault: Callable[[Run], object]) -> list[str]:
-        reference = ORDER.run()
+        reference = ORDER.make_run()
         value((0, 2), 1, NAN)(reference)
         value((1, 2), 0, INF)(reference)
         write_case(
@@ -1479,8 +1483,12 @@ class TestCases:
         write_case(tmp_path / "a", ORDER)
         (tmp_path / "not-a-case").mkdir()
         first, second = the_suite().cases(tmp_path, {})
-        assert (first.id, first.words, first.bounds) == ("a", {"seed": "42"}, {"max_abs": 1e-6})
-        assert (second.id, second.words) == ("b", {"seed": "7"})
+        assert (first.id, first.placeholders, first.tolerances) == (
+            "a",
+            {"seed": "42"},
+            {"max_abs": 1e-6},
+        )
+        assert (second.id, second.placeholders) == ("b", {"seed": "7"})
 
     def test_the_upstream_command_line_is_the_default(self) -> None:
         assert the_suite().args == (
@@ -1496,7 +1504,7 @@ class TestCases:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_case(tmp_path / "c", ORDER)
-        monkeypatch.setattr("parity.layout.MAX_JSON", 100)
+        monkeypatch.setattr("parity.bundle.layout.MAX_JSON", 100)
         with pytest.raises(ReferenceSuspectError, match=r"c/meta\.json: larger than 100 bytes"):
             the_suite().cases(tmp_path, {})
 
@@ -1504,8 +1512,8 @@ class TestCases:
 @pytest.mark.parametrize(
     ("by_batch", "labels", "code", "words"),
     [
-        (False, label_of, "labels-rolled", "by 1 row against features: all"),
-        (True, label_of, "labels-rolled", "by 1 row within each batch against features"),
+        (False, compute_label, "labels-rolled", "by 1 row against features: all"),
+        (True, compute_label, "labels-rolled", "by 1 row within each batch against features"),
         (True, lambda i: i % 3, "labels-rolled", "over the whole run or within each batch"),
         (False, lambda i: i % 3, "labels-rolled", "over the whole run or within each batch"),
     ],
@@ -1514,9 +1522,11 @@ def test_a_roll_is_no_more_than_the_labels_prove(
     by_batch: bool, labels: Callable[[int], float], code: str, words: str, tmp_path: Path
 ) -> None:
     """Labels that repeat with the batches show no border of a batch."""
-    spec = Spec("ORDER", batch_size=3)
+    spec = LoaderSpec("ORDER", batch_size=3)
     table = [int(labels(item)) for item in range(10)]
-    due = [[Row(one.features, table[int(one.features[0] / 10)]) for one in b] for b in spec.run()]
+    due = [
+        [Row(one.features, table[int(one.features[0] / 10)]) for one in b] for b in spec.make_run()
+    ]
     write_run(write_case(tmp_path / "bundle" / "c", spec, full_dataset_labels=table), due)
     dump = deepcopy(due)
     for part in [[rows] for rows in dump] if by_batch else [dump]:
@@ -1562,9 +1572,9 @@ CHANGES: dict[str, tuple[Callable[[NDArray[Any]], NDArray[Any]], str]] = {
 def test_features_that_all_went_through_one_function(name: str, tmp_path: Path) -> None:
     change, text = CHANGES[name]
     made = change(np.array(TENTHS, "<f4")).tolist()
-    dump = [[Row(made[item], label_of(item)) for item in part] for part in PARTS]
+    dump = [[Row(made[item], compute_label(item)) for item in part] for part in PARTS]
     write_case(tmp_path / "bundle" / "c", ORDER, full_dataset_features=TENTHS)
-    right = [[Row(TENTHS[item], label_of(item)) for item in part] for part in PARTS]
+    right = [[Row(TENTHS[item], compute_label(item)) for item in part] for part in PARTS]
     write_run(tmp_path / "bundle" / "c", right)
     write_run(tmp_path / "dump", dump)
 
@@ -1575,10 +1585,11 @@ def test_features_that_all_went_through_one_function(name: str, tmp_path: Path) 
 def test_features_through_float16_in_any_order(tmp_path: Path) -> None:
     rounded = np.array(TENTHS, "<f2").tolist()
     write_case(tmp_path / "bundle" / "c", SET, full_dataset_features=TENTHS)
-    right = [[Row(TENTHS[item], label_of(item)) for item in part] for part in PARTS]
+    right = [[Row(TENTHS[item], compute_label(item)) for item in part] for part in PARTS]
     write_run(tmp_path / "bundle" / "c", right)
     write_run(
-        tmp_path / "dump", [[Row(rounded[item], label_of(item)) for item in p] for p in PARTS[::-1]]
+        tmp_path / "dump",
+        [[Row(rounded[item], compute_label(item)) for item in p] for p in PARTS[::-1]],
     )
 
     (finding,) = (f for f in judged(tmp_path).findings if f.code == "item-unknown")

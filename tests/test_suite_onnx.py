@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import onnx_child
-from parity.codecs.bin import tensor_bytes
 from parity.errors import DumpError, ReferenceSuspectError
-from parity.suites import onnx_export
-from parity.suites.base import Case, Dump, Outcome
-from tests.support.tensors import f32, told, write
+from parity.suites.base import Case, Dump, DumpComparison
+from parity.suites.serialize import onnx_child, onnx_export
+from parity.tensors.bin import encode_tensor
+from tests.support.tensors import f32, list_findings, write_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +91,7 @@ def model(mlp: Mlp, nodes: list[Any] | None = None, **changes: Any) -> Any:
 def case_of(folder: Path, mlp: Mlp) -> Case:
     due = {f"torch_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
     given = {f"input_{name}.bin": x.reshape(1, -1) for name, x in X.items()}
-    return Case(id="onnx", folder=write(folder / "onnx-mlp", due | given), bounds=BOUNDS)
+    return Case(id="onnx", folder=write_files(folder / "onnx-mlp", due | given), tolerances=BOUNDS)
 
 
 def own(mlp: Mlp) -> dict[str, Any]:
@@ -101,7 +100,7 @@ def own(mlp: Mlp) -> dict[str, Any]:
 
 def verified(
     folder: Path, content: Any, forward: dict[str, Any] | None = None, mlp: Mlp | None = None
-) -> Outcome:
+) -> DumpComparison:
     """What is said of a dump with this model (a proto, bytes, or files by name)."""
     mlp = mlp or Mlp()
     case = case_of(folder, mlp)
@@ -109,11 +108,11 @@ def verified(
     if not isinstance(content, dict):
         raw = content if isinstance(content, bytes) else content.SerializeToString()
         files = {"mlp.onnx": raw}
-    dump = write(folder / "dump", files | (own(mlp) if forward is None else forward))
+    dump = write_files(folder / "dump", files | (own(mlp) if forward is None else forward))
     return onnx_export.verify(case, Dump(folder=dump), BOUNDS)
 
 
-def codes(outcome: Outcome) -> set[tuple[str, str]]:
+def codes(outcome: DumpComparison) -> set[tuple[str, str]]:
     return {(finding.level, finding.code) for finding in outcome.findings}
 
 
@@ -129,7 +128,7 @@ def child(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
 
 def test_a_good_export_passes(tmp_path: Path) -> None:
     outcome = verified(tmp_path, model(Mlp()))
-    assert told(outcome) == []
+    assert list_findings(outcome) == []
     assert (outcome.compared, outcome.margin) == (12, 0.0)
     names = ("ones", "random", "zeros")
     sides = ("onnx-vs-port", "onnx-vs-torch")
@@ -145,19 +144,19 @@ def test_weights_listed_among_the_inputs_are_right(tmp_path: Path) -> None:
     mlp = Mlp()
     inputs = [value("x", ("N", 3))]
     inputs += [value(weight.name, tuple(weight.dims)) for weight in mlp.weights()]
-    assert told(verified(tmp_path, model(mlp, inputs=inputs))) == []
+    assert list_findings(verified(tmp_path, model(mlp, inputs=inputs))) == []
 
 
 def test_what_macos_keeps_beside_the_files_is_passed_over(tmp_path: Path) -> None:
     content = {"mlp.onnx": model(Mlp()).SerializeToString()}
     names = [*content, *own(Mlp())]
-    assert told(verified(tmp_path, content | {f"._{name}": b"x" for name in names})) == []
+    assert list_findings(verified(tmp_path, content | {f"._{name}": b"x" for name in names})) == []
 
 
 def test_another_port_has_another_name(tmp_path: Path) -> None:
     mlp = Mlp()
     forward = {f"my_port_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
-    assert told(verified(tmp_path, model(mlp), forward)) == []
+    assert list_findings(verified(tmp_path, model(mlp), forward)) == []
 
 
 def reshaped(size: int) -> list[Any]:
@@ -233,7 +232,7 @@ def test_a_batch_axis(
     ends = {"inputs": [value("x", axes["inputs"])], "outputs": [value("y", axes["outputs"])]}
     made = model(Mlp(), nodes and nodes(), **ends)
     if asked is not None:
-        write(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": asked}).encode()})
+        write_files(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": asked}).encode()})
     outcome = verified(tmp_path, made)
     found = [(f.level, f.code) for f in outcome.findings]
     assert found == [(level, "static-axis") for level, _ in said]
@@ -243,7 +242,7 @@ def test_a_batch_axis(
 
 
 def test_what_a_bundle_asks_of_a_batch_axis_is_one_of_two_words(tmp_path: Path) -> None:
-    write(tmp_path / "onnx-mlp", {"meta.json": b'{"batch": 3}'})
+    write_files(tmp_path / "onnx-mlp", {"meta.json": b'{"batch": 3}'})
     with pytest.raises(ReferenceSuspectError, match="batch must be free or fixed, not 3"):
         verified(tmp_path, model(Mlp()))
 
@@ -279,14 +278,14 @@ def test_nothing_but_zeros_is_right_where_it_is_due(tmp_path: Path) -> None:
     mlp = Mlp(b1=f32(-1, -1, -1, -1), b2=f32(0, 0))
     mlp.w2[:] = 0
     assert not any(mlp.forward(x).any() for x in X.values())
-    assert told(verified(tmp_path, model(mlp), mlp=mlp)) == []
+    assert list_findings(verified(tmp_path, model(mlp), mlp=mlp)) == []
 
 
 def test_a_rounding_within_the_bound_passes(tmp_path: Path) -> None:
     mlp = Mlp()
     off = Mlp(b2=B2 + np.float32(4e-6))
     outcome = verified(tmp_path, model(off), own(off), mlp)
-    assert told(outcome) == []
+    assert list_findings(outcome) == []
     assert outcome.margin == pytest.approx(0.4, rel=0.1)
 
 
@@ -322,7 +321,7 @@ def test_a_missing_bias(tmp_path: Path) -> None:
     nodes = mlp.nodes()
     nodes[2] = onnx.helper.make_node("Gemm", ["r", "w2"], ["y"], transB=1)
     outcome = verified(tmp_path, model(mlp, nodes))
-    assert told(outcome)[0] == (
+    assert list_findings(outcome)[0] == (
         "error",
         "values",
         (
@@ -362,7 +361,7 @@ def test_another_shape_is_red_though_the_numbers_are_right(tmp_path: Path) -> No
     nodes[2].output[0] = "z"
     nodes.append(onnx.helper.make_node("Transpose", ["z"], ["y"], perm=[1, 0]))
     outcome = verified(tmp_path, model(mlp, nodes, outputs=[value("y", (2, 1))]))
-    assert sorted(told(outcome)) == sorted(
+    assert sorted(list_findings(outcome)) == sorted(
         ("error", "shape", f"onnx-vs-{side}/{name} has the shape [2, 1], expected [1, 2]")
         for name in X
         for side in ("port", "torch")
@@ -386,7 +385,9 @@ def test_another_dtype(tmp_path: Path) -> None:
     nodes.append(onnx.helper.make_node("Cast", ["z"], ["y"], to=onnx.TensorProto.DOUBLE))
     outcome = verified(tmp_path, model(Mlp(), nodes, outputs=[value("y", (1, 2), "DOUBLE")]))
     assert len(outcome.findings) == 6
-    assert ("error", "dtype", "onnx-vs-torch/ones is float64, expected float32") in told(outcome)
+    assert ("error", "dtype", "onnx-vs-torch/ones is float64, expected float32") in list_findings(
+        outcome
+    )
 
 
 def test_weights_in_two_fields_are_a_warning(tmp_path: Path) -> None:
@@ -394,7 +395,7 @@ def test_weights_in_two_fields_are_a_warning(tmp_path: Path) -> None:
     made = model(Mlp())
     made.graph.initializer[0].float_data.extend([9.0] * 12)
     outcome = verified(tmp_path, made)
-    ((level, code, message),) = told(outcome)
+    ((level, code, message),) = list_findings(outcome)
     assert (level, code) == ("warning", "onnx-checker")
     assert message.startswith(
         "onnx.checker objects, though onnxruntime runs the file: TensorProto (tensor name: w1) "
@@ -415,7 +416,7 @@ def test_typed_weights_are_as_good_as_raw_ones(tmp_path: Path) -> None:
     for weight in made.graph.initializer:
         weight.float_data.extend(np.frombuffer(weight.raw_data, "<f4").tolist())
         weight.ClearField("raw_data")
-    assert told(verified(tmp_path, made)) == []
+    assert list_findings(verified(tmp_path, made)) == []
 
 
 def test_weights_without_data_do_not_load(tmp_path: Path) -> None:
@@ -443,7 +444,7 @@ UNREADABLE = {
 @pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
 def test_what_is_no_model_word_for_word(content: bytes, said: str, tmp_path: Path) -> None:
     outcome = verified(tmp_path, content)
-    ((level, code, message),) = told(outcome)
+    ((level, code, message),) = list_findings(outcome)
     assert (level, code) == ("error", "onnx-load")
     assert message.startswith(f"{VERSION} refuses the file: [ONNXRuntimeError] : ")
     assert said.format(tmp_path / "dump" / "mlp.onnx") in message
@@ -459,7 +460,7 @@ def test_a_model_that_is_cut(cut: int, tmp_path: Path) -> None:
 
 def test_a_newer_format(tmp_path: Path) -> None:
     outcome = verified(tmp_path, model(Mlp(), ir=99))
-    ((level, code, message),) = told(outcome)
+    ((level, code, message),) = list_findings(outcome)
     assert (level, code, outcome.findings[0].kind) == ("error", "onnx-too-new", "dump")
     assert message.startswith(
         f"the file is newer than {VERSION} accepts: Unsupported model IR version: 99, max "
@@ -469,7 +470,7 @@ def test_a_newer_format(tmp_path: Path) -> None:
 
 def test_a_newer_opset(tmp_path: Path) -> None:
     outcome = verified(tmp_path, model(Mlp(), opset=999))
-    ((level, code, message),) = told(outcome)
+    ((level, code, message),) = list_findings(outcome)
     assert (level, code, outcome.findings[0].kind) == ("error", "onnx-too-new", "dump")
     assert message.startswith(
         f"the file is newer than {VERSION} accepts: Opset 999 is under development and support "
@@ -496,7 +497,7 @@ def test_weights_beside_the_model_are_found(tmp_path: Path) -> None:
         model(Mlp()), path, save_as_external_data=True, location="weights.dat", size_threshold=0
     )
     files = {name: (tmp_path / name).read_bytes() for name in ("mlp.onnx", "weights.dat")}
-    assert told(verified(tmp_path, files)) == []
+    assert list_findings(verified(tmp_path, files)) == []
 
 
 def test_a_model_of_two_inputs(tmp_path: Path) -> None:
@@ -506,7 +507,7 @@ def test_a_model_of_two_inputs(tmp_path: Path) -> None:
     nodes.append(onnx.helper.make_node("Add", ["z", "x2"], ["y"]))
     made = model(mlp, nodes, inputs=[value("x", (1, 3)), value("x2", (1, 2))])
     outcome = verified(tmp_path, made)
-    assert told(outcome) == [
+    assert list_findings(outcome) == [
         ("error", "onnx-run", (f"onnxruntime cannot run the model on input {name}: "
          "2 inputs and 1 outputs, expected one of each"))
         for name in ("ones", "random", "zeros")
@@ -542,7 +543,7 @@ def test_a_forward_that_is_missing(tmp_path: Path) -> None:
     del forward["ferrotorch_forward_ones.bin"]
     outcome = verified(tmp_path, model(Mlp()), forward)
     text = "expected one *_forward_ones.bin in the dump, found none"
-    assert told(outcome) == [("error", "tensor-missing", text)]
+    assert list_findings(outcome) == [("error", "tensor-missing", text)]
     assert outcome.findings[0].tensor == "onnx-vs-port/ones"
     assert outcome.compared == 10
 
@@ -554,29 +555,29 @@ def test_a_forward_twice(tmp_path: Path) -> None:
         "expected one *_forward_ones.bin in the dump, found ferrotorch_forward_ones.bin, "
         "other_forward_ones.bin"
     )
-    assert told(outcome) == [("error", "tensor-missing", text)]
+    assert list_findings(outcome) == [("error", "tensor-missing", text)]
 
 
 def test_a_forward_that_cannot_be_read(tmp_path: Path) -> None:
-    raw = tensor_bytes(f32(1, 2))
+    raw = encode_tensor(f32(1, 2))
     forward = own(Mlp()) | {"ferrotorch_forward_ones.bin": raw[:-1]}
     outcome = verified(tmp_path, model(Mlp()), forward)
     text = (
         "ferrotorch_forward_ones.bin shape [2] needs 8 bytes of data at byte 8, the file has 7 left"
     )
-    assert told(outcome) == [("error", "truncated", text)]
+    assert list_findings(outcome) == [("error", "truncated", text)]
     assert outcome.findings[0].kind == "dump"
 
 
 def test_a_forward_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
     mlp = Mlp()
-    folder = write(tmp_path / "dump", own(mlp) | {"m.onnx": model(mlp).SerializeToString()})
+    folder = write_files(tmp_path / "dump", own(mlp) | {"m.onnx": model(mlp).SerializeToString()})
     with (folder / "ferrotorch_forward_ones.bin").open("wb") as file:
         file.write((1).to_bytes(4, "little") + (2**32 - 1).to_bytes(4, "little"))
         file.truncate(8 + 4 * (2**32 - 1))
     outcome = onnx_export.verify(case_of(tmp_path, mlp), Dump(folder=folder), BOUNDS)
     text = "ferrotorch_forward_ones.bin has 17,179,869,180 bytes; at most 67,108,864 are read"
-    assert told(outcome) == [("error", "too-large", text)]
+    assert list_findings(outcome) == [("error", "too-large", text)]
 
 
 def test_a_forward_of_another_shape(tmp_path: Path) -> None:
@@ -585,18 +586,18 @@ def test_a_forward_of_another_shape(tmp_path: Path) -> None:
     outcome = verified(tmp_path, model(Mlp()), forward)
     assert codes(outcome) == {("error", "shape")}
     text = "onnx-vs-port/ones has the shape [1, 2], expected [2, 1]"
-    assert ("error", "shape", text) in told(outcome)
+    assert ("error", "shape", text) in list_findings(outcome)
     assert len(outcome.findings) == 3
 
 
 def test_no_model_or_several(tmp_path: Path) -> None:
     outcome = verified(tmp_path, {})
     text = "expected one *.onnx in the dump, found none"
-    assert told(outcome) == [("error", "onnx-missing", text)]
+    assert list_findings(outcome) == [("error", "onnx-missing", text)]
     raw = model(Mlp()).SerializeToString()
     again = verified(tmp_path, {"a.onnx": raw, "b.onnx": raw})
     text = "expected one *.onnx in the dump, found a.onnx, b.onnx"
-    assert told(again) == [("error", "onnx-missing", text)]
+    assert list_findings(again) == [("error", "onnx-missing", text)]
     assert again.findings[0].kind == "dump"
 
 
@@ -617,7 +618,7 @@ def test_a_crash_takes_the_child_alone(tmp_path: Path, monkeypatch: pytest.Monke
     )
     outcome = verified(tmp_path, model(Mlp()))
     text = "mlp.onnx brought onnxruntime down: it ended with SIGABRT"
-    assert told(outcome) == [("error", "onnx-load", text)]
+    assert list_findings(outcome) == [("error", "onnx-load", text)]
     assert outcome.findings[0].details == ("two", "three", "terminate called")
     assert outcome.compared == 0
 
@@ -625,14 +626,14 @@ def test_a_crash_takes_the_child_alone(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_end_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     child(monkeypatch, tmp_path, "raise SystemExit(3)")
     text = "mlp.onnx brought onnxruntime down: it ended with 3"
-    assert told(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+    assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
 
 
 def test_a_hang_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_export, "_SECONDS", 0.5)
+    monkeypatch.setattr(onnx_export, "_TIMEOUT", 0.5)
     child(monkeypatch, tmp_path, "import time; time.sleep(60)")
     text = "mlp.onnx brought onnxruntime down: it did not end in time"
-    assert told(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+    assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
 
 
 def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -680,18 +681,20 @@ def test_a_runtime_that_disagrees_with_itself(
     """microsoft/onnxruntime#32418: an optimiser broke a valid graph; the port is not at fault."""
     text = DISAGREES.format(plain=plain, optimised=optimised).replace("nan", "np.nan")
     child(monkeypatch, tmp_path, text)
-    due = write(
+    due = write_files(
         tmp_path / "onnx-mlp",
         {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": f32(1, 2, shape=(1, 2))},
     )
-    dump = write(tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))})
-    case = Case(id="onnx", folder=due, bounds=BOUNDS)
+    dump = write_files(
+        tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))}
+    )
+    case = Case(id="onnx", folder=due, tolerances=BOUNDS)
     outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
     message = (
         "onnxruntime gives another output for a with its optimiser than without; "
         "the runtime is suspect, not the port"
     )
-    assert told(outcome) == ([("error", "reference-suspect", message)] if suspect else [])
+    assert list_findings(outcome) == ([("error", "reference-suspect", message)] if suspect else [])
     assert [finding.kind for finding in outcome.findings] == ["reference"] * suspect
 
 
@@ -701,7 +704,7 @@ def test_a_runtime_that_disagrees_with_itself(
 def test_references_that_do_not_match(tmp_path: Path) -> None:
     mlp = Mlp()
     case = case_of(tmp_path, mlp)
-    dump = Dump(folder=write(tmp_path / "dump", own(mlp)))
+    dump = Dump(folder=write_files(tmp_path / "dump", own(mlp)))
     (case.folder / "input_ones.bin").unlink()
     with pytest.raises(ReferenceSuspectError) as caught:
         onnx_export.verify(case, dump, BOUNDS)

@@ -12,25 +12,30 @@ import numpy as np
 import pytest
 
 from parity.errors import ReferenceSuspectError
-from parity.pins import pipeline as pins
-from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
-from parity.suites import suite
+from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
+from parity.lab.pins import pipeline as pins
+from parity.suites import find_suite
 from parity.suites.base import Dump
 from parity.suites.pipeline import (
     ARGS,
     SUITE,
-    Owed,
+    ExpectedRun,
     Run,
     audit_run,
-    disjoint,
-    other_order,
-    repeated,
-    resumed,
+    check_disjoint,
+    check_other_order,
+    check_repeated,
+    check_resumed,
 )
 from tests.support import pipeline as port
-from tests.support.pipeline import ID, MASK, FreePipeline, Written, X, Y
-from tests.support.pipeline_examples import examples, leaking, split, write_split
-from tests.support.pipeline_faults import FAULTS, Fault, dumps_of, edit, row
+from tests.support.pipeline import ID, MASK, FreePipeline, PortDump, X, Y
+from tests.support.pipeline_examples import (
+    collect_examples,
+    find_leakage,
+    make_split_dumps,
+    write_split,
+)
+from tests.support.pipeline_faults import FAULTS, Fault, edit_value, make_dumps, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +54,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_planted_fault_raises_its_findings_and_no_others(
     fault: Fault, tree: Path, tmp_path: Path
 ) -> None:
-    near = port.neighbours(fault.case) | set(fault.also)
-    dumps = {name: written for name, written in dumps_of(fault).items() if name in near}
-    found = port.judge(tree, dumps, tmp_path, order=fault.order)
+    near = port.find_neighbours(fault.case) | set(fault.also)
+    dumps = {name: written for name, written in make_dumps(fault).items() if name in near}
+    found = port.verify_dumps(tree, dumps, tmp_path, order=fault.order)
 
-    codes = port.told(found, fault.level)
+    codes = port.list_codes(found, fault.level)
     if fault.level == "notice":
         only = {name: [code for code in each if code == fault.code] for name, each in codes.items()}
         codes = {name: each for name, each in only.items() if each}
@@ -71,7 +76,7 @@ def _documented() -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_the_page_shows_each_finding_as_a_port_gets_it(tmp_path: Path) -> None:
-    shown, page = examples(tmp_path), _documented()
+    shown, page = collect_examples(tmp_path), _documented()
 
     assert set(page) == set(shown)
     for code, blocks in page.items():
@@ -98,7 +103,7 @@ def test_every_code_in_the_suite_s_source_is_on_the_page() -> None:
 
 
 def test_the_suite_is_registered_with_the_words_of_the_contract() -> None:
-    assert suite("pipeline") is SUITE
+    assert find_suite("pipeline") is SUITE
     assert " ".join(ARGS) == (
         "--config {case} --seed {seed} --epoch {epoch} --start-batch {start_batch} "
         "--output-dir {output_dir}"
@@ -106,7 +111,7 @@ def test_the_suite_is_registered_with_the_words_of_the_contract() -> None:
 
 
 def test_words_of_a_case_come_from_its_meta(tree: Path) -> None:
-    words = {case.id: dict(case.words) for case in SUITE.cases(tree, {})}
+    words = {case.id: dict(case.placeholders) for case in SUITE.cases(tree, {})}
 
     assert words["keep-seed-18"] == {"seed": "18", "epoch": "0", "start_batch": "0"}
     assert words["keep-epoch-1"] == {"seed": "17", "epoch": "1", "start_batch": "0"}
@@ -116,10 +121,10 @@ def test_words_of_a_case_come_from_its_meta(tree: Path) -> None:
 def test_a_right_port_passes_every_case_with_all_values_compared(
     tree: Path, tmp_path: Path
 ) -> None:
-    dumps = port.faithful()
-    found = port.judge(tree, dumps, tmp_path)
+    dumps = port.make_correct_dumps()
+    found = port.verify_dumps(tree, dumps, tmp_path)
 
-    assert port.told(found) == port.told(found, "warning") == {}
+    assert port.list_codes(found) == port.list_codes(found, "warning") == {}
     case = next(case for case in SUITE.cases(tree, {}) if case.id == "pad")
     outcome = SUITE.verify(case, Dump(folder=tmp_path / "pad"), {"max_abs": 1e-6})
     assert (outcome.compared, outcome.margin) == (48, 0.0)
@@ -130,15 +135,15 @@ def test_a_right_port_passes_every_case_with_all_values_compared(
 def test_an_order_of_its_own_passes_where_order_is_free(
     kind: type[Pipeline], tree: Path, tmp_path: Path
 ) -> None:
-    found = port.judge(tree, port.faithful(kind), tmp_path, order="free")
+    found = port.verify_dumps(tree, port.make_correct_dumps(kind), tmp_path, order="free")
 
-    assert port.told(found) == port.told(found, "warning") == {}
+    assert port.list_codes(found) == port.list_codes(found, "warning") == {}
 
 
 def test_an_order_of_its_own_fails_where_order_is_exact(tree: Path, tmp_path: Path) -> None:
-    found = port.judge(tree, port.faithful(FreePipeline), tmp_path)
+    found = port.verify_dumps(tree, port.make_correct_dumps(FreePipeline), tmp_path)
 
-    codes = port.told(found)
+    codes = port.list_codes(found)
     right = {"sequential", "keep-resume-3", "pad-resume-3", "drop-batch-16"}
     assert {name for name in found if "claim" not in codes.get(name, [])} == (
         set(found) - right | {"sequential"}
@@ -147,35 +152,37 @@ def test_an_order_of_its_own_fails_where_order_is_exact(tree: Path, tmp_path: Pa
     assert codes["pad-resume-1"] == ["resume-order"]
 
 
-def _all(change: Callable[[Written], object]) -> Callable[[Dumps], None]:
+def _all(change: Callable[[PortDump], object]) -> Callable[[Dumps], None]:
     return lambda dumps: [change(written) for written in dumps.values()].clear()
 
 
-def _f32_mean(written: Written) -> None:
+def _f32_mean(written: PortDump) -> None:
     assert written.claims is not None
-    real = written.column(MASK) == 1
+    real = written.join_column(MASK) == 1
     if real.any():
         total = np.float32(0)
-        for value in written.column(Y)[real]:
+        for value in written.join_column(Y)[real]:
             total += value
         written.claims["masked_mean"] = float(total / np.float32(real.sum()))
 
 
-def _divided_in_f32(written: Written) -> None:
-    ids = written.column(ID)
+def _divided_in_f32(written: PortDump) -> None:
+    ids = written.join_column(ID)
     x = np.where(ids < 0, np.float32(0), ids * np.float32(0.1)).astype(np.float32)
-    written.replace(X, x)
+    written.replace_column(X, x)
     assert written.claims is not None
     written.claims["fingerprint"] = "f" * 64
 
 
-def _minus_zero(written: Written) -> None:
-    padded = written.column(MASK) == 0
+def _minus_zero(written: PortDump) -> None:
+    padded = written.join_column(MASK) == 0
     for which in (X, Y):
-        written.replace(which, np.where(padded, np.float32(-0.0), written.column(which)))
+        written.replace_column(
+            which, np.where(padded, np.float32(-0.0), written.join_column(which))
+        )
 
 
-def _floats(written: Written) -> None:
+def _floats(written: PortDump) -> None:
     assert written.claims is not None
     for key, value in written.claims.items():
         if isinstance(value, list):
@@ -184,7 +191,7 @@ def _floats(written: Written) -> None:
             written.claims[key] = float(value)
 
 
-HARMLESS: dict[str, Callable[[Written], object]] = {
+HARMLESS: dict[str, Callable[[PortDump], object]] = {
     "further files": lambda w: w.files.update({"run.log": b"x", "batch_x.bin": b""}),
     "further claims": lambda w: w.claims is not None and w.claims.update(speed=3, shuffle_seed=[]),
     "claims in another order": lambda w: setattr(
@@ -207,48 +214,48 @@ HARMLESS: dict[str, Callable[[Written], object]] = {
 def test_a_harmless_variant_raises_nothing(
     name: str, order: str, tree: Path, tmp_path: Path
 ) -> None:
-    dumps = port.faithful()
+    dumps = port.make_correct_dumps()
     _all(HARMLESS[name])(dumps)
 
-    found = port.judge(tree, dumps, tmp_path, order=order)
-    assert port.told(found) == port.told(found, "warning") == {}
+    found = port.verify_dumps(tree, dumps, tmp_path, order=order)
+    assert port.list_codes(found) == port.list_codes(found, "warning") == {}
 
 
 def test_a_port_that_computes_in_f32_passes_but_for_a_fingerprint_that_is_nobody_s(
     tree: Path, tmp_path: Path
 ) -> None:
-    dumps = port.faithful()
+    dumps = port.make_correct_dumps()
     _all(_divided_in_f32)(dumps)
 
-    found = port.judge(tree, dumps, tmp_path)
-    full = {name for name, each in port.told(found).items() if each == ["fingerprint"]}
+    found = port.verify_dumps(tree, dumps, tmp_path)
+    full = {name for name, each in port.list_codes(found).items() if each == ["fingerprint"]}
     # Where all items came, or none, the digest can be held against them.
     assert "keep" in full
     assert "drop" not in full
-    assert {code for each in port.told(found).values() for code in each} == {"fingerprint"}
+    assert {code for each in port.list_codes(found).values() for code in each} == {"fingerprint"}
 
 
 def test_no_meta_json_is_only_a_notice_where_batches_are_due(tree: Path, tmp_path: Path) -> None:
-    dumps = port.faithful()
+    dumps = port.make_correct_dumps()
     for written in dumps.values():
         written.claims = None
         written.files["log"] = b"x"
 
-    codes = port.told(port.judge(tree, dumps, tmp_path))
+    codes = port.list_codes(port.verify_dumps(tree, dumps, tmp_path))
     empty = ["drop-batch-16", "keep-resume-3", "pad-resume-3"]
     assert codes == {name: ["dump-empty"] for name in empty}
 
 
 def test_a_missing_batch_count_of_zero_is_a_dump_error(tree: Path, tmp_path: Path) -> None:
-    dumps = {"drop-batch-16": Written({}, None, {"log": b"x"})}
+    dumps = {"drop-batch-16": PortDump({}, None, {"log": b"x"})}
 
-    (finding,) = port.judge(tree, dumps, tmp_path)["drop-batch-16"]
+    (finding,) = port.verify_dumps(tree, dumps, tmp_path)["drop-batch-16"]
     assert (finding.code, finding.kind) == ("dump-empty", "dump")
 
 
 def test_the_bound_is_the_case_s_and_its_edge_is_inside(tree: Path, tmp_path: Path) -> None:
-    dumps = port.faithful()
-    edit(X, 4, 2.0**-20)(dumps["keep"])  # 9.5e-7 where 0 is due
+    dumps = port.make_correct_dumps()
+    edit_value(X, 4, 2.0**-20)(dumps["keep"])  # 9.5e-7 where 0 is due
     dumps["keep"].write(tmp_path)
     case = next(case for case in SUITE.cases(tree, {}) if case.id == "keep")
 
@@ -256,18 +263,18 @@ def test_the_bound_is_the_case_s_and_its_edge_is_inside(tree: Path, tmp_path: Pa
         found = SUITE.verify(case, Dump(folder=tmp_path), bounds).findings
         return [finding.code for finding in found if finding.level == "error"]
 
-    assert case.bounds == {"max_abs": 1e-6}
+    assert case.tolerances == {"max_abs": 1e-6}
     assert codes(max_abs=2.0**-20) == []
     assert codes(max_abs=2.0**-21) == ["values"]
     assert codes(exact=1.0) == ["values"]
 
 
 def test_stdout_s_line_may_not_contradict_the_files(tree: Path, tmp_path: Path) -> None:
-    port.faithful()["keep"].write(tmp_path)
+    port.make_correct_dumps()["keep"].write(tmp_path)
     case = next(case for case in SUITE.cases(tree, {}) if case.id == "keep")
-    dump = Dump(folder=tmp_path, line={"num_batches": 4, "batch_sizes": [4, 4, 3]})
+    dump = Dump(folder=tmp_path, stdout_json={"num_batches": 4, "batch_sizes": [4, 4, 3]})
 
-    found = SUITE.verify(case, dump, dict(case.bounds)).findings
+    found = SUITE.verify(case, dump, dict(case.tolerances)).findings
     (finding,) = found
     assert finding.message == "stdout says num_batches = 4, the files hold 3"
 
@@ -280,41 +287,43 @@ def test_stdout_s_line_may_not_contradict_the_files(tree: Path, tmp_path: Path) 
 def test_a_broken_file_is_a_dump_error(
     name: str, damage: Callable[[bytes], bytes], code: str, tree: Path, tmp_path: Path
 ) -> None:
-    written = port.faithful()["keep"]
+    written = port.make_correct_dumps()["keep"]
     written.write(tmp_path / "keep")
     written.files[name] = damage((tmp_path / "keep" / name).read_bytes())
 
-    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     assert [(f.code, f.kind, f.tensor) for f in found] == [(code, "dump", name)]
 
 
 def test_a_file_far_too_large_is_not_read(tree: Path, tmp_path: Path) -> None:
-    written = port.faithful()["keep"]
+    written = port.make_correct_dumps()["keep"]
     written.write(tmp_path / "keep")
     with (tmp_path / "keep" / "batch_0001.bin").open("r+b") as file:
         file.truncate(2**40)
     written.batches = {}
 
-    assert port.told(port.judge(tree, {"keep": written}, tmp_path)) == {"keep": ["too-large"]}
+    assert port.list_codes(port.verify_dumps(tree, {"keep": written}, tmp_path)) == {
+        "keep": ["too-large"]
+    }
 
 
 def test_claims_far_too_large_are_not_read(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.suites.pipeline.claims.MAX_JSON", 100)
+    monkeypatch.setattr("parity.suites.pipeline.port_statements.MAX_JSON", 100)
 
-    found = port.judge(tree, {"keep": port.faithful()["keep"]}, tmp_path)
-    assert port.told(found) == {"keep": ["too-large"]}
+    found = port.verify_dumps(tree, {"keep": port.make_correct_dumps()["keep"]}, tmp_path)
+    assert port.list_codes(found) == {"keep": ["too-large"]}
 
 
 def test_relations_to_cases_that_were_not_chosen_are_left_out(tree: Path, tmp_path: Path) -> None:
-    dumps = {"keep-again": port.faithful()["keep-again"]}
+    dumps = {"keep-again": port.make_correct_dumps()["keep-again"]}
 
-    assert port.judge(tree, dumps, tmp_path)["keep-again"] == []
+    assert port.verify_dumps(tree, dumps, tmp_path)["keep-again"] == []
 
 
 def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Path) -> None:
-    dumps = port.faithful()
+    dumps = port.make_correct_dumps()
     cases = {case.id: case for case in SUITE.cases(tree, {})}
     dumps["keep-again"].write(tmp_path)
     assert SUITE.across is not None
@@ -331,12 +340,12 @@ def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Pat
 def test_a_port_that_never_shuffles_anew_is_told_of_seed_and_epoch(
     tree: Path, tmp_path: Path
 ) -> None:
-    dumps = port.faithful(FreePipeline)
+    dumps = port.make_correct_dumps(FreePipeline)
     for name in ("keep-epoch-1", "keep-seed-18"):
         dumps[name].batches = dumps["keep"].batches
-        dumps[name].honest()
+        dumps[name].correct_claims()
 
-    codes = port.told(port.judge(tree, dumps, tmp_path, order="free"))
+    codes = port.list_codes(port.verify_dumps(tree, dumps, tmp_path, order="free"))
     assert codes == {"keep-epoch-1": ["epoch-ignored"], "keep-seed-18": ["seed-ignored"]}
 
 
@@ -384,36 +393,43 @@ def test_a_port_that_loses_a_part_of_seed_or_epoch_is_told_under_any_order(
     dumps = {}
     for case in pins.CASES:
         seed, epoch = change(case.seed, case.epoch, case.start_batch > 0)
-        dumps[case.name] = port.written(replace(case, seed=seed, epoch=epoch), FreePipeline)
-        dumps[case.name].honest()
+        dumps[case.name] = port.make_correct_dump(
+            replace(case, seed=seed, epoch=epoch), FreePipeline
+        )
+        dumps[case.name].correct_claims()
 
-    assert port.told(port.judge(tree, dumps, tmp_path, order="free")) == due
+    assert port.list_codes(port.verify_dumps(tree, dumps, tmp_path, order="free")) == due
 
 
 def test_disjoint_cases_may_share_no_item(tmp_path: Path) -> None:
     tree = write_split(tmp_path / "tree")
-    assert port.told(port.judge(tree, split(), tmp_path / "right", order="free")) == {}
+    assert (
+        port.list_codes(
+            port.verify_dumps(tree, make_split_dumps(), tmp_path / "right", order="free")
+        )
+        == {}
+    )
 
-    found = leaking(tmp_path / "wrong")
-    assert port.told(found) == {"valid": ["leakage"]}
+    found = find_leakage(tmp_path / "wrong")
+    assert port.list_codes(found) == {"valid": ["leakage"]}
 
 
 def test_claims_that_were_right_before_the_fault_contradict_it(tree: Path, tmp_path: Path) -> None:
-    dumps = port.faithful()
-    dumps["keep"].set_rows({5: row(9)})
+    dumps = port.make_correct_dumps()
+    dumps["keep"].set_rows({5: make_row(9)})
 
-    found = port.judge(tree, {"keep": dumps["keep"]}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": dumps["keep"]}, tmp_path)["keep"]
     keys = [f.measures["key"] for f in found if f.code == "contradiction"]
     assert sorted(keys) == ["masked_mean", "omitted_ids", "order[0:11]"]
 
 
 def test_places_are_those_of_the_files(tree: Path, tmp_path: Path) -> None:
-    dumps = port.faithful()
-    dumps["keep-resume-2"].set_rows({1: row(2)})
-    dumps["pad"].set_rows({1: (-1, 0, 0, 0), 5: row(9)})
+    dumps = port.make_correct_dumps()
+    dumps["keep-resume-2"].set_rows({1: make_row(2)})
+    dumps["pad"].set_rows({1: (-1, 0, 0, 0), 5: make_row(9)})
 
     def messages(name: str) -> list[str]:
-        found = port.judge(tree, {name: dumps[name]}, tmp_path)[name]
+        found = port.verify_dumps(tree, {name: dumps[name]}, tmp_path)[name]
         return [f.message for f in found if f.code.startswith("item-")]
 
     assert messages("keep-resume-2") == [
@@ -428,11 +444,11 @@ def test_places_are_those_of_the_files(tree: Path, tmp_path: Path) -> None:
 
 
 def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> None:
-    written = port.faithful()["pad"]
-    written.replace(MASK, 1 - written.column(MASK))
-    written.honest()
+    written = port.make_correct_dumps()["pad"]
+    written.replace_column(MASK, 1 - written.join_column(MASK))
+    written.correct_claims()
 
-    found = port.judge(tree, {"pad": written}, tmp_path)["pad"]
+    found = port.verify_dumps(tree, {"pad": written}, tmp_path)["pad"]
     causes = [finding.cause for finding in found if finding.code == "item-masked"]
     assert causes == ["the mask is 0 at every item and 1 at every padded slot: it is inverted"]
 
@@ -452,11 +468,11 @@ def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
     name: str, tree: Path, tmp_path: Path
 ) -> None:
     change, pattern = IDS[name]
-    written = port.faithful()["keep"]
-    written.replace(ID, change(written.column(ID)))
-    written.honest()
+    written = port.make_correct_dumps()["keep"]
+    written.replace_column(ID, change(written.join_column(ID)))
+    written.correct_claims()
 
-    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     codes = {f.code for f in found if f.level == "error"}
     causes = {f.cause for f in found if f.code in ("order", "item-unknown", "item-missing")}
     assert "id-mislabelled" in codes
@@ -468,13 +484,13 @@ def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
 
 
 def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: Path) -> None:
-    written = port.faithful()["keep"]
+    written = port.make_correct_dumps()["keep"]
     for which in (X, Y):
-        written.replace(which, written.column(which)[::-1])
-    written.replace(ID, np.arange(11))
-    written.honest()
+        written.replace_column(which, written.join_column(which)[::-1])
+    written.replace_column(ID, np.arange(11))
+    written.correct_claims()
 
-    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     assert [(f.code, f.cause) for f in found if f.level == "error"] == [
         ("order", None),
         ("id-mislabelled", None),
@@ -509,11 +525,11 @@ def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
     name: str, tree: Path, tmp_path: Path
 ) -> None:
     which, change, code, text, shuffled = FUNCTIONS[name]
-    written = port.faithful()["keep"]
-    written.replace(which, change(written.column(which)))
-    written.honest()
+    written = port.make_correct_dumps()["keep"]
+    written.replace_column(which, change(written.join_column(which)))
+    written.correct_claims()
 
-    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     (finding,) = (f for f in found if f.tensor in ("x", "y") and f.level == "error")
     assert finding.code == code
     assert str(finding.cause).startswith(f"{text}: so ")
@@ -524,17 +540,19 @@ def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
 def test_padding_that_holds_an_item_is_no_contradiction_of_the_order(
     item: int, tree: Path, tmp_path: Path
 ) -> None:
-    written = port.faithful()["pad"]
-    written.set_rows({11: row(item, mask=0)})
+    written = port.make_correct_dumps()["pad"]
+    written.set_rows({11: make_row(item, mask=0)})
 
-    assert port.told(port.judge(tree, {"pad": written}, tmp_path)) == {"pad": ["padding-content"]}
+    assert port.list_codes(port.verify_dumps(tree, {"pad": written}, tmp_path)) == {
+        "pad": ["padding-content"]
+    }
 
 
 def test_an_order_that_is_contradicted_far_on_shows_where(tree: Path, tmp_path: Path) -> None:
-    written = port.faithful()["keep"]
-    written.set_rows({8: row(3), 10: row(2)})
+    written = port.make_correct_dumps()["keep"]
+    written.set_rows({8: make_row(3), 10: make_row(2)})
 
-    found = port.judge(tree, {"keep": written}, tmp_path)["keep"]
+    found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     (message,) = (f.message for f in found if f.code == "contradiction")
     assert message == (
         "meta.json says order[0:11] = [9, 10, 4, 1, 0 and 6 more], the batches hold "
@@ -544,12 +562,12 @@ def test_an_order_that_is_contradicted_far_on_shows_where(tree: Path, tmp_path: 
 
 @pytest.mark.parametrize("case", ["keep", "pad"])
 def test_a_mean_of_the_batches_means_is_told_as_such(case: str, tree: Path, tmp_path: Path) -> None:
-    written = port.faithful()[case]
+    written = port.make_correct_dumps()[case]
     means = [batch[Y][batch[MASK] == 1].mean() for batch in written.batches.values()]
     assert written.claims is not None
     written.claims["masked_mean"] = float(np.mean(means))
 
-    (finding,) = port.judge(tree, {case: written}, tmp_path)[case]
+    (finding,) = port.verify_dumps(tree, {case: written}, tmp_path)[case]
     assert finding.code == "contradiction"
     assert str(finding.cause).startswith("it is the mean of the batches' means")
 
@@ -605,7 +623,7 @@ def test_a_reference_that_does_not_hold_together_is_suspect(name: str, tmp_path:
     damage(tree / "keep")
 
     with pytest.raises(ReferenceSuspectError, match=re.escape(message)) as caught:
-        port.judge(tree, {"keep": port.faithful()["keep"]}, tmp_path)
+        port.verify_dumps(tree, {"keep": port.make_correct_dumps()["keep"]}, tmp_path)
     assert str(caught.value).startswith("[reference-malformed] keep/meta.json: ")
 
 
@@ -619,29 +637,31 @@ def _run(pipeline: Pipeline, batch: int = 0) -> Run:
 def test_runs_in_memory_are_audited_under_every_policy_and_resumed_at_every_cut(
     policy: Any, batch_size: int
 ) -> None:
-    pipeline = Pipeline(dataset=lesson_dataset(), batch_size=batch_size, policy=policy)
+    pipeline = Pipeline(dataset=build_lesson_dataset(), batch_size=batch_size, policy=policy)
     whole = _run(pipeline)
     for cut in range(len(whole.sizes) + 1):
         rest = _run(pipeline, cut)
-        owed = Owed(
+        owed = ExpectedRun(
             dataset=pipeline.dataset,
             batch_size=batch_size,
             policy=policy,
             start_batch=cut,
-            order=pipeline.order(17, 0),
+            order=pipeline.compute_order(17, 0),
         )
         assert [f.code for f in audit_run(rest, owed) if f.level == "error"] == []
-        assert resumed(whole, rest, "whole") == []
+        assert check_resumed(whole, rest, "whole") == []
         if rest.ids and cut:
-            assert [f.code for f in resumed(whole, _run(pipeline), "whole")] == []
+            assert [f.code for f in check_resumed(whole, _run(pipeline), "whole")] == []
             shifted = Run.of([b for b, _ in pipeline.run(pipeline.start(seed=17, epoch=1))], cut)
-            assert resumed(whole, shifted, "whole") != []
+            assert check_resumed(whole, shifted, "whole") != []
 
 
 def test_items_may_bear_any_ids() -> None:
     ids = np.array([70, 3, 2**24, 11, 5])
     dataset = Dataset(ids, np.arange(5), np.arange(5))
-    owed = Owed(dataset=dataset, batch_size=2, policy="keep", order=np.array([4, 2, 0, 1, 3]))
+    owed = ExpectedRun(
+        dataset=dataset, batch_size=2, policy="keep", order=np.array([4, 2, 0, 1, 3])
+    )
     rows = [4, 2, 0, 1, 1]
     columns = [(ids[rows], dataset.x[rows], dataset.y[rows])]
     run = Run.of([[column[start : start + 2] for column in columns[0]] for start in (0, 2, 4)])
@@ -662,7 +682,7 @@ def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
     ids, x, y = np.arange(4), np.ones(4, np.float32), np.arange(4, dtype=np.float32)
     moved = y.copy()
     moved[list(rows)] = y[list(reversed(rows))]
-    owed = Owed(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
+    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
 
     (finding,) = audit_run(Run.of([(ids[:2], x[:2], moved[:2]), (ids[2:], x[2:], moved[2:])]), owed)
     assert finding.code == "labels-shuffled"
@@ -696,7 +716,7 @@ def test_a_roll_is_no_more_than_the_labels_prove(labels: tuple[int, ...], text: 
     ids, x, y = np.arange(count), np.ones(count, np.float32), np.array(labels, np.float32)
     moved = y.copy()
     moved[: count // 2 * 2] = y[: count // 2 * 2].reshape(-1, 2)[:, ::-1].ravel()
-    owed = Owed(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
+    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
     parts = [slice(start, start + 2) for start in range(0, count, 2)]
 
     (finding,) = audit_run(Run.of([(ids[s], x[s], moved[s]) for s in parts]), owed)
@@ -706,7 +726,7 @@ def test_a_roll_is_no_more_than_the_labels_prove(labels: tuple[int, ...], text: 
 def test_ids_that_f32_cannot_hold_are_told_apart_in_memory() -> None:
     ids = np.array([2**24, 2**24 + 1])
     dataset = Dataset(ids, np.zeros(2), np.zeros(2))
-    owed = Owed(dataset=dataset, batch_size=2, policy="keep")
+    owed = ExpectedRun(dataset=dataset, batch_size=2, policy="keep")
 
     assert audit_run(Run.of([(ids, np.zeros(2), np.zeros(2))]), owed) == []
     twice = Run.of([(ids[[0, 0]], np.zeros(2), np.zeros(2))])
@@ -719,13 +739,13 @@ def test_batches_of_columns_that_differ_in_length_are_an_error() -> None:
 
 
 def test_runs_are_compared_to_the_byte() -> None:
-    pipeline = Pipeline(dataset=lesson_dataset(), batch_size=4, policy="pad")
+    pipeline = Pipeline(dataset=build_lesson_dataset(), batch_size=4, policy="pad")
     one, other = _run(pipeline), _run(pipeline)
-    assert repeated(one, other, "one") == []
+    assert check_repeated(one, other, "one") == []
 
     changed = Run.of([(b.ids, -b.x, b.y, b.mask) for b in _batches(pipeline)])
-    assert [f.code for f in repeated(one, changed, "one")] == ["not-repeated"]
-    assert [f.code for f in disjoint(one, other, "one")] == ["leakage"]
+    assert [f.code for f in check_repeated(one, changed, "one")] == ["not-repeated"]
+    assert [f.code for f in check_disjoint(one, other, "one")] == ["leakage"]
 
 
 def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_told_apart() -> None:
@@ -738,7 +758,7 @@ def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_told_apart() -> None
     }
 
     for words, batches in changes.items():
-        (finding,) = repeated(one, Run.of(batches), "one")
+        (finding,) = check_repeated(one, Run.of(batches), "one")
         assert words in finding.message
 
 
@@ -746,8 +766,8 @@ def test_orders_of_few_items_are_not_held_to_differ() -> None:
     def runs(count: int) -> Run:
         return Run.of([(np.arange(count), np.zeros(count), np.zeros(count))])
 
-    assert other_order(runs(7), runs(7), "epoch-ignored", "same") == []
-    assert len(other_order(runs(8), runs(8), "epoch-ignored", "same")) == 1
+    assert check_other_order(runs(7), runs(7), "epoch-ignored", "same") == []
+    assert len(check_other_order(runs(8), runs(8), "epoch-ignored", "same")) == 1
 
 
 def _batches(pipeline: Pipeline) -> list[Any]:

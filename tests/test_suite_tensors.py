@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from parity import suites
-from parity.codecs.bin import tensor_bytes
 from parity.errors import ReferenceSuspectError
-from parity.suites import tensors
 from parity.suites.base import Dump
+from parity.suites.tensors import suite
+from parity.tensors.bin import encode_tensor
 from tests.support.tensors import (
     bf16,
+    encode_safetensors,
     f32,
     from_bits,
-    named,
-    safetensors_bytes,
-    tensors_case,
-    told,
-    verified,
-    write,
+    list_findings,
+    make_tensors_case,
+    name_dtypes,
+    verify_dump,
+    write_files,
 )
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.suites.base import Outcome
+    from parity.suites.base import DumpComparison
 
 NAN, INF = math.nan, math.inf
 W = np.arange(6, dtype="<f4").reshape(2, 3)
 ABS = {"max_abs": 1e-5}
 
 
-def error(outcome: Outcome) -> tuple[str, str]:
+def error(outcome: DumpComparison) -> tuple[str, str]:
     """Code and message of the one finding, which is an error."""
-    ((level, code, message),) = told(outcome)
+    ((level, code, message),) = list_findings(outcome)
     assert level == "error"
     return code, message
 
@@ -49,7 +49,7 @@ def error(outcome: Outcome) -> tuple[str, str]:
 
 
 def test_the_suite_is_registered() -> None:
-    assert suites.suite("tensors") is tensors.SUITE
+    assert suites.find_suite("tensors") is suite.SUITE
 
 
 @pytest.mark.parametrize("carrier", ["npy", "safetensors"])
@@ -62,17 +62,17 @@ def test_each_dtype_is_compared_as_itself(carrier: str, tmp_path: Path) -> None:
         "mask": np.array([True, False]),
         "codes": np.array([0, 255], "u1"),
     }
-    due: dict[str, Any] = {"r.safetensors": safetensors_bytes(named(arrays))}
+    due: dict[str, Any] = {"r.safetensors": encode_safetensors(name_dtypes(arrays))}
     dump = due if carrier == "safetensors" else {f"{n}.npy": a for n, a in arrays.items()}
-    outcome = verified(tmp_path, due, dump)
-    assert told(outcome) == []
+    outcome = verify_dump(tmp_path, due, dump)
+    assert list_findings(outcome) == []
     assert (outcome.compared, outcome.margin) == (12, None)
     assert outcome.tensors == tuple(arrays)
     assert outcome.measures["tensors"] == outcome.measures["tensors_expected"] == 6
     dtypes = {name: m["dtype"] for name, m in outcome.measures["per_tensor"].items()}
     assert dtypes["counter"] == "I64"
     off = arrays | {"counter": arrays["counter"] - np.array([0, 1])}
-    wrong = verified(tmp_path, due, {"x.safetensors": safetensors_bytes(named(off))})
+    wrong = verify_dump(tmp_path, due, {"x.safetensors": encode_safetensors(name_dtypes(off))})
     assert error(wrong) == (
         "values",
         (
@@ -87,14 +87,14 @@ def test_bfloat16_and_eight_bits_arrive_by_safetensors(tmp_path: Path) -> None:
         "w": ("BF16", bf16(1.0, -2.5, 3.140625)),
         "s": ("F8_E4M3", np.array([0x38, 0x7E], "u1")),
     }
-    content = {"r.safetensors": safetensors_bytes(due)}
-    assert told(verified(tmp_path, content, content)) == []
+    content = {"r.safetensors": encode_safetensors(due)}
+    assert list_findings(verify_dump(tmp_path, content, content)) == []
     off = due | {
         "w": ("BF16", bf16(1.0, -2.5, 3.125)),
         "s": ("F8_E4M3", np.array([0x38, 0x7D], "u1")),
     }
-    wrong = verified(tmp_path, content, {"d.safetensors": safetensors_bytes(off)})
-    assert [message for _, _, message in told(wrong)] == [
+    wrong = verify_dump(tmp_path, content, {"d.safetensors": encode_safetensors(off)})
+    assert [message for _, _, message in list_findings(wrong)] == [
         (
             "w: 1 of 3 elements differs; worst at [2]: expected 3.140625, obtained 3.125 "
             "(off by 0.0156, 1 ULP); bound: exact"
@@ -108,14 +108,16 @@ def test_bfloat16_and_eight_bits_arrive_by_safetensors(tmp_path: Path) -> None:
 
 def test_references_may_be_one_file(tmp_path: Path) -> None:
     root = tmp_path / "bundle"
-    content = safetensors_bytes(named({"w": W}))
-    write(root / "a", {"all.safetensors": content, "model.pth": b"x"})
+    content = encode_safetensors(name_dtypes({"w": W}))
+    write_files(root / "a", {"all.safetensors": content, "model.pth": b"x"})
     entry = {"reference": "all.safetensors", "checkpoint": "model.pth", "group": "g"}
     (root / "parity.json").write_text(json.dumps({"schema": 1, "cases": {"a": entry}}))
-    (case,) = tensors.cases(root, {})
-    assert case.words == {"group": "g", "checkpoint": str(root / "a" / "model.pth")}
-    outcome = tensors.verify(case, Dump(folder=write(tmp_path / "d", {"w.bin": W})), {"exact": 1.0})
-    assert (told(outcome), outcome.compared) == ([], 6)
+    (case,) = suite.read_cases(root, {})
+    assert case.placeholders == {"group": "g", "checkpoint": str(root / "a" / "model.pth")}
+    outcome = suite.verify(
+        case, Dump(folder=write_files(tmp_path / "d", {"w.bin": W})), {"exact": 1.0}
+    )
+    assert (list_findings(outcome), outcome.compared) == ([], 6)
 
 
 ODD = ["größe.weight", "n" * 200, "a.b.c", " ", "CON", "%0A::error::x", "-rf", "[0]", "W"]
@@ -123,25 +125,27 @@ ODD = ["größe.weight", "n" * 200, "a.b.c", " ", "CON", "%0A::error::x", "-rf",
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_name_is_a_name(name: str, tmp_path: Path) -> None:
-    due = {"r.safetensors": safetensors_bytes(named({name: W, "w": W}))}
-    assert told(verified(tmp_path, due, {f"{name}.bin": W, "w.npy": W})) == []
-    assert error(verified(tmp_path, due, {f"{name}.bin": W + 1, "w.npy": W}))[0] == "values"
+    due = {"r.safetensors": encode_safetensors(name_dtypes({name: W, "w": W}))}
+    assert list_findings(verify_dump(tmp_path, due, {f"{name}.bin": W, "w.npy": W})) == []
+    assert error(verify_dump(tmp_path, due, {f"{name}.bin": W + 1, "w.npy": W}))[0] == "values"
 
 
 @pytest.mark.parametrize("name", ["a/b", "../../etc/passwd", "", "n" * 300, "a\nb", "\x00"])
 def test_a_name_that_no_file_can_have_arrives_by_safetensors(name: str, tmp_path: Path) -> None:
-    due = {"r.safetensors": safetensors_bytes(named({name: W}))}
-    assert told(verified(tmp_path, due, due)) == []
-    wrong = verified(tmp_path, due, {"x.safetensors": safetensors_bytes(named({name: W + 1}))})
+    due = {"r.safetensors": encode_safetensors(name_dtypes({name: W}))}
+    assert list_findings(verify_dump(tmp_path, due, due)) == []
+    wrong = verify_dump(
+        tmp_path, due, {"x.safetensors": encode_safetensors(name_dtypes({name: W + 1}))}
+    )
     (finding,) = wrong.findings
     assert (finding.code, finding.tensor) == ("values", name)
 
 
 def test_a_scalar_and_an_empty_tensor_pass_beside_another(tmp_path: Path) -> None:
     arrays = {"s.npy": np.array(2.5), "e.npy": np.zeros((0, 3), "<f4"), "w.npy": W}
-    outcome = verified(tmp_path, arrays, arrays)
-    assert (told(outcome), outcome.compared) == ([], 7)
-    shapes = verified(tmp_path, arrays, arrays | {"e.npy": np.zeros((3, 0), "<f4")})
+    outcome = verify_dump(tmp_path, arrays, arrays)
+    assert (list_findings(outcome), outcome.compared) == ([], 7)
+    shapes = verify_dump(tmp_path, arrays, arrays | {"e.npy": np.zeros((3, 0), "<f4")})
     assert error(shapes) == (
         "shape",
         "e has the shape [3, 0], expected [0, 3]; the dimensions are reversed",
@@ -153,8 +157,8 @@ def test_a_scalar_and_an_empty_tensor_pass_beside_another(tmp_path: Path) -> Non
 
 def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
     due = {"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)}
-    outcome = verified(tmp_path, due, {"w.npy": W})
-    assert told(outcome) == [
+    outcome = verify_dump(tmp_path, due, {"w.npy": W})
+    assert list_findings(outcome) == [
         ("error", "tensor-missing", "b (I64 [2]) is missing from the dump"),
         ("error", "tensor-missing", "c (F64 []) is missing from the dump"),
     ]
@@ -163,21 +167,21 @@ def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_tensor_too_many(tmp_path: Path) -> None:
-    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W})
-    assert told(outcome) == [
+    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W})
+    assert list_findings(outcome) == [
         ("error", "tensor-extra", "W is in the dump, the reference has no such tensor"),
         ("error", "tensor-extra", "v is in the dump, the reference has no such tensor"),
     ]
 
 
 def test_nothing_at_all_is_missing_not_equal(tmp_path: Path) -> None:
-    outcome = verified(tmp_path, {"w.npy": W}, {"log.txt": b"done"})
+    outcome = verify_dump(tmp_path, {"w.npy": W}, {"log.txt": b"done"})
     assert error(outcome) == ("tensor-missing", "w (F32 [2, 3]) is missing from the dump")
     assert outcome.compared == 0
 
 
 def test_a_tensor_twice(tmp_path: Path) -> None:
-    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W, "w.bin": W})
+    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W, "w.bin": W})
     assert error(outcome) == (
         "tensor-twice",
         "w stands in more than one file of the dump; which one is meant?",
@@ -207,7 +211,7 @@ def test_a_shape_word_for_word(
 ) -> None:
     """The storage's length for the shape (PTH-14), dimensions reversed (GGF-07), and so on."""
     name = f"w.{suffix}"
-    outcome = verified(tmp_path, {name: np.ones(due, "<f4")}, {name: np.ones(came, "<f4")})
+    outcome = verify_dump(tmp_path, {name: np.ones(due, "<f4")}, {name: np.ones(came, "<f4")})
     assert error(outcome) == ("shape", message)
     (finding,) = outcome.findings
     assert (finding.expected, finding.obtained) == (str(list(due)), str(list(came)))
@@ -215,19 +219,19 @@ def test_a_shape_word_for_word(
 
 def test_a_dtype_word_for_word(tmp_path: Path) -> None:
     due = {"w.npy": W.astype("<f8")}
-    assert error(verified(tmp_path, due, {"w.npy": W})) == (
+    assert error(verify_dump(tmp_path, due, {"w.npy": W})) == (
         "dtype",
         "w is F32 in the .npy dump, expected F64",
     )
-    content = safetensors_bytes(named({"w": W.astype("<i8")}))
-    assert error(verified(tmp_path, due, {"x.safetensors": content})) == (
+    content = encode_safetensors(name_dtypes({"w": W.astype("<i8")}))
+    assert error(verify_dump(tmp_path, due, {"x.safetensors": content})) == (
         "dtype",
         "w is I64 in the .safetensors dump, expected F64",
     )
 
 
 def test_a_bin_reference_is_f32(tmp_path: Path) -> None:
-    assert error(verified(tmp_path, {"w.bin": W}, {"w.npy": W.astype("<f8")})) == (
+    assert error(verify_dump(tmp_path, {"w.bin": W}, {"w.npy": W.astype("<f8")})) == (
         "dtype",
         "w is F64 in the .npy dump, expected F32",
     )
@@ -241,11 +245,11 @@ def test_a_bin_dump_of_what_f32_cannot_hold_is_told(tmp_path: Path) -> None:
         "d.npy": np.array([7], "<i2"),
     }
     dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
-    outcome = verified(tmp_path, due, dump)
+    outcome = verify_dump(tmp_path, due, dump)
     text = "2 tensors wider than f32 compared as f32, since a .bin carries no more: a, b"
-    assert told(outcome) == [("notice", "seen-as-f32", text)]
-    wrong = verified(tmp_path, due, dump | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))})
-    assert told(wrong)[0] == (
+    assert list_findings(outcome) == [("notice", "seen-as-f32", text)]
+    wrong = verify_dump(tmp_path, due, dump | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))})
+    assert list_findings(wrong)[0] == (
         "error",
         "values",
         (
@@ -275,23 +279,27 @@ def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
     values: list[float], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dump of infinities is no proof that a port read 1e300."""
-    monkeypatch.setattr("parity.suites.tensor_remarks._ELEMENTS", 2)
+    monkeypatch.setattr("parity.suites.tensor_notices._CHUNK_ELEMENTS", 2)
     due = {"w.npy": np.array(values), "z.npy": np.array([2**63 - 1])}
     with np.errstate(over="ignore"):
         dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
     head = "2 tensors wider than f32 compared as f32, since a .bin carries no more: w, z"
     tail = f"{text}, and no more is proven of these" if text else ""
-    assert told(verified(tmp_path, due, dump)) == [("notice", "seen-as-f32", head + tail)]
+    assert list_findings(verify_dump(tmp_path, due, dump)) == [
+        ("notice", "seen-as-f32", head + tail)
+    ]
 
 
 def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
     due = {"z.npy": np.array([1 + 2j], "<c8")}
-    assert told(verified(tmp_path, due, due)) == []
-    assert error(verified(tmp_path, due, {"z.bin": f32(1.0)})) == (
+    assert list_findings(verify_dump(tmp_path, due, due)) == []
+    assert error(verify_dump(tmp_path, due, {"z.bin": f32(1.0)})) == (
         "dtype",
         "z is F32 in the .bin dump, expected C64",
     )
-    outcome = verified(tmp_path, due, {"z.npy": np.array([1 + 3j], "<c8")}, bounds={"max_abs": 9})
+    outcome = verify_dump(
+        tmp_path, due, {"z.npy": np.array([1 + 3j], "<c8")}, bounds={"max_abs": 9}
+    )
     assert error(outcome) == (
         "values",
         (
@@ -307,7 +315,7 @@ def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
 def test_values_word_for_word(tmp_path: Path) -> None:
     due = np.arange(12, dtype="<f4").reshape(3, 4)
     off = due + f32(0, 0, 0, 0.5, 0, 1, 0, 0, 2, 0.25, 4, 8, shape=(3, 4))
-    outcome = verified(tmp_path, {"w.npy": due}, {"w.npy": off}, bounds={"max_abs": 0.3})
+    outcome = verify_dump(tmp_path, {"w.npy": due}, {"w.npy": off}, bounds={"max_abs": 0.3})
     assert error(outcome) == (
         "values",
         (
@@ -348,7 +356,7 @@ def test_values_word_for_word(tmp_path: Path) -> None:
 
 
 def test_more_than_five_are_counted(tmp_path: Path) -> None:
-    outcome = verified(tmp_path, {"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)})
+    outcome = verify_dump(tmp_path, {"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)})
     (finding,) = outcome.findings
     assert finding.message.startswith(
         "w: 2,000 of 2,000 elements differ; worst at [0]: expected 0,"
@@ -370,7 +378,7 @@ BOUNDS = [
 def test_the_bound_that_held_is_in_the_message(
     bounds: dict[str, Any], text: str, tmp_path: Path
 ) -> None:
-    outcome = verified(tmp_path, {"w.npy": W}, {"w.npy": W + 1}, bounds=bounds)
+    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W + 1}, bounds=bounds)
     assert error(outcome)[1].endswith(text)
 
 
@@ -387,16 +395,16 @@ def test_each_bound_decides(tmp_path: Path) -> None:
         ({"max_abs": 1e-3, "ulp": 65}, False),
         ({"exact": True}, False),
     ):
-        outcome = verified(tmp_path, {"w.bin": due}, {"w.bin": off}, bounds=bounds)
+        outcome = verify_dump(tmp_path, {"w.bin": due}, {"w.bin": off}, bounds=bounds)
         assert all(found.level == "notice" for found in outcome.findings) is passes, bounds
 
 
 def test_the_bounds_given_decide_not_the_stated_ones(tmp_path: Path) -> None:
     """The lockfile may tighten them; the suite is told the result."""
-    case = tensors_case(tmp_path / "b", {"w.bin": f32(1.0)}, bounds={"max_abs": 1.0})
-    dump = Dump(folder=write(tmp_path / "d", {"w.bin": f32(1.5)}))
-    assert tensors.verify(case, dump, {"max_abs": 1.0}).findings == ()
-    assert error(tensors.verify(case, dump, {"max_abs": 0.25}))[0] == "values"
+    case = make_tensors_case(tmp_path / "b", {"w.bin": f32(1.0)}, bounds={"max_abs": 1.0})
+    dump = Dump(folder=write_files(tmp_path / "d", {"w.bin": f32(1.5)}))
+    assert suite.verify(case, dump, {"max_abs": 1.0}).findings == ()
+    assert error(suite.verify(case, dump, {"max_abs": 0.25}))[0] == "values"
 
 
 SPECIAL = [
@@ -438,24 +446,24 @@ def test_a_special_value_word_for_word(
     said: tuple[str, str],
     tmp_path: Path,
 ) -> None:
-    outcome = verified(tmp_path, {"w.bin": f32(*due)}, {"w.bin": f32(*came)}, bounds=bounds)
+    outcome = verify_dump(tmp_path, {"w.bin": f32(*due)}, {"w.bin": f32(*came)}, bounds=bounds)
     assert error(outcome) == said
 
 
 def test_a_direction_word_for_word(tmp_path: Path) -> None:
     bounds = {"max_abs": 1, "cosine": 0.9999}
-    outcome = verified(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, bounds=bounds)
+    outcome = verify_dump(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, bounds=bounds)
     assert error(outcome) == (
         "cosine",
         "w: the cosine between the two is 0.96, expected at least 0.9999 (2 elements)",
     )
-    scaled = verified(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(3.3, 4.4)}, bounds=bounds)
-    assert (told(scaled), scaled.margin) == ([], pytest.approx(0.4))
+    scaled = verify_dump(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(3.3, 4.4)}, bounds=bounds)
+    assert (list_findings(scaled), scaled.margin) == ([], pytest.approx(0.4))
 
 
 def test_every_failing_tensor_is_told(tmp_path: Path) -> None:
     due = {f"t{number:02}.bin": W for number in range(30)}
-    outcome = verified(tmp_path, due, dict.fromkeys(due, W + 1))
+    outcome = verify_dump(tmp_path, due, dict.fromkeys(due, W + 1))
     assert [finding.tensor for finding in outcome.findings] == [f"t{n:02}" for n in range(30)]
     assert outcome.compared == 180
 
@@ -464,7 +472,7 @@ def test_every_failing_tensor_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
-    raw = tensor_bytes(W)
+    raw = encode_tensor(W)
     due = {f"{name}.bin": W for name in "abcde"}
     dump: dict[str, Any] = {
         "a.bin": raw[:-4],
@@ -473,8 +481,8 @@ def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
         "d.npy": b"",
         "e.bin": W,
     }
-    outcome = verified(tmp_path, due, dump)
-    assert told(outcome) == [
+    outcome = verify_dump(tmp_path, due, dump)
+    assert list_findings(outcome) == [
         ("error", "truncated",
          "a.bin shape [2, 3] needs 24 bytes of data at byte 12, the file has 20 left"),
         ("error", "trailing-bytes",
@@ -490,8 +498,8 @@ def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
 
 
 def test_a_broken_safetensors_file_speaks_for_all_its_tensors(tmp_path: Path) -> None:
-    content = safetensors_bytes(named({"w": W, "v": W}))
-    outcome = verified(tmp_path, {"r.safetensors": content}, {"d.safetensors": content[:-1]})
+    content = encode_safetensors(name_dtypes({"w": W, "v": W}))
+    outcome = verify_dump(tmp_path, {"r.safetensors": content}, {"d.safetensors": content[:-1]})
     assert [(finding.code, finding.tensor) for finding in outcome.findings] == [
         ("truncated", "d.safetensors")
     ]
@@ -500,9 +508,9 @@ def test_a_broken_safetensors_file_speaks_for_all_its_tensors(tmp_path: Path) ->
 def test_a_file_that_shrinks_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = tensors_case(tmp_path / "b", {"w.bin": W})
-    folder = write(tmp_path / "d", {"w.bin": W})
-    real = tensors.tensors_in
+    case = make_tensors_case(tmp_path / "b", {"w.bin": W})
+    folder = write_files(tmp_path / "d", {"w.bin": W})
+    real = suite.list_tensors
 
     def shrinking(place: Path) -> Any:
         found = real(place)
@@ -510,8 +518,8 @@ def test_a_file_that_shrinks_while_it_is_read(
             (folder / "w.bin").write_bytes(b"")
         return found
 
-    monkeypatch.setattr(tensors, "tensors_in", shrinking)
-    outcome = tensors.verify(case, Dump(folder=folder), {"exact": 1.0})
+    monkeypatch.setattr(suite, "list_tensors", shrinking)
+    outcome = suite.verify(case, Dump(folder=folder), {"exact": 1.0})
     assert error(outcome) == ("truncated", "w became shorter while it was read")
 
 
@@ -533,13 +541,13 @@ def test_a_reference_that_is_suspect(
     reference: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
-        verified(tmp_path, reference, {"w.bin": W})
+        verify_dump(tmp_path, reference, {"w.bin": W})
     assert [problem.message for problem in caught.value.problems] == [message]
 
 
 def test_a_refusal_needs_no_reference(tmp_path: Path) -> None:
-    case = tensors_case(tmp_path, {"w.bin": W}, expect="refuse")
-    assert (case.expect, case.words["group"]) == ("refuse", case.id)
+    case = make_tensors_case(tmp_path, {"w.bin": W}, expect="refuse")
+    assert (case.expect, case.placeholders["group"]) == ("refuse", case.id)
 
 
 # --- faults of the trade, as wrong dumps ------------------------------------------------------
@@ -580,17 +588,17 @@ def test_a_fault_of_the_trade_is_red(
     if "max_abs" in bounds and np.allclose(due, came, atol=1e-6, rtol=0):
         bounds = {"max_abs": 1e-8}
     due, came = np.ascontiguousarray(due), np.ascontiguousarray(came)
-    code, message = error(verified(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds))
+    code, message = error(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds))
     assert code in ("values", "nan")
     assert message.startswith("w: ")
-    assert told(verified(tmp_path, {"w.npy": due}, {"w.npy": due}, bounds=bounds)) == []
+    assert list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": due}, bounds=bounds)) == []
 
 
 def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
     """PTH-17: `803f20c04940` is [1, -2.5, 3.140625]; read as f16 it is [1.875, ...]."""
-    due = {"r.safetensors": safetensors_bytes({"w": ("BF16", bf16(1.0, -2.5, 3.140625))})}
+    due = {"r.safetensors": encode_safetensors({"w": ("BF16", bf16(1.0, -2.5, 3.140625))})}
     as_f16 = bf16(1.0, -2.5, 3.140625).view("<f2")
-    by_bin = error(verified(tmp_path, due, {"w.bin": as_f16.astype("<f4")}))
+    by_bin = error(verify_dump(tmp_path, due, {"w.bin": as_f16.astype("<f4")}))
     assert by_bin == (
         "values",
         (
@@ -598,23 +606,23 @@ def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
             "(off by 0.998, 4,186,112 ULP); bound: exact"
         ),
     )
-    by_name = error(verified(tmp_path, due, {"w.npy": as_f16}))
+    by_name = error(verify_dump(tmp_path, due, {"w.npy": as_f16}))
     assert by_name == ("dtype", "w is F16 in the .npy dump, expected BF16")
 
 
 def test_names_mixed_up_are_red_on_both(tmp_path: Path) -> None:
-    outcome = verified(tmp_path, {"a.bin": W, "b.bin": W + 1}, {"a.bin": W + 1, "b.bin": W})
+    outcome = verify_dump(tmp_path, {"a.bin": W, "b.bin": W + 1}, {"a.bin": W + 1, "b.bin": W})
     assert [finding.tensor for finding in outcome.findings] == ["a", "b"]
 
 
 def test_a_symmetric_square_transposed_is_equal_and_said_to_be(tmp_path: Path) -> None:
     """It is its own transpose: nothing is wrong, and nothing may be hinted at (CMP-07)."""
     came = np.ascontiguousarray(square.T)
-    assert told(verified(tmp_path, {"w.npy": square}, {"w.npy": came})) == []
+    assert list_findings(verify_dump(tmp_path, {"w.npy": square}, {"w.npy": came})) == []
 
 
 def test_a_signalling_nan_is_kept_bit_by_bit(tmp_path: Path) -> None:
     due = from_bits("<f4", 0x7F800001, 0x7FC00000)
-    assert told(verified(tmp_path, {"w.npy": due}, {"w.npy": due.copy()})) == []
+    assert list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": due.copy()})) == []
     quieted = from_bits("<f4", 0x7FC00001, 0x7FC00000)
-    assert error(verified(tmp_path, {"w.npy": due}, {"w.npy": quieted}))[0] == "nan-payload"
+    assert error(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": quieted}))[0] == "nan-payload"

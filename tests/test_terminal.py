@@ -8,8 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
-from parity.reports.terminal import TerminalTeller
-from tests.support.reports import HOSTILE, bundle, case, finding, report
+from parity.reports.terminal import TerminalConsole
+from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 from tests.test_console import mixed, passing
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -29,7 +29,7 @@ class Terminal:
             highlight=False,
             legacy_windows=False,
         )
-        self.teller = TerminalTeller(self.console)
+        self.teller = TerminalConsole(self.console)
 
     @property
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Terminal:
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_table_has_every_case_with_its_verdict(width: int) -> None:
     terminal = Terminal(width)
-    terminal.teller.end(mixed(), 3)
+    terminal.teller.print_report(mixed(), 3)
     rows = [line for line in terminal.text.splitlines() if line.startswith("│")]
     told = [[cell.strip() for cell in row.strip("│").split("│")][:2] for row in rows]
     assert told == [
@@ -54,14 +54,16 @@ def test_the_table_has_every_case_with_its_verdict(width: int) -> None:
 @pytest.mark.parametrize("width", [20, 40, 100, 200])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     terminal = Terminal(width)
-    terminal.teller.end(mixed(), 3)
+    terminal.teller.print_report(mixed(), 3)
     assert max(map(len, terminal.text.splitlines())) <= width
 
 
 def test_the_table_tells_what_was_compared_and_how_long_it_took() -> None:
     terminal = Terminal()
     seconds = {"dump": 1.5, "compare": 0.25}
-    terminal.teller.end(report(bundle(case("x", compared=1234, seconds=seconds))), 0)
+    terminal.teller.print_report(
+        make_report(make_bundle(make_case("x", compared=1234, seconds=seconds))), 0
+    )
     (row,) = [line for line in terminal.text.splitlines() if line.startswith("│")]
     assert [cell.strip() for cell in row.strip("│").split("│")] == [
         "b/x",
@@ -73,13 +75,13 @@ def test_the_table_tells_what_was_compared_and_how_long_it_took() -> None:
 
 def test_a_run_without_a_case_has_no_table() -> None:
     terminal = Terminal()
-    terminal.teller.end(report(), 0)
+    terminal.teller.print_report(make_report(), 0)
     assert terminal.text == "\nno case was run (exit 0)\n"
 
 
 def test_the_findings_are_told_in_the_words_of_the_plain_console() -> None:
     terminal = Terminal(200)
-    terminal.teller.end(mixed(), 3)
+    terminal.teller.print_report(mixed(), 3)
     after = terminal.text[terminal.text.index("\n\nb/pth\n") :]
     assert after.startswith(
         "\n\nb/pth\n"
@@ -94,21 +96,23 @@ def test_the_findings_are_told_in_the_words_of_the_plain_console() -> None:
 
 def test_brackets_in_foreign_text_are_no_markup() -> None:
     terminal = Terminal(200)
-    found = finding(message="[bold]x[/bold] [/] w[0]", details=("[red]",))
-    terminal.teller.case(case("[blink]c", found))
-    terminal.teller.bundle("[link]", "[/]")
-    terminal.teller.end(report(bundle(case("[blink]c", found))), 1)
+    found = make_finding(message="[bold]x[/bold] [/] w[0]", details=("[red]",))
+    terminal.teller.print_case(make_case("[blink]c", found))
+    terminal.teller.print_bundle("[link]", "[/]")
+    terminal.teller.print_report(make_report(make_bundle(make_case("[blink]c", found))), 1)
     for text in ("[bold]x[/bold] [/] w[0]", "[red]", "b/[blink]c", "[link]: [/]"):
         assert text in terminal.text
 
 
 def test_foreign_text_moves_nothing_and_gives_no_command() -> None:
     terminal = Terminal(2000)
-    hostile = finding(message=HOSTILE, details=(HOSTILE,), cause=HOSTILE)
-    result = case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE)
-    terminal.teller.bundle(HOSTILE, HOSTILE)
-    terminal.teller.case(result)
-    terminal.teller.end(report(bundle(result, bundle=HOSTILE, findings=(hostile,))), 1)
+    hostile = make_finding(message=HOSTILE, details=(HOSTILE,), cause=HOSTILE)
+    result = make_case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE)
+    terminal.teller.print_bundle(HOSTILE, HOSTILE)
+    terminal.teller.print_case(result)
+    terminal.teller.print_report(
+        make_report(make_bundle(result, bundle=HOSTILE, findings=(hostile,))), 1
+    )
     for line in terminal.text.split("\n"):
         assert line.isprintable(), line
         assert "::" not in line
@@ -119,7 +123,7 @@ def test_foreign_text_moves_nothing_and_gives_no_command() -> None:
 def test_only_what_is_not_green_gets_a_line_while_it_runs() -> None:
     terminal = Terminal()
     for result in (*passing().cases, *mixed().cases):
-        terminal.teller.case(result)
+        terminal.teller.print_case(result)
     assert terminal.text.splitlines() == [
         "known-failure b/quants",
         "fail b/pth",
@@ -130,19 +134,19 @@ def test_only_what_is_not_green_gets_a_line_while_it_runs() -> None:
 
 def test_verdicts_are_coloured() -> None:
     terminal = Terminal()
-    terminal.teller.case(case("x", finding()))
+    terminal.teller.print_case(make_case("x", make_finding()))
     assert terminal.raw.getvalue() == "\x1b[1;31mfail \x1b[0mb/x\n"
 
 
 def test_bars_are_taken_down_before_the_end_is_told() -> None:
     terminal = Terminal()
-    progress = terminal.teller.download("b")
+    progress = terminal.teller.show_download("b")
     progress(10, 100)
-    terminal.teller.building("p")("Compiling [x]")
-    terminal.teller.running(2)
+    terminal.teller.show_build("p")("Compiling [x]")
+    terminal.teller.start_cases(2)
     for result in passing().cases:
-        terminal.teller.case(result)
-    terminal.teller.end(passing(), 0)
+        terminal.teller.print_case(result)
+    terminal.teller.print_report(passing(), 0)
     assert terminal.teller._progress is None
     assert terminal.teller._status is None
     assert "fetching b" in terminal.text
@@ -153,7 +157,7 @@ def test_bars_are_taken_down_before_the_end_is_told() -> None:
 
 def test_closing_twice_is_harmless() -> None:
     terminal = Terminal()
-    terminal.teller.running(1)
+    terminal.teller.start_cases(1)
     terminal.teller.close()
     terminal.teller.close()
     assert terminal.teller._progress is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.commands import untouched
+from parity.verify import store_guard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,20 +18,20 @@ def tree(root: Path) -> Path:
 
 def test_an_untouched_tree_is_no_finding(tmp_path: Path) -> None:
     root = tree(tmp_path)
-    assert untouched.finding(untouched.state(root), root) is None
+    assert store_guard.find_changes(store_guard.read_state(root), root) is None
 
 
 def test_a_changed_a_new_and_a_lost_file_are_found(tmp_path: Path) -> None:
     root = tree(tmp_path)
-    before = untouched.state(root)
+    before = store_guard.read_state(root)
     (root / "case" / "w.bin").write_bytes(b"wrong")
-    found = untouched.finding(before, root)
+    found = store_guard.find_changes(before, root)
     assert found is not None
     assert (found.code, found.kind) == ("reference-touched", "integrity")
     assert "first case/w.bin; no verdict of this run counts" in found.message
-    before = untouched.state(root)
+    before = store_guard.read_state(root)
     (root / "more").write_bytes(b"")
-    assert untouched.finding(before, root) is not None
-    before = untouched.state(root)
+    assert store_guard.find_changes(before, root) is not None
+    before = store_guard.read_state(root)
     (root / "more").unlink()
-    assert untouched.finding(before, root) is not None
+    assert store_guard.find_changes(before, root) is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.batches import ORDER, SET, Spec, row, run, write_case
+from tests.support.batches import ORDER, SET, LoaderSpec, make_row, make_run, write_case
 from tests.support.bench import Bench
 
 if TYPE_CHECKING:
@@ -21,15 +21,15 @@ posix = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Wi
 @pytest.fixture
 def bench(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Bench:
     made = Bench(tmp_path, capsys)
-    made.bundle("loaders")
+    made.add_bundle("loaders")
     return made
 
 
 def spoil(bench: Bench, bundle: str = "loaders") -> None:
     """Item 2 comes twice, item 4 never."""
-    spoiled = ORDER.run()
-    spoiled[1][0] = row(2)
-    bench.dump(bundle, "ordered", spoiled)
+    spoiled = ORDER.make_run()
+    spoiled[1][0] = make_row(2)
+    bench.write_dump(bundle, "ordered", spoiled)
 
 
 class TestGreen:
@@ -72,10 +72,10 @@ class TestGreen:
         assert case["command"].endswith("--case loaders/ordered")
 
     def test_a_warning_is_green(self, bench: Bench) -> None:
-        bench.dump("loaders", "mixed", ORDER.run())
+        bench.write_dump("loaders", "mixed", ORDER.make_run())
         ran = bench.verify()
         assert (ran.code, ran.verdicts["loaders/mixed"]) == (0, "pass")
-        assert ran.codes("loaders/mixed") == ["not-shuffled"]
+        assert ran.list_codes("loaders/mixed") == ["not-shuffled"]
 
 
 class TestExitOne:
@@ -88,30 +88,30 @@ class TestExitOne:
             "loaders/ordered": "fail",
             "loaders/part": "pass",
         }
-        assert ran.codes("loaders/ordered") == ["item-twice", "item-missing"]
+        assert ran.list_codes("loaders/ordered") == ["item-twice", "item-missing"]
         assert "item 4 never came (due in batch 1 row 0)" in ran.out
 
     def test_nan_everywhere(self, bench: Bench) -> None:
-        spoiled = ORDER.run()
+        spoiled = ORDER.make_run()
         for each in (each for rows in spoiled for each in rows):
             each.features = [float("nan")] * 4
-        bench.dump("loaders", "ordered", spoiled)
+        bench.write_dump("loaders", "ordered", spoiled)
         assert bench.verify().code == 1
 
     def test_a_warning_where_warnings_fail(self, bench: Bench) -> None:
-        bench.dump("loaders", "mixed", ORDER.run())
+        bench.write_dump("loaders", "mixed", ORDER.make_run())
         ran = bench.verify("--fail-on", "warning")
         assert ran.code == 1
         assert "warnings fail this run" in ran.out
 
     def test_a_bound_that_the_lockfile_tightens(self, bench: Bench) -> None:
-        beside = ORDER.run()
+        beside = ORDER.make_run()
         beside[0][0].features[1] = 1.0000001
-        bench.dump("loaders", "ordered", beside)
+        bench.write_dump("loaders", "ordered", beside)
         assert bench.verify().code == 0
         bench.entries["loaders"].more = "    bounds: {ordered: {max_abs: 1e-8}}\n"
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (1, ["values"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (1, ["values"])
         bench.entries["loaders"].more = "    bounds: {ordered: {exact: true}}\n"
         assert bench.verify().code == 1
 
@@ -125,7 +125,7 @@ class TestKnownFailures:
         self.known(bench, '"ordered": "sampler: 12"')
         ran = bench.verify()
         assert (ran.code, ran.verdicts["loaders/ordered"]) == (0, "known-failure")
-        assert {f["level"] for f in ran.findings("loaders/ordered")} == {"notice"}
+        assert {f["level"] for f in ran.list_findings("loaders/ordered")} == {"notice"}
         assert "sampler: 12" in ran.out
 
     def test_one_code_forgives_that_code_alone(self, bench: Bench) -> None:
@@ -136,18 +136,18 @@ class TestKnownFailures:
     def test_what_passes_is_red(self, bench: Bench) -> None:
         self.known(bench, '"ordered": "sampler"')
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (1, ["known-failure-passes"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (1, ["known-failure-passes"])
 
     def test_a_star_that_shows_nowhere_is_red(self, bench: Bench) -> None:
         self.known(bench, '"*:label": "labels"')
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (1, ["known-failure-passes"])
+        assert (ran.code, ran.list_codes("loaders")) == (1, ["known-failure-passes"])
 
     @pytest.mark.parametrize("text", ['"ordred": "x"', '"ordered:no-such-code": "x"'])
     def test_what_names_nothing_ends_with_2(self, bench: Bench, text: str) -> None:
         self.known(bench, text)
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (2, ["names-nothing"])
+        assert (ran.code, ran.list_codes("loaders")) == (2, ["names-nothing"])
 
     def test_dump_errors_are_covered(self, bench: Bench) -> None:
         (bench.dumps / "loaders" / "ordered" / "batch_0000.bin").write_bytes(b"")
@@ -156,7 +156,7 @@ class TestKnownFailures:
 
     def test_a_suspect_reference_is_never_forgiven(self, bench: Bench) -> None:
         bench.entries.clear()
-        bench.bundle("loaders", {"ordered": ORDER}, full_dataset_labels=[0] * 10)
+        bench.add_bundle("loaders", {"ordered": ORDER}, full_dataset_labels=[0] * 10)
         self.known(bench, '"*": "all of it"')
         assert bench.verify().code == 7
 
@@ -192,18 +192,18 @@ class TestExitTwo:
     def test_a_bound_that_the_lockfile_loosens(self, bench: Bench) -> None:
         bench.entries["loaders"].more = "    bounds: {ordered: {max_abs: 0.1}}\n"
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (2, ["bounds-loosened"])
-        assert "max_abs 0.1 is looser than 1e-06" in ran.findings("loaders")[0]["message"]
+        assert (ran.code, ran.list_codes("loaders")) == (2, ["bounds-loosened"])
+        assert "max_abs 0.1 is looser than 1e-06" in ran.list_findings("loaders")[0]["message"]
 
     def test_bounds_of_a_case_that_is_not_there(self, bench: Bench) -> None:
         bench.entries["loaders"].more = "    bounds: {orderd: {max_abs: 1e-9}}\n"
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (2, ["names-nothing"])
+        assert (ran.code, ran.list_codes("loaders")) == (2, ["names-nothing"])
 
     def test_an_option_that_the_suite_lacks(self, bench: Bench) -> None:
         bench.entries["loaders"].more = "    options: {order: free}\n"
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (2, ["no-such-option"])
+        assert (ran.code, ran.list_codes("loaders")) == (2, ["no-such-option"])
 
 
 class TestExitThree:
@@ -212,7 +212,7 @@ class TestExitThree:
         ran = bench.verify()
         assert (ran.code, ran.report["failure_kind"]) == (3, "fetch")
         assert ran.verdicts == {}
-        (finding,) = ran.findings("loaders")
+        (finding,) = ran.list_findings("loaders")
         assert "loaders.tar" in " ".join([finding["message"], *finding["details"]])
 
     def test_offline_and_not_in_the_store(self, bench: Bench) -> None:
@@ -235,7 +235,7 @@ class TestExitFour:
         ran = bench.verify()
         assert ran.report["failure_kind"] == "integrity"
         assert ran.verdicts == {}
-        return ran.code, ran.codes("loaders")
+        return ran.code, ran.list_codes("loaders")
 
     def test_one_bit_of_another_kind(self, bench: Bench) -> None:
         code, _ = self.held(bench, lambda data: bytes([data[0] ^ 1]) + data[1:])
@@ -279,16 +279,16 @@ class TestExitFive:
         ran = bench.verify()
         assert (ran.code, ran.report["failure_kind"]) == (5, "dump")
         assert ran.verdicts["loaders/ordered"] == "error"
-        assert ran.codes("loaders/ordered") == [code]
+        assert ran.list_codes("loaders/ordered") == [code]
 
     def test_no_dump_of_a_case(self, bench: Bench) -> None:
         for path in (folder := bench.dumps / "loaders" / "ordered").iterdir():
             path.unlink()
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-empty"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-empty"])
         folder.rmdir()
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-missing"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-missing"])
 
     @posix
     @pytest.mark.parametrize("whole", [True, False], ids=["folder", "files"])
@@ -307,7 +307,7 @@ class TestExitFive:
             (tree,) = store.rglob("ordered")
             folder.symlink_to(tree, target_is_directory=True)
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-borrowed"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-borrowed"])
 
     @posix
     def test_hard_links_to_the_reference_prove_nothing(self, bench: Bench) -> None:
@@ -317,7 +317,7 @@ class TestExitFive:
         path.unlink()
         path.hardlink_to(tree / path.name)
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders/ordered")) == (5, ["dump-borrowed"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-borrowed"])
 
 
 class TestExitSix:
@@ -325,14 +325,14 @@ class TestExitSix:
         assert bench.verify("--min-cases", "3").code == 0
         ran = bench.verify("--min-cases", "4")
         assert (ran.code, ran.report["failure_kind"]) == (6, "empty")
-        assert ran.codes() == ["nothing-verified"]
+        assert ran.list_codes() == ["nothing-verified"]
         assert "3 cases were verified, fewer than 4 (--min-cases)" in ran.out
 
     def test_cases_that_cannot_be_judged_do_not_count(self, bench: Bench) -> None:
         (bench.dumps / "loaders" / "ordered" / "batch_0001.bin").write_bytes(b"")
         ran = bench.verify("--min-cases", "3")
         assert ran.code == 5
-        assert ran.codes() == ["nothing-verified"]
+        assert ran.list_codes() == ["nothing-verified"]
 
     def test_all_cases_excluded(self, bench: Bench) -> None:
         assert bench.verify("--case", "!loaders/*").code == 6
@@ -343,22 +343,22 @@ class TestExitSeven:
         tree = bench.root / "trees" / "bare"
         tree.mkdir()
         (tree / "provenance.json").write_text("{}")
-        bench.packed("bare")
+        bench.pack_bundle("bare")
         ran = bench.verify("--bundle", "bare")
         assert (ran.code, ran.report["failure_kind"]) == (7, "reference")
-        assert ran.codes("bare") == ["no-cases"]
+        assert ran.list_codes("bare") == ["no-cases"]
 
     def test_a_meta_json_that_cannot_be_read(self, bench: Bench) -> None:
         write_case(bench.root / "trees" / "loaders" / "ordered", ORDER)
         (bench.root / "trees" / "loaders" / "ordered" / "meta.json").write_text("{")
-        bench.packed("loaders")
+        bench.pack_bundle("loaders")
         ran = bench.verify()
-        assert (ran.code, ran.codes("loaders")) == (7, ["reference-malformed"])
+        assert (ran.code, ran.list_codes("loaders")) == (7, ["reference-malformed"])
         assert ran.verdicts == {}
 
     def test_a_case_whose_batches_contradict_it_leaves_the_others_alone(self, bench: Bench) -> None:
         (bench.root / "trees" / "loaders" / "ordered" / "batch_0002.bin").unlink()
-        bench.packed("loaders")
+        bench.pack_bundle("loaders")
         ran = bench.verify()
         assert ran.code == 7
         assert ran.verdicts == {
@@ -372,19 +372,19 @@ class TestNothingDue:
     """A case of zero batches: a ready dump cannot say that it wrote none on purpose."""
 
     def test_an_empty_ready_dump_proves_nothing(self, bench: Bench) -> None:
-        empty = Spec("ORDER", (), drop_last=True)
+        empty = LoaderSpec("ORDER", (), drop_last=True)
         few = {"full_dataset_features": [[1.0]] * 3, "full_dataset_labels": [0, 1, 2]}
         bench.entries.clear()
-        bench.bundle("none", {"few": empty}, **few)
+        bench.add_bundle("none", {"few": empty}, **few)
         ran = bench.verify()
-        assert (ran.code, ran.codes("none/few")) == (5, ["dump-empty"])
-        assert '"num_batches": 0' in ran.findings("none/few")[0]["message"]
+        assert (ran.code, ran.list_codes("none/few")) == (5, ["dump-empty"])
+        assert '"num_batches": 0' in ran.list_findings("none/few")[0]["message"]
 
 
 class TestSeveralBundles:
     @pytest.fixture
     def two(self, bench: Bench) -> Bench:
-        bench.bundle("others", {"ordered": ORDER, "mixed": SET})
+        bench.add_bundle("others", {"ordered": ORDER, "mixed": SET})
         return bench
 
     def test_trouble_of_one_does_not_stop_the_other(self, two: Bench) -> None:
@@ -405,7 +405,7 @@ class TestSeveralBundles:
         (two.dumps / "others" / "mixed" / "batch_0000.bin").write_bytes(b"")
         assert two.verify().code == 5
         (two.root / "trees" / "loaders" / "part" / "batch_0001.bin").unlink()
-        two.packed("loaders")
+        two.pack_bundle("loaders")
         assert two.verify().code == 7
         two.entries["gone"] = two.entries["loaders"].__class__("gone.tar", "0" * 64)
         assert two.verify().code == 3
@@ -459,17 +459,17 @@ class TestReportDir:
     def test_an_earlier_report_is_replaced(self, bench: Bench) -> None:
         spoil(bench)
         assert bench.verify().report["exit_code"] == 1
-        bench.dump("loaders", "ordered", ORDER.run())
+        bench.write_dump("loaders", "ordered", ORDER.make_run())
         assert bench.verify().report["exit_code"] == 0
 
 
 def test_a_port_s_wildest_values_do_not_break_the_report(bench: Bench) -> None:
-    wild = ORDER.run()
+    wild = ORDER.make_run()
     wild[0][0].features = [float("inf"), float("-inf"), float("nan"), 3e38]
     wild[0][1].label = float("inf")
     wild[1][0].features = [3e38] * 4
-    bench.dump("loaders", "ordered", wild)
-    bench.dump("loaders", "mixed", run([0], [0]))
+    bench.write_dump("loaders", "ordered", wild)
+    bench.write_dump("loaders", "mixed", make_run([0], [0]))
     ran = bench.verify()
     assert ran.code == 1
-    assert ran.codes("loaders/ordered") == ["nan", "values", "label"]
+    assert ran.list_codes("loaders/ordered") == ["nan", "values", "label"]

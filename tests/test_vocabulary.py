@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from parity.vocabulary import VOCABULARY
-from tests.support.codes import uttered
+from parity.codes import FINDING_CODES
+from tests.support.codes import collect_codes
 
 HERE = Path(__file__).parent.parent
 PAGE = HERE.joinpath("docs", "findings.md").read_text(encoding="utf-8")
-SOURCE = HERE.joinpath("parity", "vocabulary.py").read_text(encoding="utf-8")
-UTTERED = uttered()
+SOURCE = HERE.joinpath("parity", "codes.py").read_text(encoding="utf-8")
+UTTERED = collect_codes()
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -21,16 +21,16 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def test_every_code_that_the_source_utters_is_a_word() -> None:
-    unknown = {code: places for code, places in UTTERED.items() if code not in VOCABULARY}
-    assert unknown == {}, "add these to parity/vocabulary.py and docs/findings.md"
+    unknown = {code: places for code, places in UTTERED.items() if code not in FINDING_CODES}
+    assert unknown == {}, "add these to parity/codes.py and docs/findings.md"
 
 
 def test_every_word_is_uttered_somewhere() -> None:
-    assert [word for word in VOCABULARY if word not in UTTERED] == []
+    assert [word for word in FINDING_CODES if word not in UTTERED] == []
 
 
 def test_the_page_explains_every_word_in_the_order_of_the_list() -> None:
-    assert [(code, meaning) for code, meaning, _ in rows()] == list(VOCABULARY.items())
+    assert [(code, meaning) for code, meaning, _ in rows()] == list(FINDING_CODES.items())
 
 
 def test_the_parts_of_the_page_are_those_of_the_list() -> None:
@@ -47,10 +47,10 @@ def test_what_the_page_refers_to_is_there() -> None:
         assert HERE.joinpath("docs", target).is_file(), target
 
 
-@pytest.mark.parametrize("word", VOCABULARY)
+@pytest.mark.parametrize("word", FINDING_CODES)
 def test_a_word_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", word)
-    meaning = VOCABULARY[word]
+    meaning = FINDING_CODES[word]
     assert 8 < len(meaning) < 100
     assert "\n" not in meaning
     assert "|" not in meaning
@@ -64,8 +64,8 @@ def test_a_word_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("signed-zero", "parity/suites/tensor_findings.py"),
         ("trailing-bytes", "parity/codecs/bin.py"),
         ("http-server-error", "parity/fixtures/http/statuses.py"),
-        ("store-failed", "parity.fixtures.disk"),
-        ("no-example", "parity.cargo.messages"),
+        ("store-failed", "parity.store.disk"),
+        ("no-example", "parity.port.cargo.messages"),
         ("dump-panic", "parity/dumps/ends.py"),
         ("yaml-merge", "parity/strict.py"),
         ("lockfile", "parity/strict.py"),

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from parity.commands.options import VerifyOptions
 from parity.commands.verify import verify
-from parity.pins.zoo.negative_pth import MARKER
-from parity.reports.console import Teller
+from parity.lab.zoo.reject_pth import MARKER
+from parity.reports.console import RunConsole
+from parity.verify.options import VerifyOptions
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
@@ -27,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obje
         options = VerifyOptions(
             repo=ROOT, lockfile=ROOT / "fixtures.lock.yaml", bundles=(ZOO,), report_dir=folder
         )
-        assert verify(options, Teller()) == 0
+        assert verify(options, RunConsole()) == 0
     found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     return {case["id"]: case for case in found["bundles"][0]["cases"]}
 

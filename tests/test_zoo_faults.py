@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity import blocks
-from parity.codecs.bin import tensor_bytes
-from parity.codecs.dtypes import DTYPES
-from parity.commands.plants import right_dump
-from parity.raw import records
-from parity.suites import suite
+from parity.checkpoints import blocks, locate_tensors
+from parity.lab.faults.inject import write_right_dump
+from parity.suites import find_suite
 from parity.suites.base import Dump
-from parity.suites.tensors import references
+from parity.suites.tensors.suite import read_references
+from parity.tensors.bin import encode_tensor
+from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,15 +35,15 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
     tree = tmp_path_factory.mktemp("zoo")
     with tarfile.open(ZOO) as tar:
         tar.extractall(tree, filter="data")
-    kind = suite("tensors")
+    kind = find_suite("tensors")
     assert kind is not None
     return {case.id: case for case in kind.cases(tree, {})}
 
 
 def errors(case: Case, folder: Path) -> list[Finding]:
-    kind = suite("tensors")
+    kind = find_suite("tensors")
     assert kind is not None
-    found = kind.verify(case, Dump(folder=folder), dict(case.bounds)).findings
+    found = kind.verify(case, Dump(folder=folder), dict(case.tolerances)).findings
     return [finding for finding in found if finding.level == "error"]
 
 
@@ -54,17 +53,19 @@ def test_every_mistake_of_a_block_type_is_caught_and_named(
 ) -> None:
     case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
     (tmp_path / "right").mkdir()
-    planted = right_dump("tensors", case, tmp_path / "right")
+    planted = write_right_dump("tensors", case, tmp_path / "right")
     assert planted is not None
     faults = [fault for fault in planted if fault.name.startswith("block-")]
     assert errors(case, tmp_path / "right") == []
-    assert {f.name for f in faults} == {f"block-{m.name}:{kind}" for m in blocks.mistakes(kind)}
+    assert {f.name for f in faults} == {
+        f"block-{m.name}:{kind}" for m in blocks.list_mistakes(kind)
+    }
 
     for fault in faults:
         shutil.copytree(tmp_path / "right", tmp_path / "wrong")
-        assert fault.plant(tmp_path / "wrong").changed == ("w",), fault.name
+        assert fault.inject(tmp_path / "wrong").changed == ("w",), fault.name
         (finding,) = errors(case, tmp_path / "wrong")
-        assert finding.measures["cause_code"] in fault.names, fault.name
+        assert finding.measures["cause_code"] in fault.codes, fault.name
         shutil.rmtree(tmp_path / "wrong")
 
 
@@ -103,7 +104,7 @@ def test_no_field_of_a_codebook_type_can_be_misread_unseen(
     (stored,) = _storages(case)
     first, ends = 0, CODEBOOKS[kind]
     raw = np.frombuffer(stored, np.uint8).reshape(-1, max(ends.values()))
-    (due,) = (one.array().reshape(-1) for one in references(case.detail).values())
+    (due,) = (one.read_array().reshape(-1) for one in read_references(case.detail).values())
     type_ = gguf.GGMLQuantizationType[kind]
     assert np.array_equal(gguf.quants.dequantize(raw, type_).reshape(-1), due)
     for field, last in ends.items():
@@ -127,7 +128,7 @@ def test_two_mistakes_in_one_byte_are_both_named(cases: Mapping[str, Case], tmp_
     scale, least = raw[:, :2].copy().view("<f2"), raw[:, 2:4].copy().view("<f2")
     codes = np.stack([raw[:, 8:] & 15, raw[:, 8:] >> 4], axis=-1).reshape(len(raw), 32)
     values = codes.astype("<f4") * scale.astype("<f4") + least.astype("<f4")
-    (tmp_path / "w.bin").write_bytes(tensor_bytes(values.reshape(96, 5)))
+    (tmp_path / "w.bin").write_bytes(encode_tensor(values.reshape(96, 5)))
     (finding,) = errors(case, tmp_path)
 
     assert finding.measures["cause_code"] == "block-nibbles-interleaved+block-high-bits-lost"
@@ -143,9 +144,9 @@ def test_causes_of_a_pth_are_read_off_its_strides(
 ) -> None:
     case = cases["pth-y-columns"]
     (tmp_path / "right").mkdir()
-    planted = right_dump("tensors", case, tmp_path / "right") or []
+    planted = write_right_dump("tensors", case, tmp_path / "right") or []
     (fault,) = (fault for fault in planted if fault.name == "strides-ignored")
-    fault.plant(tmp_path / "right")
+    fault.inject(tmp_path / "right")
     (finding,) = errors(case, tmp_path / "right")
 
     assert finding.cause == (
@@ -160,7 +161,7 @@ def test_complex_numbers_read_as_f32_are_told_by_their_bytes(
     case = cases["pth-y-complex64"]
     (span,) = _storages(case)
     halves = np.frombuffer(span, "<f4")[:15].reshape(3, 5)
-    (tmp_path / "w.bin").write_bytes(tensor_bytes(halves))
+    (tmp_path / "w.bin").write_bytes(encode_tensor(halves))
     (finding,) = errors(case, tmp_path)
     assert finding.code == "dtype"
     assert finding.cause == (
@@ -168,12 +169,12 @@ def test_complex_numbers_read_as_f32_are_told_by_their_bytes(
         "are bit-equal"
     )
 
-    (tmp_path / "w.bin").write_bytes(tensor_bytes(halves + 1))
+    (tmp_path / "w.bin").write_bytes(encode_tensor(halves + 1))
     (finding,) = errors(case, tmp_path)
     assert (finding.code, finding.cause) == ("dtype", None)
 
 
 def _storages(case: Case) -> list[bytes]:
-    checkpoint = Path(case.words["checkpoint"])
-    found = records(case.folder, checkpoint).values()
-    return [checkpoint.read_bytes()[raw.first : raw.last] for raw in found]
+    checkpoint = Path(case.placeholders["checkpoint"])
+    found = locate_tensors(case.folder, checkpoint).values()
+    return [checkpoint.read_bytes()[raw.start : raw.stop] for raw in found]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.commands import expected
-from parity.commands.work import EXPECT_BYTES, EXPECT_SECONDS, _seconds
-from parity.lockfile.records import Dump
-from parity.process import bounded
+from parity.lockfile.contents import Dump
+from parity.port.process import memory_limit
 from parity.suites.base import Case
-from parity.suites.filenames import portable
-from tests.support.zoo import W, bundle, reference, run
+from parity.suites.filenames import is_portable
+from parity.verify import outcomes
+from parity.verify.execute import EXPECT_BYTES, EXPECT_SECONDS, _choose_timeout
+from tests.support.zoo import W, make_reference, pack_bundle, run_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,15 +76,15 @@ DEEDS: dict[str, tuple[str, str, tuple[str, str, str]]] = {
 @pytest.mark.parametrize("deed", DEEDS)
 def test_each_end_has_its_word(deed: str, tmp_path: Path) -> None:
     body, word, verdicts = DEEDS[deed]
-    tar = bundle(tmp_path, {"y": LOAD, "l": LOAD, "n": REFUSE, "i": EITHER})
+    tar = pack_bundle(tmp_path, {"y": LOAD, "l": LOAD, "n": REFUSE, "i": EITHER})
 
-    found = run(tmp_path, tar, controlled(body))
+    found = run_port(tmp_path, tar, controlled(body))
 
     under_refuse = "accepted" if word in ("right", "wrong", "partial") else word
     due = {"l": word, "n": under_refuse, "i": word}
     for name, verdict in zip(due, verdicts, strict=True):
-        assert found.outcomes()[name] == (due[name], verdict), name
-        codes = [code for level, code in found.findings(name) if level == "error"]
+        assert found.list_outcomes()[name] == (due[name], verdict), name
+        codes = [code for level, code in found.list_findings(name) if level == "error"]
         assert codes == ([] if verdict == "pass" else [due[name]])
     assert found.code == 1
     assert found.report["failure_kind"] == "mismatch"
@@ -92,11 +92,11 @@ def test_each_end_has_its_word(deed: str, tmp_path: Path) -> None:
 
 def test_every_word_is_shown_here() -> None:
     shown = {word for _, word, _ in DEEDS.values()} | {"accepted", "hung"}
-    assert shown == expected.MEANING.keys()
+    assert shown == outcomes.MEANINGS.keys()
 
 
 def test_what_the_report_says_of_owed_and_came(tmp_path: Path) -> None:
-    found = run(tmp_path, bundle(tmp_path, THREE), controlled("refuse()"))
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), controlled("refuse()"))
     assert [case["expect"] for case in found.cases.values()] == ["load", "refuse", "either"]
     assert (found.code, found.report["failure_kind"]) == (0, None)
     assert found.cases["n"]["command"].endswith("--case zoo/y --case zoo/n")
@@ -107,20 +107,20 @@ def test_what_the_report_says_of_owed_and_came(tmp_path: Path) -> None:
 
 
 def test_tensors_that_are_dropped_are_partial(tmp_path: Path) -> None:
-    two = {"y": reference(w=W, v=W + 1)}
-    found = run(tmp_path, bundle(tmp_path, {"y": LOAD}, two), "right()")
-    assert found.outcomes()["y"] == ("partial", "fail")
+    two = {"y": make_reference(w=W, v=W + 1)}
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD}, two), "right()")
+    assert found.list_outcomes()["y"] == ("partial", "fail")
     (finding,) = found.cases["y"]["findings"]
     assert finding["message"] == "v (F32 [2, 3]) is missing from the dump [tensor-missing]"
     assert finding["tensor"] == "v"
 
 
 def test_one_dropped_and_one_wrong_is_wrong(tmp_path: Path) -> None:
-    three = {"y": reference(w=W, v=W, u=W)}
+    three = {"y": make_reference(w=W, v=W, u=W)}
     body = "right(); dump('v', (2, 3), 0, 0, 0, 0, 0, 0)"
-    found = run(tmp_path, bundle(tmp_path, {"y": LOAD}, three), body)
-    assert found.outcomes()["y"] == ("wrong", "fail")
-    assert found.findings("y") == [("error", "wrong"), ("notice", "values")]
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD}, three), body)
+    assert found.list_outcomes()["y"] == ("wrong", "fail")
+    assert found.list_findings("y") == [("error", "wrong"), ("notice", "values")]
     assert found.cases["y"]["findings"][0]["message"].endswith("(and 1 further finding)")
 
 
@@ -128,134 +128,134 @@ def test_one_dropped_and_one_wrong_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_port_that_hangs_stops_alone(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD, "n": REFUSE})
-    found = run(tmp_path, tar, controlled("time.sleep(60)"), timeout=1)
-    assert found.outcomes() == {"y": ("right", "pass"), "n": ("hung", "fail")}
+    tar = pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE})
+    found = run_port(tmp_path, tar, controlled("time.sleep(60)"), timeout=1)
+    assert found.list_outcomes() == {"y": ("right", "pass"), "n": ("hung", "fail")}
     assert found.cases["n"]["seconds"]["dump"] < 10
 
 
 def test_the_run_s_deadline_says_nothing_of_a_port(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD})
-    found = run(tmp_path, tar, "time.sleep(60)", deadline=3)
-    assert found.outcomes() == {"y": (None, "error")}
-    assert (found.code, found.findings("y")) == (5, [("error", "dump-timeout")])
+    tar = pack_bundle(tmp_path, {"y": LOAD})
+    found = run_port(tmp_path, tar, "time.sleep(60)", deadline=3)
+    assert found.list_outcomes() == {"y": (None, "error")}
+    assert (found.code, found.list_findings("y")) == (5, [("error", "dump-timeout")])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux")
 def test_a_port_that_eats_memory_is_ended(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD, "n": REFUSE})
-    found = run(tmp_path, tar, controlled(f"bytearray({2 * EXPECT_BYTES})"))
-    assert found.outcomes() == {"y": ("right", "pass"), "n": ("out-of-memory", "fail")}
+    tar = pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE})
+    found = run_port(tmp_path, tar, controlled(f"bytearray({2 * EXPECT_BYTES})"))
+    assert found.list_outcomes() == {"y": ("right", "pass"), "n": ("out-of-memory", "fail")}
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is bounded on Linux")
 def test_a_case_that_states_nothing_runs_as_before(tmp_path: Path) -> None:
     body = "import resource\nassert resource.getrlimit(resource.RLIMIT_DATA)[0] {} 0\nright()"
-    tar = bundle(tmp_path, {"a": {}})
-    found = run(tmp_path, tar, body.format("<"))  # no limit is -1
-    assert (found.code, found.outcomes()) == (0, {"a": (None, "pass")})
-    found = run(tmp_path, bundle(tmp_path, {"a": LOAD}), body.format(">"))
-    assert (found.code, found.outcomes()) == (0, {"a": ("right", "pass")})
+    tar = pack_bundle(tmp_path, {"a": {}})
+    found = run_port(tmp_path, tar, body.format("<"))  # no limit is -1
+    assert (found.code, found.list_outcomes()) == (0, {"a": (None, "pass")})
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"a": LOAD}), body.format(">"))
+    assert (found.code, found.list_outcomes()) == (0, {"a": ("right", "pass")})
 
 
 def test_a_case_that_states_nothing_keeps_its_codes_and_exit_code(tmp_path: Path) -> None:
-    found = run(tmp_path, bundle(tmp_path, {"a": {}}), "refuse()")
-    assert (found.code, found.findings("a")) == (5, [("error", "dump-exit")])
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"a": {}}), "refuse()")
+    assert (found.code, found.list_findings("a")) == (5, [("error", "dump-exit")])
     assert (found.cases["a"]["expect"], found.cases["a"]["outcome"]) == (None, None)
 
 
 def test_the_short_timeout_is_for_such_cases_and_the_lockfile_overrides_it(tmp_path: Path) -> None:
     plain, owed = (Case(id="a", folder=tmp_path, expect=word) for word in ("", "load"))
     stated = Dump(timeout=77.0, where={"timeout": None})
-    assert _seconds(plain, Dump()) == 600
-    assert _seconds(owed, Dump()) == EXPECT_SECONDS == 10
-    assert _seconds(owed, stated) == _seconds(plain, stated) == 77
+    assert _choose_timeout(plain, Dump()) == 600
+    assert _choose_timeout(owed, Dump()) == EXPECT_SECONDS == 10
+    assert _choose_timeout(owed, stated) == _choose_timeout(plain, stated) == 77
 
 
 def test_a_program_that_cannot_be_started_is_no_refusal(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF and nothing more")
     broken.chmod(0o755)
-    found = run(tmp_path, bundle(tmp_path, THREE), [str(broken)])
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), [str(broken)])
     assert found.code == 5
-    assert found.findings("y") == [("error", "dump-not-started")]
-    assert "pass" not in {verdict for _, verdict in found.outcomes().values()}
+    assert found.list_findings("y") == [("error", "dump-not-started")]
+    assert "pass" not in {verdict for _, verdict in found.list_outcomes().values()}
 
 
 def test_the_launcher_is_known_by_its_words_alone(tmp_path: Path) -> None:
-    body = f"print({bounded.FAILED!r}, file=sys.stderr); sys.exit(1)"
-    found = run(tmp_path, bundle(tmp_path, {"y": LOAD, "n": REFUSE}), controlled(body))
-    assert found.outcomes()["n"] == ("refused", "pass")
+    body = f"print({memory_limit.START_FAILURE_PREFIX!r}, file=sys.stderr); sys.exit(1)"
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE}), controlled(body))
+    assert found.list_outcomes()["n"] == ("refused", "pass")
 
 
 # --- the positive control ---------------------------------------------------------------------
 
 
 def test_false_as_a_port_passes_nothing(tmp_path: Path) -> None:
-    found = run(tmp_path, bundle(tmp_path, THREE), ["false"])
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), ["false"])
     assert found.code == 1
-    assert found.outcomes() == {
+    assert found.list_outcomes() == {
         "y": ("crashed", "fail"),
         "n": ("crashed", "skipped"),
         "i": ("crashed", "skipped"),
     }
-    assert found.findings("n") == [("notice", "no-control")]
+    assert found.list_findings("n") == [("notice", "no-control")]
     assert found.cases["n"]["reason"] == "no-control"
 
 
 def test_a_port_that_refuses_everything_passes_nothing(tmp_path: Path) -> None:
-    found = run(tmp_path, bundle(tmp_path, THREE), "refuse()")
-    verdicts = {name: verdict for name, (_, verdict) in found.outcomes().items()}
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), "refuse()")
+    verdicts = {name: verdict for name, (_, verdict) in found.list_outcomes().items()}
     assert verdicts == {"y": "fail", "n": "skipped", "i": "skipped"}
 
 
 def test_a_control_counts_for_its_own_group(tmp_path: Path) -> None:
     cases = {"y": LOAD, "n": REFUSE, "other": {**REFUSE, "group": "pth"}}
-    found = run(tmp_path, bundle(tmp_path, cases), controlled("refuse()"))
-    assert found.outcomes()["n"] == ("refused", "pass")
-    assert found.findings("other") == [("notice", "no-control")]
+    found = run_port(tmp_path, pack_bundle(tmp_path, cases), controlled("refuse()"))
+    assert found.list_outcomes()["n"] == ("refused", "pass")
+    assert found.list_findings("other") == [("notice", "no-control")]
 
 
 def test_a_control_must_be_right(tmp_path: Path) -> None:
     body = "refuse() if case == 'n' else dump('w', (), 1)"
-    found = run(tmp_path, bundle(tmp_path, THREE), body)
-    assert found.outcomes()["n"][1] == "skipped"
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), body)
+    assert found.list_outcomes()["n"][1] == "skipped"
 
 
 def test_an_either_is_no_control(tmp_path: Path) -> None:
-    found = run(tmp_path, bundle(tmp_path, THREE), "right() if case == 'i' else refuse()")
-    assert found.outcomes()["n"][1] == "skipped"
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), "right() if case == 'i' else refuse()")
+    assert found.list_outcomes()["n"][1] == "skipped"
 
 
 def test_a_refusal_alone_says_nothing(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, THREE)
-    alone = run(tmp_path, tar, controlled("refuse()"), globs=("zoo/n",))
-    assert (alone.code, alone.findings("n")) == (6, [("notice", "no-control")])
-    beside = run(tmp_path, tar, controlled("refuse()"), globs=("zoo/n", "zoo/y"))
-    assert (beside.code, beside.outcomes()["n"]) == (0, ("refused", "pass"))
+    tar = pack_bundle(tmp_path, THREE)
+    alone = run_port(tmp_path, tar, controlled("refuse()"), globs=("zoo/n",))
+    assert (alone.code, alone.list_findings("n")) == (6, [("notice", "no-control")])
+    beside = run_port(tmp_path, tar, controlled("refuse()"), globs=("zoo/n", "zoo/y"))
+    assert (beside.code, beside.list_outcomes()["n"]) == (0, ("refused", "pass"))
 
 
 # --- known failures ---------------------------------------------------------------------------
 
 
 def test_a_known_failure_forgives_its_own_word_alone(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD, "l": LOAD})
+    tar = pack_bundle(tmp_path, {"y": LOAD, "l": LOAD})
     known = {"l:refused": "not supported yet"}
-    assert run(tmp_path, tar, controlled("refuse()"), known=known).outcomes()["l"] == (
+    assert run_port(tmp_path, tar, controlled("refuse()"), known=known).list_outcomes()["l"] == (
         "refused",
         "known-failure",
     )
-    worse = run(tmp_path, tar, controlled("dump('w', (2, 3), 1, 1, 1, 1, 1, 1)"), known=known)
-    assert (worse.code, worse.outcomes()["l"]) == (1, ("wrong", "fail"))
-    better = run(tmp_path, tar, controlled("right()"), known=known)
-    assert (better.code, better.findings("l")) == (1, [("error", "known-failure-passes")])
+    worse = run_port(tmp_path, tar, controlled("dump('w', (2, 3), 1, 1, 1, 1, 1, 1)"), known=known)
+    assert (worse.code, worse.list_outcomes()["l"]) == (1, ("wrong", "fail"))
+    better = run_port(tmp_path, tar, controlled("right()"), known=known)
+    assert (better.code, better.list_findings("l")) == (1, [("error", "known-failure-passes")])
 
 
 def test_a_known_failure_forgives_all_that_is_wrong_with_a_case(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD}, {"y": reference(w=W, v=W)})
+    tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=W, v=W)})
     body = "[dump(n, (2, 3), 9, 9, 9, 9, 9, 9) for n in 'wv']"
-    found = run(tmp_path, tar, body, known={"y:wrong": "why"})
-    assert (found.code, found.outcomes()["y"]) == (0, ("wrong", "known-failure"))
+    found = run_port(tmp_path, tar, body, known={"y:wrong": "why"})
+    assert (found.code, found.list_outcomes()["y"]) == (0, ("wrong", "known-failure"))
 
 
 # --- dumps that lie ready ---------------------------------------------------------------------
@@ -265,14 +265,14 @@ def ready(folder: Path, case: str, outcome: object = None, *, dumped: bool = Fal
     place = folder / "ready" / "zoo" / case
     place.mkdir(parents=True)
     if dumped:
-        (place / "d.safetensors").write_bytes(reference())
+        (place / "d.safetensors").write_bytes(make_reference())
     if outcome is not None:
         (place / "outcome.json").write_text(json.dumps(outcome))
 
 
 def test_ready_dumps_say_how_their_program_ended(tmp_path: Path) -> None:
     cases = dict.fromkeys(("plain", "said", "silent", "killed", "late", "fine"), REFUSE)
-    tar = bundle(tmp_path, {"y": LOAD, **cases})
+    tar = pack_bundle(tmp_path, {"y": LOAD, **cases})
     ready(tmp_path, "y", dumped=True)
     ready(tmp_path, "plain", {"exit": 1})
     ready(tmp_path, "said", {"exit": 1, "signal": None, "timed_out": False, "stderr": "FAILED"})
@@ -280,8 +280,8 @@ def test_ready_dumps_say_how_their_program_ended(tmp_path: Path) -> None:
     ready(tmp_path, "killed", {"signal": "SIGSEGV"})
     ready(tmp_path, "late", {"timed_out": True})
     ready(tmp_path, "fine", {"exit": 0})
-    found = run(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
-    words = {name: outcome for name, (outcome, _) in found.outcomes().items()}
+    found = run_port(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
+    words = {name: outcome for name, (outcome, _) in found.list_outcomes().items()}
     assert words == {
         "y": "right",
         "plain": "refused",
@@ -295,12 +295,12 @@ def test_ready_dumps_say_how_their_program_ended(tmp_path: Path) -> None:
 
 def test_without_an_outcome_a_refusal_is_skipped(tmp_path: Path) -> None:
     cases = {"y": LOAD, "l": LOAD, "empty": EITHER, "either": EITHER, "absent": REFUSE, "n": REFUSE}
-    tar = bundle(tmp_path, cases)
+    tar = pack_bundle(tmp_path, cases)
     for name in ("y", "either", "n"):
         ready(tmp_path, name, dumped=True)
     ready(tmp_path, "empty")
-    found = run(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
-    assert found.outcomes() == {
+    found = run_port(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
+    assert found.list_outcomes() == {
         "y": ("right", "pass"),
         "l": (None, "error"),
         "empty": (None, "skipped"),
@@ -308,17 +308,17 @@ def test_without_an_outcome_a_refusal_is_skipped(tmp_path: Path) -> None:
         "absent": (None, "skipped"),
         "n": (None, "skipped"),
     }
-    assert found.findings("n") == [("notice", "no-outcome")]
-    assert found.findings("l") == [("error", "dump-missing")]
+    assert found.list_findings("n") == [("notice", "no-outcome")]
+    assert found.list_findings("l") == [("error", "dump-missing")]
 
 
 def test_an_outcome_alone_is_no_dump(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"plain": {}, "l": LOAD})
+    tar = pack_bundle(tmp_path, {"plain": {}, "l": LOAD})
     for name in ("plain", "l"):
         ready(tmp_path, name, {"exit": 0})
-    found = run(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
-    assert found.findings("plain") == [("error", "dump-empty")]
-    assert found.outcomes()["l"] == ("partial", "fail")
+    found = run_port(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
+    assert found.list_findings("plain") == [("error", "dump-empty")]
+    assert found.list_outcomes()["l"] == ("partial", "fail")
 
 
 MALFORMED = {
@@ -334,11 +334,11 @@ MALFORMED = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_a_malformed_outcome_is_no_outcome(name: str, tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD, "n": REFUSE})
+    tar = pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE})
     ready(tmp_path, "y", dumped=True)
     ready(tmp_path, "n", MALFORMED[name])
-    found = run(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
-    assert (found.code, found.findings("n")) == (5, [("error", "outcome-malformed")])
+    found = run_port(tmp_path, tar, ["false"], dumps=tmp_path / "ready")
+    assert (found.code, found.list_findings("n")) == (5, [("error", "outcome-malformed")])
 
 
 # --- names that no file can bear ----------------------------------------------------------------
@@ -346,67 +346,67 @@ def test_a_malformed_outcome_is_no_outcome(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "aux", "x" * 201, "", "é" * 101, "a\nb"])
 def test_a_name_that_is_no_file_s_is_skipped(name: str, tmp_path: Path) -> None:
-    assert not portable(name)
-    tar = bundle(tmp_path, {"y": LOAD, "odd": LOAD}, {"odd": reference(**{name: W})})
+    assert not is_portable(name)
+    tar = pack_bundle(tmp_path, {"y": LOAD, "odd": LOAD}, {"odd": make_reference(**{name: W})})
     for deed in ("pass", "refuse('no file name')"):
-        found = run(tmp_path, tar, controlled(deed))
-        assert (found.code, found.outcomes()["odd"]) == (0, (None, "skipped")), deed
-        assert found.findings("odd") == [("notice", "not-a-file-name")]
+        found = run_port(tmp_path, tar, controlled(deed))
+        assert (found.code, found.list_outcomes()["odd"]) == (0, (None, "skipped")), deed
+        assert found.list_findings("odd") == [("notice", "not-a-file-name")]
         assert found.cases["odd"]["reason"] == "not-a-file-name"
 
 
 def test_the_other_tensors_of_such_a_case_are_held(tmp_path: Path) -> None:
-    both = {"odd": reference(**{"a/b": W, "w": W})}
-    tar = bundle(tmp_path, {"y": LOAD, "odd": LOAD}, both)
-    found = run(tmp_path, tar, controlled("right()"))
-    assert found.outcomes()["odd"] == ("right", "pass")
-    assert found.findings("odd") == [("notice", "not-a-file-name")]
-    found = run(tmp_path, tar, controlled("dump('w', (2, 3), 1, 1, 1, 1, 1, 1)"))
-    assert found.outcomes()["odd"] == ("wrong", "fail")
+    both = {"odd": make_reference(**{"a/b": W, "w": W})}
+    tar = pack_bundle(tmp_path, {"y": LOAD, "odd": LOAD}, both)
+    found = run_port(tmp_path, tar, controlled("right()"))
+    assert found.list_outcomes()["odd"] == ("right", "pass")
+    assert found.list_findings("odd") == [("notice", "not-a-file-name")]
+    found = run_port(tmp_path, tar, controlled("dump('w', (2, 3), 1, 1, 1, 1, 1, 1)"))
+    assert found.list_outcomes()["odd"] == ("wrong", "fail")
 
 
 def test_a_port_that_dumps_safetensors_is_held_to_every_name(tmp_path: Path) -> None:
-    both = {"odd": reference(**{"a/b": W, "w": W})}
-    tar = bundle(tmp_path, {"odd": LOAD}, both)
+    both = {"odd": make_reference(**{"a/b": W, "w": W})}
+    tar = pack_bundle(tmp_path, {"odd": LOAD}, both)
     copy = "(out / 'd.safetensors').write_bytes((fixtures / 'reference' / {}).read_bytes())"
-    found = run(tmp_path, tar, copy.format("'r.safetensors'"))
-    assert found.outcomes()["odd"] == ("right", "pass")
-    write = f"(out / 'd.safetensors').write_bytes({reference()!r})"
-    found = run(tmp_path, tar, write)
-    assert found.outcomes()["odd"] == ("partial", "fail")
+    found = run_port(tmp_path, tar, copy.format("'r.safetensors'"))
+    assert found.list_outcomes()["odd"] == ("right", "pass")
+    write = f"(out / 'd.safetensors').write_bytes({make_reference()!r})"
+    found = run_port(tmp_path, tar, write)
+    assert found.list_outcomes()["odd"] == ("partial", "fail")
 
 
 @pytest.mark.parametrize("name", ["w", "fc.weight", "größe", "my w", "w ", "x.", "x" * 200, "a.b"])
 def test_a_name_that_is_a_file_s_is_held(name: str, tmp_path: Path) -> None:
-    assert portable(name)
-    tar = bundle(tmp_path, {"y": LOAD, "odd": LOAD}, {"odd": reference(**{name: W})})
-    found = run(tmp_path, tar, controlled("refuse()"))
-    assert found.outcomes()["odd"] == ("refused", "fail")
+    assert is_portable(name)
+    tar = pack_bundle(tmp_path, {"y": LOAD, "odd": LOAD}, {"odd": make_reference(**{name: W})})
+    found = run_port(tmp_path, tar, controlled("refuse()"))
+    assert found.list_outcomes()["odd"] == ("refused", "fail")
 
 
 # --- options ------------------------------------------------------------------------------------
 
 
 def test_gguf_dims_are_held_in_the_order_that_the_lockfile_states(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD})
+    tar = pack_bundle(tmp_path, {"y": LOAD})
     stored, logical = "right()", "dump('w', (3, 2), 0, 1, 2, 3, 4, 5)"
     turned = {"gguf-dims": "logical"}
-    assert run(tmp_path, tar, stored).code == 0
-    assert run(tmp_path, tar, stored, options={"gguf-dims": "stored"}).code == 0
-    assert run(tmp_path, tar, logical).outcomes()["y"] == ("wrong", "fail")
-    assert run(tmp_path, tar, logical, options=turned).code == 0
-    found = run(tmp_path, tar, stored, options=turned)
-    assert found.outcomes()["y"] == ("wrong", "fail")
+    assert run_port(tmp_path, tar, stored).code == 0
+    assert run_port(tmp_path, tar, stored, options={"gguf-dims": "stored"}).code == 0
+    assert run_port(tmp_path, tar, logical).list_outcomes()["y"] == ("wrong", "fail")
+    assert run_port(tmp_path, tar, logical, options=turned).code == 0
+    found = run_port(tmp_path, tar, stored, options=turned)
+    assert found.list_outcomes()["y"] == ("wrong", "fail")
     assert "[2, 3], expected [3, 2]" in found.cases["y"]["findings"][0]["message"]
 
 
 def test_gguf_dims_speak_of_gguf_alone(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": {**LOAD, "checkpoint": "reference/r.safetensors"}})
-    assert run(tmp_path, tar, "right()", options={"gguf-dims": "logical"}).code == 0
+    tar = pack_bundle(tmp_path, {"y": {**LOAD, "checkpoint": "reference/r.safetensors"}})
+    assert run_port(tmp_path, tar, "right()", options={"gguf-dims": "logical"}).code == 0
 
 
 def test_a_checkpoint_is_presented_under_another_name(tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD, "n": {**REFUSE, "names": ["a", "b"]}})
+    tar = pack_bundle(tmp_path, {"y": LOAD, "n": {**REFUSE, "names": ["a", "b"]}})
     body = """
 names = json.loads((fixtures / "sampled_tensor_names.json").read_text())
 assert checkpoint == fixtures / "Model-Q8_0.gguf", checkpoint
@@ -420,14 +420,14 @@ else:
     refuse()
 """
     options = {"checkpoint-names": {".gguf": "Model-Q8_0.gguf", ".pth": "x.pth"}}
-    found = run(tmp_path, tar, body, options=options, repeat=2)
-    assert (found.code, found.outcomes()["n"]) == (0, ("refused", "pass"))
+    found = run_port(tmp_path, tar, body, options=options, repeat=2)
+    assert (found.code, found.list_outcomes()["n"]) == (0, ("refused", "pass"))
 
 
 def test_a_suffix_without_a_name_is_presented_as_ever(tmp_path: Path) -> None:
     body = "assert checkpoint == fixtures / 'c.gguf'\nright()"
     options = {"checkpoint-names": {".pth": "x.pth"}}
-    assert run(tmp_path, bundle(tmp_path, {"y": LOAD}), body, options=options).code == 0
+    assert run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD}), body, options=options).code == 0
 
 
 @pytest.mark.parametrize(
@@ -445,17 +445,17 @@ def test_a_suffix_without_a_name_is_presented_as_ever(tmp_path: Path) -> None:
     ],
 )
 def test_names_that_are_no_file_s_are_refused(names: object, tmp_path: Path) -> None:
-    tar = bundle(tmp_path, {"y": LOAD})
-    found = run(tmp_path, tar, "right()", options={"checkpoint-names": names})
+    tar = pack_bundle(tmp_path, {"y": LOAD})
+    found = run_port(tmp_path, tar, "right()", options={"checkpoint-names": names})
     assert found.code == 2
     (finding,) = found.report["bundles"][0]["findings"]
     assert finding["code"] == "no-such-option"
 
 
 def test_a_large_checkpoint_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity.commands.presenting.MOST_BYTES", 0)
+    monkeypatch.setattr("parity.verify.fixture_aliases.MAX_BYTES", 0)
     options = {"checkpoint-names": {".gguf": "x.gguf"}}
-    found = run(tmp_path, bundle(tmp_path, {"y": LOAD}), "right()", options=options)
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD}), "right()", options=options)
     assert found.code == 2
     (finding,) = found.report["bundles"][0]["findings"]
     assert finding["code"] == "too-large"
@@ -468,21 +468,21 @@ def test_a_second_run_that_ends_otherwise_fails_the_case(tmp_path: Path) -> None
     body = controlled(
         "m = Path(__file__).with_name('mark')\nm.exists() and os.abort()\nm.touch()\nrefuse()"
     )
-    found = run(tmp_path, bundle(tmp_path, {"y": LOAD, "n": REFUSE}), body, repeat=2)
-    assert found.outcomes()["n"] == ("crashed", "fail")
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE}), body, repeat=2)
+    assert found.list_outcomes()["n"] == ("crashed", "fail")
 
 
 def test_a_nan_of_a_widened_reference_has_no_payload(tmp_path: Path) -> None:
     halves = np.array([0x7E01, 0x3C00], "<u2").view("<f2")
-    tar = bundle(tmp_path, {"y": LOAD}, {"y": reference(w=halves)})
-    assert run(tmp_path, tar, "dump('w', (2,), float('nan'), 1)").code == 0
-    found = run(tmp_path, tar, "dump('w', (2,), 1, 1)")
-    assert found.outcomes()["y"] == ("wrong", "fail")
+    tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=halves)})
+    assert run_port(tmp_path, tar, "dump('w', (2,), float('nan'), 1)").code == 0
+    found = run_port(tmp_path, tar, "dump('w', (2,), 1, 1)")
+    assert found.list_outcomes()["y"] == ("wrong", "fail")
 
 
 def test_a_wide_reference_is_held_as_f32_and_the_report_says_so(tmp_path: Path) -> None:
     wide = np.array([2**24 + 1, 2**24 + 3], "<i8")
-    tar = bundle(tmp_path, {"y": LOAD}, {"y": reference(w=wide)})
-    found = run(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 4)")
-    assert (found.code, found.findings("y")) == (0, [("notice", "seen-as-f32")])
-    assert run(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 2)").code == 1
+    tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=wide)})
+    found = run_port(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 4)")
+    assert (found.code, found.list_findings("y")) == (0, [("notice", "seen-as-f32")])
+    assert run_port(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 2)").code == 1

@@ -6,65 +6,65 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__, usage
-from parity.cli import cache, checking, github, locking, ports
+from parity.cli import bundles, cache, checks, ports, workflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from parity.cli.words import Verb
-    from parity.reports.console import Teller
+    from parity.cli.shared import Verb
+    from parity.reports.console import RunConsole
 
-VERBS = (*checking.VERBS, *locking.VERBS, *cache.VERBS, *github.VERBS, *ports.VERBS)
+VERBS = (*checks.VERBS, *bundles.VERBS, *cache.VERBS, *workflows.VERBS, *ports.VERBS)
 
 
-class _Top(argparse.ArgumentParser):
+class _RootParser(argparse.ArgumentParser):
     def format_help(self) -> str:
-        return usage.help_text()
+        return usage.format_help()
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     """The whole command line; each verb carries the function that makes its call."""
-    top = _Top(prog="parity", description=usage.DESCRIPTION, **_FORM)
+    top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
     top.add_argument("--version", action="version", version=f"parity-action {__version__}")
     verbs = top.add_subparsers(
         dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
     )
     for verb in VERBS:
-        _add(verbs, verb)
+        _add_verb(verbs, verb)
     return top
 
 
-_FORM: dict[str, Any] = {
-    "epilog": usage.EXITS,
+_PARSER_OPTIONS: dict[str, Any] = {
+    "epilog": usage.EXIT_CODE_HELP,
     "allow_abbrev": False,
     "formatter_class": argparse.RawDescriptionHelpFormatter,
 }
 
 
-def _add(verbs: Any, verb: Verb) -> None:
-    text = usage.VERBS[verb.name]
-    told = text[0].upper() + text[1:] + "."
-    added = verbs.add_parser(verb.name, help=text, description=told, **_FORM)
-    verb.words(added)
-    added.set_defaults(call=verb.call)
+def _add_verb(verbs: Any, verb: Verb) -> None:
+    text = usage.VERB_SUMMARIES[verb.name]
+    description = text[0].upper() + text[1:] + "."
+    verb_parser = verbs.add_parser(verb.name, help=text, description=description, **_PARSER_OPTIONS)
+    verb.add_arguments(verb_parser)
+    verb_parser.set_defaults(call=verb.build_call)
 
 
-def run(words: Sequence[str]) -> int:
+def run(args: Sequence[str]) -> int:
     """Carry out one command line; returns the exit code.
 
     Raises:
         ParityError: What ends the verb.
         SystemExit: From argparse, for usage errors (2) and help (0).
     """
-    arguments = parser().parse_args(words)
-    return _speaking(arguments.call(arguments))
+    arguments = build_parser().parse_args(args)
+    return _call_with_console(arguments.call(arguments))
 
 
-def _speaking(call: Callable[[Teller], int]) -> int:
-    from parity.reports.console import teller
+def _call_with_console(call: Callable[[RunConsole], int]) -> int:
+    from parity.reports.console import make_console
 
-    speaker = teller()
+    console = make_console()
     try:
-        return call(speaker)
+        return call(console)
     finally:
-        speaker.close()
+        console.close()

@@ -7,23 +7,23 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.words import Verb
+from parity.cli.shared import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parity.commands.cache import CacheOptions
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 _SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 _AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_DEFAULT = "fixtures.lock.yaml"
+_DEFAULT_LOCKFILE = "fixtures.lock.yaml"
 
 
-def add(verb: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``cache``."""
-    add = verb.add_argument
+    add = parser.add_argument
     add("what", choices=("ls", "verify", "gc"), help="list; read all again; remove")
     add("--repo", type=Path, default=Path(), help="where a lockfile is looked for (.)")
     add(
@@ -31,13 +31,23 @@ def add(verb: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help=f"in use: gc keeps what it names (repeat; REPO/{_DEFAULT} if there)",
+        help=f"in use: gc keeps what it names (repeat; REPO/{_DEFAULT_LOCKFILE} if there)",
     )
-    add("--max-size", type=size, metavar="S", help="gc: remove the least used down to S, as 10G")
-    add("--older-than", type=age, metavar="D", help="gc: remove what D ago was used last, as 30d")
+    add(
+        "--max-size",
+        type=parse_size,
+        metavar="S",
+        help="gc: remove the least used down to S, as 10G",
+    )
+    add(
+        "--older-than",
+        type=parse_age,
+        metavar="D",
+        help="gc: remove what D ago was used last, as 30d",
+    )
 
 
-def options(arguments: argparse.Namespace) -> CacheOptions:
+def read_options(arguments: argparse.Namespace) -> CacheOptions:
     """The typed words.
 
     Raises:
@@ -50,38 +60,38 @@ def options(arguments: argparse.Namespace) -> CacheOptions:
     if arguments.what != "gc" and limits != (None, None):
         message = f"--max-size and --older-than are for cache gc, not for cache {arguments.what}"
         raise ConfigError(Problem("usage", message))
-    found = [path for path in [arguments.repo / _DEFAULT] if path.exists()]
+    found = [path for path in [arguments.repo / _DEFAULT_LOCKFILE] if path.exists()]
     return CacheOptions(
-        what=arguments.what,
+        action=arguments.what,
         lockfiles=tuple(arguments.lockfile or found),
-        most=arguments.max_size,
-        older=arguments.older_than,
+        max_bytes=arguments.max_size,
+        max_age=arguments.older_than,
     )
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Bytes: a number, with K, M, G or T for powers of 1,024."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         message = f"{text!r} is not a size such as 500M or 10G"
         raise argparse.ArgumentTypeError(message)
-    return int(found[1]) << (10 * " KMGT".index(found[2].upper() or " "))
+    return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))
 
 
-def age(text: str) -> float:
+def parse_age(text: str) -> float:
     """Seconds: a number with s, m, h, d or w."""
-    found = _AGE.fullmatch(text.strip())
-    if found is None:
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
         message = f"{text!r} is not an age such as 12h or 30d"
         raise argparse.ArgumentTypeError(message)
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]
 
 
-def _run_cache(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.cache import cache
+def _build_cache_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.cache import run_cache
 
-    typed = options(arguments)
-    return lambda speaker: cache(typed, speaker)
+    cache_options = read_options(arguments)
+    return lambda console: run_cache(cache_options, console)
 
 
-VERBS = (Verb("cache", add, _run_cache),)
+VERBS = (Verb("cache", add_arguments, _build_cache_call),)

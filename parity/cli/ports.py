@@ -5,62 +5,59 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli import words
-from parity.cli.words import Verb
+from parity.cli import shared
+from parity.cli.shared import Verb
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 
-def _scoreboard(verb: argparse.ArgumentParser) -> None:
-    add = verb.add_argument
+def _add_scoreboard_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("reports", nargs="+", metavar="[NAME=]REPORT", help="report.json of a port, or its folder")
     add("--bundle", default="", metavar="ID", help="where the reports share several")
     add("--markdown", action="store_true", help="as a table for a page")
     add("--html", type=Path, metavar="FILE", help="write one static page there, too")
-    page = verb.add_mutually_exclusive_group()
+    page = parser.add_mutually_exclusive_group()
     page.add_argument("--write", type=Path, metavar="PAGE", help="put the table between its marks")
     page.add_argument("--check", type=Path, metavar="PAGE", help="1 where its cells are others")
 
 
-def _run_scoreboard(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.scoreboard import (
-        ScoreboardOptions,
-        scoreboard,
-    )
+def _build_scoreboard_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.scoreboard import ScoreboardOptions, print_scoreboard
 
     names = ("reports", "bundle", "markdown", "html", "write", "check")
     options = ScoreboardOptions(**{name: getattr(arguments, name) for name in names})
-    return lambda speaker: scoreboard(options, speaker)
+    return lambda console: print_scoreboard(options, console)
 
 
-def _reproduce(verb: argparse.ArgumentParser) -> None:
-    words.common(verb)
-    add = verb.add_argument
+def _add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_common_arguments(parser)
+    add = parser.add_argument
     add("case", metavar="BUNDLE/CASE", help="a case that has a checkpoint")
     add("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
     add("--dumps", type=Path, metavar="DIR", help="take the dump from DIR/<bundle>/<case>/")
     add("--toolchain", default="", metavar="T", help="called as cargo +T")
 
 
-def _run_reproduce(arguments: argparse.Namespace) -> Callable[[Teller], int]:
-    from parity.commands.options import Options
+def _build_reproduce_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
     from parity.commands.reproduce import ReproduceOptions, reproduce
+    from parity.verify.options import Options
 
     options = ReproduceOptions(
-        options=Options(**words.places(arguments)),
+        options=Options(**shared.read_common_options(arguments)),
         case=arguments.case,
         out=arguments.out,
         dumps=arguments.dumps,
         toolchain=arguments.toolchain,
     )
-    return lambda speaker: reproduce(options, speaker)
+    return lambda console: reproduce(options, console)
 
 
 VERBS = (
-    Verb("scoreboard", _scoreboard, _run_scoreboard),
-    Verb("reproduce", _reproduce, _run_reproduce),
+    Verb("scoreboard", _add_scoreboard_arguments, _build_scoreboard_call),
+    Verb("reproduce", _add_reproduce_arguments, _build_reproduce_call),
 )

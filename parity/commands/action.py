@@ -7,30 +7,30 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity import runner
-from parity.commands import reporting
-from parity.commands.inputs import Inputs, read
-from parity.commands.matrix import PlanOptions, matrix
+from parity import github
+from parity.commands.action_inputs import ActionInputs, read_inputs
 from parity.commands.merge import MergeOptions, merge
-from parity.commands.options import ReportOptions, VerifyOptions
+from parity.commands.plan import PlanOptions, plan_jobs
 from parity.commands.verify import verify
 from parity.errors import EXIT_CODES, ParityError
-from parity.fixtures.store import Store
 from parity.lockfile import load
+from parity.store.store import Store
+from parity.verify import publish
+from parity.verify.options import ReportOptions, VerifyOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from parity.lockfile import Bundle
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 #: Where ``plan`` leaves the plan, and where ``merge`` looks for it.
-PLAN = "parity-plan.json"
+PLAN_FILE = "parity-plan.json"
 # These come before all other kinds, so that no other exit code can hide one.
-_UNSAVED = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
+_UNCACHED_EXIT_CODES = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
 
 
-def action(step: str, teller: Teller) -> int:
+def run_step(step: str, console: RunConsole) -> int:
     """Carry out one step.
 
     Raises:
@@ -38,43 +38,43 @@ def action(step: str, teller: Teller) -> int:
     """
     # Stands until something better is known, also where this program is brought down.
     if step != "prepare":
-        reporting.set_outputs({"conclusion": "error"})
+        publish.set_outputs({"conclusion": "error"})
     try:
-        inputs = read(runner.inputs())
+        inputs = read_inputs(github.read_inputs())
     except ParityError as error:
         if step == "prepare":
-            return _no_cache()  # the step that needs the inputs tells what is wrong
-        reporting.tell_error(error, ReportOptions())
+            return _clear_cache_outputs()  # the step that needs the inputs tells what is wrong
+        publish.publish_error(error, ReportOptions())
         raise
     os.chdir(inputs.folder)
-    return STEPS[step](inputs, teller)
+    return STEPS[step](inputs, console)
 
 
-def _prepare(inputs: Inputs, _teller: Teller) -> int:
+def _prepare(inputs: ActionInputs, _console: RunConsole) -> int:
     """Say what may be taken from a cache; what is wrong is told by ``verify``."""
-    bundles = _bundles(inputs)
+    bundles = _load_bundles(inputs)
     digests = sorted(bundle.locked.sha256 for bundle in bundles if bundle.locked)
-    if not digests or not _cached(inputs, runner.may_restore()):
-        return _no_cache()
+    if not digests or not _is_cache_allowed(inputs, github.is_cache_readable()):
+        return _clear_cache_outputs()
     key = hashlib.sha256("\n".join(digests).encode()).hexdigest()
-    blobs = Store.default().root / "blobs"
-    reporting.set_outputs({"cache-key": f"parity-blobs-1-{key}", "cache-path": str(blobs)})
+    blobs = Store.from_environment().root / "blobs"
+    publish.set_outputs({"cache-key": f"parity-blobs-1-{key}", "cache-path": str(blobs)})
     return 0
 
 
-def _no_cache() -> int:
-    reporting.set_outputs({"cache-key": "", "cache-path": ""})
+def _clear_cache_outputs() -> int:
+    publish.set_outputs({"cache-key": "", "cache-path": ""})
     return 0
 
 
-def _cached(inputs: Inputs, allowed: bool) -> bool:
+def _is_cache_allowed(inputs: ActionInputs, allowed: bool) -> bool:
     """A bundle that a token was needed for is for nobody else, so nothing is cached with one."""
     if inputs.hf_token:
         return False
     return allowed if inputs.cache == "auto" else inputs.cache == "true"
 
 
-def _bundles(inputs: Inputs) -> list[Bundle]:
+def _load_bundles(inputs: ActionInputs) -> list[Bundle]:
     try:
         lock = load(inputs.lockfile)
     except ParityError:
@@ -82,18 +82,20 @@ def _bundles(inputs: Inputs) -> list[Bundle]:
     return [b for b in lock.bundles if not inputs.bundles or b.id in inputs.bundles]
 
 
-def _verify(inputs: Inputs, teller: Teller) -> int:
+def _run_verify(inputs: ActionInputs, console: RunConsole) -> int:
     if inputs.hf_token:
-        print(runner.command("add-mask", inputs.hf_token), flush=True)  # noqa: T201
-        runner.lend_hub_token(inputs.hf_token)
-    code = verify(_options(inputs), teller)
-    kept = _cached(inputs, runner.may_save()) and code not in _UNSAVED
-    reporting.set_outputs({"cache-save": "true" if kept else "false"})
+        print(github.format_command("add-mask", inputs.hf_token), flush=True)
+        github.expose_hub_token(inputs.hf_token)
+    code = verify(_build_verify_options(inputs), console)
+    is_saved = (
+        _is_cache_allowed(inputs, github.is_cache_writable()) and code not in _UNCACHED_EXIT_CODES
+    )
+    publish.set_outputs({"cache-save": "true" if is_saved else "false"})
     return code
 
 
-def _options(inputs: Inputs) -> VerifyOptions:
-    private = [b.id for b in _bundles(inputs) if b.source.startswith("hf://")]
+def _build_verify_options(inputs: ActionInputs) -> VerifyOptions:
+    private = [b.id for b in _load_bundles(inputs) if b.source.startswith("hf://")]
     return VerifyOptions(
         repo=Path(),
         lockfile=inputs.lockfile,
@@ -102,7 +104,7 @@ def _options(inputs: Inputs) -> VerifyOptions:
         toolchain=inputs.toolchain,
         cargo_args=inputs.cargo_args,
         deadline=inputs.timeout_minutes * 60,
-        withheld=private if inputs.hf_token else (),
+        private_bundles=private if inputs.hf_token else (),
         report_dir=inputs.report_dir,
         report_formats=inputs.report_formats,
         fail_on=inputs.fail_on,
@@ -112,31 +114,31 @@ def _options(inputs: Inputs) -> VerifyOptions:
     )
 
 
-def _plan(inputs: Inputs, teller: Teller) -> int:
-    runner.lend_hub_token(inputs.hf_token)
+def _run_plan(inputs: ActionInputs, console: RunConsole) -> int:
+    github.expose_hub_token(inputs.hf_token)
     options = PlanOptions(
         repo=Path(),
         lockfile=inputs.lockfile,
         bundles=inputs.bundles,
         cases=inputs.cases,
-        out=inputs.report_dir / PLAN,
+        out=inputs.report_dir / PLAN_FILE,
     )
     inputs.report_dir.mkdir(parents=True, exist_ok=True)
     try:
-        with reporting.fenced():
-            return matrix(options, teller)
+        with publish.fence_output():
+            return plan_jobs(options, console)
     except ParityError as error:
-        reporting.tell_error(error, ReportOptions(annotations=inputs.annotations))
+        publish.publish_error(error, ReportOptions(annotations=inputs.annotations))
         raise
 
 
-def _merge(inputs: Inputs, teller: Teller) -> int:
+def _run_merge(inputs: ActionInputs, console: RunConsole) -> int:
     """Merge what the jobs left below the report's folder."""
     options = MergeOptions(
         repo=Path(),
         lockfile=inputs.lockfile,
         reports=[inputs.report_dir],
-        plan=next(iter(sorted(inputs.report_dir.rglob(PLAN))), inputs.report_dir / PLAN),
+        plan=next(iter(sorted(inputs.report_dir.rglob(PLAN_FILE))), inputs.report_dir / PLAN_FILE),
         report_dir=inputs.report_dir / "merged",
         report_formats=inputs.report_formats,
         fail_on=inputs.fail_on,
@@ -144,12 +146,12 @@ def _merge(inputs: Inputs, teller: Teller) -> int:
         annotations=inputs.annotations,
         summary=inputs.summary,
     )
-    return merge(options, teller)
+    return merge(options, console)
 
 
-STEPS: dict[str, Callable[[Inputs, Teller], int]] = {
+STEPS: dict[str, Callable[[ActionInputs, RunConsole], int]] = {
     "prepare": _prepare,
-    "verify": _verify,
-    "plan": _plan,
-    "merge": _merge,
+    "verify": _run_verify,
+    "plan": _run_plan,
+    "merge": _run_merge,
 }

@@ -6,23 +6,24 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.commands import reader_reports, references, selection
-from parity.commands.auditing import cases_of, tell, tell_column
-from parity.commands.options import Options
-from parity.commands.plan import fetch
-from parity.errors import EXIT_CODES, ParityError, gravest
+from parity.errors import EXIT_CODES, ParityError, most_severe
+from parity.github import display_path
+from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
+from parity.lab.zoo import reader_reports, reader_results
 from parity.lockfile import load
-from parity.reports.console import tell_error
-from parity.runner import as_typed
+from parity.reports.console import print_error
+from parity.verify import selection
+from parity.verify.options import Options
+from parity.verify.prepare import fetch_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from parity.commands.references import Column
-    from parity.errors import Kind
+    from parity.errors import ErrorKind
+    from parity.lab.zoo.reader_results import ReaderResults
     from parity.lockfile import Bundle
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
     from parity.results import CaseResult
 
 
@@ -38,15 +39,15 @@ class AuditOptions(Options):
 
 
 @dataclass
-class _Found:
+class _Totals:
     """What was found so far."""
 
-    kinds: list[Kind] = field(default_factory=list)
+    kinds: list[ErrorKind] = field(default_factory=list)
     cases: list[CaseResult] = field(default_factory=list)
-    columns: list[tuple[Bundle, str, tuple[Column, ...]]] = field(default_factory=list)
+    readers: list[tuple[Bundle, str, tuple[ReaderResults, ...]]] = field(default_factory=list)
 
 
-def audit(options: AuditOptions, ids: Sequence[str], teller: Teller) -> int:
+def audit(options: AuditOptions, ids: Sequence[str], console: RunConsole) -> int:
     """Audit the bundles ``ids``, all where none is named; one's trouble stops no other.
 
     Returns:
@@ -57,48 +58,52 @@ def audit(options: AuditOptions, ids: Sequence[str], teller: Teller) -> int:
         ConfigError: The lockfile cannot be used, or lacks an id or a lock.
     """
     lock = load(options.lockfile)
-    chosen = selection.bundles(lock, ids)
-    selection.locked(chosen)
-    reader_reports.clear(options.report_dir)
-    found = _Found()
+    chosen = selection.select_bundles(lock, ids)
+    selection.check_locked(chosen)
+    reader_reports.clear_reports(options.report_dir)
+    totals = _Totals()
     for bundle in chosen:
         try:
-            _audit(bundle, options, teller, found)
+            _audit_bundle(bundle, options, console, totals)
         except ParityError as error:
-            tell_error(error)
-            found.kinds.append(error.kind)
-    teller.line(_conclusion(found.cases))
+            print_error(error)
+            totals.kinds.append(error.kind)
+    console.print_line(_format_totals(totals.cases))
     if options.report_dir is not None:
-        reader_reports.write(lock, found.columns, options.report_dir)
-    worst = gravest(found.kinds)
+        reader_reports.write_reports(lock, totals.readers, options.report_dir)
+    worst = most_severe(totals.kinds)
     return 0 if worst is None else EXIT_CODES[worst]
 
 
-def _audit(bundle: Bundle, options: AuditOptions, teller: Teller, found: _Found) -> None:
-    fetched = fetch(bundle, options, teller, None)
-    cases = cases_of(bundle, fetched.path)
-    well = tell(cases, teller)
-    found.cases += cases
-    columns = references.columns(bundle, fetched, _repeated(bundle, options))
-    for column in columns:
-        well = tell_column(bundle, column, teller) and well
-    found.columns.append((bundle, fetched.tree, columns))
-    if not well:
-        found.kinds.append("reference")
+def _audit_bundle(
+    bundle: Bundle, options: AuditOptions, console: RunConsole, totals: _Totals
+) -> None:
+    fetched = fetch_bundle(bundle, options, console, None)
+    cases = audit_in_subprocess(bundle, fetched.path)
+    is_ok = print_cases(cases, console)
+    totals.cases += cases
+    readers = reader_results.collect_reader_results(
+        bundle, fetched, _format_command(bundle, options)
+    )
+    for reader in readers:
+        is_ok = print_reader(bundle, reader, console) and is_ok
+    totals.readers.append((bundle, fetched.tree, readers))
+    if not is_ok:
+        totals.kinds.append("reference")
 
 
-def _repeated(bundle: Bundle, options: AuditOptions) -> str:
-    words = ["python", "-m", "parity", "audit"]
+def _format_command(bundle: Bundle, options: AuditOptions) -> str:
+    args = ["python", "-m", "parity", "audit"]
     if options.lockfile != options.repo / "fixtures.lock.yaml":
-        words += ["--lockfile", as_typed(options.lockfile)]
-    elif (repo := as_typed(options.repo)) != ".":
-        words += ["--repo", repo]
-    return shlex.join([*words, bundle.id])
+        args += ["--lockfile", display_path(options.lockfile)]
+    elif (repo := display_path(options.repo)) != ".":
+        args += ["--repo", repo]
+    return shlex.join([*args, bundle.id])
 
 
-def _conclusion(cases: Sequence[CaseResult]) -> str:
+def _format_totals(cases: Sequence[CaseResult]) -> str:
     bad = sum(bool(case.errors) for case in cases)
-    left = sum(case.verdict == "skipped" for case in cases)
+    skipped = sum(case.verdict == "skipped" for case in cases)
     values = sum(case.compared for case in cases)
-    text = f"audited {len(cases) - left} cases, {values:,} values: {bad} with drift"
-    return f"{text}; {left} skipped" if left else text
+    text = f"audited {len(cases) - skipped} cases, {values:,} values: {bad} with drift"
+    return f"{text}; {skipped} skipped" if skipped else text

@@ -5,35 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from parity.commands import history, selection
-from parity.commands.asking import asked, hold_usage, is_current, measured, wanted
-from parity.commands.auditing import audited
-from parity.commands.checking import check
-from parity.commands.rewriting import hold_unchanged, rewrite
-from parity.fixtures import sources
-from parity.fixtures.store import Store
+from parity.commands.bump_check import check_for_updates
+from parity.commands.bump_query import (
+    check_usage,
+    download_and_measure,
+    is_current,
+    query_host,
+    select_target,
+)
+from parity.lab.audits.isolated import audit_before_lock
 from parity.lockfile import Bundle, Locked, load
-from parity.reports import drift_words
-from parity.splice import Change, splice
+from parity.lockfile.edit import EntryChange, apply_changes
+from parity.lockfile.write import read_unchanged, rewrite
+from parity.reports import drift_text
+from parity.store import sources
+from parity.store.store import Store
+from parity.verify import bundle_states, selection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.commands.asking import BumpOptions
+    from parity.commands.bump_query import BumpOptions
     from parity.drift import BundleDrift
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Bumped:
+class _BumpResult:
     """A bundle that was looked at; ``drift`` None where nothing is to be written."""
 
     bundle: Bundle
-    change: Change | None
+    change: EntryChange | None
     drift: BundleDrift | None
 
 
-def bump(options: BumpOptions, teller: Teller) -> int:
+def bump(options: BumpOptions, console: RunConsole) -> int:
     """Fetch, check, compare and audit the bundles chosen, then write all of their locks or none.
 
     Returns:
@@ -43,69 +49,85 @@ def bump(options: BumpOptions, teller: Teller) -> int:
         ParityError: Nothing was written.
     """
     lock = load(options.lockfile)
-    chosen = selection.bundles(lock, options.ids)
-    hold_usage(options, chosen)
+    chosen = selection.select_bundles(lock, options.ids)
+    check_usage(options, chosen)
     if options.check:
-        return check(options, chosen, teller)
-    store = Store.default()
-    bumped = [_bump(bundle, options, store, teller) for bundle in chosen]
-    changes = {one.bundle.id: one.change for one in bumped if one.change is not None}
+        return check_for_updates(options, chosen, console)
+    store = Store.from_environment()
+    results = [_bump_bundle(bundle, options, store, console) for bundle in chosen]
+    changes = {result.bundle.id: result.change for result in results if result.change is not None}
     if not changes:
-        teller.line("nothing to write")
+        console.print_line("nothing to write")
         return 0
-    data = hold_unchanged(options.lockfile, lock.sha256)
-    rewrite(options.lockfile, data, splice(options.lockfile, data, changes))
-    _conclude(options, [one.drift for one in bumped if one.drift is not None], teller)
+    data = read_unchanged(options.lockfile, lock.sha256)
+    rewrite(options.lockfile, data, apply_changes(options.lockfile, data, changes))
+    _print_summary(
+        options, [result.drift for result in results if result.drift is not None], console
+    )
     return 0
 
 
-def _bump(bundle: Bundle, options: BumpOptions, store: Store, teller: Teller) -> _Bumped:
-    asking = wanted(bundle, options)
-    stated = asked(asking, options)
-    if options.source is None and is_current(bundle.locked, stated):
-        teller.bundle(bundle.id, "already up to date")
-        return _Bumped(bundle=bundle, change=None, drift=None)
-    if "/archive/" in asking.source and not sources.is_local(asking.source):
-        teller.bundle(bundle.id, "hosts make /archive/ files anew; lock an uploaded file instead")
-    locked, fetched = measured(asking, stated, options, store, teller)
-    drift = _drift(bundle, history.State(locked, fetched), options, store, teller)
-    for line in drift_words.lines(drift):
-        teller.line(line)
+def _bump_bundle(
+    bundle: Bundle, options: BumpOptions, store: Store, console: RunConsole
+) -> _BumpResult:
+    target = select_target(bundle, options)
+    remote = query_host(target, options)
+    if options.source is None and is_current(bundle.locked, remote):
+        console.print_bundle(bundle.id, "already up to date")
+        return _BumpResult(bundle=bundle, change=None, drift=None)
+    if "/archive/" in target.source and not sources.is_local(target.source):
+        console.print_bundle(
+            bundle.id, "hosts make /archive/ files anew; lock an uploaded file instead"
+        )
+    locked, fetched = download_and_measure(target, remote, options, store, console)
+    drift = _compute_drift(
+        bundle, bundle_states.BundleState(locked, fetched), options, store, console
+    )
+    for line in drift_text.format_lines(drift):
+        console.print_line(line)
     if drift.verdict != "same":
-        audited(bundle, fetched, teller, accept=options.accept_audit)
+        audit_before_lock(bundle, fetched, console, accept=options.accept_audit)
     new_source = options.source if options.source != bundle.source else None
-    if new_source is None and _same(bundle.locked, locked):
-        return _Bumped(bundle=bundle, change=None, drift=None)
-    return _Bumped(bundle=bundle, change=Change(locked=locked, source=new_source), drift=drift)
+    if new_source is None and _is_same_lock(bundle.locked, locked):
+        return _BumpResult(bundle=bundle, change=None, drift=None)
+    return _BumpResult(
+        bundle=bundle, change=EntryChange(locked=locked, source=new_source), drift=drift
+    )
 
 
-def _same(before: Locked | None, after: Locked) -> bool:
+def _is_same_lock(before: Locked | None, after: Locked) -> bool:
     return before is not None and replace(before, where={}) == replace(after, where={})
 
 
-def _drift(
-    bundle: Bundle, after: history.State, options: BumpOptions, store: Store, teller: Teller
+def _compute_drift(
+    bundle: Bundle,
+    after: bundle_states.BundleState,
+    options: BumpOptions,
+    store: Store,
+    console: RunConsole,
 ) -> BundleDrift:
-    before = history.State(None, None)
+    before = bundle_states.BundleState(None, None)
     if bundle.locked is not None and after.locked is not None:
-        same = bundle.locked.sha256 == after.locked.sha256
+        is_same = bundle.locked.sha256 == after.locked.sha256
         folder = options.lockfile.resolve().parent
         before = (
-            history.State(bundle.locked, after.fetched)
-            if same
-            else history.earlier(bundle, store, folder, teller, offline=options.offline)
+            bundle_states.BundleState(bundle.locked, after.fetched)
+            if is_same
+            else bundle_states.load_earlier(bundle, store, folder, console, offline=options.offline)
         )
-    return history.drift_between(bundle.id, before, after)
+    return bundle_states.compute_drift(bundle.id, before, after)
 
 
-def _conclude(options: BumpOptions, drifts: Sequence[BundleDrift], teller: Teller) -> None:
-    teller.line(f"wrote {options.lockfile.as_posix()}")
-    teller.line()
-    teller.line("--- commit message ---")
-    for line in drift_words.message(drifts):
-        teller.line(line)
-    teller.line("--- for the pull request ---")
+def _print_summary(
+    options: BumpOptions, drifts: Sequence[BundleDrift], console: RunConsole
+) -> None:
+    console.print_line(f"wrote {options.lockfile.as_posix()}")
+    console.print_line()
+    console.print_line("--- commit message ---")
+    for line in drift_text.format_commit_message(drifts):
+        console.print_line(line)
+    console.print_line("--- for the pull request ---")
     for drift in drifts:
-        for line in drift_words.markdown(drift):
-            teller.line(line)
-    teller.line("---")
+        for line in drift_text.format_markdown(drift):
+            console.print_line(line)
+    console.print_line("---")

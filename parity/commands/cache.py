@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from parity.errors import IntegrityError, Problem
-from parity.fixtures import disk, holdings
-from parity.fixtures.store import Store
 from parity.lockfile import load
-from parity.safetext import counted, safe
+from parity.store import disk, entries
+from parity.store.store import Store
+from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from parity.fixtures.holdings import Holding
-    from parity.fixtures.shelves import Shelves
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
+    from parity.store.entries import StoreEntry
+    from parity.store.paths import StorePaths
 
-_SHORT = 19  # characters of a name: "sha256:" and twelve digits
+_NAME_WIDTH = 19  # characters of a name: "sha256:" and twelve digits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +34,13 @@ class CacheOptions:
         older: Seconds since its last use after which ``gc`` removes a thing, None for never.
     """
 
-    what: Literal["ls", "verify", "gc"]
+    action: Literal["ls", "verify", "gc"]
     lockfiles: Sequence[Path] = ()
-    most: int | None = None
-    older: float | None = None
+    max_bytes: int | None = None
+    max_age: float | None = None
 
 
-def cache(options: CacheOptions, teller: Teller) -> int:
+def run_cache(options: CacheOptions, console: RunConsole) -> int:
     """List, check or shrink the store; returns the exit code.
 
     Raises:
@@ -48,20 +48,22 @@ def cache(options: CacheOptions, teller: Teller) -> int:
         FetchError: ``store-…``.
         IntegrityError: ``store-damaged``, for each thing that was; it is removed.
     """
-    names = _names(options.lockfiles)
-    shelves = Store.default().shelves
-    with disk.explained("cache", shelves.root):
-        if options.what == "ls":
-            _list(shelves, names, teller)
-        elif options.what == "verify":
-            _verify(shelves, names, teller)
+    names = _collect_names(options.lockfiles)
+    store_paths = Store.from_environment().paths
+    with disk.explain_errors("cache", store_paths.root):
+        if options.action == "ls":
+            _list_entries(store_paths, names, console)
+        elif options.action == "verify":
+            _verify_entries(store_paths, names, console)
         else:
-            rules = holdings.Rules(most=options.most, older=options.older, keep=names.keys())
-            _clean(shelves, rules, names, teller)
+            policy = entries.GcPolicy(
+                max_bytes=options.max_bytes, max_age=options.max_age, keep=names.keys()
+            )
+            _remove_unused(store_paths, policy, names, console)
     return 0
 
 
-def _names(lockfiles: Sequence[Path]) -> dict[str, str]:
+def _collect_names(lockfiles: Sequence[Path]) -> dict[str, str]:
     """SHA-256 of each archive that a lockfile names, and the ids it has there."""
     names: dict[str, list[str]] = {}
     for path in lockfiles:
@@ -71,56 +73,60 @@ def _names(lockfiles: Sequence[Path]) -> dict[str, str]:
     return {sha256: ", ".join(dict.fromkeys(ids)) for sha256, ids in names.items()}
 
 
-def _list(shelves: Shelves, names: Mapping[str, str], teller: Teller) -> None:
-    found = holdings.holdings(shelves)
-    for held in found:
-        teller.line(_line(held, names))
-    total = counted(sum(held.size for held in found), "bytes")
-    teller.line(f"{counted(len(found), 'things')}, {total}, in {safe(shelves.root.as_posix())}")
+def _list_entries(store_paths: StorePaths, names: Mapping[str, str], console: RunConsole) -> None:
+    stored = entries.list_entries(store_paths)
+    for entry in stored:
+        console.print_line(_format_entry(entry, names))
+    total = format_count(sum(entry.size for entry in stored), "bytes")
+    console.print_line(
+        f"{format_count(len(stored), 'things')}, {total}, in {sanitize(store_paths.root.as_posix())}"
+    )
 
 
-def _line(held: Holding, names: Mapping[str, str]) -> str:
-    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(held.used))
-    line = f"{_short(held):<{_SHORT}}  {held.size:>17,} bytes  used {used}"
-    return f"{line}  {names.get(held.sha256, '')}".rstrip()
+def _format_entry(entry: StoreEntry, names: Mapping[str, str]) -> str:
+    used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
+    line = f"{_format_name(entry):<{_NAME_WIDTH}}  {entry.size:>17,} bytes  used {used}"
+    return f"{line}  {names.get(entry.sha256, '')}".rstrip()
 
 
-def _short(held: Holding) -> str:
-    return safe(held.name[:_SHORT])
+def _format_name(entry: StoreEntry) -> str:
+    return sanitize(entry.name[:_NAME_WIDTH])
 
 
-def _verify(shelves: Shelves, names: Mapping[str, str], teller: Teller) -> None:
+def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: RunConsole) -> None:
     problems = []
-    for held, damage in holdings.damaged(shelves, holdings.holdings(shelves)):
-        name = f"{_short(held)}  {names.get(held.sha256, '')}".rstrip()
+    for entry, damage in entries.check_entries(store_paths, entries.list_entries(store_paths)):
+        name = f"{_format_name(entry)}  {names.get(entry.sha256, '')}".rstrip()
         if damage:
-            problems.append(_damaged(held, damage))
-        elif held.name.startswith("crates/"):
-            teller.line(f"not checked  {name}: a build has no digest")
+            problems.append(_remove_damaged(entry, damage))
+        elif entry.name.startswith("crates/"):
+            console.print_line(f"not checked  {name}: a build has no digest")
         else:
-            teller.line(f"whole        {name}")
+            console.print_line(f"whole        {name}")
     if problems:
         raise IntegrityError(*problems)
 
 
-def _damaged(held: Holding, damage: str) -> Problem:
-    holdings.remove(held)
-    message = f"{held.name} in the store is damaged, and was removed"
-    details = (f"got     {safe(damage)}", "parity fetch makes it again; check the disk")
+def _remove_damaged(entry: StoreEntry, damage: str) -> Problem:
+    entries.remove(entry)
+    message = f"{entry.name} in the store is damaged, and was removed"
+    details = (f"got     {sanitize(damage)}", "parity fetch makes it again; check the disk")
     return Problem("store-damaged", message, None, details)
 
 
-def _clean(
-    shelves: Shelves, rules: holdings.Rules, names: Mapping[str, str], teller: Teller
+def _remove_unused(
+    store_paths: StorePaths, policy: entries.GcPolicy, names: Mapping[str, str], console: RunConsole
 ) -> None:
-    gone = holdings.clean(shelves, rules)
-    for held in gone:
-        teller.line(f"removed  {_line(held, names)}")
-    freed = counted(sum(held.size for held in gone), "bytes")
-    left = sum(held.size for held in holdings.holdings(shelves))
-    teller.line(f"{counted(len(gone), 'things')} removed, {freed}; {counted(left, 'bytes')} left")
-    if rules.most is not None and left > rules.most:
-        teller.line(
+    removed = entries.clean(store_paths, policy)
+    for entry in removed:
+        console.print_line(f"removed  {_format_entry(entry, names)}")
+    freed = format_count(sum(entry.size for entry in removed), "bytes")
+    remaining = sum(entry.size for entry in entries.list_entries(store_paths))
+    console.print_line(
+        f"{format_count(len(removed), 'things')} removed, {freed}; {format_count(remaining, 'bytes')} left"
+    )
+    if policy.max_bytes is not None and remaining > policy.max_bytes:
+        console.print_line(
             "what is left is named by a lockfile, is being made, or was used within the last "
-            f"{rules.grace:,.0f} s"
+            f"{policy.grace:,.0f} s"
         )

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.commands import history, selection
-from parity.commands.history import State
-from parity.commands.options import Options
-from parity.errors import ConfigError, Problem, Where
-from parity.fixtures.store import Store
+from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import Bundle, Dump, load
-from parity.reports import drift_words
+from parity.reports import drift_text
+from parity.store.store import Store
+from parity.verify import bundle_states, selection
+from parity.verify.bundle_states import BundleState
+from parity.verify.options import Options
 
 if TYPE_CHECKING:
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,71 +33,71 @@ class DiffOptions(Options):
     markdown: bool = False
 
 
-def diff(options: DiffOptions, teller: Teller) -> int:
+def diff(options: DiffOptions, console: RunConsole) -> int:
     """Print what changed from ``before`` to ``after``; returns 0 whether anything did or not.
 
     Raises:
         ConfigError: No such bundle, revision or file.
         FetchError, IntegrityError: The state ``after`` cannot be had.
     """
-    store = Store.default()
-    after = _after(options, store, teller)
-    before = _before(options, store, teller)
-    told = history.drift_between(options.bundle, before, after)
-    words = drift_words.markdown if options.markdown else drift_words.lines
-    for line in words(told):
-        teller.line(line)
+    store = Store.from_environment()
+    after = _load_after(options, store, console)
+    before = _load_before(options, store, console)
+    drift = bundle_states.compute_drift(options.bundle, before, after)
+    format_lines = drift_text.format_markdown if options.markdown else drift_text.format_lines
+    for line in format_lines(drift):
+        console.print_line(line)
     return 0
 
 
-def _after(options: DiffOptions, store: Store, teller: Teller) -> State:
+def _load_after(options: DiffOptions, store: Store, console: RunConsole) -> BundleState:
     if options.after is not None and _is_archive(options.after):
-        return _archive(options, options.after, store)
-    bundle = _bundle(options, options.after)
-    selection.locked([bundle])
-    revision, folder = options.after or "HEAD", _folder(options)
-    fetched = history.obtained(
-        bundle, store, folder, teller, offline=options.offline, revision=revision
+        return _measure_archive(options, options.after, store)
+    bundle = _find_bundle(options, options.after)
+    selection.check_locked([bundle])
+    revision, folder = options.after or "HEAD", _get_lockfile_dir(options)
+    fetched = bundle_states.obtain_files(
+        bundle, store, folder, console, offline=options.offline, revision=revision
     )
-    return State(bundle.locked, fetched)
+    return BundleState(bundle.locked, fetched)
 
 
-def _before(options: DiffOptions, store: Store, teller: Teller) -> State:
+def _load_before(options: DiffOptions, store: Store, console: RunConsole) -> BundleState:
     if _is_archive(options.before):
-        return _archive(options, options.before, store)
-    lock = history.lockfile_at(options.before, options.lockfile)
-    bundle = history.entry(lock, options.bundle)
+        return _measure_archive(options, options.before, store)
+    lock = bundle_states.load_lockfile_at(options.before, options.lockfile)
+    bundle = bundle_states.find_bundle(lock, options.bundle)
     if bundle is None or bundle.locked is None:
-        return State(None, None)
-    folder, revision = _folder(options), options.before
-    return history.earlier(
-        bundle, store, folder, teller, offline=options.offline, revision=revision
+        return BundleState(None, None)
+    folder, revision = _get_lockfile_dir(options), options.before
+    return bundle_states.load_earlier(
+        bundle, store, folder, console, offline=options.offline, revision=revision
     )
 
 
-def _archive(options: DiffOptions, text: str, store: Store) -> State:
+def _measure_archive(options: DiffOptions, text: str, store: Store) -> BundleState:
     path = Path(text)
     if not path.is_file():
         message = f"there is no file {path.as_posix()}"
-        raise ConfigError(Problem("not-found", message, Where(path)))
+        raise ConfigError(Problem("not-found", message, Location(path)))
     source = str(path.resolve())
     bundle = Bundle(id=options.bundle, source=source, suite="tensors", dump=Dump())
-    return State(*store.measure(bundle, lockfile_dir=path.parent))
+    return BundleState(*store.measure(bundle, lockfile_dir=path.parent))
 
 
 def _is_archive(text: str) -> bool:
     return text.endswith(".tar") or Path(text).is_file()
 
 
-def _bundle(options: DiffOptions, revision: str | None) -> Bundle:
+def _find_bundle(options: DiffOptions, revision: str | None) -> Bundle:
     """The bundle's entry in the lockfile, as it lies there or as git keeps it."""
     if revision is None:
         lock = load(options.lockfile)
     else:
-        lock = history.lockfile_at(revision, options.lockfile)
-    (bundle,) = selection.bundles(lock, [options.bundle])
+        lock = bundle_states.load_lockfile_at(revision, options.lockfile)
+    (bundle,) = selection.select_bundles(lock, [options.bundle])
     return bundle
 
 
-def _folder(options: Options) -> Path:
+def _get_lockfile_dir(options: Options) -> Path:
     return options.lockfile.resolve().parent

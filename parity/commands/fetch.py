@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.commands import selection
-from parity.commands.plan import fetch as fetch_one
-from parity.commands.plan import tell_misses
-from parity.errors import EXIT_CODES, ParityError, gravest
+from parity.errors import EXIT_CODES, ParityError, most_severe
 from parity.lockfile import load
-from parity.reports.console import tell_error
+from parity.reports.console import print_error
+from parity.verify import selection
+from parity.verify.prepare import fetch_bundle as fetch_one
+from parity.verify.prepare import print_missing_bundles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.commands.options import Options
-    from parity.errors import Kind
-    from parity.reports.console import Teller
+    from parity.errors import ErrorKind
+    from parity.reports.console import RunConsole
+    from parity.verify.options import Options
 
 
-def fetch(options: Options, ids: Sequence[str], teller: Teller) -> int:
+def fetch(options: Options, ids: Sequence[str], console: RunConsole) -> int:
     """Fetch the bundles ``ids``, all where none is named; one's trouble stops no other.
 
     Raises:
         ConfigError: The lockfile cannot be used, or lacks an id.
     """
-    chosen = selection.bundles(load(options.lockfile), ids)
-    selection.locked(chosen)
-    tell_misses(chosen, options, teller)
-    kinds: list[Kind] = []
+    chosen = selection.select_bundles(load(options.lockfile), ids)
+    selection.check_locked(chosen)
+    print_missing_bundles(chosen, options, console)
+    kinds: list[ErrorKind] = []
     for bundle in chosen:
         try:
-            fetched = fetch_one(bundle, options, teller, None)
+            fetched = fetch_one(bundle, options, console, None)
         except ParityError as error:
-            tell_error(error)
+            print_error(error)
             kinds.append(error.kind)
         else:
-            teller.line(str(fetched.path))
-    worst = gravest(kinds)
+            console.print_line(str(fetched.path))
+    worst = most_severe(kinds)
     return 0 if worst is None else EXIT_CODES[worst]

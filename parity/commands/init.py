@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parity.commands import drafts
-from parity.commands.options import Options
-from parity.commands.origins import as_source
-from parity.errors import ConfigError, Problem, Where
-from parity.safetext import counted, safe
+from parity.commands import init_templates
+from parity.commands.init_source import resolve_source
+from parity.errors import ConfigError, Location, Problem
+from parity.text import format_count, sanitize
+from parity.verify.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parity.lockfile import Bundle
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 #: Words in an example's name that make it look like one that dumps.
-_DUMPING = ("dump", "parity", "fixture", "golden")
-_SKIPPED = {"target", ".git", "node_modules", ".venv", ".nox"}
-_MOST_FOLDERS = 20_000
+_DUMP_HINTS = ("dump", "parity", "fixture", "golden")
+_SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
+_MAX_FOLDERS = 20_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
@@ -48,53 +48,61 @@ class Example(NamedTuple):
     path: Path
 
     @property
-    def dumps(self) -> bool:
+    def is_dump_program(self) -> bool:
         """Whether its name sounds like a program that dumps."""
-        return any(word in self.name for word in _DUMPING)
+        return any(word in self.name for word in _DUMP_HINTS)
 
 
-def init(options: InitOptions, teller: Teller) -> int:
+def init(options: InitOptions, console: RunConsole) -> int:
     """Write what is missing, and say what was written and what comes next.
 
     Raises:
         ConfigError: There is nothing to write without overwriting, or no such bundle.
     """
     if options.source is not None:
-        source = as_source(options.source, options.lockfile.parent)
+        source = resolve_source(options.source, options.lockfile.parent)
         options = replace(options, source=source)
-    examples = sorted(_examples(options.repo), key=lambda e: (not e.dumps, e.package, e.name))
-    _tell_found(examples, teller)
-    chosen = examples[0] if examples and examples[0].dumps else None
+    examples = sorted(
+        _find_examples(options.repo), key=lambda e: (not e.is_dump_program, e.package, e.name)
+    )
+    _print_examples(examples, console)
+    chosen = examples[0] if examples and examples[0].is_dump_program else None
     if options.lockfile.exists():
-        _add(options, chosen, teller)
+        _add_bundle(options, chosen, console)
     else:
-        name = _bundle_name(options.source or drafts.SOURCE)
-        text = drafts.lockfile(name, options.source or drafts.SOURCE, chosen)
-        _write(options.lockfile, text, teller)
-        teller.line("    what to verify, and how your port makes its side; `bump` locks it")
-    _workflow(options, teller)
-    for line in drafts.next_steps(chosen is not None, options.source is not None):
-        teller.line(line)
+        name = _choose_bundle_id(options.source or init_templates.EXAMPLE_SOURCE)
+        text = init_templates.format_lockfile(
+            name, options.source or init_templates.EXAMPLE_SOURCE, chosen
+        )
+        _write_new_file(options.lockfile, text, console)
+        console.print_line("    what to verify, and how your port makes its side; `bump` locks it")
+    _write_workflow(options, console)
+    for line in init_templates.list_next_steps(chosen is not None, options.source is not None):
+        console.print_line(line)
     return 0
 
 
-def _tell_found(examples: list[Example], teller: Teller) -> None:
+def _print_examples(examples: list[Example], console: RunConsole) -> None:
     if not examples:
-        teller.line("found no example of a cargo package")
+        console.print_line("found no example of a cargo package")
         return
     packages = {example.package for example in examples}
-    dumping = [example for example in examples if example.dumps]
-    told = f"found {counted(len(examples), 'examples')} in {counted(len(packages), 'packages')}"
-    many = f"{len(dumping)} of them by name a dump:" if dumping else "none of them by name a dump"
-    teller.line(f"{told}, {many}")
-    for example in dumping:
-        teller.line(f"    {safe(example.package)}: {safe(example.path.as_posix())}")
+    dump_programs = [example for example in examples if example.is_dump_program]
+    totals = f"found {format_count(len(examples), 'examples')} in {format_count(len(packages), 'packages')}"
+    dump_count = (
+        f"{len(dump_programs)} of them by name a dump:"
+        if dump_programs
+        else "none of them by name a dump"
+    )
+    console.print_line(f"{totals}, {dump_count}")
+    for example in dump_programs:
+        console.print_line(f"    {sanitize(example.package)}: {sanitize(example.path.as_posix())}")
 
 
-def _examples(repo: Path) -> Iterator[Example]:
+def _find_examples(repo: Path) -> Iterator[Example]:
     """The examples of all packages below ``repo``; cargo itself is not asked."""
-    for manifest in _manifests(repo):
-        package = _package(manifest)
+    for manifest in _find_manifests(repo):
+        package = _read_package_name(manifest)
         if package is None:
             continue
         folder = manifest.parent / "examples"
@@ -105,15 +113,15 @@ def _examples(repo: Path) -> Iterator[Example]:
                 yield Example(package, name, file.relative_to(repo))
 
 
-def _manifests(repo: Path) -> Iterator[Path]:
+def _find_manifests(repo: Path) -> Iterator[Path]:
     # Not Path.walk, which is new in Python 3.12.
-    for _, (folder, folders, files) in zip(range(_MOST_FOLDERS), os.walk(repo), strict=False):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED)
+    for _, (folder, folders, files) in zip(range(_MAX_FOLDERS), os.walk(repo), strict=False):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         if "Cargo.toml" in files:
             yield Path(folder) / "Cargo.toml"
 
 
-def _package(manifest: Path) -> str | None:
+def _read_package_name(manifest: Path) -> str | None:
     try:
         name = tomllib.loads(manifest.read_text(encoding="utf-8"))["package"]["name"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -121,7 +129,7 @@ def _package(manifest: Path) -> str | None:
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
-def _bundle_name(source: str) -> str:
+def _choose_bundle_id(source: str) -> str:
     """The last part of the address that says something: ``…/dataloader-v1/bundle.tar``."""
     path = re.split(r"[?#]", source.partition("://")[2] or source)[0]
     words = [word for word in re.split(r"[/@]", path) if word]
@@ -129,54 +137,58 @@ def _bundle_name(source: str) -> str:
         name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")
         if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):
             return name
-    return drafts.NAME
+    return init_templates.EXAMPLE_ID
 
 
-def _write(path: Path, text: str, teller: Teller) -> None:
+def _write_new_file(path: Path, text: str, console: RunConsole) -> None:
     """Write a file that is not there; never over one that is."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    teller.line(f"wrote {safe(path.as_posix())}")
+    console.print_line(f"wrote {sanitize(path.as_posix())}")
 
 
-def _add(options: InitOptions, chosen: Example | None, teller: Teller) -> None:
+def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
     """One bundle more in a lockfile that is there: in the example's place, else at the end."""
     path = options.lockfile
     if options.source is None:
-        teller.line(f"{safe(path.as_posix())} is there and stays as it is")
+        console.print_line(f"{sanitize(path.as_posix())} is there and stays as it is")
         return
-    name, text = _bundle_name(options.source), path.read_text(encoding="utf-8")
-    before = _bundles(path, text)
-    if name in before and before[name].source != drafts.SOURCE:
+    name, text = _choose_bundle_id(options.source), path.read_text(encoding="utf-8")
+    before = _parse_bundles(path, text)
+    if name in before and before[name].source != init_templates.EXAMPLE_SOURCE:
         message = f"the lockfile has a bundle {name!r} already; `parity bump {name}` locks it anew"
-        raise ConfigError(Problem("init", message, Where(path)))
-    example = before.get(drafts.NAME)
-    fits = example is not None and example.locked is None
-    whole = drafts.filled(text, name, options.source) if fits else None
-    told = f"put {safe(name)} in the place of the example in"
-    if whole is None:
-        whole = text.rstrip("\n") + "\n" + drafts.bundle(name, options.source, chosen)
-        told = f"added {safe(name)} to"
-    after = _bundles(path, whole).get(name)
+        raise ConfigError(Problem("init", message, Location(path)))
+    example = before.get(init_templates.EXAMPLE_ID)
+    is_replaceable = example is not None and example.locked is None
+    new_text = init_templates.fill_example(text, name, options.source) if is_replaceable else None
+    summary = f"put {sanitize(name)} in the place of the example in"
+    if new_text is None:
+        new_text = (
+            text.rstrip("\n") + "\n" + init_templates.format_bundle(name, options.source, chosen)
+        )
+        summary = f"added {sanitize(name)} to"
+    after = _parse_bundles(path, new_text).get(name)
     if after is None or after.source != options.source:
         message = "the lockfile does not end with its bundles, so none can be added at its end"
-        raise ConfigError(Problem("init", message, Where(path)))
-    path.write_text(whole, encoding="utf-8", newline="\n")
-    teller.line(f"{told} {safe(path.as_posix())}")
+        raise ConfigError(Problem("init", message, Location(path)))
+    path.write_text(new_text, encoding="utf-8", newline="\n")
+    console.print_line(f"{summary} {sanitize(path.as_posix())}")
 
 
-def _bundles(path: Path, text: str) -> dict[str, Bundle]:
+def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
     """The bundles of a lockfile, by id."""
     from parity.lockfile import parse
 
     return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
 
 
-def _workflow(options: InitOptions, teller: Teller) -> None:
+def _write_workflow(options: InitOptions, console: RunConsole) -> None:
     path = options.repo / ".github" / "workflows" / "parity.yml"
     if path.exists():
-        teller.line(f"{safe(path.as_posix())} is there and stays as it is")
+        console.print_line(f"{sanitize(path.as_posix())} is there and stays as it is")
         return
-    _write(path, drafts.WORKFLOW, teller)
-    teller.line("    runs on every push and pull request, with no rights but to read the code")
+    _write_new_file(path, init_templates.WORKFLOW, console)
+    console.print_line(
+        "    runs on every push and pull request, with no rights but to read the code"
+    )

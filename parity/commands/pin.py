@@ -11,10 +11,10 @@ from parity.errors import ConfigError, Problem
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parity.reports.console import Teller
+    from parity.reports.console import RunConsole
 
 
-_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors": {"folder"}}
+_KIND_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors": {"folder"}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,35 +31,37 @@ class PinOptions:
     extra: dict[str, object]
 
 
-def pin(options: PinOptions, teller: Teller) -> int:
+def pin(options: PinOptions, console: RunConsole) -> int:
     """Make the bundles asked for and print each one's digest; returns 0.
 
     Raises:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
         ReferenceSuspectError: What was written is not what is read back.
     """
-    from parity.pins import EMBEDDED, PINS
+    from parity.lab.pins import EMBEDDED, PINS
 
-    _hold_usage(options, list(PINS))
+    _check_usage(options, list(PINS))
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = {options.kind: (options.kind, options.extra)} if options.kind else EMBEDDED
     for name, (kind, extra) in jobs.items():
-        teller.line(f"pinning {name}")
-        made = PINS[kind](options.out, **extra)
-        with made.open("rb") as file:
+        console.print_line(f"pinning {name}")
+        archive = PINS[kind](options.out, **extra)
+        with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        teller.line(f"{made.as_posix()}  {made.stat().st_size:,} bytes  sha256:{digest}")
+        console.print_line(
+            f"{archive.as_posix()}  {archive.stat().st_size:,} bytes  sha256:{digest}"
+        )
     return 0
 
 
-def _hold_usage(options: PinOptions, kinds: list[str]) -> None:
+def _check_usage(options: PinOptions, kinds: list[str]) -> None:
     message = ""
-    foreign = sorted(options.extra.keys() - _OPTIONS.get(options.kind, set()))
+    unknown = sorted(options.extra.keys() - _KIND_OPTIONS.get(options.kind, set()))
     if options.kind and options.kind not in kinds:
         message = f"no kind {options.kind!r}; known: {', '.join(kinds)}"
-    elif foreign:
-        what = f"the kind {options.kind!r}" if options.kind else "all embedded bundles"
-        message = f"{', '.join(foreign)}: no option for {what}"
+    elif unknown:
+        description = f"the kind {options.kind!r}" if options.kind else "all embedded bundles"
+        message = f"{', '.join(unknown)}: no option for {description}"
     elif options.kind == "tensors" and "folder" not in options.extra:
         message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
     if message:

@@ -1,173 +1,101 @@
-"""The part of ``verify`` before anything runs: fetch a bundle, read its cases, check its entry."""
+"""``plan``: a job matrix for GitHub, in which cases that share a build share a job."""
 
 from __future__ import annotations
 
-import time
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parity.bounds import Bounds, tighten
-from parity.commands import selection
-from parity.errors import ConfigError, ParityError, Problem
-from parity.results import Finding
-from parity.suites import suite
-from parity.verdicts import patterns, problems
-from parity.vocabulary import VOCABULARY
+from parity import github
+from parity.lockfile import load
+from parity.port.cargo import make_build_key
+from parity.verify import selection
+from parity.verify.options import VerifyOptions
+from parity.verify.prepare import PreparedBundle, prepare_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Iterable
     from pathlib import Path
 
-    from parity.commands.options import Options, VerifyOptions
-    from parity.fixtures.store import Fetched
-    from parity.lockfile import Bundle
-    from parity.reports.console import Teller
-    from parity.suites.base import Case, Suite
+    from parity.reports.console import RunConsole
+    from parity.verify.prepare import PreparationError
+
+#: Jobs that GitHub makes of one matrix at most.
+MAX_JOBS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed:
-    """A bundle that could not be made ready, and why."""
-
-    bundle: Bundle
-    error: ParityError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """A bundle that is ready to be verified.
+class PlanOptions(VerifyOptions):
+    """The command line of ``plan``.
 
     Attributes:
-        cases: Those that the command line chose; ``all_cases`` all of the bundle.
-        bounds: By case id, what the bundle states as the lockfile tightens it.
-        seconds: Spent on fetching.
+        out: File for the plan, which ``merge`` holds reports against; None to print it alone.
     """
 
-    bundle: Bundle
-    suite: Suite
-    tree: Path
-    tree_digest: str
-    cases: tuple[Case, ...]
-    all_cases: tuple[Case, ...]
-    bounds: Mapping[str, Bounds]
-    findings: tuple[Finding, ...]
-    seconds: float
+    max_jobs: int = MAX_JOBS
+    out: Path | None = None
 
 
-def plan(
-    bundle: Bundle, options: VerifyOptions, teller: Teller, deadline: float | None
-) -> Planned | Failed:
-    """Make one bundle ready; its trouble is returned, not raised."""
-    try:
-        return _plan(bundle, options, teller, deadline)
-    except ParityError as error:
-        teller.bundle(bundle.id, f"{error.kind} error")
-        return Failed(bundle=bundle, error=error)
+def plan_jobs(options: PlanOptions, console: RunConsole) -> int:
+    """Print the matrix as one line of JSON, and set it as the step's output.
+
+    Raises:
+        ConfigError: The lockfile or the command line cannot be used.
+    """
+    lock = load(options.lockfile)
+    chosen = selection.select_bundles(lock, options.bundles, options.cases)
+    selection.check_locked(chosen)
+    prepared = [prepare_bundle(bundle, options, console, None) for bundle in chosen]
+    ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
+    names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
+    selection.check_case_globs(options.cases, names, is_complete=len(ready) == len(prepared))
+    value = {"include": build_jobs(prepared, options.max_jobs)}
+    text = json.dumps(value)
+    if options.out is not None:
+        options.out.write_text(text + "\n", encoding="utf-8")
+    github.set_outputs({"matrix": text})
+    console.print_line(text)
+    return 0
 
 
-def _plan(
-    bundle: Bundle, options: VerifyOptions, teller: Teller, deadline: float | None
-) -> Planned:
-    chosen = suite(bundle.suite)
-    if chosen is None:
-        message = f"this version has no suite {bundle.suite!r} yet"
-        raise ConfigError(Problem("no-such-suite", message, bundle.where.get("suite")))
-    _hold_options(bundle, chosen)
-    started = time.perf_counter()
-    fetched = fetch(bundle, options, teller, deadline)
-    seconds = time.perf_counter() - started
-    cases = chosen.cases(fetched.path, bundle.options)
-    bounds = _bounds(bundle, cases)
-    _hold_names(bundle, cases)
-    return Planned(
-        bundle=bundle,
-        suite=chosen,
-        tree=fetched.path,
-        tree_digest=fetched.tree,
-        cases=tuple(c for c in cases if selection.wants(options.cases, bundle.id, c.id)),
-        all_cases=cases,
-        bounds=bounds,
-        findings=tuple(
-            Finding(level="notice", code="store-repaired", message=text) for text in fetched.notices
-        ),
-        seconds=seconds,
-    )
+def build_jobs(
+    prepared: Iterable[PreparedBundle | PreparationError], max_jobs: int
+) -> list[dict[str, str]]:
+    """At most ``most`` jobs, each with a name, its bundles and its cases, one a line."""
+    groups: dict[Hashable, list[tuple[str, str]]] = {}
+    for entry in prepared:
+        if isinstance(entry, PreparedBundle):
+            for case in entry.cases:
+                key = _get_build_key(entry, case.id)
+                groups.setdefault(key, []).append((entry.bundle.id, case.id))
+        else:
+            # Its trouble is told by the job that cannot fetch it either.
+            groups[entry.bundle.id] = [(entry.bundle.id, "*")]
+    folded: list[list[tuple[str, str]]] = [[] for _ in range(min(max_jobs, len(groups)))]
+    for index, group in enumerate(groups.values()):
+        folded[index % len(folded)] += group
+    return [_build_job(index, group) for index, group in enumerate(folded)]
 
 
-def tell_misses(bundles: Sequence[Bundle], options: Options, teller: Teller) -> None:
-    """Where no server may be asked, say at once what all of them would be asked for."""
-    from parity.fixtures.store import Store
-
-    for line in Store.default().misses(bundles) if options.offline else ():
-        teller.line(line)
-
-
-def fetch(bundle: Bundle, options: Options, teller: Teller, deadline: float | None) -> Fetched:
-    """The bundle's tree from the store, fetched, checked and unpacked where it is not there."""
-    from parity.fixtures.store import Store
-
-    fetched = Store.default().tree(
-        bundle,
-        lockfile_dir=options.lockfile.resolve().parent,
-        offline=options.offline,
-        verify=options.rehash,
-        progress=teller.download(bundle.id),
-        tell=lambda text: teller.bundle(bundle.id, text),
-        deadline=deadline,
-    )
-    how = "in the store" if fetched.cached else "fetched, checked, unpacked"
-    teller.bundle(bundle.id, f"{how}, sha256:{fetched.sha256[:12]}…")
-    return fetched
+def _get_build_key(entry: PreparedBundle, case: str) -> Hashable:
+    dump = entry.bundle.find_dump(case)
+    if dump.command is not None:
+        return (entry.bundle.id, dump.command)
+    return make_build_key(dump, (dump.example or "").replace("{case}", case))
 
 
-def _hold_options(bundle: Bundle, chosen: Suite) -> None:
-    where = bundle.where.get("options")
-    for key, value in bundle.options.items():
-        allowed = chosen.options.get(key)
-        if allowed is None:
-            known = ", ".join(chosen.options) or "none"
-            message = f"suite {chosen.name} of {bundle.id!r} has no option {key!r}; known: {known}"
-            raise ConfigError(Problem("no-such-option", message, where))
-        if callable(allowed):
-            if complaint := allowed(value):
-                message = f"option {key} of {bundle.id!r}: {complaint}"
-                raise ConfigError(Problem("no-such-option", message, where))
-        elif value not in allowed:
-            shown = ", ".join(map(str, allowed))
-            message = f"option {key} of {bundle.id!r} is {value!r}; it must be one of {shown}"
-            raise ConfigError(Problem("no-such-option", message, where))
+def _build_job(index: int, group: list[tuple[str, str]]) -> dict[str, str]:
+    bundles = list(dict.fromkeys(bundle for bundle, _ in group))
+    cases = [f"{bundle}/{case}" for bundle, case in group]
+    name = f"{index + 1:03d}-{bundles[0]}"
+    return {"name": name, "bundles": "\n".join(bundles), "cases": "\n".join(cases)}
 
 
-def _bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Bounds]:
-    bounds = {}
-    for case in cases:
-        bounds[case.id], refused = tighten(case.bounds, bundle.bounds.get(case.id, {}))
-        if refused:
-            message = (
-                f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states: "
-                + "; ".join(refused)
-            )
-            raise ConfigError(Problem("bounds-loosened", message, bundle.where.get("bounds")))
-    return bounds
+def read_plan(path: Path) -> list[dict[str, Any]]:
+    """The jobs of a plan that ``matrix`` wrote.
 
-
-def _hold_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
-    """Names in the entry that mean nothing are errors, not silently without effect."""
-    ids = [case.id for case in cases]
-    stale = patterns(bundle.known_failures)
-    found = [
-        Problem("names-nothing", text, bundle.where.get("known-failures"))
-        for text in problems(stale, ids, VOCABULARY)
-    ]
-    for key, names in (("bounds", bundle.bounds), ("dump", bundle.case_dumps)):
-        found += [
-            Problem(
-                "names-nothing",
-                f"{key} of {bundle.id!r} names the case {name!r}; cases: {', '.join(ids)}",
-                bundle.where.get(key),
-            )
-            for name in names
-            if name not in ids
-        ]
-    if found:
-        raise ConfigError(*found)
+    Raises:
+        ValueError, KeyError, TypeError, OSError: It is none.
+    """
+    jobs = json.loads(path.read_bytes())["include"]
+    return [{key: job[key] for key in ("name", "bundles", "cases")} for job in jobs]

@@ -9,175 +9,132 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.commands import selection
-from parity.commands.options import VerifyOptions
-from parity.commands.plan import Failed, plan
-from parity.commands.plants import right_dump
-from parity.commands.proof_words import tell
-from parity.errors import EXIT_CODES, ParityError, gravest
+from parity.errors import EXIT_CODES, ParityError, most_severe
+from parity.lab.faults.inject import write_right_dump
+from parity.lab.faults.report import Detection, MutationReport, print_report
 from parity.lockfile import load
-from parity.reports.console import tell_error
+from parity.reports.console import print_error
 from parity.results import Finding
 from parity.suites.base import Dump
+from parity.verify import selection
+from parity.verify.options import VerifyOptions
+from parity.verify.prepare import PreparationError, prepare_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from parity.commands.options import Options
-    from parity.commands.plan import Planned
-    from parity.errors import Kind
-    from parity.faults import Fault, Planted
-    from parity.reports.console import Teller
+    from parity.errors import ErrorKind
+    from parity.lab.faults import Fault, InjectionResult
+    from parity.reports.console import RunConsole
     from parity.suites.base import Case
+    from parity.verify.options import Options
+    from parity.verify.prepare import PreparedBundle
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What became of one fault in one case.
-
-    Attributes:
-        changed: Parts of the dump that it changed; ``void`` those that it left as they were.
-        slipped: Of ``changed`` those that were not found wrong.
-        named: Of ``changed`` those whose cause, or finding, calls the fault by its name.
-        said: Codes that were found in place of its name.
-    """
-
-    changed: tuple[str, ...] = ()
-    void: tuple[str, ...] = ()
-    slipped: tuple[str, ...] = ()
-    named: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
-
-    @property
-    def caught(self) -> bool:
-        """Whether it was caught in at least one part of the case."""
-        return len(self.slipped) < len(self.changed)
-
-
-@dataclass
-class Proven:
-    """What a bundle can see: ``cells`` by fault and case, cases left out, faults allowed."""
-
-    bundle: str
-    faults: dict[str, Fault] = field(default_factory=dict)
-    cells: dict[str, dict[str, Cell]] = field(default_factory=dict)
-    cases: list[str] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
-    allowed: dict[str, str] = field(default_factory=dict)
-
-    def note(self, fault: Fault) -> None:
-        """Keep a fault; of several cases' the one that says why it has no name."""
-        known = self.faults.get(fault.name)
-        if known is None or fault.unnamed:
-            self.faults[fault.name] = fault
-
-    @property
-    def planted(self) -> list[str]:
-        """Faults, by what the bundle owes, that changed something in some case."""
-        return [n for n, row in self.cells.items() if any(cell.changed for cell in row.values())]
-
-    @property
-    def missed(self) -> list[str]:
-        """Faults that changed something and were caught in no case."""
-        cells = self.cells
-        return [n for n in self.planted if not any(c.caught for c in cells[n].values())]
-
-
-def prove(options: Options, ids: Sequence[str], teller: Teller) -> int:
+def prove(options: Options, ids: Sequence[str], console: RunConsole) -> int:
     """Prove the bundles ``ids``, all where none is named; returns the exit code.
 
     Raises:
         ConfigError: The lockfile cannot be used, or lacks an id.
     """
-    chosen = selection.bundles(load(options.lockfile), ids)
-    selection.locked(chosen)
-    kinds: list[Kind] = []
+    chosen = selection.select_bundles(load(options.lockfile), ids)
+    selection.check_locked(chosen)
+    kinds: list[ErrorKind] = []
     for bundle in chosen:
-        planned = plan(bundle, VerifyOptions(**options.__dict__), teller, None)
+        prepared = prepare_bundle(bundle, VerifyOptions(**options.__dict__), console, None)
         try:
-            if isinstance(planned, Failed):
-                raise planned.error
-            proven = of_bundle(planned)
+            if isinstance(prepared, PreparationError):
+                raise prepared.error
+            report = inject_faults(prepared)
         except ParityError as error:
-            tell_error(error)
+            print_error(error)
             kinds.append(error.kind)
             continue
-        tell(proven, teller.line)
-        kinds += ["reference"] if proven.missed or not proven.planted else []
-    worst = gravest(kinds)
+        print_report(report, console.print_line)
+        kinds += ["reference"] if report.missed or not report.injected else []
+    worst = most_severe(kinds)
     return 0 if worst is None else EXIT_CODES[worst]
 
 
-def of_bundle(planned: Planned) -> Proven:
+def inject_faults(prepared: PreparedBundle) -> MutationReport:
     """Plant all faults in all cases of a bundle.
 
     Raises:
         ParityError: A reference cannot be read, or a library is missing.
     """
-    proven = Proven(planned.bundle.id)
-    for case in planned.all_cases:
+    report = MutationReport(prepared.bundle.id)
+    for case in prepared.all_cases:
         with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-            _prove_case(planned, case, Path(folder), proven)
-    return proven
+            _inject_into_case(prepared, case, Path(folder), report)
+    return report
 
 
-def _prove_case(planned: Planned, case: Case, scratch: Path, proven: Proven) -> None:
-    right = scratch / "right"
-    right.mkdir()
-    faults = right_dump(planned.suite.name, case, right)
+def _inject_into_case(
+    prepared: PreparedBundle, case: Case, scratch: Path, report: MutationReport
+) -> None:
+    right_folder = scratch / "right"
+    right_folder.mkdir()
+    faults = write_right_dump(prepared.suite.name, case, right_folder)
     if faults is None:
-        proven.left_out[case.id] = "since no dump is due there"
+        report.skipped[case.id] = "since no dump is due there"
         return
-    if errors := _errors(planned, case, right):
-        proven.left_out[case.id] = f"since its own references fail ({errors[0].message})"
+    if errors := _find_port_errors(prepared, case, right_folder):
+        report.skipped[case.id] = f"since its own references fail ({errors[0].message})"
         return
-    proven.cases.append(case.id)
+    report.cases.append(case.id)
     for fault in faults:
-        folder = scratch / "wrong"
-        shutil.copytree(right, folder)
-        planted = fault.plant(folder)
-        if fault.allowed:
-            proven.allowed[fault.name] = fault.allowed
-            shutil.rmtree(folder)
+        wrong_folder = scratch / "wrong"
+        shutil.copytree(right_folder, wrong_folder)
+        injection = fault.inject(wrong_folder)
+        if fault.why_allowed:
+            report.allowed[fault.name] = fault.why_allowed
+            shutil.rmtree(wrong_folder)
             continue
-        proven.note(fault)
-        cell = _cell(fault, planted, _errors(planned, case, folder) if planted.changed else [])
-        if planted.changed or planted.void:
-            proven.cells.setdefault(fault.name, {})[case.id] = cell
-        shutil.rmtree(folder)
+        report.record_fault(fault)
+        detection = _build_detection(
+            fault,
+            injection,
+            _find_port_errors(prepared, case, wrong_folder) if injection.changed else [],
+        )
+        if injection.changed or injection.unchanged:
+            report.detections.setdefault(fault.name, {})[case.id] = detection
+        shutil.rmtree(wrong_folder)
 
 
-def _errors(planned: Planned, case: Case, folder: Path) -> list[Finding]:
+def _find_port_errors(prepared: PreparedBundle, case: Case, folder: Path) -> list[Finding]:
     """Errors that the suite finds and that are the port's."""
     try:
-        outcome = planned.suite.verify(case, Dump(folder=folder), planned.bounds[case.id])
+        outcome = prepared.suite.verify(case, Dump(folder=folder), prepared.bounds[case.id])
     except ParityError as error:
-        return [Finding.of(p, error.kind) for p in error.problems if error.kind == "dump"]
+        return [Finding.from_problem(p, error.kind) for p in error.problems if error.kind == "dump"]
     return [f for f in outcome.findings if f.level == "error" and f.kind in ("mismatch", "dump")]
 
 
-def _cell(fault: Fault, planted: Planted, errors: list[Finding]) -> Cell:
-    found: dict[str, list[Finding]] = {}
-    for name in planted.changed:
-        own = [e for e in errors if e.tensor == name] if fault.by_tensor else errors
-        found[name] = own
-    named = tuple(name for name, own in found.items() if _codes(own) & fault.names)
-    said = _codes(e for name, own in found.items() if name not in named for e in own)
-    return Cell(
-        changed=planted.changed,
-        void=planted.void,
-        slipped=tuple(name for name, own in found.items() if not own),
+def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Finding]) -> Detection:
+    errors_by_part: dict[str, list[Finding]] = {}
+    for name in injection.changed:
+        matching = [e for e in errors if e.tensor == name] if fault.per_tensor else errors
+        errors_by_part[name] = matching
+    named = tuple(
+        name for name, matching in errors_by_part.items() if _collect_codes(matching) & fault.codes
+    )
+    other_codes = _collect_codes(
+        e for name, matching in errors_by_part.items() if name not in named for e in matching
+    )
+    return Detection(
+        changed=injection.changed,
+        void=injection.unchanged,
+        missed=tuple(name for name, matching in errors_by_part.items() if not matching),
         named=named,
-        said=tuple(sorted(said)),
+        other_codes=tuple(sorted(other_codes)),
     )
 
 
-def _codes(findings: Iterable[Finding]) -> set[str]:
+def _collect_codes(findings: Iterable[Finding]) -> set[str]:
     """Codes of findings, and of the causes that were proven for them."""
-    told = list(findings)
-    causes = {str(f.measures["cause_code"]) for f in told if "cause_code" in f.measures}
-    return {f.code for f in told} | causes
+    all_findings = list(findings)
+    causes = {str(f.measures["cause_code"]) for f in all_findings if "cause_code" in f.measures}
+    return {f.code for f in all_findings} | causes

@@ -12,20 +12,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.errors import EXIT_CODES, ConfigError, Problem, Where
-from parity.reports import reading, scoreboard_moved, scoreboard_words
-from parity.reports.scoreboard import board
-from parity.reports.wording import shown
+from parity.errors import EXIT_CODES, ConfigError, Location, Problem
+from parity.lab.scoreboard import changes as scoreboard_changes
+from parity.lab.scoreboard import tables
+from parity.lab.scoreboard.board import build_scoreboard
+from parity.reports import json_reader
+from parity.reports.phrases import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.reports.console import Teller
-    from parity.reports.scoreboard import Board
+    from parity.lab.scoreboard.board import Scoreboard
+    from parity.reports.console import RunConsole
     from parity.results import Report
 
-_NAMED = re.compile(r"(?P<name>[^=/\\]{1,60})=(?P<path>.+)", re.DOTALL)
-_DIFFERING = 40
+_NAMED_REPORT = re.compile(r"(?P<name>[^=/\\]{1,60})=(?P<path>.+)", re.DOTALL)
+_MAX_DIFFERENCES = 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,71 +49,73 @@ class ScoreboardOptions:
     check: Path | None = None
 
 
-def scoreboard(options: ScoreboardOptions, teller: Teller) -> int:
+def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
     """Print the table; 1 where a page that is to be checked says otherwise.
 
     Raises:
         ConfigError: A report or a page cannot be read or written, or the reports are not of
             one bundle.
     """
-    _hold_libraries(options)
-    found = _board(options)
+    _check_libraries(options)
+    cells = _build_board(options)
     if options.html is not None:
-        _write(options.html, _page(found))
+        _write_page(options.html, _format_page(cells))
     if options.write is not None:
-        _rewrite(options.write, found)
+        _rewrite_page(options.write, cells)
     if options.check is not None:
-        return _check(options.check, found, teller)
+        return _check_page(options.check, cells, console)
     if options.write is None:
-        _say(found, options)
+        _print_board(cells, options)
     return 0
 
 
-def _hold_libraries(options: ScoreboardOptions) -> None:
+def _check_libraries(options: ScoreboardOptions) -> None:
     if options.html is not None and find_spec("jinja2") is None:
         message = '--html needs jinja2; install "parity-action[reports]"'
         raise ConfigError(Problem("missing-library", message))
 
 
-def _board(options: ScoreboardOptions) -> Board:
+def _build_board(options: ScoreboardOptions) -> Scoreboard:
     reports: dict[str, Report] = {}
     for text in options.reports:
-        name, path = _split(text)
-        report = _read(path)
-        name = name or _name(report, path, options.bundle)
+        name, path = _split_name(text)
+        report = _read_report(path)
+        name = name or _choose_port_name(report, path, options.bundle)
         if name in reports:
-            message = f"two reports are of {shown(name)}; write NAME=REPORT to tell them apart"
+            message = (
+                f"two reports are of {sanitize_message(name)}; write NAME=REPORT to tell them apart"
+            )
             raise ConfigError(Problem("usage", message))
         reports[name] = report
     try:
-        return board(reports, options.bundle)
+        return build_scoreboard(reports, options.bundle)
     except ValueError as error:
         raise ConfigError(Problem("reports-differ", str(error))) from None
 
 
-def _split(text: str) -> tuple[str, Path]:
+def _split_name(text: str) -> tuple[str, Path]:
     """A name, if one is given, and the report's file."""
-    found = None if Path(text).exists() else _NAMED.fullmatch(text)
-    name, path = (found["name"], Path(found["path"])) if found else ("", Path(text))
+    match = None if Path(text).exists() else _NAMED_REPORT.fullmatch(text)
+    name, path = (match["name"], Path(match["path"])) if match else ("", Path(text))
     return name, path / "report.json" if path.is_dir() else path
 
 
-def _read(path: Path) -> Report:
+def _read_report(path: Path) -> Report:
     try:
-        return reading.report(path)
+        return json_reader.load_report(path)
     except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        message = f"{shown(path.as_posix())} is no report that can be read: {why}"
-        raise ConfigError(Problem("report-unreadable", message, Where(path))) from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        message = f"{sanitize_message(path.as_posix())} is no report that can be read: {reason}"
+        raise ConfigError(Problem("report-unreadable", message, Location(path))) from None
 
 
-def _name(report: Report, path: Path, bundle: str) -> str:
+def _choose_port_name(report: Report, path: Path, bundle: str) -> str:
     """What a report's port is called: crate or package with its version, else its lockfile.
 
     A reference reader bears no version: what it says counts, whatever its release.
     """
-    named = [one.port for one in report.bundles if not bundle or one.bundle == bundle]
-    port = next((one for one in named if one), {})
+    ports = [one.port for one in report.bundles if not bundle or one.bundle == bundle]
+    port = next((one for one in ports if one), {})
     if "reader" in port:
         return f"{port['reader']} (reference)"
     if "package" in port:
@@ -120,67 +124,69 @@ def _name(report: Report, path: Path, bundle: str) -> str:
     return port.get("crate", "").replace("@", " ") or stem or path.parent.name
 
 
-def _page(found: Board) -> str:
-    from parity.reports import scoreboard_html
+def _format_page(cells: Scoreboard) -> str:
+    from parity.lab.scoreboard import html_page
 
-    return scoreboard_html.text(found)
+    return html_page.render_page(cells)
 
 
-def _rewrite(page: Path, found: Board) -> None:
+def _rewrite_page(page: Path, cells: Scoreboard) -> None:
     date = datetime.now(UTC).date().isoformat()
     try:
-        new = scoreboard_words.replaced(_text(page), scoreboard_words.section(found, date))
+        new = tables.replace_section(_read_page(page), tables.format_section(cells, date))
     except ValueError as error:
-        raise _bad_page(page, error) from None
-    _write(page, new)
+        raise _build_page_error(page, error) from None
+    _write_page(page, new)
 
 
-def _check(page: Path, found: Board, teller: Teller) -> int:
+def _check_page(page: Path, cells: Scoreboard, console: RunConsole) -> int:
     """Whether the page's cells are those of the reports; says which are not."""
     try:
-        there = scoreboard_words.lasting(_text(page))
+        current = tables.read_table_lines(_read_page(page))
     except ValueError as error:
-        raise _bad_page(page, error) from None
-    due = scoreboard_words.lasting(scoreboard_words.section(found, ""))
-    moved = [line for line in difflib.ndiff(there, due) if line[:2] in ("- ", "+ ")]
-    for line in moved[:_DIFFERING]:
-        teller.line(shown(line))
-    if not moved:
-        teller.line(f"{shown(page.as_posix())} shows what the reports say")
+        raise _build_page_error(page, error) from None
+    expected = tables.read_table_lines(tables.format_section(cells, ""))
+    changes = [line for line in difflib.ndiff(current, expected) if line[:2] in ("- ", "+ ")]
+    for line in changes[:_MAX_DIFFERENCES]:
+        console.print_line(sanitize_message(line))
+    if not changes:
+        console.print_line(f"{sanitize_message(page.as_posix())} shows what the reports say")
         return 0
-    for line in scoreboard_moved.told(there, due, found):
-        teller.line(shown(line))
-    teller.line(f"{shown(page.as_posix())} shows other cells than the reports; --write renews it")
+    for line in scoreboard_changes.list_changes(current, expected, cells):
+        console.print_line(sanitize_message(line))
+    console.print_line(
+        f"{sanitize_message(page.as_posix())} shows other cells than the reports; --write renews it"
+    )
     return EXIT_CODES["mismatch"]
 
 
-def _bad_page(page: Path, error: ValueError) -> ConfigError:
-    message = f"{shown(page.as_posix())} {error}"
-    return ConfigError(Problem("page", message, Where(page)))
+def _build_page_error(page: Path, error: ValueError) -> ConfigError:
+    message = f"{sanitize_message(page.as_posix())} {error}"
+    return ConfigError(Problem("page", message, Location(page)))
 
 
-def _text(page: Path) -> str:
+def _read_page(page: Path) -> str:
     try:
         return page.read_text(encoding="utf-8")
     except OSError as error:
-        message = f"{shown(page.as_posix())} cannot be read: {error.strerror}"
-        raise ConfigError(Problem("page", message, Where(page))) from None
+        message = f"{sanitize_message(page.as_posix())} cannot be read: {error.strerror}"
+        raise ConfigError(Problem("page", message, Location(page))) from None
 
 
-def _write(path: Path, text: str) -> None:
+def _write_page(path: Path, text: str) -> None:
     try:
         path.write_bytes(text.encode("utf-8", "backslashreplace"))
     except OSError as error:
-        message = f"{shown(path.as_posix())} cannot be written: {error.strerror}"
+        message = f"{sanitize_message(path.as_posix())} cannot be written: {error.strerror}"
         raise ConfigError(Problem("page", message)) from None
 
 
-def _say(found: Board, options: ScoreboardOptions) -> None:
+def _print_board(cells: Scoreboard, options: ScoreboardOptions) -> None:
     if options.markdown:
         today = datetime.now(UTC).date().isoformat()
-        lines = [scoreboard_words.markdown(found), scoreboard_words.facts(found, today)]
+        lines = [tables.format_markdown(cells), tables.format_facts(cells, today)]
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        lines = list(scoreboard_words.lines(found, colour=colour))
+        lines = list(tables.format_terminal(cells, colour=colour))
     for line in lines:
-        print(line)  # noqa: T201 - this is what prints
+        print(line)

@@ -12,35 +12,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity import dumps
-from parity.codecs.dtypes import bits
-from parity.commands import presenting, selection, work
-from parity.commands.options import VerifyOptions
-from parity.commands.plan import Failed, plan
-from parity.commands.sides import sides
-from parity.commands.slices import fit, parse
-from parity.diagnose import Subject
+from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.lockfile import load
-from parity.reports.wording import shown
+from parity.port import dumps
+from parity.reports.phrases import sanitize_message
 from parity.suites.base import Dump
-from parity.suites.words import number, table
+from parity.suites.messages import format_number, format_table
+from parity.suites.views import build_view
+from parity.tensors.dtypes import view_bits
+from parity.tensors.index_expression import expand_index, parse_index
+from parity.verify import execute, fixture_aliases, selection
+from parity.verify.options import VerifyOptions
+from parity.verify.prepare import PreparationError, prepare_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from parity.commands.options import Options
-    from parity.commands.plan import Planned
-    from parity.commands.sides import Sides
-    from parity.commands.slices import Index
-    from parity.dumps import Dumped
-    from parity.reports.console import Teller
+    from parity.port.dumps import DumpResult
+    from parity.reports.console import RunConsole
     from parity.suites.base import Case
+    from parity.suites.views import TensorView
+    from parity.tensors.index_expression import Index
+    from parity.verify.options import Options
+    from parity.verify.prepare import PreparedBundle
 
 #: Elements that are shown at most.
-MOST = 60
+MAX_ELEMENTS = 60
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
@@ -63,7 +63,7 @@ class ShowOptions:
     toolchain: str = ""
 
 
-def show(options: ShowOptions, teller: Teller) -> int:
+def show(options: ShowOptions, console: RunConsole) -> int:
     """Print both sides of a tensor; returns 0 whether they differ or not.
 
     Raises:
@@ -71,59 +71,61 @@ def show(options: ShowOptions, teller: Teller) -> int:
         DumpError: The port does not build or run, or its dump lacks the tensor.
         ReferenceSuspectError: The reference cannot be read.
     """
-    index = parse(options.slice)
+    index = parse_index(options.slice)
     verify = VerifyOptions(
         **options.options.__dict__,
         cases=(options.case,),
         dumps=options.dumps,
         toolchain=options.toolchain,
     )
-    planned, case = one_case(verify, teller)
+    prepared, case = find_case(verify, console)
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        dumped = _whole(made(planned, case, verify, teller, Path(folder))[0])
-        both = sides(planned.suite.name, case, Dump(folder=dumped.folder), options.tensor)
-        told = lines(both, index, planned.bounds[case.id], options.slice)
-        for mark, text in _with_heading(f"{planned.bundle.id}/{case.id} {options.tensor}", told):
-            _say(mark, text)
+        dump_run = _check_dump(make_dump(prepared, case, verify, console, Path(folder))[0])
+        view = build_view(prepared.suite.name, case, Dump(folder=dump_run.folder), options.tensor)
+        view_lines = format_view(view, index, prepared.bounds[case.id], options.slice)
+        for mark, text in _prepend_heading(
+            f"{prepared.bundle.id}/{case.id} {options.tensor}", view_lines
+        ):
+            _print_line(mark, text)
     return 0
 
 
-def one_case(options: VerifyOptions, teller: Teller) -> tuple[Planned, Case]:
+def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBundle, Case]:
     """The one case that ``options.cases`` means, and its bundle.
 
     Raises:
         ConfigError: It means none or several.
         ParityError: The bundle cannot be made ready.
     """
-    chosen = selection.bundles(load(options.lockfile), (), options.cases)
-    selection.locked(chosen)
+    chosen = selection.select_bundles(load(options.lockfile), (), options.cases)
+    selection.check_locked(chosen)
     found = []
     for bundle in chosen:
-        planned = plan(bundle, options, teller, None)
-        if isinstance(planned, Failed):
-            raise planned.error
-        found += [(planned, case) for case in planned.cases]
+        prepared = prepare_bundle(bundle, options, console, None)
+        if isinstance(prepared, PreparationError):
+            raise prepared.error
+        found += [(prepared, case) for case in prepared.cases]
     if len(found) != 1:
-        names = ", ".join(f"{planned.bundle.id}/{case.id}" for planned, case in found[:10])
+        names = ", ".join(f"{prepared.bundle.id}/{case.id}" for prepared, case in found[:10])
         what = f"means {names}; name one" if found else "means no case of the lockfile"
         raise ConfigError(Problem("no-such-case", f"{options.cases[0]!r:.80} {what}"))
     return found[0]
 
 
-class _Kept:
+class _SingleDump:
     """Keeps the one dump that is made."""
 
     def __init__(self) -> None:
-        self.dumped: Dumped | None = None
+        self.dump_run: DumpResult | None = None
 
-    def add(self, _case: Case, dumped: Dumped) -> None:
+    def add(self, _case: Case, dump_run: DumpResult) -> None:
         """Keep it."""
-        self.dumped = dumped
+        self.dump_run = dump_run
 
 
-def made(
-    planned: Planned, case: Case, options: VerifyOptions, teller: Teller, folder: Path
-) -> tuple[Dumped, Mapping[str, str]]:
+def make_dump(
+    prepared: PreparedBundle, case: Case, options: VerifyOptions, console: RunConsole, folder: Path
+) -> tuple[DumpResult, Mapping[str, str]]:
     """The dump of ``case``, made in ``folder`` unless it lies ready, and the port that made it.
 
     Raises:
@@ -131,31 +133,33 @@ def made(
     """
     if options.dumps is not None:
         port = {"dumps": options.dumps.as_posix()}
-        return dumps.ready(options.dumps, planned.bundle.id, case.id), port
-    kept = _Kept()
-    job = work.Work(options=options, teller=teller, outputs=folder.resolve(), deadline=None)
-    with presenting.folder(planned.bundle) as place:
-        port = work.dump_all(planned, kept, job, {}, place)
-    if kept.dumped is None:
+        return dumps.load_dump(options.dumps, prepared.bundle.id, case.id), port
+    sink = _SingleDump()
+    context = execute.RunContext(
+        options=options, console=console, outputs=folder.resolve(), deadline=None
+    )
+    with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
+        port = execute.run_dumps(prepared, sink, context, {}, alias_folder)
+    if sink.dump_run is None:
         raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
-    return kept.dumped, port
+    return sink.dump_run, port
 
 
-def _whole(dumped: Dumped) -> Dumped:
+def _check_dump(dump_run: DumpResult) -> DumpResult:
     """``dumped``, which can be looked at.
 
     Raises:
         DumpError: The program failed.
     """
-    errors = [finding for finding in dumped.findings if finding.level == "error"]
+    errors = [finding for finding in dump_run.findings if finding.level == "error"]
     if errors:
         found = (Problem(f.code, f.message, f.where, f.details) for f in errors)
         raise DumpError(*found)
-    return dumped
+    return dump_run
 
 
-def lines(
-    both: Sides, index: Index, bounds: Mapping[str, float], text: str = ""
+def format_view(
+    view: TensorView, index: Index, bounds: Mapping[str, float], text: str = ""
 ) -> Iterator[tuple[str, str]]:
     """What is shown, line by line, each with its mark: ``!`` beyond the bound, ``~`` within it.
 
@@ -168,26 +172,33 @@ def lines(
     Raises:
         ConfigError: The index does not fit the tensor.
     """
-    due, came = both.expected.shape, both.obtained.shape
-    yield "", f"{both.dtype.name} {list(due)}{', ' + both.note if both.note else ''}"
-    if due != came:
-        yield "!", f"shapes differ: expected {list(due)}, obtained {list(came)}"
+    expected_shape, obtained_shape = view.expected.shape, view.obtained.shape
+    yield "", f"{view.dtype.name} {list(expected_shape)}{', ' + view.note if view.note else ''}"
+    if expected_shape != obtained_shape:
+        yield (
+            "!",
+            f"shapes differ: expected {list(expected_shape)}, obtained {list(obtained_shape)}",
+        )
         return
-    marks = _marks(both, bounds)
+    marks = _mark_elements(view, bounds)
     beyond, within = int((marks == _BEYOND).sum()), int((marks == _WITHIN).sum())
     yield "", f"{marks.size:,} elements: {beyond:,} beyond the bound, {within:,} differ within it"
-    chosen = _chosen(marks, index, text)
-    rows = [(_SIGNS[marks.reshape(-1)[at]], _row(both, at)) for at in islice(chosen, MOST)]
+    chosen = _choose_elements(marks, index, text)
+    rows = [
+        (_SIGNS[marks.reshape(-1)[at]], _format_row(view, at))
+        for at in islice(chosen, MAX_ELEMENTS)
+    ]
     if rows:
         heading = ("", "expected", "obtained", "difference")
-        told = table([heading, *(row for _, row in rows)])
-        yield "", f"  {told[0]}"
+        rows_text = format_table([heading, *(row for _, row in rows)])
+        yield "", f"  {rows_text[0]}"
         yield from (
-            (mark, f"{mark or ' '} {line}") for (mark, _), line in zip(rows, told[1:], strict=True)
+            (mark, f"{mark or ' '} {line}")
+            for (mark, _), line in zip(rows, rows_text[1:], strict=True)
         )
-    if len(chosen) > MOST:
-        yield "", f"  and {len(chosen) - MOST:,} more; a slice shows others"
-    cause = both.cause(bounds) if beyond else None
+    if len(chosen) > MAX_ELEMENTS:
+        yield "", f"  and {len(chosen) - MAX_ELEMENTS:,} more; a slice shows others"
+    cause = view.cause(bounds) if beyond else None
     if cause:
         yield "", f"cause: {cause}"
 
@@ -196,64 +207,72 @@ _SAME, _WITHIN, _BEYOND = 0, 1, 2
 _SIGNS = ("", "~", "!")
 
 
-def _marks(both: Sides, bounds: Mapping[str, float]) -> NDArray[np.uint8]:
+def _mark_elements(view: TensorView, bounds: Mapping[str, float]) -> NDArray[np.uint8]:
     """For each element whether it differs, and beyond the bound, as ``compare`` judges it."""
-    subject = Subject(
+    failing_tensor = FailingTensor(
         name="",
-        expected=both.expected,
-        obtained=both.obtained,
-        dtype=both.dtype,
-        seen=both.dtype,
+        expected=view.expected,
+        obtained=view.obtained,
+        expected_dtype=view.dtype,
+        obtained_dtype=view.dtype,
         bounds=bounds,
     )
-    same = bits(both.expected) == bits(both.obtained)
-    good, _ = subject.agree(both.expected, both.obtained, claim=False)
-    marks = np.where(same, _SAME, _WITHIN).astype(np.uint8)
-    marks[~good] = _BEYOND
+    is_same = view_bits(view.expected) == view_bits(view.obtained)
+    is_close, _ = failing_tensor.compare(view.expected, view.obtained, is_hypothesis=False)
+    marks = np.where(is_same, _SAME, _WITHIN).astype(np.uint8)
+    marks[~is_close] = _BEYOND
     return marks
 
 
-def _chosen(marks: NDArray[np.uint8], index: Index, text: str) -> NDArray[np.int64]:
+def _choose_elements(marks: NDArray[np.uint8], index: Index, text: str) -> NDArray[np.int64]:
     """Flat places of the elements to show."""
     if index:
         places = np.arange(marks.size).reshape(marks.shape)
-        return np.atleast_1d(places[fit(index, marks.shape, text)]).reshape(-1)
+        return np.atleast_1d(places[expand_index(index, marks.shape, text)]).reshape(-1)
     flat = marks.reshape(-1)
-    for least in (_BEYOND, _WITHIN):
-        if (flat >= least).any():
-            return np.flatnonzero(flat >= least)
-    return np.arange(min(flat.size, MOST))
+    for level in (_BEYOND, _WITHIN):
+        if (flat >= level).any():
+            return np.flatnonzero(flat >= level)
+    return np.arange(min(flat.size, MAX_ELEMENTS))
 
 
-def _row(both: Sides, at: int) -> tuple[str, str, str, str]:
-    place = [int(axis) for axis in np.unravel_index(at, both.expected.shape)]
-    left, right = (
-        _value(side.reshape(-1)[at : at + 1], both) for side in (both.expected, both.obtained)
+def _format_row(view: TensorView, at: int) -> tuple[str, str, str, str]:
+    position = [int(axis) for axis in np.unravel_index(at, view.expected.shape)]
+    expected, obtained = (
+        _read_value(side.reshape(-1)[at : at + 1], view) for side in (view.expected, view.obtained)
     )
     with np.errstate(all="ignore"):
-        gap = f"{float(right) - float(left):+.3g}" if left.tobytes() != right.tobytes() else ""
-    where = str(place)
-    if both.rows is not None:
-        where = f"{both.rows(place[0])} {place[1:] or ''}".rstrip()
-    return where, _text(left), _text(right), gap
+        difference = (
+            f"{float(obtained) - float(expected):+.3g}"
+            if expected.tobytes() != obtained.tobytes()
+            else ""
+        )
+    label = str(position)
+    if view.rows is not None:
+        label = f"{view.rows(position[0])} {position[1:] or ''}".rstrip()
+    return label, _format_value(expected), _format_value(obtained), difference
 
 
-def _value(element: NDArray[Any], both: Sides) -> Any:
-    return both.dtype.widened(element)[0] if both.dtype.kind == "float" else element[0]
+def _read_value(element: NDArray[Any], view: TensorView) -> Any:
+    return view.dtype.widen(element)[0] if view.dtype.kind == "float" else element[0]
 
 
-def _text(value: Any) -> str:
-    return number(value) if not isinstance(value, np.float64) else number(float(value))
+def _format_value(value: Any) -> str:
+    return (
+        format_number(value) if not isinstance(value, np.float64) else format_number(float(value))
+    )
 
 
-def _with_heading(heading: str, told: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _prepend_heading(
+    heading: str, view_lines: Iterator[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
     yield "", heading
-    yield from told
+    yield from view_lines
 
 
-def _say(mark: str, text: str) -> None:
+def _print_line(mark: str, text: str) -> None:
     """One line, coloured on a terminal unless NO_COLOR is set."""
-    line = shown(text)
+    line = sanitize_message(text)
     if mark and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         line = f"{_RED if mark == '!' else _YELLOW}{line}{_PLAIN}"
-    print(line)  # noqa: T201 - this is what prints
+    print(line)

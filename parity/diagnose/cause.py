@@ -24,7 +24,7 @@ class Cause:
 
 
 #: What each code means. A mistake of GGUF's block types is ``block-`` and the name that
-#: ``parity.blocks`` gives it.
+#: ``parity.checkpoints.blocks`` gives it.
 CODES: dict[str, str] = {
     # What fills a tensor.
     "all-zero": "all values are zero",

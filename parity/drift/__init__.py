@@ -4,26 +4,26 @@
 read: that is said in a ``note``. Files are compared in chunks; tensors are never held.
 """
 
-from parity.drift.records import (
+from parity.drift.changes import (
     BundleDrift,
     FileDrift,
-    Form,
+    ItemMove,
     KeyDrift,
     LoaderDrift,
-    Move,
     TensorDrift,
+    TensorForm,
     TreeDrift,
 )
-from parity.drift.trees import tree_drift
+from parity.drift.trees import compare_trees
 
 __all__ = [
     "BundleDrift",
     "FileDrift",
-    "Form",
+    "ItemMove",
     "KeyDrift",
     "LoaderDrift",
-    "Move",
     "TensorDrift",
+    "TensorForm",
     "TreeDrift",
-    "tree_drift",
+    "compare_trees",
 ]

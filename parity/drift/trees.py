@@ -5,77 +5,77 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from parity.drift.documents import key_drift
-from parity.drift.loaders import loader_drift
-from parity.drift.records import FileDrift, TreeDrift
-from parity.drift.tensors import carries_tensors, tensor_drift
+from parity.drift.changes import FileDrift, TreeDrift
+from parity.drift.json import compare_json_files
+from parity.drift.loaders import compare_loader_folders
+from parity.drift.tensors import compare_tensor_files, has_tensor_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_CHUNK = 1 << 20
+_CHUNK_SIZE = 1 << 20
 
 
-def tree_drift(before: Path, after: Path) -> TreeDrift:
+def compare_trees(before: Path, after: Path) -> TreeDrift:
     """What changed from one tree to the other; symbolic links are passed over."""
-    old, new = dict(_files(before)), dict(_files(after))
+    old, new = dict(_list_files(before)), dict(_list_files(after))
     paths = sorted(old.keys() | new.keys())
-    drifts = (_file(before, after, path, old.get(path), new.get(path)) for path in paths)
+    drifts = (_compare_file(before, after, path, old.get(path), new.get(path)) for path in paths)
     files = tuple(drift for drift in drifts if drift is not None)
     cases = sorted({file.path.split("/")[0] for file in files if "/" in file.path})
-    loaders = (loader_drift(before / case, after / case) for case in cases)
+    loaders = (compare_loader_folders(before / case, after / case) for case in cases)
     return TreeDrift(
         files=files,
         loaders=tuple(loader for loader in loaders if loader is not None),
-        same=len(paths) - len(files),
+        unchanged_files=len(paths) - len(files),
     )
 
 
-def _files(root: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
+def _list_files(root: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
     """Posix path and bytes of every regular file below ``root``."""
-    with os.scandir(root) as found:
-        for item in found:
+    with os.scandir(root) as entries:
+        for item in entries:
             if item.is_dir(follow_symlinks=False):
-                yield from _files(root / item.name, f"{prefix}{item.name}/")
+                yield from _list_files(root / item.name, f"{prefix}{item.name}/")
             elif item.is_file(follow_symlinks=False):
                 yield prefix + item.name, (root / item.name).lstat().st_size
 
 
-def _file(
+def _compare_file(
     before: Path, after: Path, path: str, old: int | None, new: int | None
 ) -> FileDrift | None:
     if old is None or new is None:
-        return _one_sided(before if new is None else after, path, old, new)
+        return _describe_one_sided(before if new is None else after, path, old, new)
     try:
-        if old == new and _same(before / path, after / path):
+        if old == new and _has_same_bytes(before / path, after / path):
             return None
     except OSError as error:
         note = f"cannot be read: {error.strerror}"
         return FileDrift(path=path, before=old, after=new, note=note)
-    if carries_tensors(path):
-        tensors, note = tensor_drift(before / path, after / path)
+    if has_tensor_suffix(path):
+        tensors, note = compare_tensor_files(before / path, after / path)
         return FileDrift(path=path, before=old, after=new, tensors=tensors, note=note)
     if path.endswith(".json"):
-        keys, more, note = key_drift(before / path, after / path)
+        keys, more, note = compare_json_files(before / path, after / path)
         return FileDrift(path=path, before=old, after=new, keys=keys, more_keys=more, note=note)
     return FileDrift(path=path, before=old, after=new)
 
 
-def _one_sided(root: Path, path: str, old: int | None, new: int | None) -> FileDrift:
-    if not carries_tensors(path):
+def _describe_one_sided(root: Path, path: str, old: int | None, new: int | None) -> FileDrift:
+    if not has_tensor_suffix(path):
         return FileDrift(path=path, before=old, after=new)
     there = root / path
     pair = (there, None) if new is None else (None, there)
-    tensors, note = tensor_drift(*pair)
+    tensors, note = compare_tensor_files(*pair)
     return FileDrift(path=path, before=old, after=new, tensors=tensors, note=note)
 
 
-def _same(one: Path, two: Path) -> bool:
-    with one.open("rb", buffering=0) as left, two.open("rb", buffering=0) as right:
+def _has_same_bytes(first: Path, second: Path) -> bool:
+    with first.open("rb", buffering=0) as left, second.open("rb", buffering=0) as right:
         while True:
-            mine, theirs = left.read(_CHUNK), right.read(_CHUNK)
-            if mine != theirs:
+            left_chunk, right_chunk = left.read(_CHUNK_SIZE), right.read(_CHUNK_SIZE)
+            if left_chunk != right_chunk:
                 return False
-            if not mine:
+            if not left_chunk:
                 return True

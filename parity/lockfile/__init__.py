@@ -4,7 +4,7 @@ The form is documented in ``docs/lockfile.md``; ``fixtures.lock.schema.json`` st
 it for editors.
 """
 
+from parity.lockfile.contents import Bundle, Dump, Locked, Lockfile
 from parity.lockfile.parse import load, parse
-from parity.lockfile.records import Bundle, Dump, Locked, Lockfile
 
 __all__ = ["Bundle", "Dump", "Locked", "Lockfile", "load", "parse"]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from parity.errors import ConfigError, Problem, Where
-from parity.lockfile.dump import read_dumps
-from parity.lockfile.records import Bundle, Dump, Locked, Lockfile
-from parity.strict import MAX_BYTES, Node, Walker, compose
+from parity.errors import ConfigError, Location, Problem
+from parity.lockfile.contents import Bundle, Dump, Locked, Lockfile
+from parity.lockfile.dump_settings import read_dumps
+from parity.lockfile.yaml_reader import MAX_BYTES, Node, YamlReader, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def load(path: Path) -> Lockfile:
     """
     if path.exists() and not path.is_file():
         message = f"{path.as_posix()} is no regular file; `--lockfile` names another"
-        raise ConfigError(Problem("lockfile-absent", message, Where(path)))
+        raise ConfigError(Problem("lockfile-absent", message, Location(path)))
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -44,10 +44,10 @@ def load(path: Path) -> Lockfile:
             f"there is no lockfile {path.as_posix()}; `parity init` writes a first one, "
             "`--lockfile` names another"
         )
-        raise ConfigError(Problem("lockfile-absent", message, Where(path))) from None
+        raise ConfigError(Problem("lockfile-absent", message, Location(path))) from None
     except OSError as error:
         message = f"the lockfile {path.as_posix()} cannot be read: {error.strerror}"
-        raise ConfigError(Problem("lockfile-absent", message, Where(path))) from None
+        raise ConfigError(Problem("lockfile-absent", message, Location(path))) from None
     return parse(path, data)
 
 
@@ -58,41 +58,45 @@ def parse(path: Path, data: bytes) -> Lockfile:
         ConfigError: It is wrong; carries all problems at once.
     """
     root = compose(path, data)
-    walker = Walker(path)
-    bundles = _root(walker, root)
-    if walker.problems:
-        raise ConfigError(*sorted(walker.problems, key=_position))
+    yaml_reader = YamlReader(path)
+    bundles = _read_root(yaml_reader, root)
+    if yaml_reader.problems:
+        raise ConfigError(*sorted(yaml_reader.problems, key=_find_position))
     digest = hashlib.sha256(data).hexdigest()
     return Lockfile(path=path, sha256=digest, bundles=bundles)
 
 
-def _position(problem: Problem) -> tuple[int, int]:
-    where = problem.where or Where(Path())
+def _find_position(problem: Problem) -> tuple[int, int]:
+    where = problem.where or Location(Path())
     return where.line or 0, where.column or 0
 
 
-def _root(walker: Walker, root: Node) -> tuple[Bundle, ...]:
+def _read_root(yaml_reader: YamlReader, root: Node) -> tuple[Bundle, ...]:
     required = ("schema", "bundles")
-    top = walker.mapping(root, "the lockfile", keys=required, required=required, extensions=True)
-    if "schema" in top and _newer(walker, top["schema"][1]):
+    top = yaml_reader.read_mapping(
+        root, "the lockfile", keys=required, required=required, extensions=True
+    )
+    if "schema" in top and _is_newer(yaml_reader, top["schema"][1]):
         return ()
     if "bundles" not in top:
         return ()
-    entries = walker.mapping(top["bundles"][1], "bundles")
-    if not entries and not walker.problems:
-        walker.wrong(top["bundles"][0], "no bundle is listed; there is nothing to verify")
-    return tuple(_bundle(walker, key, value) for key, value in entries.values())
+    entries = yaml_reader.read_mapping(top["bundles"][1], "bundles")
+    if not entries and not yaml_reader.problems:
+        yaml_reader.add_problem(
+            top["bundles"][0], "no bundle is listed; there is nothing to verify"
+        )
+    return tuple(_read_bundle(yaml_reader, key, value) for key, value in entries.values())
 
 
-def _newer(walker: Walker, node: Node) -> bool:
+def _is_newer(yaml_reader: YamlReader, node: Node) -> bool:
     """Whether a newer version wrote this: then its unknown keys are no mistakes."""
     value = str(node.value)
     if not re.fullmatch("[1-9][0-9]*", value) or not node.tag.endswith(":int"):
-        walker.wrong(node, f"schema must be {SCHEMA}, not {walker.kind(node)}")
+        yaml_reader.add_problem(node, f"schema must be {SCHEMA}, not {yaml_reader.describe(node)}")
     elif value != str(SCHEMA):
         message = f"schema {value:.9} is newer than this version reads ({SCHEMA}); upgrade parity"
-        walker.problems.clear()
-        walker.wrong(node, message, "lockfile-newer")
+        yaml_reader.problems.clear()
+        yaml_reader.add_problem(node, message, "lockfile-newer")
         return True
     return False
 
@@ -110,56 +114,59 @@ _BUNDLE_KEYS = (
 )
 
 
-def _bundle(walker: Walker, key: Node, node: Node) -> Bundle:
-    identity = walker.string(key, "a bundle's id", ID, ID_FORM)
+def _read_bundle(yaml_reader: YamlReader, key: Node, node: Node) -> Bundle:
+    identity = yaml_reader.read_string(key, "a bundle's id", ID, ID_FORM)
     what = f"bundle {identity or key.value!r:.60}"
-    entries = walker.mapping(
+    entries = yaml_reader.read_mapping(
         node, what, keys=_BUNDLE_KEYS, required=("source", "suite", "dump"), extensions=True
     )
 
     def read(name: str, reader: Callable[..., Any], default: Any) -> Any:
         if name not in entries:
             return default
-        return reader(walker, entries[name][1], f"{name} of {what}")
+        return reader(yaml_reader, entries[name][1], f"{name} of {what}")
 
     dump, case_dumps = read("dump", read_dumps, (Dump(), {}))
-    source = read("source", _source, "")
+    source = read("source", _read_source, "")
     return Bundle(
         id=identity,
-        why=read("why", Walker.string, ""),
+        why=read("why", YamlReader.read_string, ""),
         source=source,
-        mirrors=read("mirrors", _mirrors, ()),
-        suite=read("suite", _suite, ""),
+        mirrors=read("mirrors", _read_mirrors, ()),
+        suite=read("suite", _read_suite, ""),
         dump=dump,
         case_dumps=case_dumps,
-        options=read("options", _options, {}),
-        bounds=read("bounds", _bounds, {}),
-        known_failures=read("known-failures", _reasons, {}),
-        locked=read("locked", partial(_locked, hub=not source or source.startswith("hf://")), None),
-        where={"": walker.where(key)} | {n: walker.where(k) for n, (k, _) in entries.items()},
+        options=read("options", _read_options, {}),
+        bounds=read("bounds", _read_bounds, {}),
+        known_failures=read("known-failures", _read_known_failures, {}),
+        locked=read(
+            "locked", partial(_read_locked, hub=not source or source.startswith("hf://")), None
+        ),
+        where={"": yaml_reader.locate(key)}
+        | {n: yaml_reader.locate(k) for n, (k, _) in entries.items()},
     )
 
 
-def _suite(walker: Walker, node: Node, what: str) -> str:
+def _read_suite(yaml_reader: YamlReader, node: Node, what: str) -> str:
     form = f"one of {', '.join(SUITES)}"
-    return walker.string(node, what, "|".join(SUITES), form)
+    return yaml_reader.read_string(node, what, "|".join(SUITES), form)
 
 
-def _source(walker: Walker, node: Node, what: str) -> str:
-    value = walker.string(node, what)
-    if complaint := source_complaint(value):
-        walker.wrong(node, f"{what} is {_unsecret(value)!r:.200}: {complaint}")
+def _read_source(yaml_reader: YamlReader, node: Node, what: str) -> str:
+    value = yaml_reader.read_string(node, what)
+    if problem := find_source_problem(value):
+        yaml_reader.add_problem(node, f"{what} is {_sanitize(value)!r:.200}: {problem}")
     return value
 
 
-def _unsecret(source: str) -> str:
+def _sanitize(source: str) -> str:
     """``source`` without what may be secret in it; it goes into public logs."""
     if source.startswith("hf://") or "://" not in source:
         return source
     return re.sub(r"\?.*", "?…", re.sub(r"//.*@", "//…@", source))
 
 
-def source_complaint(source: str) -> str:
+def find_source_problem(source: str) -> str:
     """What is wrong with the form of a ``source``; empty where nothing is."""
     if not source.isprintable():
         return "it holds a character that cannot be seen"
@@ -167,7 +174,7 @@ def source_complaint(source: str) -> str:
         fits = re.fullmatch(_HUB, source, re.ASCII)
         return "" if fits else "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"
     if "://" in source:
-        return _url_complaint(source)
+        return _find_url_problem(source)
     if source.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", source):
         return "a path must be relative to the lockfile"
     return "use / between folders" if "\\" in source else ""
@@ -176,11 +183,11 @@ def source_complaint(source: str) -> str:
 _HUB = r"hf://(datasets/)?[\w.-]+/[\w.-]+@[^/?#\s]+/[^?#\s]+"
 
 
-def _url_complaint(source: str) -> str:
+def _find_url_problem(source: str) -> str:
     try:
         url = urlsplit(source)
         host = url.hostname or ""
-        url.port  # noqa: B018 - reading it checks it
+        url.port
     except ValueError:
         return "not a URL"
     reasons = {
@@ -189,63 +196,69 @@ def _url_complaint(source: str) -> str:
         ),
         "credentials do not belong in a lockfile": "@" in url.netloc,
         "it names no host": not host,
-        "plain http is for loopback only; use https": url.scheme == "http" and not _loopback(host),
+        "plain http is for loopback only; use https": url.scheme == "http"
+        and not _is_loopback(host),
         "percent-encode spaces and what is not ASCII": not source.isascii() or " " in source,
     }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, applies in reasons.items() if applies), "")
 
 
-def _loopback(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _mirrors(walker: Walker, node: Node, what: str) -> tuple[str, ...]:
-    def mirror(child: Node, name: str) -> str:
-        value = walker.string(child, name)
+def _read_mirrors(yaml_reader: YamlReader, node: Node, what: str) -> tuple[str, ...]:
+    def read_mirror(child: Node, name: str) -> str:
+        value = yaml_reader.read_string(child, name)
         web = "://" in value and not value.startswith("hf://")
-        complaint = source_complaint(value) if web else "a mirror is an https:// URL"
-        if value and complaint:
-            walker.wrong(child, f"{name} is {_unsecret(value)!r:.200}: {complaint}")
+        problem = find_source_problem(value) if web else "a mirror is an https:// URL"
+        if value and problem:
+            yaml_reader.add_problem(child, f"{name} is {_sanitize(value)!r:.200}: {problem}")
         return value
 
-    return walker.list(node, what, mirror)
+    return yaml_reader.read_list(node, what, read_mirror)
 
 
-def _options(walker: Walker, node: Node, what: str) -> dict[str, Any]:
-    entries = walker.mapping(node, what)
-    return {key: walker.value(value, f"{key} of {what}") for key, (_, value) in entries.items()}
-
-
-def _reasons(walker: Walker, node: Node, what: str) -> dict[str, str]:
-    entries = walker.mapping(node, what)
+def _read_options(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, Any]:
+    entries = yaml_reader.read_mapping(node, what)
     return {
-        key: walker.string(value, f"the reason of {key!r:.60} in {what}")
+        key: yaml_reader.read_value(value, f"{key} of {what}")
         for key, (_, value) in entries.items()
     }
 
 
-def _bounds(walker: Walker, node: Node, what: str) -> dict[str, dict[str, float]]:
+def _read_known_failures(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, str]:
+    entries = yaml_reader.read_mapping(node, what)
     return {
-        case: _case_bounds(walker, value, f"{what} for case {case!r:.60}")
-        for case, (_, value) in walker.mapping(node, what).items()
+        key: yaml_reader.read_string(value, f"the reason of {key!r:.60} in {what}")
+        for key, (_, value) in entries.items()
     }
 
 
-def _case_bounds(walker: Walker, node: Node, what: str) -> dict[str, float]:
+def _read_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, dict[str, float]]:
+    return {
+        case: _read_case_bounds(yaml_reader, value, f"{what} for case {case!r:.60}")
+        for case, (_, value) in yaml_reader.read_mapping(node, what).items()
+    }
+
+
+def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, float]:
     bounds: dict[str, float] = {}
-    for measure, (_, value) in walker.mapping(node, what, keys=MEASURES).items():
+    for measure, (_, value) in yaml_reader.read_mapping(node, what, keys=MEASURES).items():
         name = f"{measure} of {what}"
         if measure == "exact":
             bounds[measure] = 1.0
-            if not walker.boolean(value, name) and value.value == "false":
-                walker.wrong(value, f"{name} can only be true; leave it out otherwise")
+            if not yaml_reader.read_boolean(value, name) and value.value == "false":
+                yaml_reader.add_problem(value, f"{name} can only be true; leave it out otherwise")
         else:
-            bounds[measure] = walker.number(value, name, 0.0, 1.0 if measure == "cosine" else 1e300)
+            bounds[measure] = yaml_reader.read_number(
+                value, name, 0.0, 1.0 if measure == "cosine" else 1e300
+            )
     if "exact" in bounds and len(bounds) > 1:
-        walker.wrong(node, f"{what}: exact excludes the other measures")
+        yaml_reader.add_problem(node, f"{what}: exact excludes the other measures")
     return bounds
 
 
@@ -256,28 +269,30 @@ _LOCKED_FORMS = {
 }
 
 
-def _locked(walker: Walker, node: Node, what: str, *, hub: bool) -> Locked:
+def _read_locked(yaml_reader: YamlReader, node: Node, what: str, *, hub: bool) -> Locked:
     keys = ("rev", "sha256", "size", "files", "unpacked", "tree")
-    entries = walker.mapping(node, what, keys=keys, required=("sha256",))
+    entries = yaml_reader.read_mapping(node, what, keys=keys, required=("sha256",))
     if "rev" in entries and not hub:
-        walker.wrong(entries["rev"][0], f"rev of {what} is for hf:// sources only")
+        yaml_reader.add_problem(entries["rev"][0], f"rev of {what} is for hf:// sources only")
     values: dict[str, Any] = {}
     for key, (_, value) in entries.items():
         name = f"{key} of {what}"
         if key in _LOCKED_FORMS:
-            values[key] = _digest(walker, value, name, *_LOCKED_FORMS[key])
+            values[key] = _read_digest(yaml_reader, value, name, *_LOCKED_FORMS[key])
         else:
-            values[key] = walker.integer(value, name, MAX_FILES if key == "files" else MAX_SIZE)
-    places = {key: walker.where(value) for key, (_, value) in entries.items()}
+            values[key] = yaml_reader.read_integer(
+                value, name, MAX_FILES if key == "files" else MAX_SIZE
+            )
+    places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)
 
 
-def _digest(walker: Walker, node: Node, what: str, prefix: str, digits: int) -> str:
-    value = walker.string(node, what)
+def _read_digest(yaml_reader: YamlReader, node: Node, what: str, prefix: str, digits: int) -> str:
+    value = yaml_reader.read_string(node, what)
     digest = value.removeprefix(prefix)
     if value and (digest == value or not re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)):
         short = len(digest) if digest != value and len(digest) != digits else 0
         found = f", not {short:,}" if short else ""
         form = f"it must be '{prefix}' and {digits} lower-case hex digits{found}"
-        walker.wrong(node, f"{what} is {value!r:.90}; {form}", "lockfile-digest")
+        yaml_reader.add_problem(node, f"{what} is {value!r:.90}; {form}", "lockfile-digest")
     return digest

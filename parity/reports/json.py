@@ -7,16 +7,16 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
-from parity.results import REPORT_SCHEMA, plain
+from parity.results import REPORT_SCHEMA, make_json_value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parity.errors import Where
+    from parity.errors import Location
     from parity.results import BundleResult, CaseResult, Finding, Report
 
 
-def as_json(report: Report, code: int) -> dict[str, Any]:
+def build_json(report: Report, code: int) -> dict[str, Any]:
     """The report as strict JSON values; non-finite numbers are strings."""
     return {
         "schema": REPORT_SCHEMA,
@@ -24,27 +24,27 @@ def as_json(report: Report, code: int) -> dict[str, Any]:
         "exit_code": code,
         "failure_kind": report.failure_kind,
         "lockfile": {"path": report.lockfile.as_posix(), "sha256": report.lock_sha256},
-        "environment": plain(dict(report.environment)),
+        "environment": make_json_value(dict(report.environment)),
         "seconds": round(report.seconds, 3),
-        "findings": [_finding(finding) for finding in report.findings],
-        "bundles": [_bundle(bundle) for bundle in report.bundles],
+        "findings": [_encode_finding(finding) for finding in report.findings],
+        "bundles": [_encode_bundle(bundle) for bundle in report.bundles],
     }
 
 
-def _bundle(bundle: BundleResult) -> dict[str, Any]:
+def _encode_bundle(bundle: BundleResult) -> dict[str, Any]:
     return {
         "id": bundle.bundle,
         "suite": bundle.suite,
         "sha256": bundle.sha256,
         "tree": bundle.tree,
         "port": dict(bundle.port),
-        "seconds": _seconds(bundle.seconds),
-        "findings": [_finding(finding) for finding in bundle.findings],
-        "cases": [_case(case) for case in bundle.cases],
+        "seconds": _encode_seconds(bundle.seconds),
+        "findings": [_encode_finding(finding) for finding in bundle.findings],
+        "cases": [_encode_case(case) for case in bundle.cases],
     }
 
 
-def _case(case: CaseResult) -> dict[str, Any]:
+def _encode_case(case: CaseResult) -> dict[str, Any]:
     return {
         "id": case.case,
         "verdict": case.verdict,
@@ -54,36 +54,36 @@ def _case(case: CaseResult) -> dict[str, Any]:
         "group": case.group or None,
         "why": case.why or None,
         "compared": case.compared,
-        "margin": plain(case.margin),
-        "measures": plain(dict(case.measures)),
-        "seconds": _seconds(case.seconds),
+        "margin": make_json_value(case.margin),
+        "measures": make_json_value(dict(case.measures)),
+        "seconds": _encode_seconds(case.seconds),
         "command": case.command,
-        "source": _where(case.source),
-        "findings": [_finding(finding) for finding in case.findings],
+        "source": _encode_where(case.source),
+        "findings": [_encode_finding(finding) for finding in case.findings],
     }
 
 
-def _seconds(seconds: Any) -> dict[str, float]:
+def _encode_seconds(seconds: Any) -> dict[str, float]:
     return {name: round(value, 6) for name, value in seconds.items()}
 
 
-def _where(where: Where | None) -> dict[str, Any] | None:
+def _encode_where(where: Location | None) -> dict[str, Any] | None:
     if where is None:
         return None
     return {"path": where.path.as_posix(), "line": where.line, "column": where.column}
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _encode_finding(finding: Finding) -> dict[str, Any]:
     values = {field.name: getattr(finding, field.name) for field in fields(finding)}
-    values["where"] = _where(finding.where)
+    values["where"] = _encode_where(finding.where)
     values["measures"] = dict(finding.measures)
-    return {name: plain(value) for name, value in values.items()}
+    return {name: make_json_value(value) for name, value in values.items()}
 
 
-def write(report: Report, code: int, folder: Path) -> Path:
+def write_json(report: Report, code: int, folder: Path) -> Path:
     """Write ``report.json`` into ``folder``; a reader never sees half of it."""
     target = folder / "report.json"
-    values = as_json(report, code)
+    values = build_json(report, code)
     # A measure of a kind unforeseen must not cost the report either.
     text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     draft = folder / "report.json.part"

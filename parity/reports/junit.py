@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from junitparser import Attr, Error, Failure, IntAttr, JUnitXml, Skipped, TestCase, TestSuite
 
-from parity import runner
-from parity.reports import wording
+from parity import github
+from parity.reports import phrases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.errors import Where
+    from parity.errors import Location
     from parity.results import BundleResult, CaseResult, Finding, Report
 
 
@@ -23,64 +23,64 @@ class _Case(TestCase):  # type: ignore[misc]  # junitparser ships no types
     line = IntAttr()
 
 
-def text(report: Report) -> str:
+def format_junit(report: Report) -> str:
     """The whole report; a suite a bundle, and one for what concerns no bundle."""
     xml = JUnitXml("parity")
     if any(finding.level == "error" for finding in report.findings):
-        xml.add_testsuite(_suite("parity", [_loose("parity", report.findings)]))
+        xml.add_testsuite(_build_suite("parity", [_build_general_case("parity", report.findings)]))
     for bundle in report.bundles:
-        xml.add_testsuite(_suite(bundle.bundle, _cases(bundle)))
+        xml.add_testsuite(_build_suite(bundle.bundle, _build_cases(bundle)))
     xml.update_statistics()
     return str(xml.tostring().decode("utf-8"))
 
 
-def _suite(name: str, cases: Sequence[_Case]) -> TestSuite:
-    suite = TestSuite(wording.shown(name))
+def _build_suite(name: str, cases: Sequence[_Case]) -> TestSuite:
+    suite = TestSuite(phrases.sanitize_message(name))
     suite.add_testcases(cases)
     return suite
 
 
-def _cases(bundle: BundleResult) -> list[_Case]:
-    cases = [_case(case) for case in bundle.cases]
+def _build_cases(bundle: BundleResult) -> list[_Case]:
+    cases = [_build_case(case) for case in bundle.cases]
     if any(finding.level == "error" for finding in bundle.findings):
-        cases.append(_loose(bundle.bundle, bundle.findings))
+        cases.append(_build_general_case(bundle.bundle, bundle.findings))
     return cases
 
 
-def _case(result: CaseResult) -> _Case:
-    case = _Case(wording.shown(result.case), wording.shown(result.bundle))
+def _build_case(result: CaseResult) -> _Case:
+    case = _Case(phrases.sanitize_message(result.case), phrases.sanitize_message(result.bundle))
     case.time = round(sum(result.seconds.values()), 6)
     first = next(iter(result.errors), None)
-    _place(case, (first.where if first else None) or result.source)
+    _set_location(case, (first.where if first else None) or result.source)
     if result.errors:
-        case.result = [_outcome(result.errors, result.command)]
+        case.result = [_build_result(result.errors, result.command)]
     elif result.verdict in ("known-failure", "skipped"):
-        case.result = [Skipped(wording.shown(f"{result.verdict}: {result.reason}"))]
+        case.result = [Skipped(phrases.sanitize_message(f"{result.verdict}: {result.reason}"))]
     return case
 
 
-def _loose(name: str, findings: Sequence[Finding]) -> _Case:
+def _build_general_case(name: str, findings: Sequence[Finding]) -> _Case:
     """Errors that concern no single case, as one case of their own."""
     errors = [finding for finding in findings if finding.level == "error"]
-    case = _Case("(as a whole)", wording.shown(name))
+    case = _Case("(as a whole)", phrases.sanitize_message(name))
     case.time = 0.0
-    _place(case, errors[0].where)
-    case.result = [_outcome(errors, "")]
+    _set_location(case, errors[0].where)
+    case.result = [_build_result(errors, "")]
     return case
 
 
-def _place(case: _Case, where: Where | None) -> None:
-    inside = runner.in_workspace(where.path) if where else None
+def _set_location(case: _Case, where: Location | None) -> None:
+    inside = github.find_workspace_path(where.path) if where else None
     if where and inside:
-        case.file, case.line = wording.shown(inside), where.line or 1
+        case.file, case.line = phrases.sanitize_message(inside), where.line or 1
 
 
-def _outcome(errors: Sequence[Finding], command: str) -> Failure | Error:
+def _build_result(errors: Sequence[Finding], command: str) -> Failure | Error:
     """A failure where the port is wrong, an error where nothing can be said about it."""
     first = errors[0]
     kind = Failure if all(error.kind == "mismatch" for error in errors) else Error
-    found = kind(wording.shown(first.message), first.code)
-    lines = [line for error in errors for line in wording.finding_lines(error)]
-    lines += [f"repeat: {wording.shown(command)}"] if command else []
+    found = kind(phrases.sanitize_message(first.message), first.code)
+    lines = [line for error in errors for line in phrases.format_finding(error)]
+    lines += [f"repeat: {phrases.sanitize_message(command)}"] if command else []
     found.text = "\n".join(lines)
     return found

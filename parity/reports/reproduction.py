@@ -6,24 +6,24 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parity.reports.markdown import cell, pre
-from parity.reports.wording import finding_lines
-from parity.safetext import counted
+from parity.reports.markdown import format_block, format_cell
+from parity.reports.phrases import format_finding
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from parity.results import CaseResult
 
-_VALUES, _STORED = 30, 40
+_MAX_VALUES, _MAX_STORED = 30, 40
 _NO_CAUSE = "no simple cause fits"
-_OWED = {
+_EXPECTATION_TEXT = {
     "load": "It must be loaded, every tensor as the reference has it.",
     "refuse": "It must be refused: with a message, without a tensor, a panic or a crash.",
     "either": "It may be refused with a message; if it is loaded, it must be loaded right.",
     "": "It must be loaded, every tensor as the reference has it.",
 }
-_CAME = {
+_OUTCOME_TEXT = {
     "right": "was loaded right",
     "wrong": "is read wrong",
     "partial": "is read in part, and the end says that all is well",
@@ -65,79 +65,90 @@ class Reproduction:
     sha256: str
     bundle_sha256: str
     port: Mapping[str, str]
-    run: str
-    again: str
+    run_command: str
+    repeat_command: str
     values: Sequence[str]
-    stored: Sequence[str]
-    said: Sequence[str]
+    stored_bytes: Sequence[str]
+    output: Sequence[str]
     facts: Mapping[str, str]
 
 
-def text(found: Reproduction) -> str:
+def format_reproduction(reproduction: Reproduction) -> str:
     """The whole report in Markdown; foreign words stand in code only."""
-    parts = [_head(found), _file(found), _came(found), _cause(found)]
-    if found.values:
-        parts.append(_block("Expected and obtained", found.values, _VALUES, "values.txt"))
-    if found.stored:
-        parts.append(_block("As it lies in the file", found.stored, _STORED, "bytes.txt"))
-    parts += [_again(found), _versions(found)]
+    parts = [
+        _format_title(reproduction),
+        _format_file(reproduction),
+        _format_outcome(reproduction),
+        _format_causes(reproduction),
+    ]
+    if reproduction.values:
+        parts.append(
+            _format_section("Expected and obtained", reproduction.values, _MAX_VALUES, "values.txt")
+        )
+    if reproduction.stored_bytes:
+        parts.append(
+            _format_section(
+                "As it lies in the file", reproduction.stored_bytes, _MAX_STORED, "bytes.txt"
+            )
+        )
+    parts += [_format_commands(reproduction), _format_versions(reproduction)]
     whole = "\n".join(part for part in parts if part)
-    return _PATH.sub(lambda found: found[0].replace(r"\x3a\x3a", "::"), whole)
+    return _PATH.sub(lambda reproduction: reproduction[0].replace(r"\x3a\x3a", "::"), whole)
 
 
-def _head(found: Reproduction) -> str:
-    port = " ".join(found.port.values()).replace("@", " ")
-    came = _CAME.get(found.result.outcome, found.result.verdict)
-    what = cell(found.why) or cell(found.case)
-    return f"# {cell(port)}: {what} {came}\n"
+def _format_title(reproduction: Reproduction) -> str:
+    port = " ".join(reproduction.port.values()).replace("@", " ")
+    outcome = _OUTCOME_TEXT.get(reproduction.result.outcome, reproduction.result.verdict)
+    what = format_cell(reproduction.why) or format_cell(reproduction.case)
+    return f"# {format_cell(port)}: {what} {outcome}\n"
 
 
-def _file(found: Reproduction) -> str:
+def _format_file(reproduction: Reproduction) -> str:
     what = (
-        f"{cell(found.checkpoint)} in this folder has {counted(found.size, 'bytes')} "
-        f"(sha256 {cell(found.sha256)}): {cell(found.why) or cell(found.case)}."
+        f"{format_cell(reproduction.checkpoint)} in this folder has {format_count(reproduction.size, 'bytes')} "
+        f"(sha256 {format_cell(reproduction.sha256)}): {format_cell(reproduction.why) or format_cell(reproduction.case)}."
     )
     lines = [
         what,
-        _OWED.get(found.result.expect, _OWED["load"]),
+        _EXPECTATION_TEXT.get(reproduction.result.expect, _EXPECTATION_TEXT["load"]),
     ]
-    if found.rule:
-        lines.append(f"The rule: {cell(found.rule)}.")
+    if reproduction.rule:
+        lines.append(f"The rule: {format_cell(reproduction.rule)}.")
     return " ".join(lines) + "\n"
 
 
-def _came(found: Reproduction) -> str:
-    lines = [line for finding in found.result.findings for line in finding_lines(finding)]
+def _format_outcome(reproduction: Reproduction) -> str:
+    lines = [line for finding in reproduction.result.findings for line in format_finding(finding)]
     kept = [line for line in lines if not line.startswith("  cause: ")]
-    if found.said:
-        kept += ["", "the program said:", *(f"  {line}" for line in found.said)]
-    return f"## What happened\n\n{pre(kept)}" if kept else ""
+    if reproduction.output:
+        kept += ["", "the program said:", *(f"  {line}" for line in reproduction.output)]
+    return f"## What happened\n\n{format_block(kept)}" if kept else ""
 
 
-def _cause(found: Reproduction) -> str:
-    causes = [f.cause for f in found.result.findings if f.cause and _NO_CAUSE not in f.cause]
+def _format_causes(reproduction: Reproduction) -> str:
+    causes = [f.cause for f in reproduction.result.findings if f.cause and _NO_CAUSE not in f.cause]
     if not causes:
         return ""
-    return f"## The cause, proven on the values\n\n{pre(list(dict.fromkeys(causes)))}"
+    return f"## The cause, proven on the values\n\n{format_block(list(dict.fromkeys(causes)))}"
 
 
-def _block(title: str, lines: Sequence[str], most: int, file: str) -> str:
-    kept = list(lines[:most])
-    if len(lines) > most:
+def _format_section(title: str, lines: Sequence[str], limit: int, file: str) -> str:
+    kept = list(lines[:limit])
+    if len(lines) > limit:
         kept.append(f"and more in {file}")
-    return f"## {title}\n\n{pre(kept)}"
+    return f"## {title}\n\n{format_block(kept)}"
 
 
-def _again(found: Reproduction) -> str:
+def _format_commands(reproduction: Reproduction) -> str:
     return (
         f"## See it yourself\n\nIn this folder, with an empty folder `obtained-again`:\n\n"
-        f"{pre([found.run])}\n`expected` holds the reference, `obtained` what was written here. "
-        f"With parity-action, from a clone of it:\n\n{pre([found.again])}"
+        f"{format_block([reproduction.run_command])}\n`expected` holds the reference, `obtained` what was written here. "
+        f"With parity-action, from a clone of it:\n\n{format_block([reproduction.repeat_command])}"
     )
 
 
-def _versions(found: Reproduction) -> str:
-    rows = [*found.port.items(), *found.facts.items()]
-    rows += [("case", found.case), ("bundle", f"sha256:{found.bundle_sha256}")]
-    lines = [f"| {cell(key)} | {cell(value)} |" for key, value in rows]
+def _format_versions(reproduction: Reproduction) -> str:
+    rows = [*reproduction.port.items(), *reproduction.facts.items()]
+    rows += [("case", reproduction.case), ("bundle", f"sha256:{reproduction.bundle_sha256}")]
+    lines = [f"| {format_cell(key)} | {format_cell(value)} |" for key, value in rows]
     return "\n".join(["## Versions", "", "| | |", "|---|---|", *lines, ""])

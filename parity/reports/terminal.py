@@ -9,8 +9,8 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 from rich.text import Text
 
-from parity.reports import wording
-from parity.reports.console import Teller
+from parity.reports import phrases
+from parity.reports.console import RunConsole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ _STYLES = {
 }
 
 
-class TerminalTeller(Teller):
+class TerminalConsole(RunConsole):
     """Shows progress bars and colours; says the same as its base at the end."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -38,11 +38,11 @@ class TerminalTeller(Teller):
         self._progress: Progress | None = None
         self._status: Status | None = None
 
-    def line(self, text: str = "") -> None:
+    def print_line(self, text: str = "") -> None:
         """One line of output, above whatever moves."""
         self._console.print(Text(text))
 
-    def download(self, name: str) -> Callable[[int, int | None], None]:
+    def show_download(self, name: str) -> Callable[[int, int | None], None]:
         """A progress bar in bytes."""
         self.close()
         bar = Progress(
@@ -53,7 +53,7 @@ class TerminalTeller(Teller):
             transient=True,
         )
         self._progress = bar
-        task = bar.add_task(f"fetching {wording.shown(name)}", total=None)
+        task = bar.add_task(f"fetching {phrases.sanitize_message(name)}", total=None)
 
         def progress(done: int, total: int | None) -> None:
             bar.start()
@@ -61,16 +61,18 @@ class TerminalTeller(Teller):
 
         return progress
 
-    def building(self, what: str) -> Callable[[str], None]:
+    def show_build(self, what: str) -> Callable[[str], None]:
         """A line that moves, with what cargo said last."""
         self.close()
-        name = wording.shown(what)
+        name = phrases.sanitize_message(what)
         status = self._console.status(Text(f"building {name}"))
         status.start()
         self._status = status
-        return lambda text: status.update(Text(f"building {name}: {wording.shown(text)[:80]}"))
+        return lambda text: status.update(
+            Text(f"building {name}: {phrases.sanitize_message(text)[:80]}")
+        )
 
-    def running(self, count: int) -> None:
+    def start_cases(self, count: int) -> None:
         """A bar that counts cases."""
         self.close()
         self._progress = Progress(
@@ -83,22 +85,22 @@ class TerminalTeller(Teller):
         self._progress.start()
         self._progress.add_task("cases", total=count)
 
-    def case(self, result: CaseResult) -> None:
+    def print_case(self, result: CaseResult) -> None:
         """The bar moves; only what is not green gets a line at once."""
         if self._progress is not None:
             self._progress.advance(self._progress.task_ids[0])
         if result.verdict != "pass":
-            self._console.print(_marked(result))
+            self._console.print(_format_verdict(result))
 
-    def end(self, report: Report, code: int) -> None:
+    def print_report(self, report: Report, code: int) -> None:
         """The table, then what the base says."""
         self.close()
         if report.cases:
-            self._console.print(_table(report))
-        super().end(report, code)
+            self._console.print(_build_table(report))
+        super().print_report(report, code)
 
-    def _finding(self, finding: Finding) -> None:
-        first, *rest = wording.finding_lines(finding)
+    def _print_finding(self, finding: Finding) -> None:
+        first, *rest = phrases.format_finding(finding)
         text = Text(f"  {first}")
         text.stylize(_STYLES.get(finding.level, ""), 2, 2 + first.index("]") + 1)
         self._console.print(text)
@@ -114,19 +116,19 @@ class TerminalTeller(Teller):
         self._progress = self._status = None
 
 
-def _marked(result: CaseResult) -> Text:
+def _format_verdict(result: CaseResult) -> Text:
     return Text.assemble(
-        (f"{result.verdict} ", _STYLES[result.verdict]), wording.shown(result.name)
+        (f"{result.verdict} ", _STYLES[result.verdict]), phrases.sanitize_message(result.name)
     )
 
 
-def _table(report: Report) -> Table:
+def _build_table(report: Report) -> Table:
     table = Table("case", "verdict", "compared", "time", title_justify="left")
     for case in report.cases:
         table.add_row(
-            Text(wording.shown(case.name)),
+            Text(phrases.sanitize_message(case.name)),
             Text(case.verdict, style=_STYLES[case.verdict]),
-            Text(wording.case_summary(case)),
+            Text(phrases.format_case_summary(case)),
             Text(f"{sum(case.seconds.values()) * 1000:,.0f} ms"),
         )
     return table

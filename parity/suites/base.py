@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from parity.bounds import Bounds
+    from parity.bundle.tolerances import Tolerances
     from parity.results import Finding
 
 
@@ -30,8 +30,8 @@ class Case:
 
     id: str
     folder: Path
-    words: Mapping[str, str] = field(default_factory=dict)
-    bounds: Mapping[str, float] = field(default_factory=dict)
+    placeholders: Mapping[str, str] = field(default_factory=dict)
+    tolerances: Mapping[str, float] = field(default_factory=dict)
     detail: Any = None
     may_be_empty: bool = False
     expect: str = ""
@@ -48,11 +48,11 @@ class Dump:
     """
 
     folder: Path
-    line: Mapping[str, Any] | None = None
+    stdout_json: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class DumpComparison:
     """What comparing one dump showed.
 
     Attributes:
@@ -87,7 +87,7 @@ class Suite:
     name: str
     args: tuple[str, ...]
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
-    verify: Callable[[Case, Dump, Bounds], Outcome]
+    verify: Callable[[Case, Dump, Tolerances], DumpComparison]
     options: Mapping[str, tuple[Any, ...] | Callable[[Any], str]] = field(default_factory=dict)
     across: (
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None

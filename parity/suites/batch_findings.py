@@ -6,9 +6,9 @@ import stat
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from parity.layout import near_batches
-from parity.safetext import safe
-from parity.suites.words import EXAMPLES, counted, listed, wrong
+from parity.bundle.layout import find_misnamed_batches
+from parity.suites.messages import EXAMPLES, format_count, format_list, report_error
+from parity.text import sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from parity.results import Finding
 
 
-def gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
+def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
     """The finding for batch files that are missing before or between others.
 
     Args:
@@ -26,38 +26,44 @@ def gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
     """
     if not numbers:
         message = f"the folder holds no batch_NNNN.bin; expected batch_{first:04}.bin and so on"
-        return [wrong("batch-missing", message, kind="dump")]
+        return [report_error("batch-missing", message, kind="dump")]
     absent = numbers[-1] + 1 - first - len(numbers)
     if not absent:
         return []
-    there = set(numbers)
-    some = islice((n for n in count(first) if n not in there), min(absent, EXAMPLES))
-    names = listed([f"batch_{number:04}.bin" for number in some], absent)
+    present = set(numbers)
+    examples = islice((n for n in count(first) if n not in present), min(absent, EXAMPLES))
+    names = format_list([f"batch_{number:04}.bin" for number in examples], absent)
     verb = "is" if absent == 1 else "are"
-    return [wrong("batch-missing", f"{names} {verb} missing, batch_{numbers[-1]:04}.bin is there")]
+    return [
+        report_error(
+            "batch-missing", f"{names} {verb} missing, batch_{numbers[-1]:04}.bin is there"
+        )
+    ]
 
 
-def names(folder: Path) -> list[Finding]:
+def check_names(folder: Path) -> list[Finding]:
     """The finding for what looks like a batch's file and is none: nobody compares what it holds."""
-    lines = [_no_batch(path, number) for path, number in near_batches(folder).items()]
+    lines = [
+        _describe_misnamed(path, number) for path, number in find_misnamed_batches(folder).items()
+    ]
     if not lines:
         return []
     head = "" if len(lines) == 1 else f"{len(lines):,} names look like a batch's; first: "
     rest = len(lines) - EXAMPLES
     details = (*lines[1:EXAMPLES], *((f"and {rest:,} more",) if rest > 0 else ()))
-    return [wrong("batch-name", f"{head}{lines[0]}; it was not compared", details=details)]
+    return [report_error("batch-name", f"{head}{lines[0]}; it was not compared", details=details)]
 
 
-def _no_batch(path: Path, number: int) -> str:
-    due = f"batch_{number:04}.bin"
-    if path.name != due:
-        return f"{safe(path.name)} is no batch's name; batch {number} is called {due}"
-    kind = _KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
-    return f"{due} is {kind}"
+def _describe_misnamed(path: Path, number: int) -> str:
+    expected = f"batch_{number:04}.bin"
+    if path.name != expected:
+        return f"{sanitize(path.name)} is no batch's name; batch {number} is called {expected}"
+    kind = _FILE_KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
+    return f"{expected} is {kind}"
 
 
 #: What bears a batch's name and is none; a link to a file would be one.
-_KINDS = {
+_FILE_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFLNK: "a link that leads to no file",
@@ -65,7 +71,7 @@ _KINDS = {
 }
 
 
-def sizes(due: Sequence[int], came: Sequence[int], first: int = 0) -> list[Finding]:
+def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0) -> list[Finding]:
     """The finding for a wrong number of batches, or of items in a batch.
 
     Args:
@@ -73,35 +79,45 @@ def sizes(due: Sequence[int], came: Sequence[int], first: int = 0) -> list[Findi
         came: Items of each batch as delivered.
         first: Number of the first batch.
     """
-    if len(due) != len(came):
+    if len(expected) != len(obtained):
         message = (
-            f"{counted(len(came), 'batch', 'batches')} came, {len(due):,} are due "
-            f"(sizes {sizes_text(came)}, expected {sizes_text(due)})"
+            f"{format_count(len(obtained), 'batch', 'batches')} came, {len(expected):,} are due "
+            f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
         )
-        return [wrong("batch-count", message, expected=str(len(due)), obtained=str(len(came)))]
-    differing = [n for n, (d, c) in enumerate(zip(due, came, strict=True)) if d != c]
-    if not differing:
+        return [
+            report_error(
+                "batch-count", message, expected=str(len(expected)), obtained=str(len(obtained))
+            )
+        ]
+    different = [n for n, (e, o) in enumerate(zip(expected, obtained, strict=True)) if e != o]
+    if not different:
         return []
-    worst = differing[0]
+    worst = different[0]
     message = (
-        f"batch {first + worst} has {counted(came[worst], 'item')}, {due[worst]:,} are due "
-        f"(sizes {sizes_text(came)}, expected {sizes_text(due)})"
+        f"batch {first + worst} has {format_count(obtained[worst], 'item')}, {expected[worst]:,} are due "
+        f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
     )
-    return [wrong("batch-size", message, expected=str(due[worst]), obtained=str(came[worst]))]
+    return [
+        report_error(
+            "batch-size", message, expected=str(expected[worst]), obtained=str(obtained[worst])
+        )
+    ]
 
 
-def sizes_text(sizes: Sequence[int]) -> str:
+def format_sizes(sizes: Sequence[int]) -> str:
     """``[4, 4, 3]``, cut where it is long."""
-    return f"[{listed(sizes)}]"
+    return f"[{format_list(sizes)}]"
 
 
-def line(said: Mapping[str, Any] | None, sizes: Sequence[int]) -> list[Finding]:
+def check_stdout(stated: Mapping[str, Any] | None, sizes: Sequence[int]) -> list[Finding]:
     """Findings for a JSON line on stdout, a courtesy, that contradicts the files."""
-    return contradictions("stdout", said, {"num_batches": len(sizes), "batch_sizes": list(sizes)})
+    return find_contradictions(
+        "stdout", stated, {"num_batches": len(sizes), "batch_sizes": list(sizes)}
+    )
 
 
-def contradictions(
-    speaker: str, said: Mapping[str, Any] | None, held: Mapping[str, Any]
+def find_contradictions(
+    source: str, stated: Mapping[str, Any] | None, observed: Mapping[str, Any]
 ) -> list[Finding]:
     """A finding for each key of ``held`` that ``said`` holds with another value.
 
@@ -111,9 +127,9 @@ def contradictions(
         held: What the batch files show.
     """
     found = []
-    for key, files in held.items():
-        value = None if said is None else said.get(key)
-        if value is not None and value != files:
-            message = f"{speaker} says {key} = {value!r:.200}, the files hold {files!r:.200}"
-            found.append(wrong("contradiction", message, measures={"key": key}))
+    for key, shown_value in observed.items():
+        value = None if stated is None else stated.get(key)
+        if value is not None and value != shown_value:
+            message = f"{source} says {key} = {value!r:.200}, the files hold {shown_value!r:.200}"
+            found.append(report_error("contradiction", message, measures={"key": key}))
     return found

@@ -7,32 +7,38 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs import FormatError
-from parity.codecs.dtypes import F32
-from parity.compare import compare
-from parity.suites import bound_findings, diagnosed, tensor_forms
-from parity.suites.base import Outcome
-from parity.suites.tensor_remarks import remarks
-from parity.suites.words import counted, number, table, unreadable, wrong
+from parity.suites import diagnosis, tensor_headers, tolerance_findings
+from parity.suites.base import DumpComparison
+from parity.suites.messages import (
+    format_count,
+    format_number,
+    format_table,
+    report_error,
+    report_unreadable,
+)
+from parity.suites.tensor_notices import collect_notices
+from parity.tensors import FormatError
+from parity.tensors.compare import compare
+from parity.tensors.dtypes import F32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from parity.codecs.dtypes import DType
-    from parity.codecs.files import Found
-    from parity.codecs.stored import Stored
-    from parity.measures import Measures, Sample
-    from parity.raw import Raw
+    from parity.checkpoints import StorageLocation
     from parity.results import Finding
+    from parity.tensors.dtypes import DType
+    from parity.tensors.folder import FolderContents
+    from parity.tensors.measures import Measures, Sample
+    from parity.tensors.stored import StoredTensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reference:
+class TensorReference:
     """The tensors that a case owes.
 
     Attributes:
         tensors: By name.
-        bounds: Hold for each of them.
+        tolerances: Hold for each of them.
         others: Names that a port may dump though no reference exists, with their dtype.
         complete: Anything beyond ``tensors`` and ``others`` is wrong, not merely unknown.
         shape_note: Said beside a shape that differs, such as the order of its dimensions.
@@ -41,126 +47,129 @@ class Reference:
         raw: Where tensors lie in their checkpoint, for diagnosis; empty where not recorded.
     """
 
-    tensors: Mapping[str, Stored]
-    bounds: Mapping[str, float]
-    others: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, StoredTensor]
+    tolerances: Mapping[str, float]
+    unreferenced: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
     shape_note: str = ""
     widened: Collection[str] = ()
-    raw: Callable[[], Mapping[str, Raw]] = dict
+    locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
 
-def hold(reference: Reference, found: Found) -> Outcome:
+def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
     """Hold the tensors of a dump against those that are owed; every failing one is told."""
-    findings = [_broken(name, error) for name, error in found.broken.items()]
-    findings += [tensor_forms.twice(name) for name in found.twice]
-    findings += tensor_forms.names(reference, found)
+    findings = [_report_broken(name, error) for name, error in found.unreadable.items()]
+    findings += [tensor_headers.report_duplicate(name) for name in found.duplicates]
+    findings += tensor_headers.check_names(reference, found)
     results: dict[str, Measures] = {}
     for name, expected in reference.tensors.items():
         obtained = found.tensors.get(name)
         if obtained is not None:
-            more, measures = _pair(name, expected, obtained, reference)
-            if more and (measures is not None or _of_other_dtype(expected, obtained)):
-                more = _diagnosed(more, expected, obtained, reference)
+            more, measures = _compare_pair(name, expected, obtained, reference)
+            if more and (measures is not None or _is_other_dtype(expected, obtained)):
+                more = _add_causes(more, expected, obtained, reference)
             findings += more
             if measures is not None:
                 results[name] = measures
-    findings += remarks(reference, found, results)
-    more, scales = bound_findings.of_tensors(reference, found, results)
-    return Outcome(
+    findings += collect_notices(reference, found, results)
+    more, scales = tolerance_findings.check_tensors(reference, found, results)
+    return DumpComparison(
         findings=(*findings, *more),
-        measures=_measures(reference, results, scales),
+        measures=_summarize_measures(reference, results, scales),
         margin=max((m.margin for m in results.values() if m.margin is not None), default=None),
         compared=sum(m.count for m in results.values()),
         tensors=tuple(reference.tensors),
     )
 
 
-def _broken(name: str, error: FormatError) -> Finding:
+def _report_broken(name: str, error: FormatError) -> Finding:
     """A `.bin` or `.npy` is one tensor, and bears its name for ``known-failures``."""
     stem, _, suffix = name.rpartition(".")
-    return replace(unreadable(name, error), tensor=name if suffix == "safetensors" else stem)
+    return replace(report_unreadable(name, error), tensor=name if suffix == "safetensors" else stem)
 
 
-def _of_other_dtype(expected: Stored, obtained: Stored) -> bool:
+def _is_other_dtype(expected: StoredTensor, obtained: StoredTensor) -> bool:
     """A dump in f32 of what f32 cannot hold: complex numbers, all of them there."""
-    as_f32 = obtained.carrier == ".bin" and expected.dtype.kind == "opaque"
+    as_f32 = obtained.suffix == ".bin" and expected.dtype.kind == "opaque"
     return as_f32 and expected.shape == obtained.shape
 
 
-def _diagnosed(
-    findings: list[Finding], expected: Stored, obtained: Stored, reference: Reference
+def _add_causes(
+    findings: list[Finding],
+    expected: StoredTensor,
+    obtained: StoredTensor,
+    reference: TensorReference,
 ) -> list[Finding]:
     return [
-        diagnosed.tensor(
+        diagnosis.add_tensor_cause(
             finding,
             expected,
             obtained,
-            reference.bounds,
-            raw=reference.raw,
+            reference.tolerances,
+            locate=reference.locate,
             others=reference.tensors,
         )
         for finding in findings
     ]
 
 
-def _pair(
-    name: str, expected: Stored, obtained: Stored, reference: Reference
+def _compare_pair(
+    name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
 ) -> tuple[list[Finding], Measures | None]:
     if expected.shape != obtained.shape:
-        return [tensor_forms.shape(name, expected, obtained, reference)], None
-    seen_as_f32 = obtained.carrier == ".bin" and expected.dtype.kind != "opaque"
+        return [tensor_headers.report_shape(name, expected, obtained, reference)], None
+    seen_as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "opaque"
     if obtained.dtype != expected.dtype and not seen_as_f32:
-        return [tensor_forms.dtype(name, expected, obtained)], None
+        return [tensor_headers.report_dtype(name, expected, obtained)], None
     payloads = name not in reference.widened
     try:
-        measures = compare(expected, obtained, reference.bounds, payloads=payloads)
+        measures = compare(expected, obtained, reference.tolerances, payloads=payloads)
     except FormatError as error:
-        return [unreadable(name, error)], None
+        return [report_unreadable(name, error)], None
     if measures.passed:
         return [], measures
-    seen = F32 if obtained.carrier == ".bin" else expected.dtype
-    return [values_finding(name, measures, expected.shape, seen)], measures
+    dtype = F32 if obtained.suffix == ".bin" else expected.dtype
+    return [report_values(name, measures, expected.shape, dtype)], measures
 
 
-def values_finding(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
+def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
     """The finding for values that break a bound, with counts, worst and first elements."""
     if measures.worst is None:
-        return _direction(name, measures)
+        return _report_cosine(name, measures)
     worst = measures.worst
-    index = _index(worst, shape)
+    index = _unravel_index(worst, shape)
     message = (
-        f"{name}: {measures.bad:,} of {counted(measures.count, 'element')} "
-        f"{'differs' if measures.bad == 1 else 'differ'}{_what(measures)}; "
-        f"worst at {list(index)}: {_sides(worst, dtype)}; {bound_text(measures.bounds)}"
+        f"{name}: {measures.bad:,} of {format_count(measures.count, 'element')} "
+        f"{'differs' if measures.bad == 1 else 'differ'}{_describe_kind(measures)}; "
+        f"worst at {list(index)}: {_format_sample(worst, dtype)}; {format_bounds(measures.bounds)}"
     )
-    return wrong(
-        _code(measures),
+    return report_error(
+        _choose_code(measures),
         message,
         tensor=name,
         index=index,
-        expected=_shown(worst.expected, dtype),
-        obtained=_shown(worst.obtained, dtype),
-        measures={**numbers(measures), "map": measures.drawn},
-        details=_first(measures, shape, dtype),
+        expected=_format_value(worst.expected, dtype),
+        obtained=_format_value(worst.obtained, dtype),
+        measures={**list_measures(measures), "map": measures.bad_map},
+        details=_format_first(measures, shape, dtype),
     )
 
 
-def _direction(name: str, measures: Measures) -> Finding:
+def _report_cosine(name: str, measures: Measures) -> Finding:
     message = (
-        f"{name}: the cosine between the two is {number(measures.cosine)}, expected at least "
+        f"{name}: the cosine between the two is {format_number(measures.cosine)}, expected at least "
         f"{measures.bounds['cosine']:g} ({measures.count:,} elements)"
     )
-    return wrong("cosine", message, tensor=name, measures=numbers(measures))
+    return report_error("cosine", message, tensor=name, measures=list_measures(measures))
 
 
-def _code(measures: Measures) -> str:
+def _choose_code(measures: Measures) -> str:
     if measures.lost:
         return "nan"
-    return _bits_only(measures) or "values"
+    return _classify_bit_difference(measures) or "values"
 
 
-def _bits_only(measures: Measures) -> str:
+def _classify_bit_difference(measures: Measures) -> str:
     """Under exact, the word for differences that no number shows."""
     if not measures.bounds.get("exact"):
         return ""
@@ -169,64 +178,64 @@ def _bits_only(measures: Measures) -> str:
     return "nan-payload" if measures.bad == measures.payloads else ""
 
 
-def _what(measures: Measures) -> str:
+def _describe_kind(measures: Measures) -> str:
     """What kind of difference it is, where there is a word for it."""
-    expected, obtained = measures.specials
+    expected, obtained = measures.nonfinite
     if measures.lost:
         return f" ({obtained:,} NaN or infinite in the dump, {expected:,} in the reference)"
     return {
         "signed-zero": ", all in the sign of zero",
         "nan-payload": ", all in the payload of a NaN",
-    }.get(_bits_only(measures), "")
+    }.get(_classify_bit_difference(measures), "")
 
 
-def _sides(sample: Sample, dtype: DType) -> str:
-    text = f"expected {_shown(sample.expected, dtype)}, obtained {_shown(sample.obtained, dtype)}"
+def _format_sample(sample: Sample, dtype: DType) -> str:
+    text = f"expected {_format_value(sample.expected, dtype)}, obtained {_format_value(sample.obtained, dtype)}"
     if not np.isfinite(sample.error):
         return text
     steps = "" if sample.ulp is None else f", {sample.ulp:,} ULP"
     return f"{text} (off by {sample.error:.3g}{steps})"
 
 
-def _shown(value: Any, dtype: DType) -> str:
+def _format_value(value: Any, dtype: DType) -> str:
     if dtype.name == "C64":
         return str(value.view("<c8"))
     narrow = {"F32": np.float32, "F16": np.float16}.get(dtype.name)
-    return number(value if narrow is None else narrow(value))
+    return format_number(value if narrow is None else narrow(value))
 
 
-def _index(sample: Sample, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _unravel_index(sample: Sample, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(axis) for axis in np.unravel_index(sample.index, shape))
 
 
-def _first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> tuple[str, ...]:
+def _format_first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> tuple[str, ...]:
     if measures.bad <= 1:
         return ()
     rows = [("index", "expected", "obtained", "off by")]
     rows += [
         (
-            str(list(_index(sample, shape))),
-            _shown(sample.expected, dtype),
-            _shown(sample.obtained, dtype),
+            str(list(_unravel_index(sample, shape))),
+            _format_value(sample.expected, dtype),
+            _format_value(sample.obtained, dtype),
             f"{sample.error:.3g}" if np.isfinite(sample.error) else "",
         )
-        for sample in measures.first
+        for sample in measures.samples
     ]
-    rest = measures.bad - len(measures.first)
-    return table(rows) + ((f"and {rest:,} more",) if rest else ())
+    rest = measures.bad - len(measures.samples)
+    return format_table(rows) + ((f"and {rest:,} more",) if rest else ())
 
 
-def bound_text(bounds: Mapping[str, float]) -> str:
+def format_bounds(tolerances: Mapping[str, float]) -> str:
     """The bounds that were asked, in words."""
-    if bounds.get("exact"):
+    if tolerances.get("exact"):
         return "bound: exact"
-    signs = {name: ">=" if name == "cosine" else "<=" for name in bounds}
+    signs = {name: ">=" if name == "cosine" else "<=" for name in tolerances}
     return "bound: " + ", ".join(
-        f"{name} {signs[name]} {value:g}" for name, value in bounds.items()
+        f"{name} {signs[name]} {value:g}" for name, value in tolerances.items()
     )
 
 
-def numbers(measures: Measures) -> dict[str, Any]:
+def list_measures(measures: Measures) -> dict[str, Any]:
     """The measures as a report carries them."""
     return {
         "count": measures.count,
@@ -234,8 +243,8 @@ def numbers(measures: Measures) -> dict[str, Any]:
         "max_abs": measures.max_abs,
         "max_relative": measures.max_relative,
         "max_ulp": measures.max_ulp,
-        "not_finite_expected": measures.specials[0],
-        "not_finite_obtained": measures.specials[1],
+        "not_finite_expected": measures.nonfinite[0],
+        "not_finite_obtained": measures.nonfinite[1],
         "signed_zeros": measures.zeros,
         "cosine": measures.cosine,
         "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())},
@@ -243,8 +252,8 @@ def numbers(measures: Measures) -> dict[str, Any]:
     }
 
 
-def _measures(
-    reference: Reference,
+def _summarize_measures(
+    reference: TensorReference,
     results: Mapping[str, Measures],
     scales: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
@@ -257,7 +266,7 @@ def _measures(
         "per_tensor": {
             name: {
                 "dtype": reference.tensors[name].dtype.name,
-                **numbers(m),
+                **list_measures(m),
                 **scales.get(name, {}),
             }
             for name, m in results.items()

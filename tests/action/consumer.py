@@ -10,7 +10,7 @@ import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
-from parity.pins.tensors import pin
+from parity.lab.pins.tensors import pin
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from parity.commands import drafts
+from parity.commands import init_templates
 from tests.action import consumer
 from tests.action.grammar import Command, commands
 
@@ -285,7 +285,7 @@ def test_the_workflow_that_init_writes_is_green_as_it_is(repo: Path, work: Path)
     folder = work / "newcomer"
     shutil.copytree(repo / "green", folder)
     consumer.commit(folder)
-    found = act(folder, workflow(folder, "parity.yml", drafts.WORKFLOW), work)
+    found = act(folder, workflow(folder, "parity.yml", init_templates.WORKFLOW), work)
     assert found.code == 0, found.text[-2000:]
     assert "1 case: 1 pass" in found.text
 

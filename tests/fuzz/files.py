@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.codecs import FormatError, npy, safetensors
-from parity.codecs import bin as bin_codec
 from parity.errors import IntegrityError
-from parity.fixtures.archive import Limits, scan, unpack
-from tests.support.tar import BLOCK, END, folder, header, member, padded, with_checksum
-from tests.support.tensors import named, safetensors_bytes, with_header
+from parity.store.archive import Limits, scan, unpack
+from parity.tensors import FormatError, npy, safetensors
+from parity.tensors import bin as bin_codec
+from tests.support.tar import BLOCK, END, add_checksum, make_folder, make_header, make_member, pad
+from tests.support.tensors import add_header, encode_safetensors, name_dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parity.codecs.stored import Stored
+    from parity.tensors.stored import StoredTensor
 
 LONGEST = 2000
 
@@ -44,17 +44,17 @@ def bin_files(data: bytes, place: Path) -> None:
     path = place / "w.bin"
     path.write_bytes(data)
     whole = refusal(lambda: bin_codec.read_tensor(path), FormatError)
-    lazily = refusal(lambda: bin_codec.stored(path), FormatError)
+    lazily = refusal(lambda: bin_codec.locate_tensor(path), FormatError)
     assert (whole is None) == (lazily is None)
     if whole is not None:
-        assert bin_codec.tensor_bytes(whole) == data
-        assert lazily.array().tobytes() == whole.tobytes()
+        assert bin_codec.encode_tensor(whole) == data
+        assert lazily.read_array().tobytes() == whole.tobytes()
     batch = refusal(lambda: bin_codec.read_batch(path, 1 << 20), FormatError)
-    places = refusal(lambda: bin_codec.stored_batch(path), FormatError)
+    places = refusal(lambda: bin_codec.locate_batch(path), FormatError)
     assert (batch is None) == (places is None)
     if batch is not None:
-        assert bin_codec.batch_bytes(batch) == data
-    refusal(lambda: bin_codec.stored_batch(path, counted=False), FormatError)
+        assert bin_codec.encode_batch(batch) == data
+    refusal(lambda: bin_codec.locate_batch(path, counted=False), FormatError)
     refusal(lambda: bin_codec.read_tensors(path, 3), FormatError)
 
 
@@ -62,28 +62,30 @@ def npy_files(data: bytes, place: Path) -> None:
     """What is read is what NumPy reads, to the file's last byte."""
     path = place / "w.npy"
     path.write_bytes(data)
-    found = refusal(lambda: npy.stored(path), FormatError)
+    found = refusal(lambda: npy.locate_tensor(path), FormatError)
     if found is not None:
         assert found.offset + found.nbytes == len(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of headers as Python 2 wrote them
             due = np.load(io.BytesIO(data), allow_pickle=False)
         assert found.shape == due.shape
-        assert found.array().tobytes() == np.ascontiguousarray(due).tobytes()
+        assert found.read_array().tobytes() == np.ascontiguousarray(due).tobytes()
 
 
 def safetensors_files(data: bytes, place: Path) -> None:
     """What is read covers the file's data, each byte once."""
     path = place / "w.safetensors"
     path.write_bytes(data)
-    found: dict[str, Stored] | None = refusal(lambda: safetensors.stored(path), FormatError)
+    found: dict[str, StoredTensor] | None = refusal(
+        lambda: safetensors.locate_tensors(path), FormatError
+    )
     if found is None:
         return
     covered = sum(tensor.nbytes for tensor in found.values())
     assert 8 + int.from_bytes(data[:8], "little") + covered == len(data)
     for tensor in found.values():
         end = tensor.offset + tensor.nbytes
-        assert tensor.array().tobytes() == data[tensor.offset : end]
+        assert tensor.read_array().tobytes() == data[tensor.offset : end]
 
 
 def archives(data: bytes, place: Path) -> None:
@@ -108,7 +110,7 @@ def archives(data: bytes, place: Path) -> None:
 def _checked(data: bytes) -> bytes:
     """With right checksums, so that mutations get behind them."""
     blocks = [data[at : at + BLOCK].ljust(BLOCK, b"\0") for at in range(0, len(data), BLOCK)]
-    return b"".join(with_checksum(one) if one[257:262] == b"ustar" else one for one in blocks)
+    return b"".join(add_checksum(one) if one[257:262] == b"ustar" else one for one in blocks)
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -118,14 +120,14 @@ def _npy(array: np.ndarray) -> bytes:
 
 
 def _pax(body: bytes) -> bytes:
-    return member("x", body, flag=b"x") + member("a", b"1")
+    return make_member("x", body, flag=b"x") + make_member("a", b"1")
 
 
 ROWS = np.arange(6, dtype="<f4").reshape(2, 3)
 BINS = [
-    bin_codec.tensor_bytes(ROWS),
-    bin_codec.tensor_bytes(ROWS[:0]),
-    bin_codec.batch_bytes([ROWS, ROWS[0]]),
+    bin_codec.encode_tensor(ROWS),
+    bin_codec.encode_tensor(ROWS[:0]),
+    bin_codec.encode_batch([ROWS, ROWS[0]]),
     bytes(4),
     b"\xff" * 12,
     (32).to_bytes(4, "little") + b"\0\0\1\0" * 32,
@@ -134,22 +136,24 @@ ARRAYS = [ROWS, ROWS.T, np.arange(3), np.array(True), ROWS.astype(">f8")]
 NPYS = [*(_npy(array) for array in ARRAYS), _npy(ROWS) + b"1", _npy(ROWS)[:-1]]
 PAIR = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
 SAFETENSORS = [
-    safetensors_bytes(named({"w": ROWS, "v": ROWS[0]}), metadata={"format": "pt"}, padding=3),
-    with_header("{}"),
-    with_header(dict.fromkeys("kv", PAIR), bytes(8)),
-    with_header({"k": PAIR, "v": {**PAIR, "data_offsets": [4, 12]}}, bytes(12)),
-    with_header({"k": PAIR}, bytes(9)),
-    with_header({"w": {"dtype": "BF16", "shape": [0, 2**31], "data_offsets": [0, 0]}}),
+    encode_safetensors(
+        name_dtypes({"w": ROWS, "v": ROWS[0]}), metadata={"format": "pt"}, padding=3
+    ),
+    add_header("{}"),
+    add_header(dict.fromkeys("kv", PAIR), bytes(8)),
+    add_header({"k": PAIR, "v": {**PAIR, "data_offsets": [4, 12]}}, bytes(12)),
+    add_header({"k": PAIR}, bytes(9)),
+    add_header({"w": {"dtype": "BF16", "shape": [0, 2**31], "data_offsets": [0, 0]}}),
     (100_000_001).to_bytes(8, "little") + b"{}",
-    with_header("[" * 3000),
+    add_header("[" * 3000),
 ]
 TARS = [
-    b"+" + folder("d/") + member("d/a", b"12") + member("b", bytes(600)) + END,
+    b"+" + make_folder("d/") + make_member("d/a", b"12") + make_member("b", bytes(600)) + END,
     b"+" + _pax(b"13 path=d/long\n"[:13] + b"\n") + END,
     b"+" + _pax(b"11 size=10\n") + END,
-    b"+" + member("a", b"1", magic=b"ustar  \0") + END,
-    member("../a", b"1") + END,
-    b"+" + member("a", b"1") + member("A", b"2") + END,
-    b"+" + header("a", size=5000) + padded(b"12") + END,
-    b"+" + member("a", b"1", flag=b"2", link=b"/etc/x") + END,
+    b"+" + make_member("a", b"1", magic=b"ustar  \0") + END,
+    make_member("../a", b"1") + END,
+    b"+" + make_member("a", b"1") + make_member("A", b"2") + END,
+    b"+" + make_header("a", size=5000) + pad(b"12") + END,
+    b"+" + make_member("a", b"1", flag=b"2", link=b"/etc/x") + END,
 ]

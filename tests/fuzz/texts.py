@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity import layout, manifest, raw
-from parity.dumps import recorded
+from parity import checkpoints
+from parity.bundle import layout, manifest
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lockfile import parse
-from parity.suites import dataloader, pipeline
+from parity.port import outcome_json
+from parity.suites import pipeline
+from parity.suites.dataloader import suite
 from tests.fuzz.files import refusal
 
 if TYPE_CHECKING:
@@ -42,14 +44,14 @@ def metas(data: bytes, place: Path) -> None:
     (place / "outcome.json").write_bytes(data)
     checkpoint = place / "x.pth"
     checkpoint.write_bytes(bytes(64))
-    for name, record in raw.records(place, checkpoint).items():
+    for name, record in checkpoints.locate_tensors(place, checkpoint).items():
         assert isinstance(name, str)
-        assert record.first <= record.last <= 64
+        assert record.start <= record.stop <= 64
     refusal(lambda: layout.read_names(place / "keys.json"), ReferenceSuspectError)
-    refusal(lambda: layout.loader_case(place), ReferenceSuspectError)
-    refusal(lambda: layout.pipeline_case(place), ReferenceSuspectError)
-    refusal(lambda: recorded.read(place), recorded.OutcomeError)
-    refusal(lambda: dataloader.cases(place.parent, {}), ReferenceSuspectError)
+    refusal(lambda: layout.read_loader_case(place), ReferenceSuspectError)
+    refusal(lambda: layout.read_pipeline_case(place), ReferenceSuspectError)
+    refusal(lambda: outcome_json.read_outcome(place), outcome_json.OutcomeError)
+    refusal(lambda: suite.read_cases(place.parent, {}), ReferenceSuspectError)
     refusal(lambda: pipeline.SUITE.cases(place.parent, {}), ReferenceSuspectError)
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity import blocks
-from parity.codecs.dtypes import DTYPES
-from parity.codecs.stored import Stored
-from parity.compare import compare
-from parity.diagnose import CODES, Subject, diagnose
+from parity.checkpoints import blocks
+from parity.diagnose import CODES, FailingTensor, diagnose
+from parity.tensors.compare import compare
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.stored import StoredTensor
 from tests.fuzz.files import LONGEST
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ def comparisons(data: bytes, place: Path) -> None:
         assert compare(side, side, {"exact": 1.0}).passed
     exact = compare(due, came, {"exact": 1.0})
     assert exact.passed == compare(came, due, {"exact": 1.0}).passed
-    assert exact.passed == (due.array().tobytes() == came.array().tobytes())
+    assert exact.passed == (due.read_array().tobytes() == came.read_array().tobytes())
     judged = compare(due, came, bounds)
     assert judged.passed or not exact.passed or "cosine" in bounds
     _hold_monotone(due, came, bounds)
     _hold_nan(due, came, judged.passed)
 
 
-def _pair(data: bytes, place: Path) -> tuple[Stored, Stored]:
+def _pair(data: bytes, place: Path) -> tuple[StoredTensor, StoredTensor]:
     """Two tensors of one dtype and shape that a file holds, one after the other."""
     dtype = DTYPES[NAMES[data[0] % len(NAMES)]]
     path = place / "pair.bin"
@@ -52,20 +52,20 @@ def _pair(data: bytes, place: Path) -> tuple[Stored, Stored]:
     count = min(MOST, (len(data) - 3) // 2 // dtype.storage.itemsize)
     columns = 1 + data[2] % 8
     shape = (count // columns, columns)
-    left = Stored(path, 0, dtype, shape, ".safetensors")
-    return left, Stored(path, left.nbytes, dtype, shape, ".safetensors")
+    left = StoredTensor(path, 0, dtype, shape, ".safetensors")
+    return left, StoredTensor(path, left.nbytes, dtype, shape, ".safetensors")
 
 
-def _hold_monotone(due: Stored, came: Stored, bounds: dict[str, float]) -> None:
+def _hold_monotone(due: StoredTensor, came: StoredTensor, bounds: dict[str, float]) -> None:
     name, bound = next(iter(bounds.items()))
     if name != "exact" and len(bounds) == 1:
         tight, loose = (compare(due, came, {name: x}) for x in (bound, bound * 100))
         assert loose.bad <= tight.bad
 
 
-def _hold_nan(due: Stored, came: Stored, passed: bool) -> None:
+def _hold_nan(due: StoredTensor, came: StoredTensor, passed: bool) -> None:
     if due.dtype.kind == "float" and passed:
-        nans = [np.isnan(due.dtype.values(side.array())) for side in (due, came)]
+        nans = [np.isnan(due.dtype.decode(side.read_array())) for side in (due, came)]
         assert (nans[0] == nans[1]).all()
 
 
@@ -76,7 +76,7 @@ def diagnoses(data: bytes, place: Path) -> None:
     due, came = _pair(data, place)
     if not due.count:
         return
-    cause = diagnose(Subject.of("w", due, came, bounds=BOUNDS[data[1] % len(BOUNDS)]))
+    cause = diagnose(FailingTensor.of("w", due, came, bounds=BOUNDS[data[1] % len(BOUNDS)]))
     for code in cause.code.split("+") if cause else ():
         assert code in CODES or code.startswith("block-"), code
     assert cause is None or 0 < len(str(cause)) < LONGEST
@@ -91,7 +91,7 @@ def decoders(data: bytes, _place: Path) -> None:
         return
     raw: Any = np.frombuffer(data, np.uint8, whole * size, 1).reshape(whole, size)
     right = blocks.decode(kind, raw)
-    for mistake in blocks.mistakes(kind):
+    for mistake in blocks.list_mistakes(kind):
         assert mistake.decoder(raw).shape == right.shape
 
 

@@ -23,11 +23,11 @@ ITEMS = 10
 SHUFFLED = (8, 0, 9, 1, 4, 5, 6, 3, 2, 7)
 
 
-def features_of(item: int) -> list[float]:
+def compute_features(item: int) -> list[float]:
     return [10.0 * item + column for column in range(4)]
 
 
-def label_of(item: int) -> float:
+def compute_label(item: int) -> float:
     return float((3 * item * item + item) % 7)
 
 
@@ -43,39 +43,39 @@ class Row:
 Run = list[list[Row]]
 
 
-def row(item: int) -> Row:
-    return Row(features_of(item), label_of(item))
+def make_row(item: int) -> Row:
+    return Row(compute_features(item), compute_label(item))
 
 
-def run(*batches: Iterable[int]) -> Run:
-    return [[row(item) for item in batch] for batch in batches]
+def make_run(*batches: Iterable[int]) -> Run:
+    return [[make_row(item) for item in batch] for batch in batches]
 
 
-def cut(order: Sequence[int], size: int, *, drop_last: bool = False) -> Run:
+def split_order(order: Sequence[int], size: int, *, drop_last: bool = False) -> Run:
     """The batches of a loader that delivers ``order``."""
     whole = len(order) - len(order) % size if drop_last else len(order)
-    return run(*(order[start : min(start + size, whole)] for start in range(0, whole, size)))
+    return make_run(*(order[start : min(start + size, whole)] for start in range(0, whole, size)))
 
 
-def tensor(values: Any) -> bytes:
+def encode_tensor(values: Any) -> bytes:
     array = np.asarray(values, "<f4")
     return struct.pack(f"<{1 + array.ndim}I", array.ndim, *array.shape) + array.tobytes()
 
 
-def batch(rows: Sequence[Row]) -> bytes:
+def encode_batch(rows: Sequence[Row]) -> bytes:
     features, labels = [each.features for each in rows], [each.label for each in rows]
-    return struct.pack("<I", 2) + tensor(features) + tensor(labels)
+    return struct.pack("<I", 2) + encode_tensor(features) + encode_tensor(labels)
 
 
 def write_run(folder: Path, batches: Run) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for number, rows in enumerate(batches):
-        (folder / f"batch_{number:04}.bin").write_bytes(batch(rows))
+        (folder / f"batch_{number:04}.bin").write_bytes(encode_batch(rows))
     return folder
 
 
 @dataclass(frozen=True)
-class Spec:
+class LoaderSpec:
     """A case: the loader's parameters and the order in which it delivers."""
 
     mode: str
@@ -87,11 +87,11 @@ class Spec:
     def shuffle(self) -> bool:
         return self.mode != "ORDER"
 
-    def run(self) -> Run:
-        return cut(self.order, self.batch_size, drop_last=self.drop_last)
+    def make_run(self) -> Run:
+        return split_order(self.order, self.batch_size, drop_last=self.drop_last)
 
-    def meta(self) -> dict[str, Any]:
-        sizes = [len(rows) for rows in self.run()]
+    def make_meta(self) -> dict[str, Any]:
+        sizes = [len(rows) for rows in self.make_run()]
         return {
             "batch_size": self.batch_size,
             "shuffle": self.shuffle,
@@ -100,21 +100,21 @@ class Spec:
             "num_items": ITEMS,
             "num_batches": len(sizes),
             "batch_sizes": sizes,
-            "full_dataset_features": [features_of(item) for item in range(ITEMS)],
-            "full_dataset_labels": [int(label_of(item)) for item in range(ITEMS)],
+            "full_dataset_features": [compute_features(item) for item in range(ITEMS)],
+            "full_dataset_labels": [int(compute_label(item)) for item in range(ITEMS)],
             "equality_mode": self.mode,
         }
 
 
-ORDER = Spec("ORDER")
-SET = Spec("SET", SHUFFLED)
-SUBSET = Spec("SUBSET", SHUFFLED, drop_last=True)
+ORDER = LoaderSpec("ORDER")
+SET = LoaderSpec("SET", SHUFFLED)
+SUBSET = LoaderSpec("SUBSET", SHUFFLED, drop_last=True)
 
 
-def write_case(folder: Path, spec: Spec, **changes: Any) -> Path:
+def write_case(folder: Path, spec: LoaderSpec, **changes: Any) -> Path:
     """A reference; ``changes`` replace keys of its `meta.json`, None takes them out."""
-    write_run(folder, spec.run())
-    meta = {**deepcopy(spec.meta()), **changes}
+    write_run(folder, spec.make_run())
+    meta = {**deepcopy(spec.make_meta()), **changes}
     kept = {key: value for key, value in meta.items() if key == "seed" or value is not None}
     (folder / "meta.json").write_text(json.dumps(kept), encoding="utf-8")
     return folder

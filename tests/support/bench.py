@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from parity.__main__ import code_of
-from parity.pins.packing import files_under, pack
-from tests.support.batches import ORDER, SET, SUBSET, Run, Spec, write_case, write_run
+from parity.__main__ import run_command_line
+from parity.lab.pins.packing import list_files, pack
+from tests.support.batches import ORDER, SET, SUBSET, LoaderSpec, Run, write_case, write_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Entry:
     dump: str = "{package: p, example: e}"
     more: str = ""
 
-    def text(self, name: str) -> str:
+    def format_yaml(self, name: str) -> str:
         return (
             f'  {name}:\n    source: "{self.source}"\n    suite: dataloader\n'
             f"    dump: {self.dump}\n{self.more}"
@@ -37,7 +37,7 @@ class Entry:
 
 
 @dataclass
-class Ran:
+class RunResult:
     """What came of a run: exit code, what it said, `report.json` if there is one."""
 
     code: int
@@ -53,11 +53,11 @@ class Ran:
             for case in bundle["cases"]
         }
 
-    def codes(self, where: str = "") -> list[str]:
+    def list_codes(self, where: str = "") -> list[str]:
         """Codes of the findings of the run (""), of a bundle or of a case."""
-        return [finding["code"] for finding in self.findings(where)]
+        return [finding["code"] for finding in self.list_findings(where)]
 
-    def findings(self, where: str = "") -> list[dict[str, Any]]:
+    def list_findings(self, where: str = "") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = [] if where else self.report["findings"]
         for bundle in self.report["bundles"]:
             found = found + (bundle["findings"] if where == bundle["id"] else [])
@@ -78,37 +78,39 @@ class Bench:
         self.lockfile = root / "fixtures.lock.yaml"
         self.report = root / "report"
 
-    def bundle(self, name: str, cases: Mapping[str, Spec] | None = None, **meta: Any) -> Entry:
+    def add_bundle(
+        self, name: str, cases: Mapping[str, LoaderSpec] | None = None, **meta: Any
+    ) -> Entry:
         """Pack a bundle of ``cases`` and write dumps that are right; ``meta`` changes them all."""
         specs = CASES if cases is None else cases
         for case, spec in specs.items():
             write_case(self.root / "trees" / name / case, spec, **meta)
-            self.dump(name, case, spec.run())
-        return self.packed(name)
+            self.write_dump(name, case, spec.make_run())
+        return self.pack_bundle(name)
 
-    def packed(self, name: str) -> Entry:
+    def pack_bundle(self, name: str) -> Entry:
         """Pack what lies under ``trees/<name>``."""
         tree = self.root / "trees" / name
         tree.mkdir(parents=True, exist_ok=True)
-        tar = pack(files_under(tree), self.root / f"{name}.tar")
+        tar = pack(list_files(tree), self.root / f"{name}.tar")
         entry = Entry(tar.name, hashlib.sha256(tar.read_bytes()).hexdigest())
         self.entries[name] = entry
         return entry
 
-    def dump(self, name: str, case: str, batches: Run) -> Path:
+    def write_dump(self, name: str, case: str, batches: Run) -> Path:
         return write_run(self.dumps / name / case, batches)
 
     def write_lockfile(self) -> None:
-        entries = "".join(entry.text(name) for name, entry in self.entries.items())
+        entries = "".join(entry.format_yaml(name) for name, entry in self.entries.items())
         self.lockfile.write_text(f"schema: 1\nbundles:\n{entries}", encoding="utf-8")
 
-    def verify(self, *words: str, ready: bool = True) -> Ran:
+    def verify(self, *args: str, ready: bool = True) -> RunResult:
         """Run `parity verify`; with the dumps that lie ready unless told otherwise."""
         self.write_lockfile()
         fixed = ["--repo", str(self.root), "--report-dir", str(self.report)]
         dumps = ["--dumps", str(self.dumps)] if ready else []
-        code = code_of(["verify", *fixed, *dumps, *words])
-        said = self.capture.readouterr()
+        code = run_command_line(["verify", *fixed, *dumps, *args])
+        captured = self.capture.readouterr()
         path = self.report / "report.json"
         report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        return Ran(code, said.out, said.err, report)
+        return RunResult(code, captured.out, captured.err, report)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity import blocks
+from parity.checkpoints import blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Where a type's f16 fields stand in a block.
-SCALES = {
+SCALE_OFFSETS = {
     "Q4_0": (0,),
     "Q4_1": (0, 2),
     "Q5_0": (0,),
@@ -30,14 +30,14 @@ SCALES = {
 }
 
 
-def random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
+def make_random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
     """Random bytes; the scales are numbers between 0.1 and 0.5, every other one negative."""
-    draws = np.random.default_rng(seed)
-    raw = draws.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
-    for at in SCALES.get(kind, ()):
+    rng = np.random.default_rng(seed)
+    raw = rng.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
+    for offset in SCALE_OFFSETS.get(kind, ()):
         signs = np.where(np.arange(count) % 2, -1, 1).reshape(-1, 1)
-        scale = (signs * draws.integers(103, 512, (count, 1)) / 1024).astype("<f2")
-        raw[:, at : at + 2] = scale.view(np.uint8)
+        scale = (signs * rng.integers(103, 512, (count, 1)) / 1024).astype("<f2")
+        raw[:, offset : offset + 2] = scale.view(np.uint8)
     if kind == "MXFP4":
-        raw[:, 0] = draws.integers(120, 130, count)
+        raw[:, 0] = rng.integers(120, 130, count)
     return raw

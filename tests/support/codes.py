@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 #: Their words are causes and mistakes, told in sentences, with lists of their own.
-OTHERS = ("parity/diagnose", "parity/blocks", "parity/faults", "parity/drift")
+EXCLUDED = ("parity/diagnose", "parity/blocks", "parity/faults", "parity/drift")
 #: What stands in tables: by module, the codes of its namespace.
 TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
-    "parity.cargo.messages": lambda names: [
+    "parity.port.cargo.messages": lambda names: [
         *names["_MEANING"],
         *(row[0] for row in names["_TEXTS"]),
     ],
-    "parity.commands.expected": lambda names: names["MEANING"].keys() - {"right"},
-    "parity.fixtures.disk": lambda names: names["_HINTS"],
-    "parity.fixtures.records": lambda names: names["_CODES"].values(),
-    "parity.fixtures.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
+    "parity.verify.outcomes": lambda names: names["MEANING"].keys() - {"right"},
+    "parity.store.disk": lambda names: names["_HINTS"],
+    "parity.store.archive_record": lambda names: names["_CODES"].values(),
+    "parity.store.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
     "parity.suites.pipeline.across": lambda names: [
         row[0] for row in names["_SAME_ORDER"].values()
     ],
@@ -38,15 +38,15 @@ RETURNING = ("_code", "_bits_only", "_meaning")
 Signatures = dict[str, int]
 
 
-def uttered() -> dict[str, list[str]]:
+def collect_codes() -> dict[str, list[str]]:
     """Each code with the places that utter it."""
-    trees = dict(_trees())
-    by_module = {path: _signatures(tree) for path, tree in trees.items()}
-    methods = _unanimous(_signatures(tree, methods=True) for tree in trees.values())
+    trees = dict(_parse_sources())
+    by_module = {path: _find_code_positions(tree) for path, tree in trees.items()}
+    methods = _keep_unanimous(_find_code_positions(tree, methods=True) for tree in trees.values())
     places: dict[str, list[str]] = defaultdict(list)
     for path, tree in trees.items():
-        names = _imported(tree, by_module) | by_module[path]
-        for code, line in _codes(tree, names, methods | by_module[path]):
+        names = _collect_imported(tree, by_module) | by_module[path]
+        for code, line in _find_codes(tree, names, methods | by_module[path]):
             places[code].append(f"{path}:{line}")
     for module, codes in TABLES.items():
         source = ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def uttered() -> dict[str, list[str]]:
     return dict(places)
 
 
-def _unanimous(signatures: Iterable[Signatures]) -> Signatures:
+def _keep_unanimous(signatures: Iterable[Signatures]) -> Signatures:
     found: dict[str, set[int]] = defaultdict(set)
     for names in signatures:
         for name, position in names.items():
@@ -64,7 +64,7 @@ def _unanimous(signatures: Iterable[Signatures]) -> Signatures:
     return {name: next(iter(where)) for name, where in found.items() if len(where) == 1}
 
 
-def _imported(tree: ast.Module, by_module: dict[str, Signatures]) -> Signatures:
+def _collect_imported(tree: ast.Module, by_module: dict[str, Signatures]) -> Signatures:
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -78,14 +78,14 @@ def _imported(tree: ast.Module, by_module: dict[str, Signatures]) -> Signatures:
     return found
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
+def _parse_sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(ROOT.joinpath("parity").rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(OTHERS):
+        if not name.startswith(EXCLUDED):
             yield name, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _signatures(tree: ast.Module, *, methods: bool = False) -> Signatures:
+def _find_code_positions(tree: ast.Module, *, methods: bool = False) -> Signatures:
     """By name of a function, method or record, the position of its ``code``."""
     found = {}
     for node in ast.walk(tree):
@@ -108,36 +108,38 @@ def _signatures(tree: ast.Module, *, methods: bool = False) -> Signatures:
             if "code" in fields:
                 found[node.name] = fields.index("code")
             inits = [item for item in node.body if getattr(item, "name", "") == "__init__"]
-            for position in _signatures(ast.Module(inits, [])).values():
+            for position in _find_code_positions(ast.Module(inits, [])).values():
                 found[node.name] = position
     return found
 
 
-def _codes(
+def _find_codes(
     tree: ast.Module, functions: Signatures, methods: Signatures
 ) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
-        for value in _values(node, functions, methods):
-            for code in _constants(value):
+        for value in _find_values(node, functions, methods):
+            for code in _find_constants(value):
                 yield code, value.lineno
 
 
-def _values(node: ast.AST, functions: Signatures, methods: Signatures) -> Iterator[ast.expr]:
+def _find_values(node: ast.AST, functions: Signatures, methods: Signatures) -> Iterator[ast.expr]:
     if isinstance(node, ast.Call):
-        yield from _given(node, functions, methods)
+        yield from _find_arguments(node, functions, methods)
     elif isinstance(node, ast.FunctionDef):
-        yield from _defaults(node.args)
+        yield from _find_defaults(node.args)
         if node.name in RETURNING:
-            yield from _returned(node)
+            yield from _find_returned(node)
     elif isinstance(node, ast.Assign):
         for target in node.targets:
-            yield from _assigned(target, node.value)
+            yield from _find_assigned(target, node.value)
     elif isinstance(node, (ast.For, ast.comprehension)):
         for value in getattr(node.iter, "elts", ()):
-            yield from _assigned(node.target, value)
+            yield from _find_assigned(node.target, value)
 
 
-def _given(node: ast.Call, functions: Signatures, methods: Signatures) -> Iterator[ast.expr]:
+def _find_arguments(
+    node: ast.Call, functions: Signatures, methods: Signatures
+) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in node.keywords if keyword.arg == "code")
     if isinstance(node.func, ast.Name):
         position = functions.get(node.func.id, -1)
@@ -147,7 +149,7 @@ def _given(node: ast.Call, functions: Signatures, methods: Signatures) -> Iterat
         yield node.args[position]
 
 
-def _defaults(arguments: ast.arguments) -> Iterator[ast.expr]:
+def _find_defaults(arguments: ast.arguments) -> Iterator[ast.expr]:
     names = (arguments.posonlyargs + arguments.args)[::-1]
     pairs = [
         *zip(names, arguments.defaults[::-1], strict=False),
@@ -156,36 +158,36 @@ def _defaults(arguments: ast.arguments) -> Iterator[ast.expr]:
     yield from (value for arg, value in pairs if arg.arg == "code" and value is not None)
 
 
-def _returned(node: ast.FunctionDef) -> Iterator[ast.expr]:
+def _find_returned(node: ast.FunctionDef) -> Iterator[ast.expr]:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Return) and inner.value is not None:
             value = inner.value
             yield value.elts[0] if isinstance(value, ast.Tuple) else value
 
 
-def _assigned(target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
+def _find_assigned(target: ast.expr, value: ast.expr) -> Iterator[ast.expr]:
     if isinstance(target, ast.Name) and target.id == "code":
         yield value
     elif isinstance(target, ast.Tuple):
-        for branch in _branches(value):
+        for branch in _split_branches(value):
             if isinstance(branch, ast.Tuple):
                 for part, item in zip(target.elts, branch.elts, strict=False):
-                    yield from _assigned(part, item)
+                    yield from _find_assigned(part, item)
 
 
-def _branches(value: ast.expr) -> Iterator[ast.expr]:
+def _split_branches(value: ast.expr) -> Iterator[ast.expr]:
     if isinstance(value, ast.IfExp):
-        yield from _branches(value.body)
-        yield from _branches(value.orelse)
+        yield from _split_branches(value.body)
+        yield from _split_branches(value.orelse)
     elif isinstance(value, ast.BoolOp):
         for part in value.values:
-            yield from _branches(part)
+            yield from _split_branches(part)
     else:
         yield value
 
 
-def _constants(value: ast.expr) -> Iterator[str]:
-    for branch in _branches(value):
+def _find_constants(value: ast.expr) -> Iterator[str]:
+    for branch in _split_branches(value):
         value = branch.value if isinstance(branch, ast.Constant) else None
         # One letter or two are codes of struct and of NumPy.
         if isinstance(value, str) and len(value) > 2:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     #: Gets the connection once the request's head was read.
     Answer = Callable[[socket.socket], None]
 
-LONGEST = 60.0  # seconds
-MOST = 1000  # connections
-ENDLESS = 64 << 20  # bytes
+MAX_SECONDS = 60.0  # seconds
+MAX_CONNECTIONS = 1000  # connections
+MAX_ENDLESS_BYTES = 64 << 20  # bytes
 CHUNK = 1 << 16
 
 
-class Server:
+class FaultServer:
     """Answers each path by its list, one answer a request, the last one repeated.
 
     Attributes:
@@ -37,11 +37,11 @@ class Server:
 
     def __init__(
         self,
-        answers: dict[str, Sequence[Answer | bytes | File]],
+        answers: dict[str, Sequence[Answer | bytes | ServedFile]],
         host: str = "127.0.0.1",
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._answers = {path: list(given) for path, given in answers.items()}
+        self._answers = {path: list(listed) for path, listed in answers.items()}
         self._socket = socket.create_server((host, 0), backlog=64)
         self._host = host
         self._tls = tls
@@ -59,15 +59,15 @@ class Server:
     def url(self) -> str:
         return f"http{'s' if self._tls else ''}://{self._host}:{self.port}"
 
-    def add(self, path: str, *answers: Answer | bytes | File) -> None:
+    def add(self, path: str, *answers: Answer | bytes | ServedFile) -> None:
         self._answers[path] = list(answers)
 
-    def paths(self) -> list[str]:
+    def list_paths(self) -> list[str]:
         return [head.split(" ")[1] for head in self.requests]
 
-    def ranges(self) -> list[str]:
+    def list_ranges(self) -> list[str]:
         """The ``Range`` of each request, or ``""``."""
-        return [header(head, "range") for head in self.requests]
+        return [find_header(head, "range") for head in self.requests]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -82,21 +82,23 @@ class Server:
         self._socket.close()
 
     def _serve(self) -> None:
-        ends = time.monotonic() + LONGEST
-        self._socket.settimeout(LONGEST)
+        deadline = time.monotonic() + MAX_SECONDS
+        self._socket.settimeout(MAX_SECONDS)
         threads = []
         with suppress(OSError):
-            for _ in range(MOST):
+            for _ in range(MAX_CONNECTIONS):
                 connection, _ = self._socket.accept()
-                if self._stopped.is_set() or time.monotonic() > ends:
+                if self._stopped.is_set() or time.monotonic() > deadline:
                     connection.close()
                     break
-                threads.append(threading.Thread(target=self._talk, args=[connection], daemon=True))
+                threads.append(
+                    threading.Thread(target=self._handle, args=[connection], daemon=True)
+                )
                 threads[-1].start()
         for thread in threads:
             thread.join(1)
 
-    def _talk(self, connection: socket.socket) -> None:
+    def _handle(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
             connection.settimeout(5)
             with (
@@ -109,16 +111,16 @@ class Server:
                     return
                 with self._lock:
                     self.requests.append(head)
-                    given = self._answer(head)
-                if isinstance(given, File):
-                    given.answer(head, line)
+                    answer = self._choose_answer(head)
+                if isinstance(answer, ServedFile):
+                    answer.answer(head, line)
                 else:
-                    (given if callable(given) else say(given))(line)
+                    (answer if callable(answer) else send(answer))(line)
 
-    def _answer(self, head: str) -> Answer | bytes | File:
+    def _choose_answer(self, head: str) -> Answer | bytes | ServedFile:
         path = head.split(" ")[1].partition("?")[0]
-        left = self._answers.get(path, [status(404)])
-        return left.pop(0) if len(left) > 1 else left[0]
+        remaining = self._answers.get(path, [make_status(404)])
+        return remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
 def read_head(connection: socket.socket) -> str:
@@ -131,13 +133,13 @@ def read_head(connection: socket.socket) -> str:
     return head.decode("latin-1")
 
 
-def header(head: str, name: str) -> str:
+def find_header(head: str, name: str) -> str:
     found = re.search(rf"^{name}: (.*?)\r$", head, re.IGNORECASE | re.MULTILINE)
     return found[1] if found else ""
 
 
 @dataclass
-class File:
+class ServedFile:
     """A file that knows ``Range`` and ``If-Range``, rightly or in one of the wrong ways.
 
     Attributes:
@@ -161,25 +163,25 @@ class File:
     sent: list[int] = field(default_factory=list)
 
     def answer(self, head: str, connection: socket.socket) -> None:
-        asked = re.fullmatch(r"bytes=(\d+)-", header(head, "range"))
-        validator = header(head, "if-range")
+        requested = re.fullmatch(r"bytes=(\d+)-", find_header(head, "range"))
+        validator = find_header(head, "if-range")
         code, start = 200, 0
-        if self.ranges and asked and validator in ("", self.etag):
-            code, start = 206, int(asked[1])
+        if self.ranges and requested and validator in ("", self.etag):
+            code, start = 206, int(requested[1])
         if code == 206 and (self.unsatisfiable or start >= len(self.data)):
-            connection.sendall(status(416, f"Content-Range: bytes */{len(self.data)}"))
+            connection.sendall(make_status(416, f"Content-Range: bytes */{len(self.data)}"))
             return
         whole = self.rests if code == 206 and self.rests is not None else self.data
-        self._send(connection, self._head(code, start), whole[start:])
+        self._send(connection, self._make_head(code, start), whole[start:])
 
-    def _head(self, code: int, start: int) -> bytes:
+    def _make_head(self, code: int, start: int) -> bytes:
         lines = [f"ETag: {self.etag}"] if self.etag else []
         if self.sized:
             lines.append(f"Content-Length: {len(self.data) - start}")
         if code == 206:
             total = "*" if self.total is None else len(self.data) + self.total
             lines.append(f"Content-Range: bytes {start + self.start}-{len(self.data) - 1}/{total}")
-        return message(code, *lines)
+        return make_head(code, *lines)
 
     def _send(self, connection: socket.socket, head: bytes, body: bytes) -> None:
         most = self.drops.pop(0) if self.drops else len(body)
@@ -194,11 +196,11 @@ class File:
                 time.sleep(self.pause)
 
 
-def say(data: bytes) -> Answer:
+def send(data: bytes) -> Answer:
     return lambda connection: connection.sendall(data)
 
 
-def reset(data: bytes) -> Answer:
+def send_and_reset(data: bytes) -> Answer:
     """Say ``data``, then drop the connection with a RST."""
 
     def answer(connection: socket.socket) -> None:
@@ -209,7 +211,7 @@ def reset(data: bytes) -> Answer:
     return answer
 
 
-def drip(data: bytes, pause: float) -> Answer:
+def send_slowly(data: bytes, pause: float) -> Answer:
     """Say ``data`` one byte at a time, ``pause`` seconds apart."""
 
     def answer(connection: socket.socket) -> None:
@@ -220,31 +222,31 @@ def drip(data: bytes, pause: float) -> Answer:
     return answer
 
 
-def endless(head: bytes) -> Answer:
+def send_endlessly(head: bytes) -> Answer:
     """Say ``head``, then zeros until nobody listens, or 64 MiB were sent."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
-        for _ in range(0, ENDLESS, CHUNK):
+        for _ in range(0, MAX_ENDLESS_BYTES, CHUNK):
             connection.sendall(bytes(CHUNK))
 
     return answer
 
 
-def flood(head: bytes, line: bytes) -> Answer:
+def send_flood(head: bytes, line: bytes) -> Answer:
     """Say ``head``, then ``line`` again and again, for five seconds at most."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
-        ends = time.monotonic() + 5
-        while time.monotonic() < ends:
+        deadline = time.monotonic() + 5
+        while time.monotonic() < deadline:
             connection.sendall(line * 50)
             time.sleep(0.01)
 
     return answer
 
 
-def silent(head: bytes, seconds: float) -> Answer:
+def send_and_wait(head: bytes, seconds: float) -> Answer:
     """Say ``head``, then nothing, and keep the connection."""
 
     def answer(connection: socket.socket) -> None:
@@ -256,30 +258,30 @@ def silent(head: bytes, seconds: float) -> Answer:
     return answer
 
 
-def ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
+def make_ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
     """A 200 with ``Content-Length``, of the body unless told otherwise."""
-    stated = f"Content-Length: {len(body) if length is None else length}"
-    return message(200, stated, *headers) + body
+    length_header = f"Content-Length: {len(body) if length is None else length}"
+    return make_head(200, length_header, *headers) + body
 
 
-def unsized(body: bytes) -> bytes:
+def make_unsized(body: bytes) -> bytes:
     """A 200 whose end is the connection's end."""
-    return message(200) + body
+    return make_head(200) + body
 
 
-def chunked(*pieces: bytes, end: bool = True) -> bytes:
+def make_chunked(*pieces: bytes, end: bool = True) -> bytes:
     framed = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
-    return message(200, "Transfer-Encoding: chunked") + framed + (b"0\r\n\r\n" if end else b"")
+    return make_head(200, "Transfer-Encoding: chunked") + framed + (b"0\r\n\r\n" if end else b"")
 
 
-def status(code: int, *headers: str) -> bytes:
-    return message(code, "Content-Length: 0", *headers)
+def make_status(code: int, *headers: str) -> bytes:
+    return make_head(code, "Content-Length: 0", *headers)
 
 
-def moved(target: str, code: int = 302) -> bytes:
-    return status(code, f"Location: {target}")
+def make_redirect(target: str, code: int = 302) -> bytes:
+    return make_status(code, f"Location: {target}")
 
 
-def message(code: int, *headers: str) -> bytes:
+def make_head(code: int, *headers: str) -> bytes:
     lines = (f"HTTP/1.1 {code} Said", "Connection: close", *headers)
     return "\r\n".join([*lines, "", ""]).encode()

@@ -15,41 +15,43 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from parity.fixtures.http.retries import Patience
-from parity.fixtures.store import Store
 from parity.lockfile import Bundle, Dump, Locked
+from parity.store.http.retries import RetryPolicy
+from parity.store.store import Store
 
 
 def main(root: str, url: str, sha256: str, size: str, *options: str) -> None:
     for option in options:
         if option.startswith("kill="):
-            _kill(*option.removeprefix("kill=").split(":"))
+            _inject_kill(*option.removeprefix("kill=").split(":"))
     if "no-locks" in options:
-        _no_locks()
+        _disable_locks()
     locked = Locked(sha256=sha256, size=int(size))
     bundle = Bundle(id="small", source=url, suite="tensors", dump=Dump(), locked=locked)
-    store = Store(Path(root), patience=Patience())
-    fetched = store.tree(bundle, lockfile_dir=Path(root), tell=lambda text: say(f"told {text}"))
-    say(f"path {fetched.path}")
-    say(f"cached {fetched.cached}")
+    store = Store(Path(root), retry_policy=RetryPolicy())
+    fetched = store.fetch_tree(
+        bundle, lockfile_dir=Path(root), notify=lambda text: print_line(f"told {text}")
+    )
+    print_line(f"path {fetched.path}")
+    print_line(f"cached {fetched.cached}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _kill(module: str, name: str, when: str, number: str) -> None:
+def _inject_kill(module: str, name: str, when: str, number: str) -> None:
     # Loaded before anything is replaced: it takes functions of other modules by name.
-    importlib.import_module("parity.fixtures.sink")
+    importlib.import_module("parity.store.hashing_writer")
     owner: Any = importlib.import_module(module)
     *parts, last = name.split(".")
     for part in parts:
         owner = getattr(owner, part)
-    real, left = getattr(owner, last), [int(number)]
+    real, remaining = getattr(owner, last), [int(number)]
 
     def killing(*args: Any, **options: Any) -> Any:
-        left[0] -= 1
-        is_it = not left[0]  # asked before others count on: two threads may unpack
+        remaining[0] -= 1
+        is_it = not remaining[0]  # asked before others count on: two threads may unpack
         if is_it and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = real(*args, **options)
@@ -60,8 +62,8 @@ def _kill(module: str, name: str, when: str, number: str) -> None:
     setattr(owner, last, killing)
 
 
-def _no_locks() -> None:
-    import filelock  # noqa: PLC0415
+def _disable_locks() -> None:
+    import filelock
 
     def none(*_: object, **__: object) -> None:
         raise NotImplementedError

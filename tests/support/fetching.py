@@ -7,27 +7,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parity.errors import Where
-from parity.fixtures.http.retries import Patience
+from parity.errors import Location
 from parity.lockfile import Bundle, Dump, Locked
-from tests.support.tar import member, tar
+from parity.store.http.retries import RetryPolicy
+from tests.support.tar import make_member, make_tar
 
 #: 400 KB that differ everywhere, so that bytes at a wrong place are wrong bytes.
 NOISE = hashlib.shake_256(b"noise").digest(400_000)
 FILES = {"a": NOISE, "d/b": b"22"}
-DATA = tar(*(member(path, data) for path, data in FILES.items()))
-OTHER = tar(member("a", NOISE[::-1]), member("d/b", b"22"))
-LINES = {key: Where(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
+DATA = make_tar(*(make_member(path, data) for path, data in FILES.items()))
+OTHER_DATA = make_tar(make_member("a", NOISE[::-1]), make_member("d/b", b"22"))
+LINES = {key: Location(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
     ["sha256", "size", "files", "unpacked", "tree"], start=10)}  # fmt: skip
-SOURCE = Where(Path("f.lock.yaml"), 4, 11)
+SOURCE = Location(Path("f.lock.yaml"), 4, 11)
 
 
-def sha(data: bytes) -> str:
+def compute_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def bundle(source: str, *mirrors: str, name: str = "small", **locked: Any) -> Bundle:
-    known = {"sha256": sha(DATA), "size": len(DATA), "files": 2, "where": LINES}
+def make_bundle(source: str, *mirrors: str, name: str = "small", **locked: Any) -> Bundle:
+    known = {"sha256": compute_sha256(DATA), "size": len(DATA), "files": 2, "where": LINES}
     return Bundle(
         id=name,
         source=source,
@@ -40,19 +40,19 @@ def bundle(source: str, *mirrors: str, name: str = "small", **locked: Any) -> Bu
 
 
 @dataclass
-class Time:
+class FakeClock:
     """Sleeps take no time and are written down; silence is noticed after half a second."""
 
-    slept: list[float] = field(default_factory=list)
+    sleeps: list[float] = field(default_factory=list)
 
-    def patience(self, **changed: Any) -> Patience:
-        known = {"sleep": self.slept.append, "chance": lambda: 0.0, "window": 0.5}
-        return Patience(**{**known, "now": lambda: 1_000_000.0, **changed})
+    def make_retry_policy(self, **changed: Any) -> RetryPolicy:
+        known = {"sleep": self.sleeps.append, "chance": lambda: 0.0, "window": 0.5}
+        return RetryPolicy(**{**known, "now": lambda: 1_000_000.0, **changed})
 
 
-def files_of(made: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {
-        path.relative_to(made).as_posix(): path.read_bytes()
-        for path in made.rglob("*")
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
         if path.is_file()
     }

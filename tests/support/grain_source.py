@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from parity.reference_pipeline import Dataset
+    from parity.items.reference_pipeline import Dataset
 
 
 class Source:

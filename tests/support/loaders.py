@@ -12,7 +12,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parity.reference_pipeline import Dataset
+    from parity.items.reference_pipeline import Dataset
 
 Row = tuple[np.int64, np.float32, np.float32]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs.bin import batch_bytes
-from parity.pins import pipeline as pins
-from parity.reference_pipeline import Dataset, Pipeline, lesson_dataset
+from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
+from parity.lab.pins import pipeline as pins
 from parity.suites.base import Case, Dump
 from parity.suites.pipeline import SUITE
+from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 BOUNDS = {"max_abs": 1e-6}
 ID, X, Y, MASK = range(4)
-LESSON = lesson_dataset()
+LESSON = build_lesson_dataset()
 
 
 class FreePipeline(Pipeline):
     """Another order than NumPy's, as good a function of seed and epoch."""
 
-    def order(self, seed: int, epoch: int) -> NDArray[np.int64]:
+    def compute_order(self, seed: int, epoch: int) -> NDArray[np.int64]:
         """As ``Pipeline.order``."""
         if not self.shuffle:
-            return super().order(seed, epoch)
+            return super().compute_order(seed, epoch)
         return np.random.default_rng([seed, epoch, 5]).permutation(len(self.dataset))
 
 
 @dataclass
-class Written:
+class PortDump:
     """What a port writes for one case: the four columns of each batch, and its claims.
 
     ``files`` maps names to bytes that replace or join the files written from these.
@@ -48,30 +48,30 @@ class Written:
     claims: dict[str, Any] | None
     files: dict[str, bytes] = field(default_factory=dict)
 
-    def column(self, which: int) -> NDArray[np.float32]:
+    def join_column(self, index: int) -> NDArray[np.float32]:
         """One column of all batches, one after another."""
-        parts = [batch[which] for batch in self.batches.values()]
+        parts = [batch[index] for batch in self.batches.values()]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
-    def replace(self, which: int, values: Iterable[float]) -> None:
+    def replace_column(self, index: int, values: Iterable[float]) -> None:
         """Write a column of all batches anew, the sizes as they are."""
         array, start = np.asarray(list(values), np.float32), 0
         for batch in self.batches.values():
-            stop = start + len(batch[which])
-            batch[which] = array[start:stop]
+            stop = start + len(batch[index])
+            batch[index] = array[start:stop]
             start = stop
 
     def set_rows(self, rows: Mapping[int, tuple[float, float, float, float]]) -> None:
         """Write whole slots anew, counted over all batches."""
-        for which in range(4):
-            column = self.column(which)
+        for index in range(4):
+            column = self.join_column(index)
             for slot, row in rows.items():
-                column[slot] = row[which]
-            self.replace(which, column)
+                column[slot] = row[index]
+            self.replace_column(index, column)
 
-    def rows(self) -> list[tuple[float, ...]]:
+    def list_rows(self) -> list[tuple[float, ...]]:
         """All slots, each (id, x, y, mask)."""
-        return list(zip(*(self.column(which).tolist() for which in range(4)), strict=True))
+        return list(zip(*(self.join_column(which).tolist() for which in range(4)), strict=True))
 
     def rebatch(self, rows: list[tuple[float, ...]], sizes: Iterable[int], first: int = 0) -> None:
         """Write ``rows`` in batches of ``sizes``, numbered from ``first``."""
@@ -81,9 +81,9 @@ class Written:
             self.batches[number] = [part[:, which] for which in range(4)]
             start += size
 
-    def honest(self) -> None:
+    def correct_claims(self) -> None:
         """Let the claims say what the batches hold, and nothing of what they do not show."""
-        labels, real = self.column(Y), self.column(MASK) == 1
+        labels, real = self.join_column(Y), self.join_column(MASK) == 1
         sizes = [len(batch[ID]) for batch in self.batches.values()]
         mean = float(labels[real].astype(np.float64).mean()) if real.any() else None
         keep = (self.claims or {}).get("fingerprint")
@@ -98,29 +98,31 @@ class Written:
         """The files as a port would leave them in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         for number, batch in self.batches.items():
-            (folder / f"batch_{number:04}.bin").write_bytes(batch_bytes(batch))
+            (folder / f"batch_{number:04}.bin").write_bytes(encode_batch(batch))
         if self.claims is not None:
             (folder / "meta.json").write_text(json.dumps(self.claims), "utf-8")
         for name, data in self.files.items():
             (folder / name).write_bytes(data)
 
 
-Dumps = dict[str, Written]
+Dumps = dict[str, PortDump]
 
 
-def faithful(pipeline: type[Pipeline] = Pipeline) -> Dumps:
+def make_correct_dumps(pipeline: type[Pipeline] = Pipeline) -> Dumps:
     """What a right port writes for each case of the pinned bundle."""
-    return {case.name: written(case, pipeline) for case in pins.CASES}
+    return {case.name: make_correct_dump(case, pipeline) for case in pins.CASES}
 
 
-def written(case: pins.Case, kind: type[Pipeline] = Pipeline, dataset: Dataset = LESSON) -> Written:
+def make_correct_dump(
+    case: pins.RunSettings, kind: type[Pipeline] = Pipeline, dataset: Dataset = LESSON
+) -> PortDump:
     """What a right port writes for one case."""
     pipeline = kind(
         dataset=dataset, batch_size=case.batch_size, policy=case.policy, shuffle=case.shuffle
     )
     cursor = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
     batches = [batch for batch, _ in pipeline.run(cursor)]
-    meta = pins._meta(case, pipeline, batches)
+    meta = pins._build_meta(case, pipeline, batches)
     claims = {
         key: meta[key]
         for key in (
@@ -128,17 +130,17 @@ def written(case: pins.Case, kind: type[Pipeline] = Pipeline, dataset: Dataset =
             *("batch_sizes", "order", "omitted_ids", "fingerprint", "masked_mean"),
         )
     }
-    tensors = [pins._tensors(batch) for batch in batches]
-    return Written(dict(enumerate(tensors, case.start_batch)), claims)
+    tensors = [pins._convert_to_f32(batch) for batch in batches]
+    return PortDump(dict(enumerate(tensors, case.start_batch)), claims)
 
 
-def write_case(tree: Path, case: pins.Case, dataset: Dataset, **meta: Any) -> None:
+def write_case(tree: Path, case: pins.RunSettings, dataset: Dataset, **meta: Any) -> None:
     """One case of a bundle, with further keys of its `meta.json`."""
-    for name, data in pins._case_files(case, dataset).items():
+    for name, data in pins._build_case_files(case, dataset).items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "meta.json" and meta:
-            data = json.dumps(json.loads(data) | meta).encode()  # noqa: PLW2901
+            data = json.dumps(json.loads(data) | meta).encode()
         path.write_bytes(data)
 
 
@@ -149,8 +151,8 @@ def write_bundle(tree: Path) -> Path:
     return tree
 
 
-def judge(
-    tree: Path, dumps: Mapping[str, Written], work: Path, *, order: str = "exact"
+def verify_dumps(
+    tree: Path, dumps: Mapping[str, PortDump], work: Path, *, order: str = "exact"
 ) -> dict[str, list[Finding]]:
     """Findings by case, as a run over the cases that ``dumps`` holds would have them."""
     found: dict[str, list[Finding]] = {}
@@ -159,7 +161,7 @@ def judge(
         if case.id in dumps:
             dumps[case.id].write(work / case.id)
             dump = Dump(folder=work / case.id)
-            found[case.id] = list(SUITE.verify(case, dump, dict(case.bounds)).findings)
+            found[case.id] = list(SUITE.verify(case, dump, dict(case.tolerances)).findings)
             compared[case.id] = (case, dump)
     assert SUITE.across is not None
     for name, more in SUITE.across(compared).items():
@@ -167,14 +169,14 @@ def judge(
     return found
 
 
-def neighbours(name: str) -> set[str]:
+def find_neighbours(name: str) -> set[str]:
     """A case of the pinned bundle, those that it names and those that name it or the same."""
     named = {case.name: set(case.relations.values()) for case in pins.CASES}
     bases = named[name] | {name}
     return bases | {other for other, partners in named.items() if partners & bases}
 
 
-def told(found: Mapping[str, list[Finding]], level: str = "error") -> dict[str, list[str]]:
+def list_codes(found: Mapping[str, list[Finding]], level: str = "error") -> dict[str, list[str]]:
     """Codes of the findings of one level, by case; cases without are left out."""
     codes = {name: [f.code for f in each if f.level == level] for name, each in found.items()}
     return {name: some for name, some in codes.items() if some}

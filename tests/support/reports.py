@@ -5,25 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from parity.results import BundleResult, CaseResult, Finding, Report, verdict_of
+from parity.results import BundleResult, CaseResult, Finding, Report, decide_verdict
 
 #: What a hostile name or message may hold; none of it may reach a log as it is.
 HOSTILE = "a\x1b[31m::error::b##[group]c\nd\r\u202ee\ud800"
 
 
-def finding(code: str = "values", message: str = "differs", **more: Any) -> Finding:
+def make_finding(code: str = "values", message: str = "differs", **more: Any) -> Finding:
     return Finding(**{"level": "error", "code": code, "message": message, **more})
 
 
-def case(name: str = "x", *findings: Finding, **more: Any) -> CaseResult:
-    values = {"verdict": verdict_of(findings), "findings": findings, "bundle": "b", **more}
+def make_case(name: str = "x", *findings: Finding, **more: Any) -> CaseResult:
+    values = {"verdict": decide_verdict(findings), "findings": findings, "bundle": "b", **more}
     return CaseResult(case=name, **values)
 
 
-def bundle(*cases: CaseResult, **more: Any) -> BundleResult:
+def make_bundle(*cases: CaseResult, **more: Any) -> BundleResult:
     return BundleResult(**{"bundle": "b", "suite": "tensors", "cases": cases, **more})
 
 
-def report(*bundles: BundleResult, **more: Any) -> Report:
+def make_report(*bundles: BundleResult, **more: Any) -> Report:
     values = {"lockfile": Path("fixtures.lock.yaml"), "lock_sha256": "0" * 64, **more}
     return Report(bundles=bundles, **values)

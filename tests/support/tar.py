@@ -6,7 +6,7 @@ BLOCK = 512
 END = bytes(2 * BLOCK)
 
 
-def header(
+def make_header(
     name: bytes | str = b"a",
     *,
     size: int | bytes = 0,
@@ -40,27 +40,27 @@ def header(
     ]
     block = b"".join(value.ljust(width, b"\0") for value, width in fields).ljust(BLOCK, b"\0")
     assert len(block) == BLOCK
-    return with_checksum(block) if checksum is None else block[:148] + checksum + block[156:]
+    return add_checksum(block) if checksum is None else block[:148] + checksum + block[156:]
 
 
-def with_checksum(block: bytes) -> bytes:
+def add_checksum(block: bytes) -> bytes:
     total = sum(block[:148]) + 8 * ord(" ") + sum(block[156:])
     return block[:148] + b"%06o\0 " % total + block[156:]
 
 
-def padded(data: bytes) -> bytes:
+def pad(data: bytes) -> bytes:
     return data + bytes(-len(data) % BLOCK)
 
 
-def member(name: bytes | str, data: bytes = b"", **fields: object) -> bytes:
-    return header(name, size=len(data), **fields) + padded(data)  # type: ignore[arg-type]
+def make_member(name: bytes | str, data: bytes = b"", **fields: object) -> bytes:
+    return make_header(name, size=len(data), **fields) + pad(data)  # type: ignore[arg-type]
 
 
-def folder(name: bytes | str) -> bytes:
-    return header(name, flag=b"5", mode=0o755)
+def make_folder(name: bytes | str) -> bytes:
+    return make_header(name, flag=b"5", mode=0o755)
 
 
-def record(key: str, value: str | bytes) -> bytes:
+def make_record(key: str, value: str | bytes) -> bytes:
     value = value.encode() if isinstance(value, str) else value
     rest = b" " + key.encode() + b"=" + value + b"\n"
     length = len(rest)
@@ -69,9 +69,9 @@ def record(key: str, value: str | bytes) -> bytes:
     return str(length).encode() + rest
 
 
-def pax(*records: bytes) -> bytes:
-    return member("PaxHeaders/x", b"".join(records), flag=b"x")
+def make_pax(*records: bytes) -> bytes:
+    return make_member("PaxHeaders/x", b"".join(records), flag=b"x")
 
 
-def tar(*members: bytes) -> bytes:
+def make_tar(*members: bytes) -> bytes:
     return b"".join(members) + END

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs import bin as bin_codec
-from parity.codecs import npy, safetensors
-from parity.codecs.dtypes import PACKED
-from parity.suites import tensors
 from parity.suites.base import Dump
+from parity.suites.tensors import suite
+from parity.tensors import bin as bin_codec
+from parity.tensors import npy, safetensors
+from parity.tensors.dtypes import PACKED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.codecs.stored import Stored
-    from parity.suites.base import Case, Outcome
+    from parity.suites.base import Case, DumpComparison
+    from parity.tensors.stored import StoredTensor
 
 #: safetensors' names of NumPy's types.
-NAMES = {
+SAFETENSORS_NAMES = {
     "<f8": "F64",
     "<f4": "F32",
     "<f2": "F16",
@@ -53,7 +53,7 @@ def from_bits(code: str, *bits: int) -> NDArray[Any]:
     return np.array(bits, f"<u{np.dtype(code).itemsize}").view(code)
 
 
-def safetensors_bytes(
+def encode_safetensors(
     tensors: Mapping[str, tuple[str, NDArray[Any]]], *, padding: int = 0, metadata: Any = None
 ) -> bytes:
     """A `.safetensors` file; each tensor comes with its dtype's name."""
@@ -62,20 +62,20 @@ def safetensors_bytes(
     for name, (dtype, array) in tensors.items():
         raw = np.ascontiguousarray(array).tobytes()
         if dtype in PACKED:
-            raw = packed(array.reshape(-1).tolist(), PACKED[dtype].width)
+            raw = pack_codes(array.reshape(-1).tolist(), PACKED[dtype].width)
         offsets = [len(data), len(data) + len(raw)]
         header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": offsets}
         data += raw
-    return with_header(json.dumps(header, ensure_ascii=False).encode() + b" " * padding, data)
+    return add_header(json.dumps(header, ensure_ascii=False).encode() + b" " * padding, data)
 
 
-def packed(codes: list[int], width: int) -> bytes:
+def pack_codes(codes: list[int], width: int) -> bytes:
     """Codes of ``width`` bits one after another, the first in the lowest bits."""
     whole = sum(code << width * place for place, code in enumerate(codes))
     return whole.to_bytes(len(codes) * width // 8, "little")
 
 
-def with_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes:
+def add_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes:
     """The bytes of a `.safetensors` file with a header of any content."""
     if isinstance(header, dict):
         header = json.dumps(header)
@@ -83,37 +83,37 @@ def with_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> byte
     return len(raw).to_bytes(8, "little") + raw + data
 
 
-def named(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[str, NDArray[Any]]]:
+def name_dtypes(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[str, NDArray[Any]]]:
     """Arrays with the names of their own dtypes."""
-    return {name: (NAMES[array.dtype.str], array) for name, array in arrays.items()}
+    return {name: (SAFETENSORS_NAMES[array.dtype.str], array) for name, array in arrays.items()}
 
 
-def stored(folder: Path, array: NDArray[Any], dtype: str | None = None) -> Stored:
+def store_tensor(folder: Path, array: NDArray[Any], dtype: str | None = None) -> StoredTensor:
     """``array`` in a `.safetensors` file in ``folder``, as a tensor where it lies."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.safetensors"
-    name = dtype or NAMES[array.dtype.str]
-    path.write_bytes(safetensors_bytes({"t": (name, array)}))
-    return safetensors.stored(path)["t"]
+    name = dtype or SAFETENSORS_NAMES[array.dtype.str]
+    path.write_bytes(encode_safetensors({"t": (name, array)}))
+    return safetensors.locate_tensors(path)["t"]
 
 
-def stored_bin(folder: Path, array: NDArray[Any]) -> Stored:
+def store_bin(folder: Path, array: NDArray[Any]) -> StoredTensor:
     """``array`` in a `.bin` file in ``folder``, as a tensor where it lies."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.bin"
-    path.write_bytes(bin_codec.tensor_bytes(array))
-    return bin_codec.stored(path)
+    path.write_bytes(bin_codec.encode_tensor(array))
+    return bin_codec.locate_tensor(path)
 
 
-def stored_npy(folder: Path, array: NDArray[Any]) -> Stored:
+def store_npy(folder: Path, array: NDArray[Any]) -> StoredTensor:
     """``array`` in a `.npy` file in ``folder``, as a tensor where it lies."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.npy"
     np.save(path, array, allow_pickle=False)
-    return npy.stored(path)
+    return npy.locate_tensor(path)
 
 
-def write(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
+def write_files(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
     """A folder of files: bytes as they are, arrays by suffix (`.bin`, `.npy`)."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in arrays.items():
@@ -124,32 +124,34 @@ def write(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
             with path.open("wb") as file:
                 np.save(file, content, allow_pickle=False)
         else:
-            path.write_bytes(bin_codec.tensor_bytes(content))
+            path.write_bytes(bin_codec.encode_tensor(content))
     return folder
 
 
-def tensors_case(root: Path, reference: Mapping[str, NDArray[Any] | bytes], **entry: Any) -> Case:
+def make_tensors_case(
+    root: Path, reference: Mapping[str, NDArray[Any] | bytes], **entry: Any
+) -> Case:
     """The one case of a generic bundle made in ``root``."""
-    write(root / "a" / "reference", reference)
+    write_files(root / "a" / "reference", reference)
     content = {"schema": 1, "cases": {"a": entry}}
     (root / "parity.json").write_text(json.dumps(content), "utf-8")
-    (case,) = tensors.cases(root, {})
+    (case,) = suite.read_cases(root, {})
     return case
 
 
-def verified(
+def verify_dump(
     folder: Path,
     reference: Mapping[str, NDArray[Any] | bytes],
     dump: Mapping[str, NDArray[Any] | bytes],
     **entry: Any,
-) -> Outcome:
+) -> DumpComparison:
     """What the suite `tensors` says of a dump against a reference."""
     number = len(list(folder.iterdir()))
-    case = tensors_case(folder / f"{number}-bundle", reference, **entry)
-    dumped = Dump(folder=write(folder / f"{number}-dump", dump))
-    return tensors.verify(case, dumped, dict(case.bounds))
+    case = make_tensors_case(folder / f"{number}-bundle", reference, **entry)
+    dumped = Dump(folder=write_files(folder / f"{number}-dump", dump))
+    return suite.verify(case, dumped, dict(case.tolerances))
 
 
-def told(outcome: Outcome) -> list[tuple[str, str, str]]:
+def list_findings(outcome: DumpComparison) -> list[tuple[str, str, str]]:
     """Level, code and message of each finding."""
     return [(found.level, found.code, found.message) for found in outcome.findings]

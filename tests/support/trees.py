@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs.bin import batch_bytes, tensor_bytes
-from parity.pins.packing import pack
+from parity.lab.pins.packing import pack
+from parity.tensors.bin import encode_batch, encode_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Files = dict[str, bytes]
 
 
-def tree(root: Path, files: Mapping[str, bytes]) -> Path:
+def write_tree(root: Path, files: Mapping[str, bytes]) -> Path:
     """The files below ``root``, which is made."""
     for path, data in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -26,20 +26,20 @@ def tree(root: Path, files: Mapping[str, bytes]) -> Path:
     return root
 
 
-def archive(target: Path, files: Mapping[str, bytes]) -> Path:
+def pack_files(target: Path, files: Mapping[str, bytes]) -> Path:
     """The files as a bundle."""
     return pack(dict(files), target)
 
 
-def tensor(values: Any) -> bytes:
-    return tensor_bytes(np.asarray(values, np.float32))
+def encode_f32(values: Any) -> bytes:
+    return encode_tensor(np.asarray(values, np.float32))
 
 
-def as_json(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def loader(
+def make_loader_case(
     name: str, order: Sequence[int], size: int = 2, *, shift: float = 0.0, **meta: Any
 ) -> Files:
     """A dataloader case over six items of two features, delivered in ``order``."""
@@ -58,7 +58,7 @@ def loader(
         "full_dataset_labels": labels.tolist(),
         **meta,
     }
-    files = {f"{name}/meta.json": as_json(stated)}
+    files = {f"{name}/meta.json": encode_json(stated)}
     for number, part in enumerate(parts):
-        files[f"{name}/batch_{number:04d}.bin"] = batch_bytes([table[part], labels[part]])
+        files[f"{name}/batch_{number:04d}.bin"] = encode_batch([table[part], labels[part]])
     return files

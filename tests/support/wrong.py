@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.codecs.bin import tensor_bytes
-from parity.suites import serialize
 from parity.suites.base import Dump
-from tests.support.tensors import write
+from parity.suites.serialize import suite
+from parity.tensors.bin import encode_tensor
+from tests.support.tensors import write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.suites.base import Outcome
+    from parity.suites.base import DumpComparison
 
 FOLDERS = {
     "pth": ("resnet18-pth", "reference_state_dict"),
@@ -38,20 +38,20 @@ class Tensor:
         record: What `meta.json` says of it beside the range of these bytes.
     """
 
-    due: NDArray[Any]
+    expected: NDArray[Any]
     stored: bytes = b""
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
-def plain(array: NDArray[Any], dtype: str = "float32") -> Tensor:
+def make_plain(array: NDArray[Any], dtype: str = "float32") -> Tensor:
     """A contiguous tensor as the checkpoint stores it; bfloat16 comes as its bits."""
     record = {"dtype": dtype, "shape": list(array.shape)}
     wide = array.astype("<u4") << 16 if dtype == "bfloat16" else array
-    due = wide.view("<f4") if dtype == "bfloat16" else wide.astype("<f4")
-    return Tensor(due, array.tobytes(), record)
+    expected = wide.view("<f4") if dtype == "bfloat16" else wide.astype("<f4")
+    return Tensor(expected, array.tobytes(), record)
 
 
-def strided(storage: NDArray[Any], shape: Any, stride: Any, offset: int = 0) -> Tensor:
+def make_strided(storage: NDArray[Any], shape: Any, stride: Any, offset: int = 0) -> Tensor:
     """A view of a storage, as a .pth has them."""
     steps = [step * storage.itemsize for step in stride]
     view = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
@@ -63,7 +63,7 @@ def strided(storage: NDArray[Any], shape: Any, stride: Any, offset: int = 0) -> 
 EDGE = np.random.default_rng(5).integers(1, 255, 64, np.uint8).tobytes()
 
 
-def checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
+def make_checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
     """A file that holds the tensors' bytes one after the other, and where each lies."""
     content, records = EDGE, {}
     for name, tensor in tensors.items():
@@ -73,39 +73,51 @@ def checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
     return content + EDGE, records
 
 
-def bundle(folder: Path, kind: str, tensors: Mapping[str, Tensor], **meta: Any) -> Path:
+def write_bundle(folder: Path, kind: str, tensors: Mapping[str, Tensor], **meta: Any) -> Path:
     """A bundle with one case of a kind."""
     root = folder / "bundle"
     case, references = FOLDERS[kind]
-    content, records = checkpoint(tensors)
+    content, records = make_checkpoint(tensors)
     files = {f"x.{kind}": content, "meta.json": json.dumps({"tensors": records, **meta}).encode()}
     names = json.dumps(list(tensors)).encode()
     files["sampled_tensor_names.json" if kind == "gguf" else "keys.json"] = names
-    write(root / case, files)
-    write(root / case / references, {f"{n}.bin": tensor_bytes(t.due) for n, t in tensors.items()})
+    write_files(root / case, files)
+    write_files(
+        root / case / references,
+        {f"{n}.bin": encode_tensor(t.expected) for n, t in tensors.items()},
+    )
     return root
 
 
-def held(
-    folder: Path, kind: str, tensors: Mapping[str, Tensor], came: Mapping[str, Any], **meta: Any
-) -> Outcome:
+def verify_wrong_dump(
+    folder: Path, kind: str, tensors: Mapping[str, Tensor], obtained: Mapping[str, Any], **meta: Any
+) -> DumpComparison:
     """What is said of a dump: arrays by name, or files by name where they have a suffix."""
-    (case,) = serialize.cases(bundle(folder, kind, tensors, **meta), {})
-    files = {name if "." in name else f"{name}.bin": content for name, content in came.items()}
-    return serialize.verify(case, Dump(folder=write(folder / "dump", files)), dict(case.bounds))
+    (case,) = suite.read_cases(write_bundle(folder, kind, tensors, **meta), {})
+    files = {name if "." in name else f"{name}.bin": content for name, content in obtained.items()}
+    return suite.verify(
+        case, Dump(folder=write_files(folder / "dump", files)), dict(case.tolerances)
+    )
 
 
-def said(outcome: Outcome) -> list[tuple[str | None, str, str]]:
+def list_errors(outcome: DumpComparison) -> list[tuple[str | None, str, str]]:
     """Tensor, code and cause's code of each error."""
     errors = [one for one in outcome.findings if one.level == "error"]
     return [(one.tensor, one.code, str(one.measures.get("cause_code", ""))) for one in errors]
 
 
-def of_one(folder: Path, tensor: Tensor, came: Any, kind: str = "pth") -> tuple[str, str]:
+def find_cause(folder: Path, tensor: Tensor, obtained: Any, kind: str = "pth") -> tuple[str, str]:
     """Code and cause of the one error that a wrong dump of one tensor is."""
     with np.errstate(all="ignore"):
-        dumped = np.ascontiguousarray(came).astype("<f4")
-    ((name, code, cause),) = said(held(folder, kind, {"w": tensor}, {"w": dumped}))
+        dumped = np.ascontiguousarray(obtained).astype("<f4")
+    ((name, code, cause),) = list_errors(
+        verify_wrong_dump(folder, kind, {"w": tensor}, {"w": dumped})
+    )
     assert name == "w"
-    assert said(held(folder / "right", kind, {"w": tensor}, {"w": tensor.due})) == []
+    assert (
+        list_errors(
+            verify_wrong_dump(folder / "right", kind, {"w": tensor}, {"w": tensor.expected})
+        )
+        == []
+    )
     return code, cause

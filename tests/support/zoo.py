@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.commands.options import VerifyOptions
 from parity.commands.verify import verify
-from parity.pins import packing
-from parity.reports.console import Teller
-from tests.support.tensors import named, safetensors_bytes
+from parity.lab.pins import packing
+from parity.reports.console import RunConsole
+from parity.verify.options import VerifyOptions
+from tests.support.tensors import encode_safetensors, name_dtypes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,12 +37,12 @@ def refuse(why="this is not for me"):
 """
 
 
-def reference(**arrays: Any) -> bytes:
+def make_reference(**arrays: Any) -> bytes:
     """A reference file; by default the tensor `w`."""
-    return safetensors_bytes(named(arrays or {"w": W}))
+    return encode_safetensors(name_dtypes(arrays or {"w": W}))
 
 
-def bundle(
+def pack_bundle(
     folder: Path,
     cases: Mapping[str, Mapping[str, Any]],
     references: Mapping[str, bytes] | None = None,
@@ -54,14 +54,16 @@ def bundle(
         values = {"group": "gguf", "checkpoint": "c.gguf", **entry}
         files[f"{name}/c.gguf"] = name.encode()
         if values.get("expect") != "refuse":
-            files[f"{name}/reference/r.safetensors"] = (references or {}).get(name, reference())
+            files[f"{name}/reference/r.safetensors"] = (references or {}).get(
+                name, make_reference()
+            )
             values["reference"] = "reference/r.safetensors"
         described[name] = values
-    files["parity.json"] = packing.json_bytes({"schema": 1, "cases": described})
+    files["parity.json"] = packing.encode_json({"schema": 1, "cases": described})
     return packing.pack(files, folder / "zoo.tar")
 
 
-class Run:
+class ZooRun:
     """A run of ``verify`` over a small zoo; what came of each case by its id."""
 
     def __init__(self, code: int, report: Any) -> None:
@@ -69,14 +71,14 @@ class Run:
         self.report = report
         self.cases: dict[str, Any] = {case["id"]: case for case in report["bundles"][0]["cases"]}
 
-    def outcomes(self) -> dict[str, tuple[str | None, str]]:
+    def list_outcomes(self) -> dict[str, tuple[str | None, str]]:
         return {name: (case["outcome"], case["verdict"]) for name, case in self.cases.items()}
 
-    def findings(self, case: str) -> list[tuple[str, str]]:
+    def list_findings(self, case: str) -> list[tuple[str, str]]:
         return [(finding["level"], finding["code"]) for finding in self.cases[case]["findings"]]
 
 
-def run(
+def run_port(
     folder: Path,
     tar: Path,
     port: str | list[str],
@@ -88,21 +90,21 @@ def run(
     globs: tuple[str, ...] = (),
     repeat: int = 1,
     deadline: float | None = None,
-) -> Run:
+) -> ZooRun:
     """Verify ``port``, the body of a Python script or the words of a command, over ``tar``."""
     script = folder / "port.py"
-    words = port
+    args = port
     if isinstance(port, str):
         script.write_text(HEAD + port, encoding="utf-8")
-        places = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
-        words = [sys.executable, "-I", "-S", str(script), *places]
+        placeholders = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
+        args = [sys.executable, "-I", "-S", str(script), *placeholders]
     entry = {
         "source": tar.name,
         "suite": "tensors",
-        "dump": {"command": list(words), **({"timeout": timeout} if timeout else {})},
+        "dump": {"command": list(args), **({"timeout": timeout} if timeout else {})},
         "options": dict(options or {}),
         "known-failures": dict(known or {}),
-        "locked": {"sha256": f"sha256:{_digest(tar)}"},
+        "locked": {"sha256": f"sha256:{_compute_digest(tar)}"},
     }
     lock = folder / "fixtures.lock.yaml"
     lock.write_text(json.dumps({"schema": 1, "bundles": {"zoo": entry}}), encoding="utf-8")
@@ -116,9 +118,9 @@ def run(
         repeat=repeat,
         deadline=deadline,
     )
-    code = verify(found, Teller())
-    return Run(code, json.loads((folder / "report" / "report.json").read_text(encoding="utf-8")))
+    code = verify(found, RunConsole())
+    return ZooRun(code, json.loads((folder / "report" / "report.json").read_text(encoding="utf-8")))
 
 
-def _digest(tar: Path) -> str:
+def _compute_digest(tar: Path) -> str:
     return hashlib.sha256(tar.read_bytes()).hexdigest()

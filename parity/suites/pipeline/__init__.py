@@ -15,23 +15,28 @@ Loaders of any library can be audited in memory::
 from __future__ import annotations
 
 from parity.suites.base import Suite
-from parity.suites.pipeline.across import across
+from parity.suites.pipeline.across import check_relations
 from parity.suites.pipeline.audit import audit_run
-from parity.suites.pipeline.cases import OPTIONS, cases
-from parity.suites.pipeline.relations import disjoint, other_order, repeated, resumed
-from parity.suites.pipeline.runs import Owed, Run
-from parity.suites.pipeline.verify import verify
+from parity.suites.pipeline.cases import OPTIONS, read_cases
+from parity.suites.pipeline.dump_check import verify
+from parity.suites.pipeline.relations import (
+    check_disjoint,
+    check_other_order,
+    check_repeated,
+    check_resumed,
+)
+from parity.suites.pipeline.runs import ExpectedRun, Run
 
 __all__ = [
     "ARGS",
     "SUITE",
-    "Owed",
+    "ExpectedRun",
     "Run",
     "audit_run",
-    "disjoint",
-    "other_order",
-    "repeated",
-    "resumed",
+    "check_disjoint",
+    "check_other_order",
+    "check_repeated",
+    "check_resumed",
 ]
 
 ARGS = (
@@ -39,5 +44,10 @@ ARGS = (
     *("--start-batch", "{start_batch}", "--output-dir", "{output_dir}"),
 )
 SUITE = Suite(
-    name="pipeline", args=ARGS, cases=cases, verify=verify, options=OPTIONS, across=across
+    name="pipeline",
+    args=ARGS,
+    cases=read_cases,
+    verify=verify,
+    options=OPTIONS,
+    across=check_relations,
 )

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from parity.results import Finding
 from parity.suites.pipeline import relations
 from parity.suites.pipeline.audit import audit_run
-from parity.suites.pipeline.folders import most_bytes, read_run
+from parity.suites.pipeline.run_reader import compute_max_bytes, read_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from parity.layout import PipelineCase
+    from parity.bundle.layout import PipelineCase
     from parity.suites.base import Case, Dump
     from parity.suites.pipeline.runs import Run
 
@@ -26,7 +26,7 @@ _SAME_ORDER = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Told:
+class _RelatedCase:
     """A case that was run.
 
     Attributes:
@@ -39,7 +39,7 @@ class _Told:
     faulty: bool
 
 
-def across(
+def check_relations(
     compared: Mapping[str, tuple[Case, Dump | None]],
 ) -> Mapping[str, tuple[Finding, ...]]:
     """Findings about what runs say only together, by the case that names the other.
@@ -49,77 +49,87 @@ def across(
     Args:
         compared: The cases that were run; without a dump where there is nothing to compare.
     """
-    told = {name: _read(case, dump) for name, (case, dump) in compared.items()}
+    cases = {name: _read_case(case, dump) for name, (case, dump) in compared.items()}
     return {
         name: tuple(
             finding
-            for key, partner in _relations(one, told)
-            for finding in _related(key, one, told[partner])
+            for key, partner in _iterate_relations(related, cases)
+            for finding in _check_relation(key, related, cases[partner])
         )
-        for name, one in told.items()
-        if one.run is not None
+        for name, related in cases.items()
+        if related.run is not None
     }
 
 
-def _read(case: Case, dump: Dump | None) -> _Told:
-    meta, owed = case.detail.meta, case.detail.owed
+def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
+    meta, expected = case.detail.meta, case.detail.owed
     if dump is None:
-        return _Told(meta, None, faulty=True)
-    run, found = read_run(dump.folder, owed.start_batch, len(owed.sizes), most_bytes(owed))
+        return _RelatedCase(meta, None, faulty=True)
+    run, found = read_run(
+        dump.folder, expected.start_batch, len(expected.sizes), compute_max_bytes(expected)
+    )
     if run is not None:
-        found += audit_run(run, owed, bound=case.bounds["max_abs"])
-    return _Told(meta, run, any(finding.level == "error" for finding in found))
+        found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
+    return _RelatedCase(meta, run, any(finding.level == "error" for finding in found))
 
 
-def _relations(one: _Told, told: Mapping[str, _Told]) -> Iterator[tuple[str, str]]:
+def _iterate_relations(
+    related: _RelatedCase, cases: Mapping[str, _RelatedCase]
+) -> Iterator[tuple[str, str]]:
     """Each relation of a case, and the case that it is to."""
-    for key, partner in one.meta.relations.items():
-        if partner in told:
+    for key, partner in related.meta.relations.items():
+        if partner in cases:
             yield key, partner
-    for partner in one.meta.disjoint_with:
-        if partner in told:
+    for partner in related.meta.disjoint_with:
+        if partner in cases:
             yield "disjoint_with", partner
-    base = one.meta.relations.get("other_seed_of", "")
-    if base in told and _ids(told[base]) != _ids(one):
+    base = related.meta.relations.get("other_seed_of", "")
+    if base in cases and _list_ids(cases[base]) != _list_ids(related):
         # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
-        for name, other in told.items():
-            if other.meta.relations.get("other_epoch_of") == base and _sum(other) == _sum(one):
+        for name, other in cases.items():
+            if other.meta.relations.get("other_epoch_of") == base and _sum_key(other) == _sum_key(
+                related
+            ):
                 yield "other_key_of", name
 
 
-def _sum(one: _Told) -> int:
-    return one.meta.seed + one.meta.epoch
+def _sum_key(related: _RelatedCase) -> int:
+    return related.meta.seed + related.meta.epoch
 
 
-def _ids(one: _Told) -> list[float] | None:
-    return None if one.run is None else one.run.ids
+def _list_ids(related: _RelatedCase) -> list[float] | None:
+    return None if related.run is None else related.run.ids
 
 
-def _related(key: str, one: _Told, other: _Told) -> list[Finding]:
+def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> list[Finding]:
     partner = other.meta.name
-    if one.run is None or other.run is None:
-        return [_skipped(f"not held against {partner} ({key}), whose dump could not be read")]
+    if related.run is None or other.run is None:
+        return [
+            _report_skipped(f"not held against {partner} ({key}), whose dump could not be read")
+        ]
     if key == "disjoint_with":
-        return relations.disjoint(one.run, other.run, partner)
-    if one.faulty:
+        return relations.check_disjoint(related.run, other.run, partner)
+    if related.faulty:
         return []
     if other.faulty:
-        return [_skipped(f"not held against {partner} ({key}), which has errors of its own")]
-    return _held(key, one.run, one.meta, other.run, other.meta)
+        return [_report_skipped(f"not held against {partner} ({key}), which has errors of its own")]
+    return _compare_runs(key, related.run, related.meta, other.run, other.meta)
 
 
-def _held(
-    key: str, run: Run, mine: PipelineCase, other: Run, theirs: PipelineCase
+def _compare_runs(
+    key: str, run: Run, own_meta: PipelineCase, other: Run, other_meta: PipelineCase
 ) -> list[Finding]:
     if key == "resume_of":
-        return relations.resumed(other, run, theirs.name)
+        return relations.check_resumed(other, run, other_meta.name)
     if key == "same_as":
-        return relations.repeated(other, run, theirs.name)
-    own, their = (f"seed {meta.seed}, epoch {meta.epoch}" for meta in (mine, theirs))
+        return relations.check_repeated(other, run, other_meta.name)
+    own_key, other_key = (
+        f"seed {meta.seed}, epoch {meta.epoch}" for meta in (own_meta, other_meta)
+    )
     code, why = _SAME_ORDER[key]
-    message = f"{own} comes in the order of {theirs.name} ({their}): {why}"
-    return relations.other_order(run, other, code, message)
+    message = f"{own_key} comes in the order of {other_meta.name} ({other_key}): {why}"
+    return relations.check_other_order(run, other, code, message)
 
 
-def _skipped(message: str) -> Finding:
+def _report_skipped(message: str) -> Finding:
     return Finding(level="notice", code="relation-skipped", message=message)

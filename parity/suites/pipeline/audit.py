@@ -11,32 +11,32 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity import items
-from parity.items import Batches
-from parity.matching import UNKNOWN
-from parity.reference_pipeline import POLICIES
+from parity.items import checks
+from parity.items.checks import DeliveredBatches
+from parity.items.matching import UNKNOWN
+from parity.items.reference_pipeline import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
-from parity.suites.pipeline.identity import with_identity
-from parity.suites.pipeline.relations import resume_findings
-from parity.suites.pipeline.runs import Slots, lookup
-from parity.suites.pipeline.slots import slot_findings, unknown_findings
-from parity.suites.pipeline.values import Rows, of_other_items, value_findings
-from parity.suites.words import counted, listed, wrong
+from parity.suites.messages import format_count, format_list, report_error
+from parity.suites.pipeline.relations import check_resumed_ids
+from parity.suites.pipeline.runs import SlotKinds, find_indices
+from parity.suites.pipeline.slot_checks import check_slots, check_unknown_ids
+from parity.suites.pipeline.value_checks import KnownRows, check_values, find_moved_rows
+from parity.suites.pipeline.wrong_ids import add_wrong_ids_cause
 
 if TYPE_CHECKING:
-    from parity.items import Ints
-    from parity.suites.pipeline.runs import Owed, Run
+    from parity.items.checks import Ints
+    from parity.suites.pipeline.runs import ExpectedRun, Run
 
 #: Largest difference of x and y, as the dataloader suite has it for features.
-BOUND = 1e-6
+TOLERANCE = 1e-6
 #: Fewer items arrive in order by chance too often to be worth a warning (1/8! = 2.5e-5).
-SHUFFLED = 8
+MIN_SHUFFLED = 8
 #: Ids that a finding carries in its measures.
-_MOST_IDS = 1000
+_MAX_IDS = 1000
 
 
-def audit_run(run: Run, owed: Owed, *, bound: float = BOUND) -> list[Finding]:
+def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) -> list[Finding]:
     """Hold a run against what it owes.
 
     Time is that of a few sorts of the items; nothing is copied more than a few times.
@@ -49,132 +49,139 @@ def audit_run(run: Run, owed: Owed, *, bound: float = BOUND) -> list[Finding]:
     Returns:
         What is wrong (``error``), dubious (``warning``) or worth knowing (``notice``).
     """
-    slots = Slots.of(run, owed.dataset)
-    rows = _known(run, slots, owed, bound)
-    if moved := _resume(run, owed):
+    slots = SlotKinds.of(run, expected.dataset)
+    rows = _select_known(run, slots, expected, tolerance)
+    if moved := _check_resume(run, expected):
         # All else would only say again that other items came.
-        return [*moved, *slot_findings(run, slots, owed), *value_findings(rows)]
-    seen, found = _policy(run, owed)
-    found += slot_findings(run, slots, seen)
-    found += _members(run, slots, seen, rows)
-    found += value_findings(rows)
-    return [*found, *_unshuffled(rows.item, owed), *_omitted(run, owed)]
+        return [*moved, *check_slots(run, slots, expected), *check_values(rows)]
+    detected, found = _detect_policy(run, expected)
+    found += check_slots(run, slots, detected)
+    found += _check_membership(run, slots, detected, rows)
+    found += check_values(rows)
+    return [*found, *_check_shuffled(rows.item, expected), *_report_omitted(run, expected)]
 
 
-def audited_rows(run: Run, owed: Owed, *, bound: float = BOUND) -> Rows:
+def select_known_rows(
+    run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE
+) -> KnownRows:
     """The slots of ``run`` that hold an item of the data set."""
-    return _known(run, Slots.of(run, owed.dataset), owed, bound)
+    return _select_known(run, SlotKinds.of(run, expected.dataset), expected, tolerance)
 
 
-def _resume(run: Run, owed: Owed) -> list[Finding]:
+def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
     """The finding for a run that goes on elsewhere, or in another order, than it must."""
-    if not owed.start_batch or owed.order is None:
+    if not expected.start_batch or expected.order is None:
         return []
-    whole = owed.dataset.ids[owed.order].tolist()
-    end = owed.position + owed.count
-    return resume_findings(whole[:end], run, owed.position, strict=True)
+    epoch_ids = expected.dataset.ids[expected.order].tolist()
+    end = expected.position + expected.count
+    return check_resumed_ids(epoch_ids[:end], run, expected.position, strict=True)
 
 
-def _policy(run: Run, owed: Owed) -> tuple[Owed, list[Finding]]:
+def _detect_policy(run: Run, expected: ExpectedRun) -> tuple[ExpectedRun, list[Finding]]:
     """What is due under the policy that the batch sizes show, and the finding for another."""
-    if run.sizes == owed.sizes:
-        return owed, []
+    if run.sizes == expected.sizes:
+        return expected, []
     for policy in POLICIES:
-        other = owed.under(policy)
+        other = expected.replace_policy(policy)
         if run.sizes == other.sizes:
-            return other, [_wrong_policy(owed, other)]
-    return owed, batch_findings.sizes(owed.sizes, run.sizes, owed.start_batch)
+            return other, [_report_policy(expected, other)]
+    return expected, batch_findings.check_sizes(expected.sizes, run.sizes, expected.start_batch)
 
 
-def _wrong_policy(owed: Owed, seen: Owed) -> Finding:
-    rest = owed.under("keep").count % owed.batch_size
+def _report_policy(expected: ExpectedRun, detected: ExpectedRun) -> Finding:
+    rest = expected.replace_policy("keep").count % expected.batch_size
     fates = {
         "keep": "delivered as it is",
         "drop": "left out",
-        "pad": f"padded to {counted(owed.batch_size, 'slot')}",
+        "pad": f"padded to {format_count(expected.batch_size, 'slot')}",
     }
-    sizes = batch_findings.sizes_text(seen.sizes), batch_findings.sizes_text(owed.sizes)
+    sizes = batch_findings.format_sizes(detected.sizes), batch_findings.format_sizes(expected.sizes)
     message = (
-        f"the last batch of {counted(rest, 'item')} is to be {fates[owed.policy]} (policy "
-        f"{owed.policy}); it was {fates[seen.policy]} (sizes {sizes[0]}, expected {sizes[1]})"
+        f"the last batch of {format_count(rest, 'item')} is to be {fates[expected.policy]} (policy "
+        f"{expected.policy}); it was {fates[detected.policy]} (sizes {sizes[0]}, expected {sizes[1]})"
     )
-    return wrong("final-batch", message, expected=sizes[1], obtained=sizes[0])
+    return report_error("final-batch", message, expected=sizes[1], obtained=sizes[0])
 
 
-def _rows(run: Run, slots: Slots) -> Ints:
+def _find_item_slots(run: Run, slots: SlotKinds) -> Ints:
     """Slots that are no padding."""
     return np.flatnonzero(~(run.padded | slots.filler))
 
 
-def _known(run: Run, slots: Slots, owed: Owed, bound: float) -> Rows:
-    rows = _rows(run, slots)
+def _select_known(run: Run, slots: SlotKinds, expected: ExpectedRun, tolerance: float) -> KnownRows:
+    rows = _find_item_slots(run, slots)
     rows = rows[slots.item[rows] != UNKNOWN]
     item = slots.item[rows]
-    return Rows(run=run, dataset=owed.dataset, slot=rows, item=item, bound=bound)
+    return KnownRows(run=run, dataset=expected.dataset, slot=rows, item=item, tolerance=tolerance)
 
 
-def _members(run: Run, slots: Slots, owed: Owed, known: Rows) -> list[Finding]:
+def _check_membership(
+    run: Run, slots: SlotKinds, expected: ExpectedRun, known: KnownRows
+) -> list[Finding]:
     """Who came, how often and in which order."""
-    rows = _rows(run, slots)
-    moved = bool((of_other_items(known) != UNKNOWN).any())
-    came, due = slots.item[rows], owed.due
-    audit = item_findings.Audit(
-        table=owed.dataset.x[:, None],
-        due=np.arange(len(owed.dataset)) if due is None else due,
-        due_sizes=owed.sizes,
-        batches=Batches(run.x[rows][:, None], run.y[rows], run.sizes),
-        came=came,
-        bound=0.0,
-        ordered=due is not None,
-        names=owed.dataset.ids,
+    rows = _find_item_slots(run, slots)
+    moved = bool((find_moved_rows(known) != UNKNOWN).any())
+    obtained, indices = slots.item[rows], expected.indices
+    audit = item_findings.LoaderAudit(
+        table=expected.dataset.x[:, None],
+        expected=np.arange(len(expected.dataset)) if indices is None else indices,
+        expected_sizes=expected.sizes,
+        batches=DeliveredBatches(run.x[rows][:, None], run.y[rows], run.sizes),
+        obtained=obtained,
+        tolerance=0.0,
+        ordered=indices is not None,
+        ids=expected.dataset.ids,
         slots=rows,
         first_batch=run.first_batch,
-        position=owed.position,
-        key=owed.key,
+        position=expected.position,
+        key=expected.key,
         trusted=not moved,
     )
-    part = due is None and owed.count < len(owed.dataset)
-    members = items.membership(audit.due, came, part=part)
-    found = [*unknown_findings(run, rows, came), *item_findings.known_findings(audit, members)]
-    return with_identity(found, run, rows, owed, known.bound) if moved else found
+    is_subset = indices is None and expected.count < len(expected.dataset)
+    difference = checks.compare_membership(audit.expected, obtained, is_subset=is_subset)
+    found = [
+        *check_unknown_ids(run, rows, obtained),
+        *item_findings.check_known_items(audit, difference),
+    ]
+    return add_wrong_ids_cause(found, run, rows, expected, known.tolerance) if moved else found
 
 
-def _unshuffled(came: Ints, owed: Owed) -> list[Finding]:
-    if owed.order is not None or not owed.shuffled or len(came) < SHUFFLED:
+def _check_shuffled(obtained: Ints, expected: ExpectedRun) -> list[Finding]:
+    if expected.order is not None or not expected.shuffled or len(obtained) < MIN_SHUFFLED:
         return []
-    if not (np.diff(came) > 0).all():
+    if not (np.diff(obtained) > 0).all():
         return []
     message = (
-        f"the case shuffles, yet all {len(came):,} items came in the data set's own order; is "
+        f"the case shuffles, yet all {len(obtained):,} items came in the data set's own order; is "
         "the shuffle switched on?"
     )
     return [Finding(level="warning", code="not-shuffled", message=message)]
 
 
-def _omitted(run: Run, owed: Owed) -> list[Finding]:
+def _report_omitted(run: Run, expected: ExpectedRun) -> list[Finding]:
     """A line that names whom the policy left out of the epoch."""
-    gone = omitted_ids(run, owed) if owed.policy == "drop" else None
-    if not gone:
+    omitted = find_omitted_ids(run, expected) if expected.policy == "drop" else None
+    if not omitted:
         return []
     message = (
-        f"the last batch was dropped: {counted(len(gone), 'item')} of {len(owed.dataset):,} "
-        f"did not come in this epoch: {listed(gone)}"
+        f"the last batch was dropped: {format_count(len(omitted), 'item')} of {len(expected.dataset):,} "
+        f"did not come in this epoch: {format_list(omitted)}"
     )
-    measures = {"items": len(gone), "ids": gone[:_MOST_IDS]}
+    measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}
     return [Finding(level="notice", code="omitted", message=message, measures=measures)]
 
 
-def omitted_ids(run: Run, owed: Owed) -> list[int] | None:
+def find_omitted_ids(run: Run, expected: ExpectedRun) -> list[int] | None:
     """Ids that came neither in this run nor before its cut, ascending; None if unknown.
 
     What came before a cut is known where the run goes on as it is due.
     """
-    data, due = owed.dataset, owed.due
-    there = np.zeros(len(data), np.bool_)
-    came = lookup(data.ids, run.id[~run.padded])
-    if owed.position:
-        if due is None or owed.order is None or not np.array_equal(came, due):
+    data, indices = expected.dataset, expected.indices
+    is_delivered = np.zeros(len(data), np.bool_)
+    obtained = find_indices(data.ids, run.id[~run.padded])
+    if expected.position:
+        if indices is None or expected.order is None or not np.array_equal(obtained, indices):
             return None
-        there[owed.order[: owed.position]] = True
-    there[came[came != UNKNOWN]] = True
-    return sorted(data.ids[~there].tolist())
+        is_delivered[expected.order[: expected.position]] = True
+    is_delivered[obtained[obtained != UNKNOWN]] = True
+    return sorted(data.ids[~is_delivered].tolist())

@@ -7,74 +7,74 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.layout import case_folders, pipeline_case, suspect
-from parity.reference_pipeline import Dataset
+from parity.bundle.layout import find_case_folders, make_suspect_error, read_pipeline_case
+from parity.items.reference_pipeline import Dataset
 from parity.suites.base import Case
-from parity.suites.pipeline.audit import BOUND
-from parity.suites.pipeline.runs import Owed, lookup
+from parity.suites.pipeline.audit import TOLERANCE
+from parity.suites.pipeline.runs import ExpectedRun, find_indices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from parity.layout import PipelineCase
+    from parity.bundle.layout import PipelineCase
 
-BOUNDS = {"max_abs": BOUND}
+DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
 #: `exact`: the reference's order is owed (NumPy's); `free`: any that obeys seed and epoch.
 OPTIONS = {"order": ("exact", "free")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Detail:
+class PipelineDetail:
     """A case with what its run owes."""
 
     meta: PipelineCase
-    owed: Owed
+    expected: ExpectedRun
 
 
-def cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
+def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     """The cases of a pipeline bundle.
 
     Raises:
         ReferenceSuspectError: None, a `meta.json` that lacks what a verdict needs or
             contradicts itself, or a relation to a case that is not there.
     """
-    metas = [pipeline_case(folder) for folder in case_folders(tree)]
-    _hold_relations(metas)
+    metas = [read_pipeline_case(folder) for folder in find_case_folders(tree)]
+    _check_relations(metas)
     free = options.get("order", "exact") == "free"
-    return tuple(_case(meta, free=free) for meta in metas)
+    return tuple(_build_case(meta, free=free) for meta in metas)
 
 
-def _hold_relations(metas: list[PipelineCase]) -> None:
+def _check_relations(metas: list[PipelineCase]) -> None:
     names = {meta.name for meta in metas}
     for meta in metas:
         for partner in (*meta.relations.values(), *meta.disjoint_with):
             if partner not in names:
                 message = f"names the case {partner!r}, which the bundle lacks"
-                raise suspect(meta.folder / "meta.json", message)
+                raise make_suspect_error(meta.folder / "meta.json", message)
 
 
-def _case(meta: PipelineCase, *, free: bool) -> Case:
-    owed = owed_exactly(meta)
+def _build_case(meta: PipelineCase, *, free: bool) -> Case:
+    expected = build_expected_run(meta)
     # Without a shuffle the data set's own order is owed by every port.
     if free and meta.shuffle:
-        owed = Owed(
-            dataset=owed.dataset,
+        expected = ExpectedRun(
+            dataset=expected.dataset,
             batch_size=meta.batch_size,
             policy=meta.policy,
             start_batch=meta.start_batch,
         )
-    words = {"seed": meta.seed, "epoch": meta.epoch, "start_batch": meta.start_batch}
+    placeholders = {"seed": meta.seed, "epoch": meta.epoch, "start_batch": meta.start_batch}
     return Case(
         id=meta.name,
         folder=meta.folder,
-        words={key: str(value) for key, value in words.items()},
-        bounds=BOUNDS,
-        detail=Detail(meta=meta, owed=owed),
+        placeholders={key: str(value) for key, value in placeholders.items()},
+        tolerances=DEFAULT_TOLERANCES,
+        detail=PipelineDetail(meta=meta, expected=expected),
     )
 
 
-def owed_exactly(meta: PipelineCase) -> Owed:
+def build_expected_run(meta: PipelineCase) -> ExpectedRun:
     """What the run of a case owes where its order is the reference's.
 
     Raises:
@@ -85,11 +85,11 @@ def owed_exactly(meta: PipelineCase) -> Owed:
         columns = [np.asarray(column) for column in (meta.ids, meta.x, meta.y)]
         dataset = Dataset(columns[0], *(column.astype(np.float32) for column in columns[1:]))
     except (ValueError, TypeError, OverflowError) as error:
-        raise suspect(path, f"dataset: {error}") from None
-    order = lookup(dataset.ids, np.asarray(meta.order, np.int64))
+        raise make_suspect_error(path, f"dataset: {error}") from None
+    order = find_indices(dataset.ids, np.asarray(meta.order, np.int64))
     if len(order) != len(dataset) or (np.sort(order) != np.arange(len(dataset))).any():
-        raise suspect(path, "order does not hold each id of the data set once")
-    return Owed(
+        raise make_suspect_error(path, "order does not hold each id of the data set once")
+    return ExpectedRun(
         dataset=dataset,
         batch_size=meta.batch_size,
         policy=meta.policy,

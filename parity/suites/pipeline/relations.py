@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parity.suites.messages import format_count, format_list, format_number, report_error
 from parity.suites.pipeline.runs import COLUMNS, Run
-from parity.suites.words import counted, listed, number, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from parity.suites.pipeline.runs import Numbers
 
 #: With fewer items two orders are equal by chance too often (1/8! = 2.5e-5).
-LEAST = 8
+MIN_ITEMS = 8
 
 
-def resume_findings(
+def check_resumed_ids(
     whole: Sequence[float], run: Run, position: int, *, strict: bool = False
 ) -> list[Finding]:
     """The finding for a resumed run whose items are not those that are left of the epoch.
@@ -34,57 +34,68 @@ def resume_findings(
         strict: Only for the two ways in which resuming itself fails: it goes on at another
             place, or draws another order; other faults are looked for elsewhere.
     """
-    came, due = run.ids, list(whole[position:])
-    if came == due:
+    obtained, expected = run.ids, list(whole[position:])
+    if obtained == expected:
         return []
-    place = _place(whole, came, position)
+    place = _find_place(whole, obtained, position)
     if place is not None:
-        return [_elsewhere(whole, run, position, place)]
-    again = sorted(set(came) & set(whole[:position]))
-    never = sorted(set(due) - set(came))
-    if strict and not (again and len(came) == len(due) == len(set(came)) == _known(came, whole)):
+        return [_report_elsewhere(whole, run, position, place)]
+    again = sorted(set(obtained) & set(whole[:position]))
+    never = sorted(set(expected) - set(obtained))
+    if strict and not (
+        again
+        and len(obtained) == len(expected) == len(set(obtained)) == _count_known(obtained, whole)
+    ):
         return []
-    return [_reordered(run, again, never)]
+    return [_report_reordered(run, again, never)]
 
 
-def _known(came: Sequence[float], whole: Sequence[float]) -> int:
-    return len(set(came) & set(whole))
+def _count_known(obtained: Sequence[float], whole: Sequence[float]) -> int:
+    return len(set(obtained) & set(whole))
 
 
-def _place(whole: Sequence[float], came: list[float], position: int) -> int | None:
+def _find_place(whole: Sequence[float], obtained: list[float], position: int) -> int | None:
     """Where else in the epoch the run goes on; it then runs to the end, or is of due length."""
-    if not came or came[0] not in whole:
+    if not obtained or obtained[0] not in whole:
         return None
-    place = list(whole).index(came[0])
-    to_the_end = list(whole[place:]) == came
-    as_long = len(came) == len(whole) - position and list(whole[place:][: len(came)]) == came
+    place = list(whole).index(obtained[0])
+    to_the_end = list(whole[place:]) == obtained
+    as_long = (
+        len(obtained) == len(whole) - position and list(whole[place:][: len(obtained)]) == obtained
+    )
     return place if place != position and (to_the_end or as_long) else None
 
 
-def _elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
-    left = position < len(whole)
-    due = f"item {whole[position]} at place {position}" if left else "nothing, the epoch is over"
+def _report_elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
+    has_rest = position < len(whole)
+    expected = (
+        f"item {whole[position]} at place {position}" if has_rest else "nothing, the epoch is over"
+    )
     message = (
         f"after the restart at batch {run.first_batch} the run goes on with item {run.ids[0]} "
-        f"at place {place} of the epoch; due is {due}"
+        f"at place {place} of the epoch; due is {expected}"
     )
-    return wrong("resume-start", message, expected=str(position), obtained=str(place))
+    return report_error("resume-start", message, expected=str(position), obtained=str(place))
 
 
-def _reordered(run: Run, again: list[float], never: list[float]) -> Finding:
+def _report_reordered(run: Run, again: list[float], never: list[float]) -> Finding:
     parts = []
     if again:
-        parts.append(f"{counted(len(again), 'item')} from before it came again ({listed(again)})")
+        parts.append(
+            f"{format_count(len(again), 'item')} from before it came again ({format_list(again)})"
+        )
     if never:
-        parts.append(f"{counted(len(never), 'item')} of the rest never came ({listed(never)})")
+        parts.append(
+            f"{format_count(len(never), 'item')} of the rest never came ({format_list(never)})"
+        )
     message = f"after the restart at batch {run.first_batch} the order is another one: " + (
         ", ".join(parts) or "the items of the rest came in another order"
     )
     measures = {"again": len(again), "never": len(never)}
-    return wrong("resume-order", message, measures=measures)
+    return report_error("resume-order", message, measures=measures)
 
 
-def resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
+def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
     """What came before the cut and what came after it, against the uninterrupted run.
 
     Args:
@@ -93,61 +104,61 @@ def resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
         name: Of the uninterrupted run.
     """
     cut = rest.first_batch - whole.first_batch
-    before = whole.batches(0, cut)
-    if found := resume_findings(whole.ids, rest, len(before.ids)):
+    before = whole.slice_batches(0, cut)
+    if found := check_resumed_ids(whole.ids, rest, len(before.ids)):
         return found
-    difference = _difference(whole.batches(cut), rest)
-    if difference is None:
+    text = _describe_difference(whole.slice_batches(cut), rest)
+    if text is None:
         return []
-    message = f"batches from {rest.first_batch} on are not those of {name}: {difference}"
-    return [wrong("resume-values", message)]
+    message = f"batches from {rest.first_batch} on are not those of {name}: {text}"
+    return [report_error("resume-values", message)]
 
 
-def repeated(first: Run, again: Run, name: str) -> list[Finding]:
+def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
     """The same (seed, epoch) once more must be the same run, to the byte."""
-    difference = _difference(first, again)
-    if difference is None:
+    text = _describe_difference(first, second)
+    if text is None:
         return []
-    return [wrong("not-repeated", f"the same seed and epoch as {name}, another run: {difference}")]
+    return [report_error("not-repeated", f"the same seed and epoch as {name}, another run: {text}")]
 
 
-def other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:
+def check_other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:
     """Another key must give another order; ``code`` and ``message`` are for one that does not."""
-    if len(run.ids) < LEAST or run.ids != other.ids:
+    if len(run.ids) < MIN_ITEMS or run.ids != other.ids:
         return []
-    return [wrong(code, message)]
+    return [report_error(code, message)]
 
 
-def disjoint(run: Run, other: Run, name: str) -> list[Finding]:
+def check_disjoint(run: Run, other: Run, name: str) -> list[Finding]:
     """No item of ``run`` may occur in ``other``, the run of this name."""
     shared = sorted(set(run.ids) & set(other.ids))
     if not shared:
         return []
     message = (
-        f"{counted(len(shared), 'item')} came here and in {name}, though the two are declared "
-        f"disjoint: {listed(shared)}"
+        f"{format_count(len(shared), 'item')} came here and in {name}, though the two are declared "
+        f"disjoint: {format_list(shared)}"
     )
-    return [wrong("leakage", message, measures={"items": len(shared)})]
+    return [report_error("leakage", message, measures={"items": len(shared)})]
 
 
-def _difference(due: Run, came: Run) -> str | None:
+def _describe_difference(expected_run: Run, obtained_run: Run) -> str | None:
     """Where two runs differ first, in words; None where they are the same to the byte."""
-    if due.sizes != came.sizes:
-        return f"sizes [{listed(came.sizes)}] instead of [{listed(due.sizes)}]"
+    if expected_run.sizes != obtained_run.sizes:
+        return f"sizes [{format_list(obtained_run.sizes)}] instead of [{format_list(expected_run.sizes)}]"
     for name in COLUMNS:
-        expected, obtained = getattr(due, name), getattr(came, name)
-        differing = np.flatnonzero(_bits(expected, obtained) != _bits(obtained, expected))
+        expected, obtained = getattr(expected_run, name), getattr(obtained_run, name)
+        differing = np.flatnonzero(_view_bits(expected, obtained) != _view_bits(obtained, expected))
         if len(differing):
             slot = int(differing[0])
             return (
-                f"{came.at(slot)} has {name} {number(obtained[slot])} instead of "
-                f"{number(expected[slot])} ({counted(len(differing), 'slot')} of "
+                f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} instead of "
+                f"{format_number(expected[slot])} ({format_count(len(differing), 'slot')} of "
                 f"{len(expected):,} differ in {name})"
             )
     return None
 
 
-def _bits(column: Numbers, other: Numbers) -> Numbers:
+def _view_bits(column: Numbers, other: Numbers) -> Numbers:
     """The elements' bits as whole numbers, of the dtype that both columns fit."""
     packed = np.ascontiguousarray(column, np.result_type(column, other))
     return packed.view(f"u{packed.dtype.itemsize}")

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.items import place_of
-from parity.matching import UNKNOWN
-from parity.reference_pipeline import PADDING_ID, Dataset
+from parity.items.checks import locate_row
+from parity.items.matching import UNKNOWN
+from parity.items.reference_pipeline import PADDING_ID, Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from parity.items import Ints
-    from parity.reference_pipeline import Policy
+    from parity.items.checks import Ints
+    from parity.items.reference_pipeline import Policy
 
     Bools = NDArray[np.bool_]
     Numbers = NDArray[Any]
@@ -56,19 +56,19 @@ class Run:
         Raises:
             ValueError: The columns of a batch differ in length.
         """
-        parts = [_columns(batch) for batch in batches]
+        parts = [_check_columns(batch) for batch in batches]
         sizes = tuple(len(part[0]) for part in parts)
         none = [np.empty(0, np.float32)] * len(COLUMNS)
         columns = [np.concatenate(c) for c in zip(*parts, strict=True)] if parts else none
         given = dict(zip(COLUMNS, columns, strict=True))
         return cls(**given, sizes=sizes, first_batch=first_batch)
 
-    def at(self, slot: int) -> str:
+    def format_position(self, slot: int) -> str:
         """Place of a slot, in words."""
-        place = place_of(self.sizes, int(slot))
+        place = locate_row(self.sizes, int(slot))
         return str(place._replace(batch=place.batch + self.first_batch))
 
-    def batches(self, start: int, stop: int | None = None) -> Run:
+    def slice_batches(self, start: int, stop: int | None = None) -> Run:
         """Batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
         ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
         sizes = self.sizes[start:stop]
@@ -89,7 +89,7 @@ class Run:
         return ids if self.id.dtype.kind in "iu" else [int(i) if i % 1 == 0 else i for i in ids]
 
 
-def _columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
+def _check_columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
     columns = [np.asarray(column) for column in batch]
     if len(columns) == len(COLUMNS) - 1:
         columns.append(np.ones(len(columns[0]), np.bool_))
@@ -101,7 +101,7 @@ def _columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Owed:
+class ExpectedRun:
     """What a run owes.
 
     Attributes:
@@ -142,19 +142,19 @@ class Owed:
         return (self.batch_size,) * full + ((last,) if last else ())
 
     @property
-    def due(self) -> Ints | None:
+    def indices(self) -> Ints | None:
         """``[count]`` indices in the due order; None where no order is owed."""
         if self.order is None:
             return None
         return self.order[self.position : self.position + self.count]
 
-    def under(self, policy: Policy) -> Owed:
+    def replace_policy(self, policy: Policy) -> ExpectedRun:
         """The same with another policy."""
         return replace(self, policy=policy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Slots:
+class SlotKinds:
     """What each slot of a run is.
 
     Attributes:
@@ -169,13 +169,13 @@ class Slots:
     filler: Bools
     hidden: Bools
     counted: Bools
-    odd: Bools
+    invalid: Bools
 
     @classmethod
-    def of(cls, run: Run, dataset: Dataset) -> Slots:
+    def of(cls, run: Run, dataset: Dataset) -> SlotKinds:
         """Look up each slot's id in ``dataset``: one sort of it and one search."""
-        item = lookup(dataset.ids, run.id)
-        masked, odd = run.mask == 0, ~((run.mask == 0) | (run.mask == 1))
+        item = find_indices(dataset.ids, run.id)
+        masked, invalid = run.mask == 0, ~((run.mask == 0) | (run.mask == 1))
         elsewhere = np.zeros(len(dataset) + 1, np.bool_)  # the last is that of UNKNOWN
         elsewhere[item[~masked & ~run.padded]] = True
         elsewhere[UNKNOWN] = True
@@ -185,17 +185,17 @@ class Slots:
             filler=filler,
             hidden=masked & ~run.padded & ~filler,
             counted=(run.mask == 1) & run.padded,
-            odd=odd,
+            invalid=invalid,
         )
 
 
-def lookup(ids: Ints, wanted: Numbers) -> Ints:
+def find_indices(ids: Ints, targets: Numbers) -> Ints:
     """Index in ``ids``, which are unique, of each of ``wanted``, or UNKNOWN."""
     if not len(ids):
-        return np.full(len(wanted), UNKNOWN, np.int64)
-    order, queries = np.argsort(ids, kind="stable"), np.argsort(wanted, kind="stable")
+        return np.full(len(targets), UNKNOWN, np.int64)
+    order, queries = np.argsort(ids, kind="stable"), np.argsort(targets, kind="stable")
     # Sorted queries walk the ids in order, which the processor's caches reward.
-    slot = np.empty(len(wanted), np.int64)
-    slot[queries] = np.searchsorted(ids[order], wanted[queries])
+    slot = np.empty(len(targets), np.int64)
+    slot[queries] = np.searchsorted(ids[order], targets[queries])
     found = order[np.minimum(slot, len(ids) - 1)]
-    return np.where(ids[found] == wanted, found, UNKNOWN)
+    return np.where(ids[found] == targets, found, UNKNOWN)

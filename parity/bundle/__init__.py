@@ -1,0 +1,1 @@
+"""The manifest of a bundle, its layout on disk, and its tolerances."""

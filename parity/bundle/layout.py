@@ -1,0 +1,262 @@
+"""What lies where in each bundle kind, read into typed records.
+
+Layout facts: the dataset cards of ferrotorch's dataloader-batches-v1 and
+serialize-parity-v1, and ``docs/pipeline.md`` for input-pipeline-v1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from parity.errors import Problem, ReferenceSuspectError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EqualityMode = Literal["ORDER", "SET", "SUBSET"]
+MODES: tuple[EqualityMode, ...] = ("ORDER", "SET", "SUBSET")
+#: A `meta.json` carries the items of its case as text.
+MAX_JSON = 256 * 2**20
+_BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
+_NEAR_BATCH = re.compile(r"batch[-_. ]{0,2}([0-9]{1,20})\.bin", re.IGNORECASE)
+
+
+def make_suspect_error(path: Path, message: str) -> ReferenceSuspectError:
+    """The error of a bundle whose own files do not hold together."""
+    place = f"{path.parent.name}/{path.name}"
+    return ReferenceSuspectError(Problem("reference-malformed", f"{place}: {message}"))
+
+
+def find_case_folders(tree: Path) -> list[Path]:
+    """Folders of a bundle that hold a `meta.json`, by name.
+
+    Raises:
+        ReferenceSuspectError: There is none.
+    """
+    folders = sorted(path.parent for path in tree.glob("*/meta.json"))
+    if not folders:
+        message = "the bundle holds no case: no folder in it has a meta.json"
+        raise ReferenceSuspectError(Problem("no-cases", message))
+    return folders
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a bundle's file.
+
+    Raises:
+        ReferenceSuspectError: Not readable, too large, not JSON, or no object.
+    """
+    value = _load_json(path)
+    if not isinstance(value, dict):
+        raise make_suspect_error(path, f"holds {type(value).__name__}, not an object")
+    return value
+
+
+def _load_json(path: Path) -> Any:
+    try:
+        if path.stat().st_size > MAX_JSON:
+            raise make_suspect_error(path, f"larger than {MAX_JSON:,} bytes")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise make_suspect_error(path, f"cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise make_suspect_error(path, f"is not JSON: {error}") from None
+
+
+def read_names(path: Path) -> list[str]:
+    """The JSON list of distinct strings in a bundle's file.
+
+    Raises:
+        ReferenceSuspectError: Not readable, not JSON, or something else.
+    """
+    names = _load_json(path)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise make_suspect_error(path, "must be a list of names")
+    if len(set(names)) < len(names):
+        raise make_suspect_error(path, "lists a name twice")
+    return names
+
+
+def find_batch_files(folder: Path) -> dict[int, Path]:
+    """The `batch_NNNN.bin` files of ``folder`` by number, ascending."""
+    paths = [path for path in folder.iterdir() if _is_batch_name(path.name) and path.is_file()]
+    return dict(sorted((int(path.stem.removeprefix("batch_")), path) for path in paths))
+
+
+def find_misnamed_batches(folder: Path) -> dict[Path, int]:
+    """What in ``folder`` looks like a batch's file and is none, by name, with its number.
+
+    Another number of digits, another separator or case; or the right name of a folder, a
+    pipe, a link that leads nowhere. `batch_0001.bin.tmp` and the like are files of their own.
+    """
+    found = {}
+    for path in sorted(folder.iterdir()):
+        match = _NEAR_BATCH.fullmatch(path.name)
+        if match and not (_is_batch_name(path.name) and path.is_file()):
+            found[path] = int(match[1])
+    return found
+
+
+def _is_batch_name(name: str) -> bool:
+    match = _BATCH.fullmatch(name)
+    # More zeros than are due would give one batch two names.
+    return match is not None and name == f"batch_{int(match[1]):04}.bin"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderCase:
+    """One case of a dataloader bundle, from its `meta.json`.
+
+    Attributes:
+        mode: ORDER, SET or SUBSET: what is owed of the items' order.
+        batch_sizes: Items of each batch of the reference.
+        features, labels: The whole data set where `meta.json` carries it, nested lists
+            ``[n][d]`` and ``[n]``, else None.
+    """
+
+    name: str
+    folder: Path
+    mode: EqualityMode
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    seed: int | None
+    batch_sizes: tuple[int, ...]
+    features: list[Any] | None
+    labels: list[Any] | None
+
+
+def read_loader_case(folder: Path) -> LoaderCase:
+    """The case in ``folder`` of a dataloader bundle.
+
+    Raises:
+        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+    """
+    path = folder / "meta.json"
+    meta = read_json(path)
+    sizes = tuple(_require(path, meta, "batch_sizes", list))
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        raise make_suspect_error(path, "batch_sizes are not all positive whole numbers")
+    for key in ("num_batches", "expected_num_batches"):
+        if meta.get(key) not in (None, len(sizes)):
+            raise make_suspect_error(
+                path, f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}"
+            )
+    mode = _require(path, meta, "equality_mode", str)
+    if mode not in MODES:
+        raise make_suspect_error(path, f"equality_mode is {mode!r}; known: {', '.join(MODES)}")
+    seed = meta.get("seed")
+    return LoaderCase(
+        name=folder.name,
+        folder=folder,
+        mode=mode,
+        batch_size=_require(path, meta, "batch_size", int),
+        shuffle=_require(path, meta, "shuffle", bool),
+        drop_last=_require(path, meta, "drop_last", bool),
+        seed=None if seed is None else _require(path, meta, "seed", int),
+        batch_sizes=sizes,
+        features=meta.get("full_dataset_features"),
+        labels=meta.get("full_dataset_labels"),
+    )
+
+
+def _require(path: Path, meta: dict[str, Any], key: str, kind: type) -> Any:
+    value = meta.get(key)
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise make_suspect_error(path, f"{key} must be {kind.__name__}, not {value!r:.60}")
+    return value
+
+
+LastBatchPolicy = Literal["keep", "drop", "pad"]
+#: Keys by which a pipeline case names another case that it stands in a relation to.
+RELATIONS = ("same_as", "other_epoch_of", "other_seed_of", "resume_of")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineCase:
+    """One case of a pipeline bundle, from its `meta.json`.
+
+    Attributes:
+        policy: What becomes of a last batch that is not full.
+        start_batch: Number of the first batch that is delivered.
+        order: Ids of all records in the order of the epoch.
+        fingerprint: 64 hex digits, of x and y of the data set.
+        ids, x, y: The data set, ``[n]`` each.
+        relations: Case named by each key of ``RELATIONS`` that is there.
+        disjoint_with: Cases that share no record with this one.
+    """
+
+    name: str
+    folder: Path
+    policy: LastBatchPolicy
+    shuffle: bool
+    batch_size: int
+    seed: int
+    epoch: int
+    start_batch: int
+    batch_sizes: tuple[int, ...]
+    order: tuple[int, ...]
+    omitted_ids: tuple[int, ...]
+    fingerprint: str
+    masked_mean: float | None
+    ids: list[Any]
+    x: list[Any]
+    y: list[Any]
+    relations: dict[str, str]
+    disjoint_with: tuple[str, ...]
+
+
+def read_pipeline_case(folder: Path) -> PipelineCase:
+    """The case in ``folder`` of a pipeline bundle.
+
+    Raises:
+        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+    """
+    path = folder / "meta.json"
+    meta = read_json(path)
+    policy = _require(path, meta, "policy", str)
+    if policy not in get_args(LastBatchPolicy):
+        raise make_suspect_error(
+            path, f"policy is {policy!r}; known: {', '.join(get_args(LastBatchPolicy))}"
+        )
+    data = _require(path, meta, "dataset", dict)
+    mean = meta.get("masked_mean")
+    return PipelineCase(
+        name=folder.name,
+        folder=folder,
+        policy=policy,
+        shuffle=_require(path, meta, "shuffle", bool),
+        batch_size=_read_count(path, meta, "batch_size", 1),
+        seed=_read_count(path, meta, "seed"),
+        epoch=_read_count(path, meta, "epoch"),
+        start_batch=_read_count(path, meta, "start_batch"),
+        batch_sizes=_read_all(path, meta, "batch_sizes", int),
+        order=_read_all(path, meta, "order", int),
+        omitted_ids=_read_all(path, meta, "omitted_ids", int),
+        fingerprint=_require(path, meta, "fingerprint", str),
+        masked_mean=None if mean is None else float(_require(path, meta, "masked_mean", float)),
+        ids=_require(path, data, "ids", list),
+        x=_require(path, data, "x", list),
+        y=_require(path, data, "y", list),
+        relations={key: _require(path, meta, key, str) for key in RELATIONS if key in meta},
+        disjoint_with=_read_all(path, meta, "disjoint_with", str)
+        if "disjoint_with" in meta
+        else (),
+    )
+
+
+def _read_count(path: Path, meta: dict[str, Any], key: str, least: int = 0) -> int:
+    value: int = _require(path, meta, key, int)
+    if value < least:
+        raise make_suspect_error(path, f"{key} is {value}; it must be at least {least}")
+    return value
+
+
+def _read_all(path: Path, meta: dict[str, Any], key: str, kind: type) -> tuple[Any, ...]:
+    values = tuple(_require(path, meta, key, list))
+    if any(not isinstance(value, kind) or isinstance(value, bool) for value in values):
+        raise make_suspect_error(path, f"{key} must hold nothing but {kind.__name__}")
+    return values

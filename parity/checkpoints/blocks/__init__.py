@@ -1,0 +1,129 @@
+"""GGUF's block types in NumPy: decoded rightly, and wrongly in every way that has a name.
+
+``diagnose`` holds a dump against the wrong ones, ``faults`` plants them. The right ones
+are held against gguf-py in the tests. Source of the layouts: ``ggml-common.h`` and
+``ggml-quants.c`` of llama.cpp.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from parity.checkpoints.blocks import (
+    basic_quants,
+    floats,
+    k_quants,
+    k_quants_with_minima,
+    table_quants,
+    ternary,
+)
+from parity.checkpoints.blocks.decoder import Decoder, Mistake, make_mistake
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DECODERS", "Decoder", "Mistake", "decode", "list_mistakes", "pair_mistakes"]
+
+_FAMILIES: tuple[Any, ...] = (
+    floats,
+    basic_quants,
+    k_quants,
+    k_quants_with_minima,
+    table_quants,
+    ternary,
+)
+#: The right decoder of each type, by GGUF's name for it.
+DECODERS: Mapping[str, Decoder] = {
+    kind: decoder for module in _FAMILIES for kind, decoder in module.DECODERS.items()
+}
+
+#: Byte of the f16 block scale; the other types' scales have no sign.
+_SCALE_OFFSETS = {
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K"), 0),
+    "Q2_K": 80,
+    "Q3_K": 108,
+    "Q6_K": 208,
+    "IQ4_NL": 0,
+    "IQ4_XS": 0,
+    "TQ1_0": 52,
+    "TQ2_0": 64,
+}
+
+
+def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """What blocks of a type hold.
+
+    Args:
+        kind: A key of ``DECODERS``.
+        raw: ``(n, size)`` bytes, a block a row.
+
+    Returns:
+        ``(n, elements)`` float32, bit for bit what gguf-py 0.19 dequantises.
+    """
+    return DECODERS[kind](raw)
+
+
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """The wrong decoders of a type, those seen most often in ports first."""
+    found: list[tuple[Mistake, ...]] = [
+        module.mistakes(kind) for module in _FAMILIES if kind in module.DECODERS
+    ]
+    return (*found[0], *_list_sign_mistakes(kind)) if found else ()
+
+
+def _list_sign_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """The block scale read without its sign, such as from bits that an unsigned type holds."""
+    at, right = _SCALE_OFFSETS.get(kind), DECODERS[kind]
+    if at is None:
+        return ()
+
+    def scales(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
+        positive = raw.copy()
+        positive[:, at + 1] &= 0x7F
+        return right.scales(positive)
+
+    text = "the signs of the block scales were lost"
+    return (make_mistake(right, "scale-sign-lost", text, scales=scales),)
+
+
+def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
+    """Decoders that make two mistakes at once, in different parts of their work."""
+    right, found = DECODERS[kind], []
+    for one, other in combinations(list_mistakes(kind), 2):
+        changes = _merge_changes(right, one.changes, other.changes)
+        if changes:
+            found.append((one, other, right.replace_parts(changes)))
+    return found
+
+
+def _merge_changes(
+    right: Decoder, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The changes of two mistakes together; empty where they are made in the same place."""
+    changes = {**one, **other} if one and other else {}
+    for part in one.keys() & other.keys():
+        changes[part] = _merge_readers(getattr(right, part), one[part], other[part])
+    return {} if None in (changes[part] for part in one.keys() & other.keys()) else changes
+
+
+def _merge_readers(right: Any, one: Any, other: Any) -> Any:
+    """A reader with what two do otherwise than ``right``, such as nibbles and high bits of codes.
+
+    None where they do the same thing otherwise, or are other readers altogether.
+    """
+    (read, plain), *wrong = (
+        (it.func, it.keywords) if isinstance(it, partial) else (it, {})
+        for it in (right, one, other)
+    )
+    if any(func is not read for func, _ in wrong):
+        return None
+    first, second = (
+        {key: value for key, value in keywords.items() if plain.get(key) is not value}
+        for _, keywords in wrong
+    )
+    return None if first.keys() & second.keys() else partial(read, **{**plain, **first, **second})

@@ -1,0 +1,134 @@
+"""What is known of a tensor's bytes in a checkpoint, and what a bundle's `meta.json` records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from parity.bundle.layout import read_json
+from parity.errors import ReferenceSuspectError
+from parity.tensors.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_TORCH_PREFIXES = {"float": "F", "int": "I", "uint": "U"}
+_TORCH_NAMES = {
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "complex64": "C64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageLocation:
+    """A tensor's bytes in a checkpoint.
+
+    Attributes:
+        first, last: Bytes of its storage, which other tensors may share; ``last`` excluded.
+        kind: GGUF's type, else safetensors' name of the dtype.
+        shape: Logical, row-major.
+        stride: In elements; None where the tensor is row-major.
+        offset: Element of the storage at which the tensor begins.
+    """
+
+    path: Path
+    start: int
+    stop: int
+    type_name: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...] | None = None
+    storage_offset: int = 0
+
+
+def read_recorded(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
+    """What ``meta.json`` in a case's folder records of the tensors in ``checkpoint``, by name."""
+    try:
+        entries: Any = read_json(folder / "meta.json").get("tensors")
+        size = checkpoint.stat().st_size
+    except (ReferenceSuspectError, OSError):
+        return {}
+    if not isinstance(entries, dict):
+        return {}
+    found = {name: parse_record(checkpoint, entry, size) for name, entry in entries.items()}
+    return {name: location for name, location in found.items() if location is not None}
+
+
+def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
+    """The record that an entry of `meta.json` is, None where it cannot be one.
+
+    Args:
+        path: The checkpoint.
+        entry: Its dtype or type, shape or dims, byte range, strides, and offset.
+        size: Bytes of the file.
+    """
+    if not isinstance(entry, dict):
+        return None
+    span, kind = _parse_integers(entry.get("byte_range")), _parse_type(entry)
+    shape = (
+        _parse_integers(entry.get("shape"))
+        if "shape" in entry
+        else _parse_integers(entry.get("dims"))
+    )
+    stride, offset = _parse_integers(entry.get("stride")), entry.get("storage_offset", 0)
+    if span is None or len(span) != 2 or not span[0] <= span[1] <= size:
+        return None
+    if kind is None or shape is None or not isinstance(offset, int) or offset < 0:
+        return None
+    if "dims" in entry:
+        shape = shape[::-1]  # GGUF has the fastest dimension first
+    location = StorageLocation(
+        path=path, start=span[0], stop=span[1], type_name=kind, shape=shape, storage_offset=offset
+    )
+    return apply_stride(location, stride)
+
+
+def apply_stride(
+    location: StorageLocation, stride: tuple[int, ...] | None
+) -> StorageLocation | None:
+    """``raw`` with its strides, None where they lead out of the storage."""
+    if stride is None or not prod(location.shape):
+        return location
+    if len(stride) != len(location.shape) or location.type_name not in DTYPES:
+        return None
+    farthest = location.storage_offset + sum(
+        (n - 1) * s for n, s in zip(location.shape, stride, strict=True)
+    )
+    if (farthest + 1) * DTYPES[
+        location.type_name
+    ].storage.itemsize > location.stop - location.start:
+        return None
+    fields = {**location.__dict__, "stride": stride}
+    return StorageLocation(**fields)
+
+
+def _parse_integers(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, list) or not all(type(n) is int and n >= 0 for n in value):
+        return None
+    return tuple(value)
+
+
+def _parse_type(entry: Mapping[str, Any]) -> str | None:
+    """GGUF's type as it is; torch's and safetensors' dtypes by safetensors' name."""
+    if isinstance(entry.get("type"), str):
+        return str(entry["type"])
+    name = entry.get("dtype")
+    if not isinstance(name, str) or name in DTYPES:
+        return name if isinstance(name, str) else None
+    return convert_torch_dtype(name)
+
+
+def convert_torch_dtype(dtype: str) -> str | None:
+    """The name that safetensors has for a dtype of torch, such as ``float32``."""
+    if dtype in _TORCH_NAMES:
+        return _TORCH_NAMES[dtype]
+    word = dtype.rstrip("0123456789")
+    known = f"{_TORCH_PREFIXES.get(word, '')}{dtype[len(word) :]}"
+    return known if known in DTYPES else None

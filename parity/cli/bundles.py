@@ -1,0 +1,103 @@
+"""Verbs around bundles: ``pin``, ``bump``, ``diff``, ``audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parity.cli import shared
+from parity.cli.shared import Verb
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from parity.reports.console import RunConsole
+
+
+def _add_pin_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("kind", nargs="?", metavar="KIND", help="a kind of bundle; all embedded ones if left out")
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help="tensors only: what to pack")
+    add(
+        "--out", type=Path, default=Path("tests/bundles"), metavar="DIR", help="where (%(default)s)"
+    )
+    add("--size", choices=("small", "full"), help="serialize only")
+    add("--upstream-only", action="store_true", help="serialize only: what upstream's bundle holds")
+    add("--pth", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
+    add("--gguf", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
+
+
+def _build_pin_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.pin import PinOptions, pin
+
+    extra = {
+        name: getattr(arguments, name)
+        for name in ("size", "upstream_only", "pth", "gguf", "folder")
+    }
+    given = {name: value for name, value in extra.items() if value}
+    options = PinOptions(kind=arguments.kind or "", out=arguments.out, extra=given)
+    return lambda console: pin(options, console)
+
+
+def _add_bump_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_common_arguments(parser)
+    add = parser.add_argument
+    add("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    add("--to", metavar="REF", help="lock this ref or commit of an hf:// source")
+    add("--source", metavar="URL", help="lock from here, and write it as the source")
+    add("--from-file", type=Path, metavar="TAR", help="lock this file; no host is asked")
+    add("--check", action="store_true", help="only say whether there is something newer (10)")
+    add("--download", action="store_true", help="--check: fetch where no digest is stated")
+    add("--accept-audit", action="store_true", help="lock also what the audit finds wrong")
+
+
+def _build_bump_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.bump import bump
+    from parity.commands.bump_query import BumpOptions
+
+    names = ("ids", "to", "source", "from_file", "check", "download", "accept_audit")
+    own_options = {name: getattr(arguments, name) for name in names}
+    options = BumpOptions(**shared.read_common_options(arguments), **own_options)
+    return lambda console: bump(options, console)
+
+
+def _add_diff_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_common_arguments(parser)
+    add = parser.add_argument
+    state = "a git revision, whose lockfile counts, or a .tar"
+    add("id", metavar="ID", help="the bundle")
+    add("--from", dest="before", default="HEAD", metavar="REV", help=f"{state} (HEAD)")
+    add("--to", dest="after", metavar="REV", help="the same (the lockfile as it lies there)")
+    add("--markdown", action="store_true", help="as a table for a pull request")
+
+
+def _build_diff_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.diff import DiffOptions, diff
+
+    own_options = {name: getattr(arguments, name) for name in ("before", "after", "markdown")}
+    options = DiffOptions(
+        **shared.read_common_options(arguments), bundle=arguments.id, **own_options
+    )
+    return lambda console: diff(options, console)
+
+
+def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_id_arguments(parser)
+    help_text = "write a report of each reference reader there, to go into `scoreboard`"
+    parser.add_argument("--report-dir", type=Path, metavar="DIR", help=help_text)
+
+
+def _build_audit_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
+    from parity.commands.audit import AuditOptions, audit
+
+    options = AuditOptions(**shared.read_common_options(arguments), report_dir=arguments.report_dir)
+    return lambda console: audit(options, arguments.ids, console)
+
+
+VERBS = (
+    Verb("pin", _add_pin_arguments, _build_pin_call),
+    Verb("bump", _add_bump_arguments, _build_bump_call),
+    Verb("diff", _add_diff_arguments, _build_diff_call),
+    Verb("audit", _add_audit_arguments, _build_audit_call),
+)

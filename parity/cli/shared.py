@@ -1,0 +1,128 @@
+"""Words that several verbs share, and the values that names stand for."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity.verify.options import REPORT_FORMATS, SUMMARIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parity.reports.console import RunConsole
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One subcommand.
+
+    Attributes:
+        words: Declares its arguments.
+        call: Makes the typed call of what was typed; imports what it needs only then, so
+            that ``--help`` stays cheap.
+    """
+
+    name: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    build_call: Callable[[argparse.Namespace], Callable[[RunConsole], int]]
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Words of every verb that reads a lockfile."""
+    parser.add_argument("--repo", type=Path, default=Path(), help="the repo under test (.)")
+    parser.add_argument("--lockfile", type=Path, help="default: REPO/fixtures.lock.yaml")
+    parser.add_argument("--offline", action="store_true", help="ask no server, nor let cargo do so")
+    parser.add_argument("--verify", action="store_true", help="hash the store's trees again")
+
+
+def add_id_arguments(parser: argparse.ArgumentParser) -> None:
+    """Words of a verb on some or all bundles."""
+    add_common_arguments(parser)
+    parser.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+
+
+def add_report_arguments(parser: argparse.ArgumentParser) -> None:
+    """Words about what is told, and to whom."""
+    add = parser.add_argument
+    add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
+    add(
+        "--report-formats",
+        type=parse_formats,
+        default=("json",),
+        metavar="F",
+        help=f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (json)",
+    )
+    add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
+    add(
+        "--min-cases",
+        type=parse_count,
+        default=1,
+        metavar="N",
+        help="fewer verified cases than this is a failure (1)",
+    )
+    add(
+        "--annotations",
+        type=parse_count,
+        default=10,
+        metavar="N",
+        help="on GitHub: most errors that are annotated (10)",
+    )
+    add("--summary", choices=SUMMARIES, default="full", help="on GitHub: the job's summary")
+
+
+def read_report_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What ``reports`` was told, by the options' names."""
+    names = ("report_dir", "report_formats", "fail_on", "min_cases", "annotations", "summary")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def read_common_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What ``common`` was told, by the options' names."""
+    default = arguments.repo / "fixtures.lock.yaml"
+    return {
+        "repo": arguments.repo,
+        "lockfile": default if arguments.lockfile is None else arguments.lockfile,
+        "offline": arguments.offline,
+        "rehash": arguments.verify,
+    }
+
+
+def parse_positive(text: str) -> int:
+    """A whole number of at least 1."""
+    value = parse_count(text)
+    if value == 0:
+        message = "must be at least 1"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def parse_count(text: str) -> int:
+    """A whole number."""
+    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+        message = f"{text!r} is not a whole number"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Formats of reports."""
+    names = tuple(text.replace(",", " ").split())
+    if unknown := [name for name in names if name not in REPORT_FORMATS]:
+        message = f"{', '.join(map(repr, unknown))} is not one of {', '.join(REPORT_FORMATS)}"
+        raise argparse.ArgumentTypeError(message)
+    return names
+
+
+def parse_seconds(text: str) -> float:
+    """A positive number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        message = f"{text!r} is not a positive number of seconds"
+        raise argparse.ArgumentTypeError(message)
+    return value

@@ -1,0 +1,190 @@
+"""Causes that one look at all elements proves: zeros, one value everywhere, NaN, last bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity.diagnose.cause import Cause
+from parity.diagnose.hypothesis import MAX_ROUNDING_ULPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from parity.diagnose.failing_tensor import FailingTensor
+
+#: Elements that differ of which one alone tells nothing.
+_MIN_DIFFERING = 2
+
+
+def find_constant(tensor: FailingTensor) -> Cause | None:
+    """The first of these causes that holds."""
+    tests: tuple[Callable[[FailingTensor], Cause | None], ...] = (
+        _find_lost_zero_signs,
+        _find_all_zero,
+        _find_all_equal,
+        _find_lost_subnormals,
+        _find_lost_negatives,
+        _find_zero_tail,
+        _find_zero_block,
+        _find_only_nan,
+    )
+    return next((cause for test in tests if (cause := test(tensor)) is not None), None)
+
+
+def _find_all_zero(tensor: FailingTensor) -> Cause | None:
+    summary = tensor.summary
+    if summary.zero_from or not summary.nonzero:
+        return None
+    evidence = (
+        f"{_format_all(tensor.count)} of the dump {_choose_verb(tensor.count)} 0, {summary.nonzero:,} of the "
+        f"reference {_choose_verb(summary.nonzero)} not"
+    )
+    return Cause("all-zero", "all values are zero, as after a read that failed", evidence)
+
+
+def _find_all_equal(tensor: FailingTensor) -> Cause | None:
+    """One value; a reference that holds one value, too, tells nothing by it."""
+    if tensor.summary.varied[1] or not tensor.summary.varied[0]:
+        return None
+    value = tensor.obtained_dtype.decode(np.array(tensor.obtained_flat[:1]))[0]
+    evidence = f"{_format_all(tensor.count)} of the dump are {value:g}"
+    return Cause("all-equal", "one value stands everywhere", evidence)
+
+
+def _find_lost_negatives(tensor: FailingTensor) -> Cause | None:
+    """No negative value is left, and two at least were there."""
+    summary = tensor.summary
+    if (
+        not summary.only_lost_negatives
+        or summary.has_negatives
+        or summary.differing < _MIN_DIFFERING
+    ):
+        return None
+    evidence = (
+        f"all {summary.differing:,} elements that differ are 0 where the reference is negative, and "
+        "no element of the dump is negative"
+    )
+    if _count_zero_run(tensor):
+        evidence += (
+            f"; they also are all of the run of zeros from {summary.first:,} to {summary.last:,}"
+        )
+    text = "negative values became zero, as under a ReLU or a clamp at 0"
+    return Cause("negatives-lost", text, evidence)
+
+
+def _count_zero_run(tensor: FailingTensor) -> int:
+    """Length of the run of zeros that holds all that differs, and mostly that; 0 for none."""
+    summary = tensor.summary
+    if not summary.only_zeros or summary.differing < _MIN_DIFFERING:
+        return 0
+    run = tensor.obtained_flat[summary.first : summary.last + 1]
+    mostly = 2 * summary.differing >= len(run)
+    return len(run) if mostly and not np.count_nonzero(run) else 0
+
+
+def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
+    """Zeros to the end; zeros that are right tell nothing, so most must be wrong."""
+    summary, count = tensor.summary, tensor.count
+    head, tail = summary.first, count - summary.first
+    if (
+        not 0 < summary.zero_from <= head
+        or not _count_zero_run(tensor)
+        or 2 * summary.differing < tail
+    ):
+        return None
+    evidence = f"the first {head:,} of {count:,} elements are right, the other {tail:,} are 0"
+    text = f"right up to element {head:,}, then only zeros, as after a read that was cut short"
+    return Cause("zero-tail", text, evidence + _format_wrong_zeros(tensor, tail))
+
+
+def _find_zero_block(tensor: FailingTensor) -> Cause | None:
+    """A run of zeros inside; a single zero is no run."""
+    summary, length = tensor.summary, _count_zero_run(tensor)
+    if not length:
+        return None
+    evidence = (
+        f"elements {summary.first:,} to {summary.last:,} of the dump are 0{_format_wrong_zeros(tensor, length)}, "
+        f"the other {tensor.count - length:,} of {tensor.count:,} are right"
+    )
+    return Cause("zero-block", "a part of the tensor is zero, as a block never written", evidence)
+
+
+def _format_wrong_zeros(tensor: FailingTensor, zeros: int) -> str:
+    wrong = tensor.summary.differing
+    return "" if wrong == zeros else f", {wrong:,} of them wrongly"
+
+
+def _find_only_nan(tensor: FailingTensor) -> Cause | None:
+    summary = tensor.summary
+    if (
+        not summary.only_nonfinite
+        or tensor.obtained_dtype.kind != "float"
+        or summary.differing == tensor.count
+    ):
+        return None
+    evidence = (
+        f"{summary.differing:,} of {tensor.count:,} elements are NaN or infinite in the dump alone, "
+        "all others are right"
+    )
+    return Cause("only-nan", "nothing is wrong but NaN or infinities", evidence)
+
+
+def _find_lost_zero_signs(tensor: FailingTensor) -> Cause | None:
+    summary = tensor.summary
+    if not summary.only_zero_signs:
+        return None
+    evidence = (
+        f"all {summary.differing:,} elements that differ are 0.0 on one side, -0.0 on the other"
+    )
+    return Cause("zero-sign-lost", "nothing is wrong but the sign of zeros", evidence)
+
+
+def _find_lost_subnormals(tensor: FailingTensor) -> Cause | None:
+    summary = tensor.summary
+    if (
+        not summary.only_lost_subnormals
+        or summary.has_subnormals
+        or tensor.obtained_dtype.kind != "float"
+    ):
+        return None
+    evidence = (
+        f"all {summary.differing:,} elements that differ are 0, where the reference is smaller than "
+        "the smallest normal number"
+    )
+    return Cause("subnormals-lost", "subnormal numbers became zero", evidence)
+
+
+def find_rounding(tensor: FailingTensor) -> Cause | None:
+    """Last bits only, of more elements than one, which a flipped bit would explain as well.
+
+    Of narrow types so much is too much to be called a rounding.
+    """
+    summary = tensor.summary
+    if (
+        tensor.obtained_dtype.name not in ("F32", "F64")
+        or summary.max_ulp > MAX_ROUNDING_ULPS
+        or summary.differing < _MIN_DIFFERING
+    ):
+        return None
+    evidence = (
+        f"{summary.differing:,} of {tensor.count:,} elements differ, by at most {summary.max_ulp:.2g} units "
+        "in the last place"
+    )
+    return Cause("rounding", "the values are computed with another rounding", evidence)
+
+
+def find_tail_start(tensor: FailingTensor) -> int | None:
+    """Element from which on the dump is zero where the reference is not, if there is a tail."""
+    summary = tensor.summary
+    start = summary.zero_from
+    return start if 1 < start < tensor.count and summary.last >= start else None
+
+
+def _format_all(count: int) -> str:
+    return "the one element" if count == 1 else f"all {count:,} elements"
+
+
+def _choose_verb(count: int) -> str:
+    return "is" if count == 1 else "are"

@@ -1,0 +1,145 @@
+"""Where elements may have ended up: views of the reference beside views of the dump."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.hypothesis import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+#: More axes than these have too many orders to try them all.
+_MAX_PERMUTED_AXES = 4
+#: More axes than these no tensor of the field has.
+_MAX_RANK = 8
+#: Elements by which a slip is looked for, both ways; beside it, whole rows.
+MAX_SHIFT = 64
+_MAX_ROW_SHIFT = 8
+
+
+def make_plain_layout(expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
+    """Every element in its place."""
+    return Layout(expected=expected.reshape(-1), obtained=obtained)
+
+
+def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) -> Layout:
+    """The elements of each group of so many in the reverse order; no cause by itself."""
+    groups = expected.reshape(-1, each)
+    return Layout(expected=groups[:, ::-1], obtained=obtained.reshape(-1, each))
+
+
+def propose_layouts(
+    expected: NDArray[Any], obtained: NDArray[Any], max_shift: int = MAX_SHIFT
+) -> Iterator[Layout]:
+    """All rearrangements that are looked for, likelier ones first.
+
+    Args:
+        source: Right values in their logical shape.
+        target: What was obtained, flat.
+        slip: Elements by which a shift may go.
+    """
+    yield from _propose_axis_orders(expected, obtained)
+    yield Layout(
+        code="reversed",
+        text="the elements run backwards",
+        how="after reversing the order of all elements",
+        expected=expected.reshape(-1)[::-1],
+        obtained=obtained,
+    )
+    yield from _propose_flips(expected, obtained)
+    yield from _propose_shifts(expected, obtained, max_shift)
+
+
+def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Layout]:
+    """Single axes, and the last two, that run backwards, as kernels do in a convolution."""
+    rank = expected.ndim
+    if not 1 < rank <= _MAX_RANK:
+        return
+    single = [(axis,) for axis in range(rank) if expected.shape[axis] > 1]
+    both = [(rank - 2, rank - 1)] if rank > 2 else []
+    for axes in (*single, *both):
+        one = len(axes) == 1
+        which = f"axis {axes[0]}" if one else f"axes {axes[0]} and {axes[1]}"
+        yield Layout(
+            code="reversed",
+            text=f"{which} run{'s' * one} backwards",
+            how=f"after reversing the order along {which}",
+            expected=np.flip(expected, axes),
+            obtained=obtained.reshape(expected.shape),
+        )
+
+
+def _list_axis_orders(rank: int) -> Iterator[tuple[int, ...]]:
+    """All orders of axes; of many axes the reverse one, and exchanges of two."""
+    if rank <= _MAX_PERMUTED_AXES:
+        yield from permutations(range(rank))
+        return
+    yield tuple(reversed(range(rank)))
+    for one, other in combinations(range(rank), 2):
+        order = list(range(rank))
+        order[one], order[other] = other, one
+        yield tuple(order)
+
+
+def _propose_axis_orders(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Layout]:
+    """Orders of axes, as a wrong way of writing and as a wrong way of reading."""
+    if not 1 < expected.ndim <= _MAX_RANK or not expected.flags.c_contiguous:
+        return
+    for order in _list_axis_orders(expected.ndim):
+        if order == tuple(range(expected.ndim)):
+            continue
+        moved = expected.transpose(order)
+        yield _make_permuted(order, moved, obtained.reshape(moved.shape))
+        back = obtained.reshape(expected.shape).transpose(order)
+        yield _make_permuted(order, expected.reshape(back.shape), back, back=True)
+
+
+def _make_permuted(
+    order: tuple[int, ...], expected: NDArray[Any], obtained: NDArray[Any], *, back: bool = False
+) -> Layout:
+    rank = len(order)
+    moved = [axis for axis in range(rank) if order[axis] != axis]
+    side = " of the dump" if back else ""
+    if len(moved) == 2:
+        code, text = "transposed", f"axes {moved[0]} and {moved[1]} are exchanged"
+        how = f"after transposing axes {moved[0]} and {moved[1]}{side}"
+    elif order == tuple(reversed(range(rank))):
+        code, text = "dims-reversed", "the axes are in the reverse order (Fortran order for C)"
+        how = f"after reversing the axes{side}"
+    else:
+        code, text = "axes-permuted", "the axes are in another order"
+        how = f"after permuting the axes{side} to {', '.join(map(str, order))}"
+    return Layout(code=code, text=text, how=how, expected=expected, obtained=obtained)
+
+
+def _propose_shifts(
+    expected: NDArray[Any], obtained: NDArray[Any], max_shift: int
+) -> Iterator[Layout]:
+    flat, count = expected.reshape(-1), obtained.size
+    row = expected.shape[-1] if expected.ndim > 1 else 1
+    steps = dict.fromkeys(
+        [*range(1, max_shift + 1), *(row * k for k in range(1, _MAX_ROW_SHIFT + 1))]
+    )
+    for by in steps:
+        if 2 * by > count:
+            continue
+        width = obtained.itemsize * by
+        where = f"{by:,} element{'s' * (by != 1)} ({width:,} bytes)"
+        yield _make_shifted(f"right by {where}", flat[: count - by], obtained[by:])
+        yield _make_shifted(f"left by {where}", flat[by:], obtained[: count - by])
+
+
+def _make_shifted(where: str, expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
+    return Layout(
+        code="shifted",
+        text=f"the values are shifted {where}: a header, an offset or padding was misread",
+        how=f"after shifting the reference {where}",
+        expected=expected,
+        obtained=obtained,
+    )

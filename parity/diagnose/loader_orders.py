@@ -1,0 +1,176 @@
+"""In which order items came: hypotheses about a loader's shuffle and its batches."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity.diagnose.cause import Cause
+from parity.items.reference_pipeline import compute_epoch_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from parity.diagnose.loader_run import LoaderRun
+
+#: Seeds and epochs that are tried, and items up to which they are.
+_SEEDS, _EPOCHS, _MAX_ITEMS = (*range(65), 123, 1234, 12345, 1337, 2024), range(9), 10_000
+#: A tried order counts where so many times more orders are possible than are tried.
+_MIN_ODDS = 1000
+#: Items that must stand elsewhere: two that changed places are a batch reversed by chance.
+_MIN_MOVED = 3
+
+
+def find_order_cause(run: LoaderRun) -> Cause | None:
+    """The first cause of an order that is not the due one."""
+    tests: tuple[Callable[[LoaderRun], Cause | None], ...] = (
+        _find_unshuffled,
+        _find_swapped_batches,
+        _find_other_epoch,
+        _find_inverse,
+        _find_sorted,
+        _find_reversed,
+        _find_order_in_batches,
+    )
+    if not run.ordered or np.array_equal(run.obtained, run.expected[: len(run.obtained)]):
+        return None
+    return next((cause for test in tests if (cause := test(run)) is not None), None)
+
+
+def _find_unshuffled(run: LoaderRun) -> Cause | None:
+    """An unshuffled run goes through the data set from the place where it begins."""
+    unshuffled = np.arange(run.position, run.position + len(run.obtained))
+    if len(run.obtained) < _MIN_MOVED or not np.array_equal(run.obtained, unshuffled):
+        return None
+    if (np.diff(run.expected) > 0).all():
+        return None
+    text = "the items were never shuffled"
+    evidence = f"all {len(run.obtained):,} items came in the data set's own order"
+    return Cause("never-shuffled", text, evidence)
+
+
+def _is_permuted(run: LoaderRun) -> bool:
+    """The due items came, each as often as it is due, and more than two stand elsewhere."""
+    if not np.array_equal(np.sort(run.obtained), np.sort(run.expected)):
+        return False
+    return int((run.obtained != run.expected).sum()) >= _MIN_MOVED
+
+
+def _find_sorted(run: LoaderRun) -> Cause | None:
+    if not _is_permuted(run) or not (np.diff(run.obtained) > 0).all():
+        return None
+    text = "the items came in ascending order"
+    return Cause("sorted", text, f"all {len(run.obtained):,} items are those due, sorted")
+
+
+def _find_reversed(run: LoaderRun) -> Cause | None:
+    if len(run.expected) < _MIN_MOVED or not np.array_equal(run.obtained, run.expected[::-1]):
+        return None
+    text = "the items came in the reverse order"
+    return Cause(
+        "order-reversed", text, f"all {len(run.obtained):,} items, from the last to the first"
+    )
+
+
+def _find_order_in_batches(run: LoaderRun) -> Cause | None:
+    """Each batch holds the right items, some of them in another order."""
+    if run.sizes != run.due_sizes or not _is_permuted(run):
+        return None
+    pairs = list(zip(run.split_expected(), run.split_obtained(), strict=True))
+    if not all(
+        np.array_equal(np.sort(expected), np.sort(obtained)) for expected, obtained in pairs
+    ):
+        return None
+    moved = [
+        k for k, (expected, obtained) in enumerate(pairs) if not np.array_equal(expected, obtained)
+    ]
+    backwards = all(np.array_equal(pairs[k][0], pairs[k][1][::-1]) for k in moved)
+    how = "in the reverse order" if backwards else "in another order"
+    text = f"the items of a batch came {how}"
+    listed = ", ".join(str(k + run.first) for k in moved[:20])
+    evidence = (
+        f"each batch holds the right items, {len(moved):,} of {len(pairs):,} {how} ({listed})"
+    )
+    return Cause("order-in-batches", text, evidence)
+
+
+def _find_swapped_batches(run: LoaderRun) -> Cause | None:
+    """Whole batches in another order."""
+    if not run.ordered or len(run.expected) != len(run.obtained) or run.sizes != run.due_sizes:
+        return None
+    expected = {batch.tobytes(): k for k, batch in enumerate(run.split_expected())}
+    spans = run.split_obtained()
+    obtained = [expected.get(batch.tobytes()) for batch in spans]
+    if None in obtained or len(set(obtained)) < len(obtained):
+        return None
+    moved = [k for k, batch in enumerate(obtained) if batch != k]
+    if not moved:
+        return None
+    listed = [k + run.first for k in moved[:20]]
+    if len(moved) == 2:
+        text = f"batches {listed[0]} and {listed[1]} are exchanged"
+    else:
+        text = "whole batches came in another order"
+    evidence = (
+        f"the batches themselves are right, {len(moved):,} of {len(spans):,} stand elsewhere "
+        f"({', '.join(map(str, listed))})"
+    )
+    return Cause("batches-swapped", text, evidence)
+
+
+def _find_other_epoch(run: LoaderRun) -> Cause | None:
+    count, part = run.numpy, slice(run.position, run.position + len(run.obtained))
+    if not len(run.obtained) <= count <= _MAX_ITEMS:
+        return None
+    mistaken_keys = _list_mistaken_keys(run.key) if run.key is not None else {}
+    tried = [*mistaken_keys, *((seed, epoch) for seed in _SEEDS for epoch in _EPOCHS)]
+    for some in (tried[: len(mistaken_keys)], tried):
+        if math.perm(count, len(run.obtained)) < _MIN_ODDS * len(some):
+            continue
+        for seed, epoch in some:
+            if np.array_equal(
+                compute_epoch_order(count, seed=seed, epoch=epoch)[part], run.obtained
+            ):
+                text = f"this is the order of seed {seed}, epoch {epoch}"
+                why = " or ".join(mistaken_keys.get((seed, epoch), ()))
+                evidence = f"all {len(run.obtained):,} items stand as there"
+                return Cause("other-epoch", text, evidence + (f", as where {why}" * bool(why)))
+    return None
+
+
+def _list_mistaken_keys(key: tuple[int, int]) -> dict[tuple[int, int], list[str]]:
+    """Keys that a port may take for this one, and what it then does."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for other, why in _propose_keys(*key):
+        if other != key and min(other) >= 0:
+            found.setdefault(other, []).append(why)
+    return found
+
+
+def _propose_keys(seed: int, epoch: int) -> Iterator[tuple[tuple[int, int], str]]:
+    yield (epoch, seed), "seed and epoch are exchanged"
+    yield (seed + epoch, 0), "seed and epoch are added up"
+    yield (seed, 0), "the epoch is ignored"
+    for by in (1, -1):
+        yield (seed, epoch + by), "epochs are counted from another number"
+    for bits in (8, 16, 32):
+        yield (seed % 2**bits, epoch), f"the seed is cut to {bits} bits"
+        yield (seed, epoch % 2**bits), f"the epoch is cut to {bits} bits"
+    yield (seed, min(epoch, 1)), "the epoch is a flag"
+
+
+def _find_inverse(run: LoaderRun) -> Cause | None:
+    """The places of the items instead of the items at the places."""
+    if run.key is None or not run.numpy or len(run.obtained) < _MIN_MOVED:
+        return None
+    order = compute_epoch_order(run.numpy, *run.key)
+    inverse = np.argsort(order)[run.position : run.position + len(run.obtained)]
+    if not np.array_equal(inverse, run.obtained):
+        return None
+    text = "the order is the inverse of the due one"
+    evidence = (
+        f"all {len(run.obtained):,} places hold where their item is due, not who is due there"
+    )
+    return Cause("order-inverse", text, evidence)

@@ -1,0 +1,189 @@
+"""A tensor in slices along one axis, or in runs of neighbours, and what became of each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from parity.diagnose.failing_tensor import FailingTensor
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+_MAX_PART = 1 << 16
+#: Bytes of a file that are looked at in one go.
+_MAX_READ = 1 << 24
+#: Elements of a slice, and of all that is told of them, that are held at once.
+MAX_ELEMENTS = 1 << 20
+#: Relative error of a factor that is read off two float32.
+_FACTOR_ERROR = 2.0**-21
+#: A number of a slice's own is so many times that error, or it is a rounding.
+_MIN_CHANGE = 32
+#: Different values of a slice that tell a number: two lie on any line.
+_MIN_DISTINCT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSlices:
+    """Both sides cut into slices: views of the shape ``(outer, slices, inner)``.
+
+    Attributes:
+        subject: What is cut.
+        source: Right values.
+        word: A slice, such as "row".
+        code: Word for slices that stand in another order; empty where none is.
+    """
+
+    tensor: FailingTensor
+    expected: NDArray[Any]
+    noun: str
+    code: str = ""
+
+    @property
+    def count(self) -> int:
+        """Slices."""
+        return int(self.expected.shape[1])
+
+    @property
+    def size(self) -> int:
+        """Elements of a slice."""
+        return int(self.expected.shape[0] * self.expected.shape[2])
+
+    @property
+    def obtained(self) -> NDArray[Any]:
+        """What was obtained, cut alike."""
+        return self.tensor.obtained_flat.reshape(self.expected.shape)
+
+    @property
+    def plural(self) -> str:
+        """Several slices."""
+        first, *rest = self.noun.split(" ")
+        return " ".join([f"{first}s", *rest]) if self.code else "groups"
+
+    def read_sides(self, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Slices of a right dump and of the dump, ``(slices, elements)``."""
+        left, right = (
+            self.read_slices(side, first, last) for side in (self.expected, self.obtained)
+        )
+        return self.tensor.convert_expected(left), right
+
+    def read_slices(self, side: NDArray[Any], first: int, last: int) -> NDArray[Any]:
+        """Slices of one side, ``(slices, elements)``; no page is held longer than it is copied."""
+        outer, count, inner = side.shape
+        step, found = max(1, _MAX_READ // (count * inner * side.itemsize)), []
+        for start in range(0, outer, step):
+            found.append(np.array(side[start : start + step, first:last]))
+            self.tensor.maps.release()
+        return np.moveaxis(np.concatenate(found), 1, 0).reshape(-1, self.size)
+
+    def read_runs(self) -> Iterator[tuple[int, Floats, Floats]]:
+        """Index of the first of a few slices, and their numbers on both sides."""
+        values, step = self.tensor.obtained_dtype.decode, max(1, _MAX_PART // self.size)
+        for start in range(0, self.count, step):
+            left, right = self.read_sides(start, start + step)
+            yield start, values(left), values(right)
+
+
+def cut_groups(tensor: FailingTensor, size: int) -> TensorSlices:
+    """Runs of so many neighbours."""
+    return TensorSlices(
+        tensor=tensor,
+        expected=tensor.expected_logical.reshape(1, -1, size),
+        noun="group of neighbours",
+    )
+
+
+def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
+    """Slices along each axis; those along the first are rows, those along the last columns."""
+    shape, rank = tensor.expected_logical.shape, tensor.expected_logical.ndim
+    for axis in range(rank if rank > 1 else 0):
+        first, last = axis == 0, axis == rank - 1
+        name = "rows" if first else "columns" if last else "slices"
+        expected = tensor.expected_logical.reshape(
+            prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+        )
+        cut = TensorSlices(
+            tensor=tensor,
+            expected=expected,
+            noun=name[:-1] if rank == 2 else f"slice along axis {axis}",
+            code=f"{name}-permuted",
+        )
+        if 1 < cut.count <= MAX_ELEMENTS and 1 < cut.size <= MAX_ELEMENTS:
+            yield cut
+
+
+class SliceTest(NamedTuple):
+    """What a test says of each of a few slices.
+
+    Attributes:
+        fits: The slice bears the pattern out, or does not contradict it.
+        changed: It is not the same as before.
+        telling: It holds enough different values to prove it.
+    """
+
+    fits: Flags
+    changed: Flags
+    conclusive: Flags
+
+
+def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]) -> int:
+    """Slices that changed, where all bear the pattern out and half of the changed ones tell it.
+
+    Returns:
+        Their number; 0 where the pattern does not hold.
+    """
+    changed = conclusive = 0
+    for _, left, right in cut.read_runs():
+        result = test(left, right)
+        if not result.fits.all():
+            return 0
+        changed += int(result.changed.sum())
+        conclusive += int((result.changed & result.conclusive).sum())
+    return changed if 2 * conclusive >= changed else 0
+
+
+def check_factors(left: Floats, right: Floats) -> SliceTest:
+    """Each slice is multiplied by a number of its own."""
+    finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
+    at = np.abs(left).argmax(axis=1)[:, None]
+    top = np.take_along_axis(left, at, 1)
+    with np.errstate(all="ignore"):
+        factor = np.take_along_axis(right, at, 1) / top
+        close = np.abs(right - factor * left) <= _FACTOR_ERROR * np.abs(factor * top)
+    # A slice of zeros must at least not contradict.
+    zeros = (top == 0)[:, 0] & (right == 0).all(axis=1)
+    changed = (np.abs(factor - 1) > _MIN_CHANGE * _FACTOR_ERROR)[:, 0] & ~zeros
+    fits = close.all(axis=1) & (changed | (left == right).all(axis=1))
+    return SliceTest(finite & (fits | zeros), changed, _has_variety(left))
+
+
+def check_addends(left: Floats, right: Floats) -> SliceTest:
+    """To each slice a number of its own is added."""
+    finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
+    with np.errstate(all="ignore"):
+        gap = right - left
+        room = _FACTOR_ERROR * np.maximum(np.abs(left), np.abs(right)).max(axis=1)
+        even = gap.max(axis=1) - gap.min(axis=1) <= room
+        changed = np.abs(gap).max(axis=1) > _MIN_CHANGE * room
+    same = (left == right).all(axis=1)
+    return SliceTest(finite & even & (changed | same), changed, _has_variety(left))
+
+
+def check_orders(left: Floats, right: Floats) -> SliceTest:
+    """Each slice holds the right values in another order."""
+    fits = (np.sort(left, axis=1) == np.sort(right, axis=1)).all(axis=1)
+    return SliceTest(fits, (left != right).any(axis=1), _has_variety(left))
+
+
+def _has_variety(left: Floats) -> Flags:
+    values = np.sort(left, axis=1)
+    found: Flags = (values[:, 1:] != values[:, :-1]).sum(axis=1) + 1 >= _MIN_DISTINCT
+    return found

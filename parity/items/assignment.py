@@ -1,0 +1,162 @@
+"""Give each row one of the items that it may be, no item to more rows than it is there.
+
+A bipartite matching of as many rows as possible. Rows first take their nearest item
+that is still free, all at once and in rounds; chains of moves then make room for
+those that found none (Kuhn 1955; a search that fails is never repeated, because
+what it reached can give nothing to a later one).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.int64]
+
+UNKNOWN = -1
+#: Edges that the search for chains looks at, in all; only thousands of items within the
+#: bound of each other need as many. Beyond it a row is left at its nearest item.
+MAX_STEPS = 2_000_000
+
+
+class Edges(NamedTuple):
+    """Pairs of a row and an item that it may be, with the distance between them."""
+
+    row: Ints
+    item: Ints
+    gap: Floats
+
+    def keep_nearest(self, max_edges: int) -> Edges:
+        """The ``most`` nearest edges of each row, ordered by row and distance."""
+        order = np.lexsort((self.item, self.gap, self.row))
+        row = self.row[order]
+        return self._select(order[rank_equals(row) < max_edges])
+
+    def join(self, others: Edges) -> Edges:
+        """These and ``others``, each pair once."""
+        both = Edges(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
+        order = np.lexsort((both.item, both.row))
+        row, item = both.row[order], both.item[order]
+        new = (row[1:] != row[:-1]) | (item[1:] != item[:-1])
+        return both._select(order[np.concatenate(([True], new))[: len(order)]])
+
+    def _select(self, kept: Ints) -> Edges:
+        return Edges(self.row[kept], self.item[kept], self.gap[kept])
+
+
+def rank_equals(ordered: Ints) -> Ints:
+    """Place of each element within its run of equal ones: ``[4, 4, 7] -> [0, 1, 0]``."""
+    position = np.arange(len(ordered))
+    new = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]
+    return position - np.maximum.accumulate(np.where(new, position, 0))
+
+
+def assign_items(edges: Edges, rows: int, counts: Ints) -> Ints:
+    """The item of each row; ``UNKNOWN`` only for rows without an edge.
+
+    Args:
+        edges: In any order, none twice.
+        rows: Number of rows.
+        counts: ``(m,)``, how often each item is there. A row whose items are all given away
+            gets the nearest of them nevertheless: it is an item that came once too often.
+    """
+    chosen = np.full(rows, UNKNOWN, np.int64)
+    if (np.bincount(edges.row, minlength=rows) <= 1).all():
+        chosen[edges.row] = edges.item
+        return chosen
+    edges = edges.keep_nearest(len(counts))
+    first = rank_equals(edges.row) == 0
+    chosen[edges.row[first]] = edges.item[first]
+    if (np.bincount(chosen[chosen != UNKNOWN], minlength=len(counts)) <= counts).all():
+        return chosen
+    nearest = chosen
+    chosen, capacity = _assign_in_rounds(edges, rows, counts)
+    _ChainSearch(edges, chosen, capacity).place_rows()
+    return np.where(chosen == UNKNOWN, nearest, chosen)
+
+
+def _assign_in_rounds(edges: Edges, rows: int, counts: Ints) -> tuple[Ints, Ints]:
+    """In round k each row without an item asks for its k-th nearest, the nearest rows first."""
+    chosen, capacity = np.full(rows, UNKNOWN, np.int64), counts.copy()
+    starts = np.searchsorted(edges.row, np.arange(rows + 1))
+    unassigned = np.flatnonzero(starts[1:] > starts[:-1])
+    round_number = 0
+    while len(unassigned):
+        edge = starts[unassigned] + round_number
+        item = edges.item[edge]
+        order = np.lexsort((edges.gap[edge], item))
+        granted = order[rank_equals(item[order]) < capacity[item[order]]]
+        chosen[unassigned[granted]] = item[granted]
+        capacity -= np.bincount(item[granted], minlength=len(capacity))
+        round_number += 1
+        has_more = (chosen[unassigned] == UNKNOWN) & (
+            starts[unassigned] + round_number < starts[unassigned + 1]
+        )
+        unassigned = unassigned[has_more]
+    return chosen, capacity
+
+
+class _ChainSearch:
+    """Moves along chains of rows, each to another of its items, that end at a free item."""
+
+    def __init__(self, edges: Edges, chosen: Ints, capacity: Ints) -> None:
+        self.items, self.chosen, self.capacity = edges.item, chosen, capacity
+        self.starts = np.searchsorted(edges.row, np.arange(len(chosen) + 1))
+        self.owners = np.argsort(chosen, kind="stable")
+        self.owner_starts = np.searchsorted(chosen[self.owners], np.arange(len(capacity) + 1))
+        self.moved: dict[int, list[int]] = {}
+        self.dead_ends: set[int] = set()
+        self.steps = MAX_STEPS
+
+    def place_rows(self) -> None:
+        """Place as many of the rows without an item as chains allow."""
+        is_unassigned = (self.chosen == UNKNOWN) & (self.starts[1:] > self.starts[:-1])
+        for row in np.flatnonzero(is_unassigned).tolist():
+            if self.steps <= 0:
+                break
+            self._place_row(row)
+
+    def _place_row(self, row: int) -> None:
+        movers: dict[int, int] = {}  # item -> row that would move to it
+        queue = [row]
+        for mover in queue:  # the queue grows while it is read
+            for goal in self._list_options(mover):
+                if goal in movers or goal in self.dead_ends:
+                    continue
+                movers[goal] = mover
+                if self.capacity[goal] > 0:
+                    self._apply_moves(goal, movers)
+                    return
+                queue += self._iterate_owners(goal)
+            if self.steps <= 0:
+                return
+        self.dead_ends |= movers.keys()
+
+    def _list_options(self, row: int) -> list[int]:
+        options: list[int] = self.items[self.starts[row] : self.starts[row + 1]].tolist()
+        self.steps -= len(options)
+        return options
+
+    def _iterate_owners(self, item: int) -> Iterator[int]:
+        """Rows that hold ``item`` now: those of the rounds that stayed, and who moved there."""
+        before: list[int] = self.owners[
+            self.owner_starts[item] : self.owner_starts[item + 1]
+        ].tolist()
+        self.steps -= len(before)
+        return (row for row in before + self.moved.get(item, []) if self.chosen[row] == item)
+
+    def _apply_moves(self, goal: int, movers: dict[int, int]) -> None:
+        self.capacity[goal] -= 1
+        while goal != UNKNOWN:
+            mover = movers[goal]
+            previous = int(self.chosen[mover])
+            self.chosen[mover] = goal
+            self.moved.setdefault(goal, []).append(mover)
+            goal = previous

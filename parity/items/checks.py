@@ -1,0 +1,287 @@
+"""What a loader delivered, held against what it owed: membership, multiplicity, order, labels.
+
+Items are spoken of by number: the row in the data set's table, found by
+``identity.identify`` where a loader delivers values only, or the id where it
+delivers ids. All functions return data; words are made elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parity.items.matching import UNKNOWN, count_earlier_occurrences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+
+class BatchPosition(NamedTuple):
+    """Where an item stands: batch and row, both from 0."""
+
+    batch: int
+    row: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch} row {self.row}"
+
+
+@dataclass(frozen=True)
+class DeliveredBatches:
+    """Items as a loader delivered them.
+
+    Attributes:
+        features: ``(n, d)``, the items of all batches one after another.
+        labels: ``(n,)``.
+        sizes: Items of each batch; their sum is ``n``.
+    """
+
+    features: Floats
+    labels: Floats
+    sizes: tuple[int, ...]
+
+    def locate(self, position: int) -> BatchPosition:
+        """Batch and row of the item at ``position``."""
+        return locate_row(self.sizes, position)
+
+
+def locate_row(sizes: Sequence[int], position: int) -> BatchPosition:
+    """Batch and row of the item at ``position`` when batches have these ``sizes``."""
+    ends = np.cumsum(sizes)
+    batch = int(np.searchsorted(ends, position, "right"))
+    return BatchPosition(batch, int(position - (ends[batch - 1] if batch else 0)))
+
+
+@dataclass(frozen=True)
+class MembershipDifference:
+    """Who was delivered, against who was due.
+
+    Attributes:
+        unknown: Positions of rows that are no item at all.
+        strangers: Positions of items that were not due.
+        repeated: Positions of items that had already come as often as they were due.
+        earlier: For each of ``repeated``, a position where the item came before.
+        missing: Items that were due and never came, ascending; an item due twice and come
+            once is listed once.
+    """
+
+    unknown: Ints
+    unexpected: Ints
+    repeated: Ints
+    earlier: Ints
+    missing: Ints
+
+    def __bool__(self) -> bool:
+        return bool(
+            len(self.unknown) or len(self.unexpected) or len(self.repeated) or len(self.missing)
+        )
+
+
+def compare_membership(
+    expected: Ints, obtained: Ints, *, is_subset: bool = False
+) -> MembershipDifference:
+    """Hold the items that ``came`` against those that were ``due``, both by number.
+
+    Args:
+        due: ``(m,)``, in any order; an item may be due more than once.
+        came: ``(n,)``, in order of arrival; ``UNKNOWN`` for rows that are no item.
+        part: Only a part of ``due`` is owed (SUBSET), so nothing counts as missing.
+    """
+    known = np.flatnonzero(obtained != UNKNOWN)
+    values, expected_slots, obtained_slots = _index_expected(expected, obtained[known])
+    inside = obtained_slots >= 0
+    matched, slot = known[inside], obtained_slots[inside]
+    expected_counts = np.bincount(expected_slots)
+    obtained_counts = np.bincount(slot, minlength=len(values))
+    missing = values[:0] if is_subset else values[obtained_counts < expected_counts]
+    # Only items that came too often need the order in which they came.
+    too_often = matched[(obtained_counts > expected_counts)[slot]]
+    surplus = (
+        count_earlier_occurrences(obtained[too_often])
+        >= expected_counts[_index_expected(expected, obtained[too_often])[2]]
+    )
+    return MembershipDifference(
+        unknown=np.flatnonzero(obtained == UNKNOWN),
+        unexpected=known[~inside],
+        repeated=too_often[surplus],
+        earlier=_find_first_positions(too_often, obtained[too_often], obtained[too_often[surplus]]),
+        missing=missing,
+    )
+
+
+def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
+    """All due numbers ascending, and the place among them of each ``due`` and ``came`` (or -1)."""
+    low, high = int(expected.min(initial=0)), int(expected.max(initial=-1))
+    if low >= 0 and high < 4 * len(expected) + 1024:
+        # Counting beats sorting where the numbers are those of a table.
+        present = np.bincount(expected) > 0
+        slots = np.where(present, np.cumsum(present) - 1, UNKNOWN)
+        inside = (obtained >= 0) & (obtained <= high)
+        return np.flatnonzero(present), slots[expected], _look_up_slots(slots, obtained, inside)
+    values, expected_slots = np.unique(expected, return_inverse=True)
+    found = np.minimum(np.searchsorted(values, obtained), len(values) - 1)
+    return values, expected_slots, np.where(values[found] == obtained, found, UNKNOWN)
+
+
+def _look_up_slots(slots: Ints, obtained: Ints, inside: Bools) -> Ints:
+    found = np.full(len(obtained), UNKNOWN, np.int64)
+    found[inside] = slots[obtained[inside]]
+    return found
+
+
+def _find_first_positions(positions: Ints, ids: Ints, queries: Ints) -> Ints:
+    """The first of ``positions``, which ascend, where each of the ``wanted`` ids stands."""
+    known, first = np.unique(ids, return_index=True)
+    return positions[first[np.searchsorted(known, queries)]]
+
+
+@dataclass(frozen=True)
+class OrderDifference:
+    """How an order differs from the due one.
+
+    Attributes:
+        displaced: Positions where another item stands than is due.
+        batches: For each delivered batch the due batch whose items it holds in the due
+            order, or None where not every batch is one of the due ones.
+    """
+
+    displaced: Ints
+    batches: tuple[int, ...] | None
+
+
+def compare_order(expected: Ints, obtained: Ints, sizes: Sequence[int]) -> OrderDifference:
+    """Compare two orders of one length, item by item.
+
+    Args:
+        due: ``(n,)`` items in the due order.
+        came: ``(n,)`` items as delivered.
+        sizes: Items of each batch.
+    """
+    displaced = np.flatnonzero(expected != obtained)
+    return OrderDifference(
+        displaced, _find_batch_order(expected, obtained, sizes) if len(displaced) else None
+    )
+
+
+def _find_batch_order(
+    expected: Ints, obtained: Ints, sizes: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Which due batch each delivered one is; a repeated item's k-th arrival is its k-th due."""
+    expected_order, obtained_order = (
+        np.argsort(expected, kind="stable"),
+        np.argsort(obtained, kind="stable"),
+    )
+    if not np.array_equal(expected[expected_order], obtained[obtained_order]):
+        return None
+    sources = np.empty(len(expected), np.int64)
+    sources[obtained_order] = expected_order
+    size = np.asarray(sizes, np.int64)
+    starts = np.cumsum(size) - size
+    if not np.array_equal(
+        sources - np.arange(len(sources)), np.repeat(sources[starts] - starts, size)
+    ):
+        return None
+    number = np.minimum(np.searchsorted(starts, sources[starts]), len(starts) - 1)
+    # Runs that tile the due order and begin where its batches do are its batches.
+    return tuple(number.tolist()) if np.array_equal(starts[number], sources[starts]) else None
+
+
+@dataclass(frozen=True)
+class LabelDifference:
+    """How delivered labels differ from those of the items that they came with.
+
+    Attributes:
+        wrong: Positions whose label is not exactly the item's.
+        fractions: Those of ``wrong`` whose label is no whole number (NaN included).
+        rolled: k where every label is that of the item k positions later within the whole
+            run and at least one is wrong, else 0.
+        permuted: The multiset of labels is right, only their places are not.
+        inside: As ``rolled``, within each batch; 0 where there is one batch alone.
+        period: Fewest positions by which the due labels roll onto themselves (over the run if
+            ``rolled``), so that a roll may as well be so much further; 0 where there are none.
+    """
+
+    wrong: Ints
+    fractional: Ints
+    shift: int
+    permuted: bool
+    batch_shift: int = 0
+    period: int = 0
+
+
+def compare_labels(
+    expected: Floats, obtained: Floats, tolerance: float = 0.0, *, sizes: Sequence[int] = ()
+) -> LabelDifference:
+    """Compare the label that each delivered item is due with the one that it came with.
+
+    Args:
+        due: ``(n,)`` labels of the delivered items; NaN is unequal to all.
+        came: ``(n,)`` labels as delivered.
+        bound: Largest difference of a label, absolute; 0 for labels that are whole numbers.
+        sizes: Labels of each batch; a roll within batches is looked for where they are known.
+    """
+    wrong = np.flatnonzero(~is_close(expected, obtained, tolerance))
+    fractional = wrong[~(obtained[wrong] == np.floor(obtained[wrong]))]
+    if not len(wrong):
+        return LabelDifference(wrong, fractional, 0, permuted=False)
+    permuted = bool(is_close(np.sort(expected), np.sort(obtained), tolerance).all())
+    if not permuted:
+        return LabelDifference(wrong, fractional, 0, permuted)
+    shift = _find_shift(expected, obtained, tolerance)
+    batch_shift = _find_batch_shift(expected, obtained, tolerance, sizes)
+    period = 0
+    if shift:
+        period = _find_shift(expected, expected, tolerance)
+    elif batch_shift:
+        period = _find_batch_shift(expected, expected, tolerance, sizes)
+    return LabelDifference(wrong, fractional, shift, permuted, batch_shift, period)
+
+
+def is_close(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
+    """``[n]``: equal, or at most ``bound`` apart; NaN is close to nothing."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(np.subtract(obtained, expected, dtype=np.float64))
+    return np.asarray((expected == obtained) | (gap <= tolerance))
+
+
+#: Rolls that are tried; a slip of a pipeline is by a few rows or by a batch.
+_MAX_SHIFT = 64
+_PREFIX = 256
+
+
+def _find_shift(expected: Floats, obtained: Floats, tolerance: float) -> int:
+    max_shift = min(_MAX_SHIFT, len(expected) // 2)
+    prefix = np.arange(min(_PREFIX, len(expected)))
+    for distance in (sign * k for k in range(1, max_shift + 1) for sign in (1, -1)):
+        # A look at the first few spares most of the rolls.
+        if not is_close(
+            expected.take(prefix + distance, mode="wrap"), obtained[prefix], tolerance
+        ).all():
+            continue
+        if is_close(np.roll(expected, -distance), obtained, tolerance).all():
+            return distance
+    return 0
+
+
+def _find_batch_shift(
+    expected: Floats, obtained: Floats, tolerance: float, sizes: Sequence[int]
+) -> int:
+    """As ``_find_shift``, each batch by itself."""
+    if len(sizes) < 2 or sum(sizes) != len(expected):
+        return 0
+    size = np.repeat(np.asarray(sizes, np.int64), sizes)
+    start = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    row = np.arange(len(expected)) - start
+    max_shift = min(_MAX_SHIFT, max(sizes) - 1)
+    for distance in (sign * k for k in range(1, max_shift + 1) for sign in (1, -1)):
+        if is_close(expected[start + (row + distance) % size], obtained, tolerance).all():
+            return distance
+    return 0

@@ -1,0 +1,136 @@
+"""Which item of the data set each delivered row is; of a row that is none, the closest.
+
+Loaders deliver values, not names. Rows are told apart by their features under a bound,
+and by their labels and places where features leave a choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parity.items.matching import UNKNOWN, is_within_tolerance, match_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from parity.items.checks import DeliveredBatches, Floats, Ints
+
+
+@dataclass(frozen=True)
+class ItemTable:
+    """The items of a data set, by number: ``features`` ``(m, d)`` and ``labels`` ``(m,)``."""
+
+    features: Floats
+    labels: Floats
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def identify_rows(
+    dataset: ItemTable,
+    expected: Ints,
+    batches: DeliveredBatches,
+    tolerance: float,
+    *,
+    ordered: bool = False,
+) -> Ints:
+    """The item of ``dataset`` that each row of ``batches`` is, or UNKNOWN.
+
+    Features decide, under ``bound``. Where several items are that close, the one that makes
+    the run right is meant: the one that is due at the row's place (if ``ordered``), else one
+    that is due and bears the row's label, else one that is due, else any.
+
+    Args:
+        dataset: All items.
+        due: ``(k,)`` items that are owed, in the due order; none twice.
+        batches: What was delivered, ``n`` rows.
+        bound: Largest difference of a feature, absolute.
+        ordered: Whether the order is owed too.
+
+    Returns:
+        ``(n,)`` int64.
+    """
+    obtained = np.full(len(batches.labels), UNKNOWN, np.int64)
+    if ordered:
+        length = min(len(expected), len(obtained))
+        expected_features = dataset.features[expected[:length]]
+        matching = np.flatnonzero(
+            is_within_tolerance(expected_features, batches.features[:length], tolerance)
+        )
+        obtained[matching] = expected[matching]
+        if len(matching) == len(obtained):
+            return obtained
+    unused = _list_unused(expected, obtained, len(dataset)) if ordered else expected
+    _identify_unknown(obtained, unused, _append_labels(dataset), _append_labels(batches), tolerance)
+    unused = _list_unused(unused, obtained, len(dataset))
+    _identify_unknown(obtained, unused, dataset.features, batches.features, tolerance)
+    is_other = np.ones(len(dataset), np.bool_)
+    is_other[unused] = False
+    _identify_unknown(
+        obtained, np.flatnonzero(is_other), dataset.features, batches.features, tolerance
+    )
+    return obtained
+
+
+def _list_unused(pool: Ints, obtained: Ints, count: int) -> Ints:
+    """Those of ``pool``, of ``count`` items in all, that no row is yet."""
+    is_used = np.zeros(count, np.bool_)
+    is_used[obtained[obtained != UNKNOWN]] = True
+    return pool[~is_used[pool]]
+
+
+def _identify_unknown(
+    obtained: Ints, pool: Ints, table: Floats, rows: Floats, tolerance: float
+) -> None:
+    """Find rows that are not known yet among the items of ``pool``."""
+    unknown = np.flatnonzero(obtained == UNKNOWN)
+    if len(unknown) and len(pool):
+        found = match_rows(table[pool], rows[unknown], tolerance)
+        obtained[unknown] = np.where(found == UNKNOWN, UNKNOWN, pool[found])
+
+
+def _append_labels(items: ItemTable | DeliveredBatches) -> Floats:
+    return np.column_stack((items.features, items.labels))
+
+
+@dataclass(frozen=True)
+class NearestItem:
+    """The item that an unknown row comes closest to, and where they differ most."""
+
+    item: int
+    column: int
+    expected: float
+    obtained: float
+
+    @property
+    def distance(self) -> float:
+        """Largest difference of an element; infinite where either is not finite."""
+        gap = abs(self.expected - self.obtained)
+        return gap if np.isfinite(gap) else float("inf")
+
+
+def find_nearest(table: Floats, row: Floats) -> NearestItem:
+    """The row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
+    best, best_gap = 0, np.inf
+    for start in range(0, len(table), _CHUNK_ROWS):
+        part = _measure_gaps(table[start : start + _CHUNK_ROWS], row).max(axis=1)
+        index = int(part.argmin())
+        if part[index] < best_gap:
+            best, best_gap = start + index, float(part[index])
+    column = int(_measure_gaps(table[best : best + 1], row)[0].argmax())
+    return NearestItem(best, column, float(table[best, column]), float(row[column]))
+
+
+_CHUNK_ROWS = 1 << 14
+
+
+def _measure_gaps(table: Floats, row: Floats) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore", over="ignore"):
+        gaps = np.abs(table.astype(np.float64) - row)
+    gaps[np.isnan(gaps)] = np.finfo(np.float64).max
+    gaps[(table == row) | (np.isnan(table) & np.isnan(row))] = 0.0
+    return gaps

@@ -1,0 +1,244 @@
+"""Which item of a table is each delivered row, one to one, under a bound.
+
+A port that computes ``f32(i) * 0.1`` differs from torch by one ULP and is right,
+so rows are matched by distance, never by bytes or by sorting values.
+
+``projection`` leaves each row a few items that it can be, each such pair is checked
+element by element, and ``assignment`` gives each row one of those that hold. Time is
+that of two sorts, n log n, as long as few distinct items share a projection; where
+many do, the work is bounded (see ``match``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parity.items.assignment import UNKNOWN, Edges, assign_items, rank_equals
+from parity.items.projection import (
+    CandidateWindows,
+    choose_columns,
+    iterate_other_columns,
+    project_rows,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from parity.items.projection import Projections
+
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+__all__ = [
+    "UNKNOWN",
+    "count_earlier_occurrences",
+    "is_within_tolerance",
+    "match_rows",
+    "measure_max_difference",
+]
+
+#: Elements that are subtracted at once: small enough for the processor's caches.
+_CHUNK_ELEMENTS = 1 << 17
+#: Pairs that are checked in all: so many for each row and item, and in any case so many.
+CHECKED_PER_ROW, MIN_CHECKED = 64, 1 << 22
+#: Of the items that a row may be it keeps the nearest: so many, or as many as the second
+#: number holds shares for the rows.
+KEPT_PER_ROW, MIN_KEPT = 8, 1 << 21
+
+#: Distance that is given to pairs which come before all others.
+_FIRST_GAP = -1.0
+
+
+def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
+    """Index into ``table`` of the item that each of ``rows`` is.
+
+    Two rows match where every element differs by at most ``bound``; NaN matches NaN, an
+    infinity only its own sign. As many rows as possible get an item of their own; a row
+    whose only items are given away bears the index of one of them all the same (an item
+    that came twice).
+
+    Where thousands of distinct items lie within the bound of each other, not all pairs are
+    looked at: equal rows still find each other, and so do rows and items in their order; a
+    row that differs may then be left without an item of its own.
+
+    Args:
+        table: ``(m, d)``, the items.
+        rows: ``(n, d)``, what was delivered.
+        bound: Largest difference of an element, absolute, ``>= 0``.
+
+    Returns:
+        ``(n,)`` int64; ``UNKNOWN`` where a row is no item.
+    """
+    if not (len(table) and len(rows)):
+        return np.full(len(rows), UNKNOWN, np.int64)
+    if table.shape[1] == 0:
+        return _spread_classes(np.zeros(len(rows), np.int64), np.zeros(len(table), np.int64))
+    table, rows = np.ascontiguousarray(table), np.ascontiguousarray(rows)
+    projections = project_rows(table, rows, tolerance, choose_columns(table, tolerance))
+    order = np.argsort(projections.table)
+    ordered = projections.table[order]
+    if (ordered[1:] != ordered[:-1]).all():
+        # Equal items would have equal projections.
+        task = _MatchTask(table, rows, tolerance, np.ones(len(table), np.int64))
+        return _match_distinct(task, projections, CandidateWindows.of(projections, order))
+    first, classes = _group_equal_rows(table)
+    projections = projections._replace(table=projections.table[first])
+    task = _MatchTask(table[first], rows, tolerance, np.bincount(classes))
+    return _spread_classes(
+        _match_distinct(task, projections, CandidateWindows.of(projections)), classes
+    )
+
+
+def measure_max_difference(expected: Floats, obtained: Floats) -> float:
+    """Largest difference of an element between two ``(n, d)`` arrays, row by row."""
+    indices = np.arange(len(expected))
+    return float(_measure_distances(expected, obtained, indices, indices).max(initial=0.0))
+
+
+def is_within_tolerance(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
+    """For each row of two ``(n, d)`` arrays whether the two match, as ``match`` has it."""
+    indices = np.arange(len(expected))
+    return _measure_distances(expected, obtained, indices, indices) <= tolerance
+
+
+def _group_equal_rows(table: Floats) -> tuple[Ints, Ints]:
+    """A first row of each class of equal rows, and of each row the number of its class."""
+    bits = table.view(np.uint8).reshape(len(table), -1)
+    _, first, classes = np.unique(_hash_rows(table), return_index=True, return_inverse=True)
+    if not np.array_equal(bits, bits[first][classes]):
+        # Two rows with one hash: the slow way, which compares the bytes themselves.
+        keys = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
+        _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
+    return first.astype(np.int64), classes.astype(np.int64)
+
+
+def _hash_rows(table: Floats) -> NDArray[np.uint64]:
+    bits = table.view(np.dtype(f"u{table.dtype.itemsize}"))
+    factors = np.random.default_rng(0).integers(1, 2**63, table.shape[1], np.uint64)
+    total = np.zeros(len(table), np.uint64)
+    for column, factor in enumerate(factors):
+        total += bits[:, column] * (factor | np.uint64(1))
+        total ^= total >> np.uint64(29)
+    return total
+
+
+def _spread_classes(found: Ints, classes: Ints) -> Ints:
+    """From classes of equal items to items: the k-th row of a class is its k-th item."""
+    order = np.argsort(classes, kind="stable")
+    size = np.bincount(classes)
+    starts = np.cumsum(size) - size
+    return np.where(
+        found == UNKNOWN,
+        UNKNOWN,
+        order[starts[found] + count_earlier_occurrences(found) % size[found]],
+    )
+
+
+def count_earlier_occurrences(ids: Ints) -> Ints:
+    """How many times each element's value occurred before it: ``[5, 7, 5] -> [0, 0, 1]``."""
+    order = np.argsort(ids, kind="stable")
+    found = np.empty(len(ids), np.int64)
+    found[order] = rank_equals(ids[order])
+    return found
+
+
+class _MatchTask(NamedTuple):
+    """What is matched: items that differ from each other, each there ``counts`` times."""
+
+    items: Floats
+    rows: Floats
+    tolerance: float
+    counts: Ints
+
+    @property
+    def max_pairs(self) -> int:
+        """How many pairs may be checked."""
+        return CHECKED_PER_ROW * (len(self.items) + len(self.rows)) + MIN_CHECKED
+
+    def measure_gaps(self, row: Ints, item: Ints) -> NDArray[np.float64]:
+        """Distance of each pair."""
+        return _measure_distances(self.items, self.rows, item, row)
+
+
+def _match_distinct(task: _MatchTask, projections: Projections, windows: CandidateWindows) -> Ints:
+    if windows.pair_count > task.max_pairs:
+        for columns in iterate_other_columns(task.items, task.tolerance):
+            others = project_rows(task.items, task.rows, task.tolerance, columns)
+            if (found := CandidateWindows.of(others)).pair_count < windows.pair_count:
+                projections, windows = others, found
+    if windows.pair_count <= task.max_pairs:
+        return assign_items(_find_close_pairs(task, windows), len(task.rows), task.counts)
+    equal = _find_equal_pairs(task)
+    narrow = windows.narrow(max(1, task.max_pairs // len(task.rows)), projections)
+    edges = equal.join(_pair_by_rank(task, projections, equal)).join(
+        _find_close_pairs(task, narrow)
+    )
+    return assign_items(edges, len(task.rows), task.counts)
+
+
+def _find_close_pairs(task: _MatchTask, windows: CandidateWindows) -> Edges:
+    """The pairs that hold."""
+    kept = max(KEPT_PER_ROW, MIN_KEPT // len(task.rows))
+    found = []
+    for row, item in windows.iterate_pairs():
+        gap = task.measure_gaps(row, item)
+        is_close = gap <= task.tolerance
+        edges = Edges(row[is_close], item[is_close], gap[is_close])
+        found.append(
+            edges.keep_nearest(kept) if windows.pair_count > kept * len(task.rows) else edges
+        )
+    if not found:
+        none = np.empty(0, np.int64)
+        return Edges(none, none, none.astype(np.float64))
+    return Edges(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+
+
+def _find_equal_pairs(task: _MatchTask) -> Edges:
+    """Each row with the item that it equals bit by bit."""
+    keys = _hash_rows(task.items)
+    queries = _hash_rows(task.rows.astype(task.items.dtype, copy=False))
+    order = np.argsort(keys, kind="stable")
+    item = order[np.minimum(np.searchsorted(keys[order], queries), len(keys) - 1)]
+    row = np.flatnonzero(task.measure_gaps(np.arange(len(item)), item) == 0.0)
+    return Edges(row, item[row], np.full(len(row), _FIRST_GAP))
+
+
+def _pair_by_rank(task: _MatchTask, projections: Projections, equal: Edges) -> Edges:
+    """Of rows and items that are not ``equal`` to one the k-th each along the line.
+
+    Where items lie so close that most are within the bound of most, this finds nearly all
+    rows an item of their own.
+    """
+    remaining = task.counts - np.bincount(equal.item, minlength=len(task.counts))
+    item = np.repeat(np.arange(len(remaining)), np.maximum(remaining, 0))
+    is_unmatched = np.ones(len(task.rows), np.bool_)
+    is_unmatched[equal.row] = False
+    row = np.flatnonzero(is_unmatched)
+    length = min(len(row), len(item))
+    row = row[np.argsort(projections.rows[row])][:length]
+    item = item[np.argsort(projections.table[item])][:length]
+    is_close = task.measure_gaps(row, item) <= task.tolerance
+    return Edges(row[is_close], item[is_close], np.full(int(is_close.sum()), _FIRST_GAP))
+
+
+def _measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:
+    """Largest difference of an element for each pair; infinite where NaN or infinities differ."""
+    worst = np.empty(len(row))
+    step = max(1, _CHUNK_ELEMENTS // max(1, table.shape[1]))
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        expected, obtained = table[item[part]], rows[row[part]]
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.subtract(obtained, expected, dtype=np.float64)
+        np.abs(gap, out=gap)
+        if (invalid := np.isnan(gap)).any():
+            # NaN on both sides, or infinities of one sign; all else of the kind differs.
+            same = (expected[invalid] == obtained[invalid]) | (
+                np.isnan(expected[invalid]) & np.isnan(obtained[invalid])
+            )
+            gap[invalid] = np.where(same, 0.0, np.inf)
+        worst[part] = gap.max(axis=1, initial=0.0)
+    return worst

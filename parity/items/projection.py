@@ -1,0 +1,193 @@
+"""Which pairs of a row and an item can match at all, from one number for each.
+
+Rows are projected onto one direction. Two that differ by at most a bound in every
+element differ by at most its multiple there, so that sorting leaves each row a
+window of items.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating]
+    Doubles = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+#: Columns that a projection uses: enough to tell items apart, few enough that the bound
+#: stays small against the spread of the projections.
+_MAX_COLUMNS = 16
+#: Rows that tell which columns tell items apart.
+_SAMPLE_ROWS = 4096
+#: Rows that are projected at once: small enough for the processor's caches.
+_CHUNK_ROWS = 1 << 13
+#: Pairs that are handed out at once; bounds the memory.
+PAIRS_PER_PART = 1 << 20
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+def choose_columns(table: Floats, tolerance: float) -> Ints:
+    """The columns that tell most items apart, ascending."""
+    columns = np.arange(table.shape[1], dtype=np.int64)
+    if len(columns) <= _MAX_COLUMNS:
+        return columns
+    return np.sort(_rank_columns(table, tolerance)[:_MAX_COLUMNS])
+
+
+def _rank_columns(table: Floats, tolerance: float) -> Ints:
+    """Columns by the number of values farther apart than ``bound``, in a fixed sample."""
+    chosen = np.random.default_rng(0).choice(
+        len(table), min(len(table), _SAMPLE_ROWS), replace=False
+    )
+    sample = np.sort(table[np.sort(chosen)].astype(np.float64), axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        distinct = (np.diff(sample, axis=0) > 2 * tolerance).sum(axis=0)
+        spread = np.nan_to_num(sample.std(axis=0))
+    return np.lexsort((-spread, -distinct))
+
+
+def iterate_other_columns(table: Floats, tolerance: float) -> Iterator[Ints]:
+    """What else to project on where the first choice leaves too many pairs."""
+    if table.shape[1] > _MAX_COLUMNS:
+        yield np.arange(table.shape[1], dtype=np.int64)
+    yield from _rank_columns(table, tolerance)[:2].reshape(-1, 1)
+
+
+class Projections(NamedTuple):
+    """Both sides projected.
+
+    Attributes:
+        table: ``(m,)``, the items. ``rows``: ``(n,)``.
+        slack: ``(n,)``, how far from a row an item may lie that matches it; -1 where
+            none can.
+    """
+
+    table: Doubles
+    rows: Doubles
+    slack: Doubles
+
+
+def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -> Projections:
+    """Project both sides on ``columns``; rows with other NaN or infinities lie far apart."""
+    # Drawn, so that no small integer relation holds among them: sums of bits stay apart.
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, len(columns))
+    origin = np.nan_to_num(table[0, columns].astype(np.float64), posinf=0.0, neginf=0.0)
+    at_table, _ = _project_rows(table, columns, weights, origin)
+    at_rows, size = _project_rows(rows, columns, weights, origin)
+    reach = tolerance * float(weights.sum())
+    # Each sum is off by at most so many roundings of the size of its terms.
+    slack = reach + 4 * (len(columns) + 2) * _EPSILON * (size + reach)
+    kinds_table, kinds_rows = _number_patterns(table, rows)
+    if kinds_table is None or kinds_rows is None:
+        return Projections(at_table, at_rows, slack)
+    stride = float(np.ptp(at_table)) + 1.0
+    slack += 4 * _EPSILON * (stride * kinds_table.max(initial=0) + size)
+    return Projections(
+        at_table + stride * kinds_table,
+        at_rows + stride * kinds_rows,
+        np.where(kinds_rows < 0, -1.0, slack),
+    )
+
+
+def _project_rows(
+    rows: Floats, columns: Ints, weights: Doubles, origin: Doubles
+) -> tuple[Doubles, Doubles]:
+    """Weighted sum of each row and of its magnitudes; what is not finite counts as 0.
+
+    Column by column, so that equal rows get equal sums wherever they stand.
+    """
+    total, size = np.zeros(len(rows)), np.zeros(len(rows))
+    for start in range(0, len(rows), _CHUNK_ROWS):
+        part = slice(start, start + _CHUNK_ROWS)
+        block = np.ascontiguousarray(rows[part][:, columns].T, np.float64)
+        block -= origin[:, None]
+        block *= weights[:, None]
+        block[~np.isfinite(block)] = 0.0
+        for terms in block:
+            total[part] += terms
+            size[part] += np.abs(terms)
+    return total, size
+
+
+def _number_patterns(table: Floats, rows: Floats) -> tuple[Ints | None, Ints | None]:
+    """Number of the pattern of NaN and infinities, of each item and row; None if there is none.
+
+    Rows with a pattern that no item has get -1.
+    """
+    if np.isfinite(table).all() and np.isfinite(rows).all():
+        return None, None
+    known, kinds = np.unique(_hash_patterns(table), return_inverse=True)
+    queries = _hash_patterns(rows)
+    slot = np.minimum(np.searchsorted(known, queries), len(known) - 1)
+    return kinds.astype(np.int64), np.where(known[slot] == queries, slot, -1)
+
+
+def _hash_patterns(rows: Floats) -> NDArray[np.uint64]:
+    """A hash of where NaN and infinities stand; a collision costs time, nothing else."""
+    factors = np.random.default_rng(0).integers(1, 2**63, (3, rows.shape[1]), np.uint64)
+    found = np.zeros(len(rows), np.uint64)
+    for column in range(rows.shape[1]):
+        values, factor = rows[:, column], factors[:, column]
+        found += np.isnan(values) * factor[0]
+        found += np.isposinf(values) * factor[1]
+        found += np.isneginf(values) * factor[2]
+    return found
+
+
+class CandidateWindows(NamedTuple):
+    """The items sorted by projection, and of each row the part of them that can match.
+
+    Attributes:
+        order: ``(m,)`` items, ascending.
+        low, high: ``(n,)`` ends of each row's window in ``order``.
+    """
+
+    order: Ints
+    low: Ints
+    high: Ints
+
+    @classmethod
+    def of(cls, projections: Projections, order: Ints | None = None) -> CandidateWindows:
+        """The windows of ``lines``; ``order`` sorts its items where that is known."""
+        order = np.argsort(projections.table) if order is None else order
+        items, by_rows = projections.table[order], np.argsort(projections.rows)
+        # Sorted queries walk the table in order, which the processor's caches reward.
+        rows, slack = projections.rows[by_rows], projections.slack[by_rows]
+        low, high = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+        low[by_rows] = np.searchsorted(items, rows - slack, "left")
+        high[by_rows] = np.searchsorted(items, rows + slack, "right")
+        return cls(order, low, np.maximum(high, low))
+
+    @property
+    def pair_count(self) -> int:
+        """How many pairs there are."""
+        return int((self.high - self.low).sum())
+
+    def narrow(self, width: int, projections: Projections) -> CandidateWindows:
+        """The ``most`` items around each row."""
+        middle = np.searchsorted(projections.table[self.order], projections.rows)
+        low = np.clip(middle - width // 2, self.low, np.maximum(self.high - width, self.low))
+        return self._replace(low=low, high=np.minimum(low + width, self.high))
+
+    def iterate_pairs(self) -> Iterator[tuple[Ints, Ints]]:
+        """All pairs (row, item), a bounded number at a time."""
+        rows = np.flatnonzero(self.high > self.low)
+        widths = (self.high - self.low)[rows]
+        ends = np.cumsum(widths)
+        start = 0
+        while start < len(rows):
+            base = int(ends[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, base + PAIRS_PER_PART, "right")))
+            # One row alone may have more candidates than are handed out at once.
+            for inner in range(0, int(widths[start]) if stop == start + 1 else 1, PAIRS_PER_PART):
+                width = np.minimum(widths[start:stop] - inner, PAIRS_PER_PART)
+                row = np.repeat(rows[start:stop], width)
+                within = np.arange(len(row)) - np.repeat(np.cumsum(width) - width, width)
+                yield row, self.order[self.low[row] + inner + within]
+            start = stop

@@ -1,0 +1,299 @@
+"""An input pipeline that can be audited: who was delivered, in which order, who was not.
+
+A pipeline decides which records a model sees. A right number of batches proves
+nothing about that: a record that comes twice hides one that never came, and
+features shuffled apart from their labels keep every shape. So each decision is
+made here once, in the open, as a function of what is written down:
+
+* a record is its **id**, which travels with its values (``Dataset``, ``LabelledBatch``);
+* an epoch's **order** depends on (seed, epoch) and nothing else (``compute_epoch_order``);
+* ids, features and labels are taken by **one shared index** (``Pipeline.batch``);
+* the **last batch** that does not fill up follows a declared policy (``LastBatchPolicy``),
+  and who falls to it is named (``Pipeline.omitted_ids``);
+* padding is **masked**, and a masked slot is no observation (``compute_masked_mean``);
+* a **cursor** says where to go on, and refuses to do so in other data (``Cursor``).
+
+In use::
+
+    pipeline = Pipeline(lesson_dataset(), batch_size=4, policy="pad")
+    for batch, cursor in pipeline.run(pipeline.start(seed=17, epoch=0)):
+        ...                 # save cursor with the model's own checkpoint
+    for batch, cursor in pipeline.run(cursor):
+        ...                 # exactly what the interrupted run would have gone on with
+
+Orders are NumPy's (``numpy.random.SeedSequence``, ``Generator.permutation``). Its
+stream may change in a later version: a recorded order belongs to a recorded version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+#: What becomes of a last batch that is not full: it is delivered as it is, left
+#: out, or filled up with masked slots.
+Policy = Literal["keep", "drop", "pad"]
+POLICIES: tuple[Policy, ...] = ("keep", "drop", "pad")
+#: Id of a padded slot; no record may bear it.
+PADDING_ID = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Records in a fixed order, each known by its id and not by its place.
+
+    The arrays are copied and made read-only, so that a fingerprint stays true.
+
+    Attributes:
+        ids: ``[n]``, int64, unique, none negative.
+        x: ``[n]``, f32, one feature a record.
+        y: ``[n]``, f32, one label a record.
+
+    Raises:
+        ValueError: Lengths differ, an array is not one-dimensional, an id comes
+            twice or is negative.
+        TypeError: The ids are no integers.
+    """
+
+    ids: NDArray[np.int64]
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("ids", np.int64), ("x", np.float32), ("y", np.float32)):
+            # Same kind: 1.5 does not become the id 1, as a plain cast would have it.
+            column = np.asarray(getattr(self, name)).astype(dtype, casting="same_kind")
+            column.setflags(write=False)
+            object.__setattr__(self, name, column)
+        self._check_shapes()
+        self._check_ids()
+
+    def _check_shapes(self) -> None:
+        shapes = {"ids": self.ids.shape, "x": self.x.shape, "y": self.y.shape}
+        if len(set(shapes.values())) > 1 or self.ids.ndim != 1:
+            message = f"ids, x and y must be vectors of one length, obtained shapes {shapes}"
+            raise ValueError(message)
+
+    def _check_ids(self) -> None:
+        values, counts = np.unique(self.ids, return_counts=True)
+        if duplicates := values[counts > 1].tolist():
+            message = f"ids must be unique, these are not: {duplicates}"
+            raise ValueError(message)
+        if negative := values[values < 0].tolist():
+            message = f"ids must not be negative ({PADDING_ID} marks padding): {negative}"
+            raise ValueError(message)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def build_lesson_dataset() -> Dataset:
+    """Eleven records: ids 0 to 10, ``x = id / 10`` and ``y = 2x - 1``, both f32.
+
+    The label follows from the id, so that a batch whose features and labels were
+    shuffled apart shows it without any other file at hand.
+    """
+    ids = np.arange(11, dtype=np.int64)
+    x = (ids / 10).astype(np.float32)
+    return Dataset(ids, x, 2 * x - 1)
+
+
+def compute_fingerprint(dataset: Dataset, columns: Iterable[str] = ("x", "y")) -> str:
+    """64 hex digits that change with any edit or reordering of ``columns``, not with a copy.
+
+    SHA-256 over, column by column, the dtype's name, the shape as Python writes
+    it, and the bytes in row-major order. The default is the digest that the
+    lesson records; it does not cover the ids, which is why a ``Cursor`` uses all
+    three columns.
+    """
+    digest = hashlib.sha256()
+    for name in columns:
+        column = getattr(dataset, name)
+        digest.update(str(column.dtype).encode())
+        digest.update(str(column.shape).encode())
+        digest.update(column.tobytes())
+    return digest.hexdigest()
+
+
+def compute_epoch_order(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """The order in which an epoch visits ``n`` records: indices, shape ``[n]``.
+
+    A pure function: no generator is kept between epochs, so that an epoch left
+    half way, or taken again, changes no other. Seeds and epochs of 2**32 and more
+    are split into 32-bit words and may meet others: [5 + 2**32, 7] draws as
+    [5, 1 + 7 * 2**32] does.
+
+    Raises:
+        ValueError: ``n``, ``seed`` or ``epoch`` is negative.
+    """
+    for name, value in (("n", n), ("seed", seed), ("epoch", epoch)):
+        if value < 0:
+            message = f"{name} must not be negative, obtained {value}"
+            raise ValueError(message)
+    generator = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
+    return generator.permutation(n).astype(np.int64)
+
+
+class Batch(NamedTuple):
+    """Slots of one batch, all arrays ``[B]``.
+
+    Attributes:
+        ids: int64, ``PADDING_ID`` in a padded slot.
+        x: f32, 0 in a padded slot.
+        y: f32, 0 in a padded slot.
+        mask: bool, False in a padded slot.
+    """
+
+    ids: NDArray[np.int64]
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+
+
+def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -> float | None:
+    """Mean over the real observations, None where there is none.
+
+    Dividing by the number of slots instead would count padding as observations
+    of zero. The sum is the exact one, rounded once, so that it does not depend on
+    the order of the records.
+
+    Args:
+        values: ``[n]``, any float dtype.
+        mask: ``[n]``, True for a real observation.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    if values.shape != mask.shape:
+        message = f"a value needs a mask each, obtained {values.shape} and {mask.shape}"
+        raise ValueError(message)
+    real = values[mask].astype(np.float64).tolist()
+    return math.fsum(real) / len(real) if real else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cursor:
+    """How far an epoch has come: all that is needed to go on, and to refuse to.
+
+    The position counts records and not batches: a count of batches says nothing
+    until the batch size is known, and then means other records under another.
+
+    Attributes:
+        seed: Decides, with ``epoch``, the order.
+        epoch: Which epoch it is.
+        position: Records of the order that were passed, from 0.
+        batch_size: Slots of a full batch.
+        fingerprint: Of the dataset's ids, x and y.
+    """
+
+    seed: int
+    epoch: int
+    position: int
+    batch_size: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Batches of a dataset under one batch size and one policy.
+
+    Attributes:
+        batch_size: Slots of a full batch, at least 1.
+        policy: Fate of a last batch that is not full.
+        shuffle: Whether epochs have an order of their own, or all the dataset's.
+
+    Raises:
+        ValueError: The batch size is not positive, or the policy is unknown.
+    """
+
+    dataset: Dataset
+    batch_size: int
+    policy: Policy = "keep"
+    shuffle: bool = True
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            message = f"batch_size must be positive, obtained {self.batch_size}"
+            raise ValueError(message)
+        if self.policy not in POLICIES:
+            message = f"policy must be one of {', '.join(POLICIES)}, obtained {self.policy!r}"
+            raise ValueError(message)
+
+    def start(self, *, seed: int, epoch: int, batch: int = 0) -> Cursor:
+        """The cursor before batch number ``batch`` of an epoch; one after the last is its end."""
+        position = min(batch * self.batch_size, len(self.dataset))
+        return Cursor(
+            seed=seed,
+            epoch=epoch,
+            position=position,
+            batch_size=self.batch_size,
+            fingerprint=compute_fingerprint(self.dataset, ("ids", "x", "y")),
+        )
+
+    def compute_order(self, seed: int, epoch: int) -> NDArray[np.int64]:
+        """Indices of all records in the order of an epoch, ``[n]``."""
+        if self.shuffle:
+            return compute_epoch_order(len(self.dataset), seed, epoch)
+        return np.arange(len(self.dataset), dtype=np.int64)
+
+    def run(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
+        """What is left of the cursor's epoch: each batch, and the cursor after it.
+
+        Raises:
+            ValueError: The cursor belongs to another dataset or batch size, or
+                stands where no batch begins. It is raised by this call, not by
+                the first step of the iteration.
+        """
+        self._check_cursor(cursor)
+        return self._iterate(cursor)
+
+    def _iterate(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
+        order = self.compute_order(cursor.seed, cursor.epoch)
+        for first in range(cursor.position, self._count_delivered(), self.batch_size):
+            chosen = order[first : first + self.batch_size]
+            yield self.build_batch(chosen), replace(cursor, position=first + len(chosen))
+
+    def _count_delivered(self) -> int:
+        """Records of an epoch that its batches hold."""
+        n = len(self.dataset)
+        return n - n % self.batch_size if self.policy == "drop" else n
+
+    def build_batch(self, chosen: NDArray[np.int64]) -> Batch:
+        """The records at ``chosen``, ``[b]``: one index for ids, features and labels alike."""
+        data = self.dataset
+        mask = np.ones(len(chosen), np.bool_)
+        batch = Batch(data.ids[chosen], data.x[chosen], data.y[chosen], mask)
+        missing = self.batch_size - len(chosen)
+        return _pad_batch(batch, missing) if self.policy == "pad" and missing else batch
+
+    def find_omitted_ids(self, seed: int, epoch: int) -> list[int]:
+        """Ids that the policy leaves out of an epoch, ascending."""
+        omitted = self.compute_order(seed, epoch)[self._count_delivered() :]
+        return sorted(self.dataset.ids[omitted].tolist())
+
+    def _check_cursor(self, cursor: Cursor) -> None:
+        expected_cursor = self.start(seed=cursor.seed, epoch=cursor.epoch)
+        for name in ("batch_size", "fingerprint"):
+            expected, obtained = getattr(expected_cursor, name), getattr(cursor, name)
+            if expected != obtained:
+                message = f"the cursor is of another {name}: expected {expected}, got {obtained}"
+                raise ValueError(message)
+        n, position = len(self.dataset), cursor.position
+        if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):
+            message = f"no batch of {self.batch_size} begins at record {position} of {n}"
+            raise ValueError(message)
+
+
+def _pad_batch(batch: Batch, missing: int) -> Batch:
+    width = (0, missing)
+    ids = np.pad(batch.ids, width, constant_values=PADDING_ID)
+    return Batch(ids, np.pad(batch.x, width), np.pad(batch.y, width), np.pad(batch.mask, width))

@@ -1,0 +1,46 @@
+"""Audits one bundle in a process of its own: what a foreign checkpoint does to a reader stays here.
+
+``python -m parity.lab.audits SUITE TREE BUNDLE`` prints one line of JSON: the cases, or the
+error that ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity.errors import ParityError
+from parity.lab.audits import audit
+from parity.results import make_json_value
+
+if TYPE_CHECKING:
+    from parity.results import CaseResult
+
+_FINDING_KEYS = ("level", "kind", "code", "message", "tensor", "cause", "details")
+
+
+def run_audit(suite: str, tree: Path, bundle: str) -> dict[str, Any]:
+    """The cases of an audit as JSON values, or its error."""
+    try:
+        return {"cases": [_encode_case(case) for case in audit(suite, tree, bundle)]}
+    except ParityError as error:
+        return {"kind": error.kind, "problems": [(p.code, p.message) for p in error.problems]}
+
+
+def _encode_case(case: CaseResult) -> dict[str, Any]:
+    return {
+        "case": case.case,
+        "verdict": case.verdict,
+        "reason": case.reason,
+        "compared": case.compared,
+        "findings": [
+            {key: make_json_value(asdict(f)[key]) for key in _FINDING_KEYS} for f in case.findings
+        ],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(run_audit(sys.argv[1], Path(sys.argv[2]), sys.argv[3])))

@@ -1,0 +1,121 @@
+"""One bundle audited in a process of its own, bounded in time."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import parity
+from parity.errors import ConfigError, Problem, ReferenceSuspectError
+from parity.lab import audits
+from parity.port import process
+from parity.reports import phrases
+from parity.results import CaseResult, Finding
+from parity.text import sanitize
+
+if TYPE_CHECKING:
+    from parity.lab.zoo.reader_results import ReaderResults
+    from parity.lockfile import Bundle
+    from parity.reports.console import RunConsole
+    from parity.store.store import FetchedBundle
+
+#: Seconds for one bundle; a file that makes a reader loop ends here.
+TIMEOUT_SECONDS = 1800.0
+_MAX_OUTPUT = 8 * 2**20
+
+
+def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
+    """The audited cases of an unpacked bundle.
+
+    Raises:
+        ConfigError: ``missing-library``.
+        ReferenceSuspectError: No case could be read; or ``audit-crashed``: a library crashed
+            or did not end on what is in the bundle.
+    """
+    args = [sys.executable, "-m", "parity.lab.audits", bundle.suite, str(tree), bundle.id]
+    package_parent = Path(parity.__file__).parent.parent
+    env = process.build_environment({"PYTHONPATH": str(package_parent), "PYTHONWARNINGS": "ignore"})
+    completed = process.run(
+        args, cwd=package_parent, env=env, timeout=TIMEOUT_SECONDS, stdout_limit=_MAX_OUTPUT
+    )
+    output = _parse_output(completed.stdout) if completed.exit_code == 0 else None
+    if output is None:
+        raise _build_crash_error(bundle, completed)
+    if "kind" in output:
+        kind = ConfigError if output["kind"] == "config" else ReferenceSuspectError
+        raise kind(*(Problem(code, text) for code, text in output["problems"]))
+    return tuple(_build_case(bundle.id, case) for case in output["cases"])
+
+
+def _parse_output(text: str) -> dict[str, Any] | None:
+    try:
+        parsed: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        return None
+    return parsed
+
+
+def _build_case(bundle: str, case: dict[str, Any]) -> CaseResult:
+    findings = tuple(
+        Finding(**{**found, "details": tuple(found["details"])}) for found in case.pop("findings")
+    )
+    return CaseResult(bundle=bundle, findings=findings, **case)
+
+
+def _build_crash_error(bundle: Bundle, completed: process.ProcessResult) -> ReferenceSuspectError:
+    end = "did not end in time" if completed.timed_out else f"ended with {_describe_end(completed)}"
+    last_lines = completed.stderr.strip().splitlines()[-3:]
+    message = f"{bundle.id}: the audit {end}; a library cannot cope with what the bundle holds"
+    details = tuple(sanitize(line) for line in last_lines)
+    return ReferenceSuspectError(Problem("audit-crashed", message, bundle.where.get(""), details))
+
+
+def _describe_end(completed: process.ProcessResult) -> str:
+    return completed.signal or f"exit code {completed.exit_code}"
+
+
+def print_reader(bundle: Bundle, reader: ReaderResults, console: RunConsole) -> bool:
+    """Say what a reference reader made of its cases; whether that is as it should be."""
+    console.print_bundle(bundle.id, reader.summary)
+    for case in reader.unexpected:
+        console.print_case(case)
+    for finding in (*reader.drift, *(found for case in reader.unexpected for found in case.errors)):
+        for line in phrases.format_finding(finding):
+            console.print_line(f"    {line}")
+    return not reader.drift and not reader.unexpected
+
+
+def print_cases(cases: tuple[CaseResult, ...], console: RunConsole) -> bool:
+    """Say what an audit found; whether all of it is well."""
+    for case in cases:
+        console.print_case(case)
+        for finding in case.findings:
+            for line in phrases.format_finding(finding):
+                console.print_line(f"    {line}")
+    return not any(case.errors for case in cases)
+
+
+def audit_before_lock(
+    bundle: Bundle, fetched: FetchedBundle, console: RunConsole, *, accept: bool
+) -> None:
+    """Audit a bundle that is about to be locked, if the libraries for it are here.
+
+    Raises:
+        ReferenceSuspectError: ``audit-failed``, unless ``accept``; ``audit-crashed``.
+    """
+    if missing := audits.list_missing_libraries(bundle.suite):
+        text = f"not audited: {', '.join(missing)} not installed here; nox -s audit does it"
+        console.print_bundle(bundle.id, text)
+        return
+    console.print_bundle(bundle.id, "audit of the references:")
+    is_ok = print_cases(audit_in_subprocess(bundle, fetched.path), console)
+    if is_ok:
+        return
+    if accept:
+        console.print_bundle(bundle.id, "the audit failed; locked all the same (--accept-audit)")
+        return
+    message = f"{bundle.id}: the audit found references that are not what they should be"
+    hint = "nothing was written; mend the bundle, or lock it as it is with --accept-audit"
+    raise ReferenceSuspectError(Problem("audit-failed", message, bundle.where.get(""), (hint,)))

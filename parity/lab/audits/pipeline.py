@@ -1,0 +1,94 @@
+"""Audit of a pipeline bundle: each case run once more by the reference pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import find_case_folders, read_pipeline_case
+from parity.errors import ReferenceSuspectError
+from parity.items.reference_pipeline import (
+    Dataset,
+    Pipeline,
+    compute_fingerprint,
+    compute_masked_mean,
+)
+from parity.lab.audits.compare_batches import compare_batches
+from parity.lab.audits.compare_reference import Provenance, make_error, make_result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from parity.bundle.layout import PipelineCase
+    from parity.items.reference_pipeline import Batch
+    from parity.results import CaseResult, Finding
+
+
+def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
+    """All cases.
+
+    Raises:
+        ReferenceSuspectError: There is none.
+    """
+    line = provenance.format_versions("numpy")
+    return tuple(_audit_case(folder, bundle, line) for folder in find_case_folders(tree))
+
+
+def _audit_case(folder: Path, bundle: str, versions: str) -> CaseResult:
+    try:
+        findings, compared = _compare_case(read_pipeline_case(folder), versions)
+    except ReferenceSuspectError as error:
+        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
+    except (ValueError, TypeError, OverflowError) as error:
+        findings, compared = [make_error("reference-malformed", f"cannot be run: {error}")], 0
+    return make_result(bundle, folder.name, findings, compared)
+
+
+def _compare_case(case: PipelineCase, versions: str) -> tuple[list[Finding], int]:
+    data = Dataset(
+        np.asarray(case.ids, np.int64),
+        np.asarray(case.x, np.float32),
+        np.asarray(case.y, np.float32),
+    )
+    pipeline = Pipeline(
+        dataset=data, batch_size=case.batch_size, policy=case.policy, shuffle=case.shuffle
+    )
+    start = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
+    batches = [batch for batch, _ in pipeline.run(start)]
+    expected = {
+        number: [column.astype(np.float32) for column in batch]
+        for number, batch in enumerate(batches, case.start_batch)
+    }
+    findings, compared = compare_batches(case.folder, expected, versions)
+    return findings + _check_meta(case, pipeline, batches, versions), compared
+
+
+def _check_meta(
+    case: PipelineCase, pipeline: Pipeline, batches: list[Batch], versions: str
+) -> list[Finding]:
+    order = pipeline.dataset.ids[pipeline.compute_order(case.seed, case.epoch)]
+    expected: dict[str, Any] = {
+        "order": tuple(order.tolist()),
+        "omitted_ids": tuple(pipeline.find_omitted_ids(case.seed, case.epoch)),
+        "batch_sizes": tuple(len(batch.ids) for batch in batches),
+        "fingerprint": compute_fingerprint(pipeline.dataset),
+        "masked_mean": _compute_masked_mean(batches),
+    }
+    return [
+        make_error(
+            "meta-stale",
+            f"{key} in {case.name}/meta.json is {getattr(case, key)!s:.60}, derived is "
+            f"{value!s:.60}",
+            details=(versions,),
+        )
+        for key, value in expected.items()
+        if getattr(case, key) != value
+    ]
+
+
+def _compute_masked_mean(batches: list[Batch]) -> float | None:
+    if not batches:
+        return None
+    labels = np.concatenate([batch.y for batch in batches])
+    return compute_masked_mean(labels, np.concatenate([batch.mask for batch in batches]))

@@ -1,0 +1,167 @@
+"""Audit of a serialize bundle: each format's references, read again by its own library.
+
+Layout: the dataset card of ferrotorch's serialize-parity-v1.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import read_names
+from parity.errors import Problem, ReferenceSuspectError
+from parity.lab.audits import meta_records, official_readers, onnx_mlp, unused_bytes
+from parity.lab.audits.compare_reference import (
+    Provenance,
+    compare_names,
+    compare_references,
+    make_error,
+    make_result,
+)
+from parity.lab.audits.official_readers import UnderivableError, UnreadableError
+from parity.tensors.folder import list_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from pathlib import Path
+
+    from parity.results import CaseResult, Finding
+    from parity.tensors.stored import StoredTensor
+
+    CaseFindings = tuple[list[Finding], int]
+
+
+def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
+    """The cases whose folders the bundle holds.
+
+    Raises:
+        ReferenceSuspectError: ``no-cases``.
+    """
+    results = [
+        _audit_case(bundle, name, partial(audit_format, tree / folder, provenance))
+        for name, (folder, audit_format) in _CASES.items()
+        if (tree / folder).is_dir()
+    ]
+    if not results:
+        raise ReferenceSuspectError(Problem("no-cases", "the bundle holds no case"))
+    return tuple(results)
+
+
+def _audit_case(bundle: str, name: str, derive: Callable[[], CaseFindings]) -> CaseResult:
+    try:
+        findings, compared = derive()
+    except (UnreadableError, UnderivableError) as error:
+        findings, compared = [make_error("checkpoint-unreadable", str(error))], 0
+    except ReferenceSuspectError as error:
+        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
+    return make_result(bundle, name, findings, compared)
+
+
+def _audit_pth(folder: Path, provenance: Provenance) -> CaseFindings:
+    path = find_checkpoint(folder, ".pth")
+    state = official_readers.load_torch_state(path)
+    findings, compared = _compare_state(folder, state, state, provenance.format_versions("torch"))
+    findings += meta_records.check_torch_records(folder, path, state)
+    return findings + unused_bytes.find_unreferenced(
+        path, official_readers.load_torch(path)
+    ), compared
+
+
+def _audit_safetensors(folder: Path, provenance: Provenance) -> CaseFindings:
+    path = find_checkpoint(folder, ".safetensors")
+    state = official_readers.load_safetensors_state(path)
+    expected = [name for name, tensor in state.items() if tensor.is_floating_point()]
+    findings, compared = _compare_state(
+        folder, state, expected, provenance.format_versions("safetensors", "torch")
+    )
+    return findings + meta_records.check_safetensors_records(folder, path), compared
+
+
+def _compare_state(
+    folder: Path, state: dict[str, Any], expected: Collection[str], versions: str
+) -> CaseFindings:
+    references = read_references(folder / "reference_state_dict")
+    derived = official_readers.select_floats(state)
+    findings = compare_names(references, derived, "the checkpoint")
+    findings += _check_keys(read_names(folder / "keys.json"), state, expected)
+    drifted, compared = compare_references(references, derived, versions)
+    return findings + drifted, compared
+
+
+def _check_keys(
+    listed: list[str], state: dict[str, Any], expected: Collection[str]
+) -> list[Finding]:
+    """`keys.json` against the checkpoint: what it names too much, and what it lacks."""
+    extra = sorted(set(listed) - state.keys())
+    missing = sorted(set(expected) - set(listed))
+    return [
+        *(
+            make_error("keys-stale", f"keys.json lists {name!r}, which the checkpoint does not hold",
+                    tensor=name)
+            for name in extra
+        ),
+        *(
+            make_error("keys-stale", f"keys.json does not list {name!r} of the checkpoint",
+                    tensor=name)
+            for name in missing
+        ),
+    ]  # fmt: skip
+
+
+def _audit_gguf(folder: Path, provenance: Provenance) -> CaseFindings:
+    path = find_checkpoint(folder, ".gguf")
+    tensors = official_readers.load_gguf_tensors(path)
+    references = read_references(folder / "reference_dequant")
+    sampled = read_names(folder / "sampled_tensor_names.json")
+    findings = compare_names(references, sampled, "sampled_tensor_names.json")
+    findings += [
+        make_error("keys-stale", f"{name!r} is sampled, but not in the checkpoint", tensor=name)
+        for name in sampled
+        if name not in tensors
+    ]
+    derived = {
+        name: official_readers.dequantize(tensors[name]) for name in sampled if name in tensors
+    }
+    drifted, compared = compare_references(references, derived, provenance.format_versions("gguf"))
+    return findings + drifted + meta_records.check_gguf_records(folder, tensors), compared
+
+
+def find_checkpoint(folder: Path, suffix: str) -> Path:
+    """The one checkpoint of a folder, or the first part of one in several files.
+
+    Raises:
+        ReferenceSuspectError: ``checkpoint-count``.
+    """
+    files = sorted(folder.glob(f"*{suffix}"))
+    if not files or tuple(files) != list_parts(files[0]):
+        message = f"expected exactly one *{suffix} in {folder.name}, found {len(files)}"
+        raise ReferenceSuspectError(Problem("checkpoint-count", message))
+    return files[0]
+
+
+def read_references(folder: Path) -> dict[str, StoredTensor]:
+    """The references of a folder.
+
+    Raises:
+        ReferenceSuspectError: ``reference-malformed``: one cannot be read, or there is none.
+    """
+    references = list_tensors(folder) if folder.exists() else None
+    broken = (
+        [f"{name} {error.message}" for name, error in references.unreadable.items()]
+        if references
+        else []
+    )
+    if references is None or broken or references.duplicates or not references.tensors:
+        reason = broken[0] if broken else "holds no tensor, or one twice"
+        message = f"{folder.parent.name}/{folder.name}: {reason}"
+        raise ReferenceSuspectError(Problem("reference-malformed", message))
+    return references.tensors
+
+
+_CASES = {
+    "pth": ("resnet18-pth", _audit_pth),
+    "safetensors": ("safetensors-rt", _audit_safetensors),
+    "gguf": ("gguf", _audit_gguf),
+    "onnx": ("onnx-mlp", onnx_mlp.audit_mlp),
+}

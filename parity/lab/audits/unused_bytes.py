@@ -1,0 +1,74 @@
+"""Bytes of a .pth that none of its tensors refers to.
+
+``torch.save`` writes the whole storage of a view (pytorch#40157): size for nothing, and
+perhaps what nobody meant to publish. A port reads such a file rightly, so it is a notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.lab.audits.compare_reference import make_notice
+from parity.lab.audits.libraries import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from parity.results import Finding
+
+_MAX_DEPTH = 32
+
+
+def find_unreferenced(path: Path, loaded: Any) -> list[Finding]:
+    """The notice for a file of which ``loaded``, all that torch reads, shows less than it holds."""
+    storages: dict[int, list[tuple[str, Any]]] = {}
+    for name, tensor in _walk_tensors(loaded, "", 0):
+        storages.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
+    hidden = {}
+    for views in storages.values():
+        size = views[0][1].untyped_storage().nbytes()
+        if unused := size - _count_referenced(size, (tensor for _, tensor in views)):
+            hidden[views[0][0]] = (unused, size)
+    if not hidden:
+        return []
+    total = sum(unused for unused, _ in hidden.values())
+    name, (unused, size) = max(hidden.items(), key=lambda item: item[1])
+    detail = f"{unused:,} of the {size:,} in the storage of {name or 'its tensor'}"
+    more = f", and some of {len(hidden) - 1:,} more" if len(hidden) > 1 else ""
+    message = f"{path.name} carries {total:,} bytes that no tensor refers to: {detail}{more}"
+    return [make_notice("bytes-unreferenced", message, tensor=name or None)]
+
+
+def _walk_tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Every tensor with a storage, wherever it stands, so that none that is seen is missed."""
+    torch = import_library("torch")
+    if isinstance(value, torch.Tensor):
+        if value.layout == torch.strided and not value.is_nested:
+            yield name, value
+        return
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    for key, item in pairs if depth < _MAX_DEPTH else ():
+        yield from _walk_tensors(item, f"{name}.{key}" if name else str(key), depth + 1)
+
+
+def _count_referenced(size: int, tensors: Iterable[Any]) -> int:
+    """Bytes of a storage that any of its tensors has an element in."""
+    mask = np.zeros(size, np.bool_)
+    for tensor in tensors:
+        item = tensor.element_size()
+        if not tensor.numel():
+            continue
+        if tensor.numel() * item == size and tensor.is_contiguous():
+            return size
+        steps = (*(step * item for step in tensor.stride()), 1)
+        shape = (*tensor.shape, item)
+        view = np.lib.stride_tricks.as_strided(mask[tensor.storage_offset() * item :], shape, steps)
+        view[...] = True
+    return int(mask.sum())

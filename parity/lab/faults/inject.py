@@ -1,0 +1,141 @@
+"""The right dump of a case, made from its own references, and the faults that fit it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity import checkpoints
+from parity.bundle.layout import find_batch_files
+from parity.items.reference_pipeline import Pipeline, compute_epoch_order
+from parity.lab.faults import batch_faults, key_faults, loader_runs, onnx_faults, tensor_faults
+from parity.suites.views import get_state_folder
+from parity.tensors.folder import list_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from parity.bundle.layout import LoaderCase, PipelineCase
+    from parity.lab.faults import Fault
+    from parity.suites.base import Case
+
+    F32 = NDArray[np.float32]
+
+
+def write_right_dump(suite: str, case: Case, folder: Path) -> list[Fault] | None:
+    """Write what a right port dumps for ``case`` into ``folder``.
+
+    Returns:
+        The faults that fit; None where the case is none to plant faults into: it expects a
+        refusal, or no batch.
+
+    Raises:
+        DumpError: A library is missing.
+    """
+    if suite == "dataloader":
+        return _copy_batches(case, folder, lambda: _build_dataloader_run(case.detail))
+    if suite == "pipeline":
+        return _copy_batches(
+            case, folder, lambda: _build_pipeline_run(case.detail.meta, case.detail.owed)
+        )
+    if suite == "serialize" and case.id == "onnx":
+        return list(
+            onnx_faults.list_onnx_faults(onnx_faults.write_correct_dump(case.folder, folder))
+        )
+    if suite == "serialize":
+        return list(_copy_tensors(case, get_state_folder(case), folder))
+    return (
+        None
+        if case.detail.expect != "load"
+        else list(_copy_tensors(case, case.detail.reference, folder))
+    )
+
+
+def _copy_tensors(case: Case, reference: Path, folder: Path) -> Iterator[Fault]:
+    references = list_tensors(reference).tensors
+    for path in {stored.path for stored in references.values()}:
+        shutil.copyfile(path, folder / path.name)
+    checkpoint = case.placeholders.get("checkpoint")
+    records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
+    return tensor_faults.list_tensor_faults(
+        references, records, exact=bool(case.tolerances.get("exact"))
+    )
+
+
+def _copy_batches(case: Case, folder: Path, loader: Any) -> list[Fault] | None:
+    files = find_batch_files(case.folder)
+    for path in files.values():
+        shutil.copyfile(path, folder / path.name)
+    return list(batch_faults.list_loader_faults(loader())) if files else None
+
+
+def _build_dataloader_run(meta: LoaderCase) -> loader_runs.LoaderContract:
+    loader = loader_runs.LoaderContract(
+        label_column=1,
+        feature_column=0,
+        is_ordered=meta.mode == "ORDER",
+        batch_size=meta.batch_size,
+    )
+    run = loader_runs.DeliveredRun.read(meta.folder)
+    if run is None or meta.features is None or meta.labels is None:
+        return loader
+    table = np.asarray(meta.features, np.float32), np.asarray(meta.labels, np.float32)
+    rows = {row.tobytes(): number for number, row in enumerate(table[0])}
+    order = np.array([rows[row.tobytes()] for row in run.columns[0]])
+    rest = np.setdiff1d(np.arange(len(table[1])), order)
+    more = tuple(column[rest] for column in table) if len(rest) and meta.drop_last else ()
+    changes: dict[str, Any] = {"more": more, "part": meta.mode == "SUBSET"}
+    if meta.shuffle:
+        changes |= {"own_order": np.argsort(order), "plain_labels": table[1][: len(order)]}
+    return replace(loader, **changes)
+
+
+def _build_pipeline_run(meta: PipelineCase, expected: Any) -> loader_runs.LoaderContract:
+    run = loader_runs.DeliveredRun.read(meta.folder)
+    ordered = expected.order is not None
+    loader = loader_runs.LoaderContract(
+        label_column=2, feature_column=1, is_ordered=ordered, batch_size=meta.batch_size
+    )
+    if ordered and meta.shuffle:
+        loader = replace(loader, key_faults=tuple(_iterate_key_faults(meta, expected)))
+    if run is None or meta.policy == "pad":
+        # Padded slots are no items, so they have no place in another order.
+        return loader
+    real = run.columns[3][0]
+    data = expected.dataset
+    table = (data.ids.astype(np.float32), data.x, data.y, np.full(len(data), real, np.float32))
+    rest = np.flatnonzero(np.isin(data.ids, meta.omitted_ids))
+    more = tuple(column[rest] for column in table) if len(rest) else ()
+    changes: dict[str, Any] = {"more": more}
+    if meta.shuffle:
+        changes |= {
+            "own_order": np.argsort(run.columns[0]),
+            "plain_labels": data.y[: len(run.rows)],
+        }
+        changes |= {"other": _build_next_epoch(meta, run, table) if ordered else None}
+    return replace(loader, **changes)
+
+
+def _iterate_key_faults(meta: PipelineCase, expected: Any) -> Iterator[key_faults.KeyFault]:
+    pipeline = Pipeline(dataset=expected.dataset, batch_size=meta.batch_size, policy=meta.policy)
+    key = key_faults.OrderKey(meta.seed, meta.epoch, is_resumed=meta.start_batch > 0)
+    return (
+        key_faults.make_faulty_runs(pipeline, key, meta.start_batch) if expected.sizes else iter(())
+    )
+
+
+def _build_next_epoch(
+    meta: PipelineCase, run: loader_runs.DeliveredRun, table: tuple[F32, ...]
+) -> loader_runs.DeliveredRun:
+    order = compute_epoch_order(len(table[0]), meta.seed, meta.epoch + 1)
+    start = meta.start_batch * meta.batch_size
+    rows = order[start : start + len(run.rows)]
+    return loader_runs.DeliveredRun(
+        tuple(column[rows] for column in table), run.sizes, run.first_batch
+    )

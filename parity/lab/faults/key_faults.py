@@ -1,0 +1,80 @@
+"""Faults of the key of an epoch's order: seed or epoch is lost on the way to the generator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parity.lab.faults.loader_runs import DeliveredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from parity.items.reference_pipeline import Batch, Pipeline
+
+#: A seed that stands in a port's code in place of the one that it is called with.
+_FIXED_SEED = 17
+
+
+class OrderKey(NamedTuple):
+    """What decides an order.
+
+    Attributes:
+        resumed: The run goes on within the epoch; a port may forget the rest there.
+    """
+
+    seed: int
+    epoch: int
+    is_resumed: bool = False
+
+
+class KeyFault(NamedTuple):
+    """A port that draws the order of another key; ``run`` is what it then delivers."""
+
+    name: str
+    text: str
+    run: DeliveredRun
+
+
+#: By name: what the port does wrong, and the key whose order it draws.
+KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
+    "seed-ignored": ("the seed is ignored", lambda k: (_FIXED_SEED, k.epoch)),
+    "seed-ignored-later": (
+        "the seed is ignored from epoch 1 on",
+        lambda k: (_FIXED_SEED if k.epoch else k.seed, k.epoch),
+    ),
+    "seed-8-bits": ("the seed is cut to 8 bits", lambda k: (k.seed % 2**8, k.epoch)),
+    "seed-32-bits": ("the seed is cut to 32 bits", lambda k: (k.seed % 2**32, k.epoch)),
+    "epoch-ignored": ("the epoch is ignored", lambda k: (k.seed, 0)),
+    "epoch-clipped": ("each epoch after the first is epoch 1", lambda k: (k.seed, min(k.epoch, 1))),
+    "epoch-one-bit": ("only the epoch's lowest bit is used", lambda k: (k.seed, k.epoch % 2)),
+    "epoch-8-bits": ("the epoch is cut to 8 bits", lambda k: (k.seed, k.epoch % 2**8)),
+    "key-exchanged": ("seed and epoch are exchanged", lambda k: (k.epoch, k.seed)),
+    "key-added": ("seed and epoch are added up", lambda k: (k.seed + k.epoch, 0)),
+    "resume-seed-fixed": (
+        "a resumed run takes another seed's order",
+        lambda k: (_FIXED_SEED if k.is_resumed else k.seed, k.epoch),
+    ),
+    "resume-epoch-0": (
+        "a resumed run takes epoch 0's order",
+        lambda k: (k.seed, 0 if k.is_resumed else k.epoch),
+    ),
+}
+
+
+def make_faulty_runs(pipeline: Pipeline, key: OrderKey, start: int) -> Iterator[KeyFault]:
+    """What ports with a fault each deliver from batch ``start`` on, where ``key`` is asked for.
+
+    Where a fault leaves the key as it is, so is the run.
+    """
+    for name, (text, change) in KEY_FAULTS.items():
+        seed, epoch = change(key)
+        cursor = pipeline.start(seed=seed, epoch=epoch, batch=start)
+        batches = [batch for batch, _ in pipeline.run(cursor)]
+        yield KeyFault(name, text, _build_run(batches, start))
+
+
+def _build_run(batches: list[Batch], start: int) -> DeliveredRun:
+    columns = tuple(np.concatenate(parts).astype("<f4") for parts in zip(*batches, strict=True))
+    return DeliveredRun(columns, tuple(len(batch.ids) for batch in batches), start)

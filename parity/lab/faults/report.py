@@ -1,0 +1,182 @@
+"""What ``prove`` says: a table, what stays unnamed and why, what the bundle cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from parity.reports.phrases import sanitize_message
+from parity.suites.messages import format_list, format_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from parity.lab.faults.fault import Fault
+
+
+@dataclass(frozen=True)
+class Detection:
+    """What became of one fault in one case.
+
+    Attributes:
+        changed: Parts of the dump that it changed; ``void`` those that it left as they were.
+        slipped: Of ``changed`` those that were not found wrong.
+        named: Of ``changed`` those whose cause, or finding, calls the fault by its name.
+        said: Codes that were found in place of its name.
+    """
+
+    changed: tuple[str, ...] = ()
+    void: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    other_codes: tuple[str, ...] = ()
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether it was caught in at least one part of the case."""
+        return len(self.missed) < len(self.changed)
+
+
+@dataclass
+class MutationReport:
+    """What a bundle can see: ``cells`` by fault and case, cases left out, faults allowed."""
+
+    bundle: str
+    faults: dict[str, Fault] = field(default_factory=dict)
+    detections: dict[str, dict[str, Detection]] = field(default_factory=dict)
+    cases: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+    allowed: dict[str, str] = field(default_factory=dict)
+
+    def record_fault(self, fault: Fault) -> None:
+        """Keep a fault; of several cases' the one that says why it has no name."""
+        known = self.faults.get(fault.name)
+        if known is None or fault.why_unnamed:
+            self.faults[fault.name] = fault
+
+    @property
+    def injected(self) -> list[str]:
+        """Faults, by what the bundle owes, that changed something in some case."""
+        return [
+            n for n, row in self.detections.items() if any(cell.changed for cell in row.values())
+        ]
+
+    @property
+    def missed(self) -> list[str]:
+        """Faults that changed something and were caught in no case."""
+        cells = self.detections
+        return [n for n in self.injected if not any(c.is_caught for c in cells[n].values())]
+
+
+#: Cases that get a column of their own; of more, only counts are told.
+_MAX_COLUMNS = 6
+
+
+def print_report(report: MutationReport, line: Callable[[str], None]) -> None:
+    """Say what a bundle can see."""
+    for text in format_report(report):
+        line(sanitize_message(text))
+
+
+def format_report(report: MutationReport) -> Iterator[str]:
+    """All that is said of a bundle, line by line."""
+    yield ""
+    yield f"{report.bundle}: faults planted in copies of its references"
+    yield from format_table([*_format_rows(report)])
+    yield from _format_left_out(report)
+    yield from _format_unnamed(report)
+    yield from _format_blind(report)
+    for name, why in report.allowed.items():
+        yield f"no fault by what is owed: {name}: {why}"
+    yield _format_score(report)
+
+
+def _format_left_out(report: MutationReport) -> Iterator[str]:
+    """Cases by the reason why nothing was planted into them."""
+    reasons: dict[str, list[str]] = {}
+    for case, why in report.skipped.items():
+        reasons.setdefault(why, []).append(case)
+    for why, cases in reasons.items():
+        yield f"left out, {why}: {format_list(cases)}"
+
+
+def _format_rows(report: MutationReport) -> Iterator[list[str]]:
+    is_wide = len(report.cases) <= _MAX_COLUMNS
+    heads = report.cases if is_wide else ["named", "caught", "void", "missed", "missed in"]
+    yield ["fault", *heads, "what the port does"]
+    for name, row in report.detections.items():
+        cells = (
+            [_format_detection(row.get(case)) for case in report.cases]
+            if is_wide
+            else _format_counts(row)
+        )
+        yield [name, *cells, report.faults[name].text]
+
+
+def _format_detection(detection: Detection | None) -> str:
+    if detection is None:
+        return "-"
+    if not detection.changed:
+        return "void"
+    count = len(detection.changed)
+    if detection.missed:
+        return f"MISSED {len(detection.missed)}/{count}"
+    return f"named {len(detection.named)}/{count}" if detection.named else f"caught {count}"
+
+
+def _format_counts(row: dict[str, Detection]) -> list[str]:
+    detections = list(row.values())
+    named = sum(bool(detection.named) for detection in detections)
+    caught = sum(bool(detection.changed) and not detection.missed for detection in detections)
+    void = sum(not detection.changed for detection in detections)
+    missed = [case for case, detection in row.items() if detection.missed]
+    return [*map(str, (named, caught, void, len(missed))), format_list(missed)]
+
+
+def _format_unnamed(report: MutationReport) -> Iterator[str]:
+    """Faults that were caught and are called something else, or nothing."""
+    rows = []
+    for name in report.injected:
+        detections = report.detections[name].values()
+        caught = [detection for detection in detections if detection.is_caught]
+        unnamed = sum(
+            len(detection.changed) - len(detection.missed) - len(detection.named)
+            for detection in caught
+        )
+        if unnamed:
+            why = report.faults[name].why_unnamed or _explain_other_causes(caught)
+            total = sum(len(detection.changed) for detection in caught)
+            rows.append(f"  {name}: {unnamed} of {total}: {why}")
+    if rows:
+        yield "caught, but not by name:"
+        yield from rows
+
+
+def _explain_other_causes(detections: Iterable[Detection]) -> str:
+    codes = {code for detection in detections for code in detection.other_codes}
+    causes = codes - {"values", "no-simple-cause"}
+    if not causes:
+        return "too few values, or too equal ones, to prove it"
+    return f"called {format_list(sorted(causes))} there, which fits as well"
+
+
+def _format_blind(report: MutationReport) -> Iterator[str]:
+    rows = []
+    for name in report.injected:
+        for case, detection in report.detections[name].items():
+            if detection.missed:
+                rows.append(f"  {name} in {case}: {format_list(detection.missed)}")
+    if rows:
+        yield "what this bundle cannot see (the fault changes these, and they pass):"
+        yield from rows
+    void = [name for name in report.detections if name not in report.injected]
+    if void:
+        yield f"void in every case (the fault changes nothing): {', '.join(void)}"
+
+
+def _format_score(report: MutationReport) -> str:
+    injected, missed = len(report.injected), report.missed
+    if not injected:
+        return "no fault could be planted: the bundle shows nothing"
+    text = f"{injected - len(missed)} of {injected} faults caught"
+    return f"{text}; missed: {', '.join(missed)} (exit 7)" if missed else text

@@ -1,0 +1,41 @@
+"""Makers of bundles: one module a kind, each offering ``pin(target_dir, **options) -> Path``.
+
+The same installed libraries give the same bytes, whatever the machine. Options:
+
+* ``dataloader``: none;
+* ``pipeline``: ``dataset`` (a ``reference_pipeline.Dataset``; not for a command line);
+* ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
+  ``full``), ``upstream_only`` (bool);
+* ``tensors``: ``folder`` (the references with their `parity.json`);
+* ``zoo``: none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity.lab import zoo
+from parity.lab.pins import dataloader, pipeline, serialize, tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: The maker of each kind: takes the folder to write into and the kind's own keyword
+#: options, writes ``<bundle id>.tar`` there and returns its path.
+PINS: dict[str, Callable[..., Path]] = {
+    "dataloader": dataloader.pin,
+    "serialize": serialize.pin,
+    "pipeline": pipeline.pin,
+    "tensors": tensors.pin,
+    "zoo": zoo.pin,
+}
+
+#: The bundles that lie in `tests/bundles`, by id: kind and options that make each.
+EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
+    "dataloader-batches-v1": ("dataloader", {}),
+    "serialize-parity-v1": ("serialize", {}),
+    "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
+    "input-pipeline-v1": ("pipeline", {}),
+    "checkpoint-zoo-v1": ("zoo", {}),
+}

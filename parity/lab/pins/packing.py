@@ -1,0 +1,192 @@
+"""Packing a bundle: the same files give the same bytes, everywhere and always.
+
+The headers are written here and not by ``tarfile``, whose choice of fields for
+a name has changed between Python versions; a digest in a lockfile must not
+depend on that. Format: POSIX.1-2001, "pax Interchange Format" (ustar headers;
+an extended header only before a name that ustar cannot hold). Members are
+regular files in the order of their UTF-8 names: folders follow from the names,
+and times, owners and modes are constants. The archive ends with the two zero
+blocks that the format asks for; tape records of 10 KiB are not filled up,
+since no reader of files needs them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from parity.errors import ConfigError, Problem
+from parity.lab.pins.libraries import find_version
+from parity.lab.pins.member_names import check_member_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    #: Content of a member: its bytes, or a file to copy them from.
+    MemberContent = bytes | Path
+
+BLOCK_SIZE = 512
+#: Largest size that ustar's eleven octal digits can state.
+MAX_MEMBER_BYTES = 8**11 - 1
+_NAME, _PREFIX = 100, 155
+_MODE, _ID, _TIME = b"0000644\0", b"0000000\0", b"00000000000\0"
+_REGULAR, _EXTENDED = b"0", b"x"
+
+
+def pack(files: Mapping[str, MemberContent], target: Path) -> Path:
+    """Write ``files`` as a tar at ``target``, which appears whole or not at all.
+
+    Args:
+        files: Content by member name, parts separated by ``/``. Files on disk
+            are streamed, so that memory does not grow with the bundle.
+        target: The tar; its folder is made, an earlier file is replaced.
+
+    Returns:
+        ``target``.
+
+    Raises:
+        ConfigError: A name could not be unpacked on every system, or a file
+            is too large for the format.
+    """
+    check_member_names(files)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as tar:
+            for name in sorted(files, key=str.encode):
+                _write_member(tar, name, files[name])
+            tar.write(bytes(2 * BLOCK_SIZE))
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return target
+
+
+def list_files(folder: Path) -> dict[str, Path]:
+    """All files under ``folder`` by the member name they are packed under."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths}
+
+
+def encode_json(value: Any) -> bytes:
+    """``value`` as a JSON file for people, too: UTF-8, keys in the order given.
+
+    The members of the outer mapping stand on lines of their own, and so do the
+    members of mappings in it; all else is compact.
+
+    Raises:
+        ValueError: A number is not finite; JSON has no word for it.
+    """
+    return f"{_format_value(value, depth=2)}\n".encode()
+
+
+def _format_value(value: Any, depth: int) -> str:
+    if depth == 0 or not isinstance(value, dict) or not value:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    margin = " " * (3 - depth)
+    members = (
+        f"{margin}{json.dumps(key, ensure_ascii=False)}: {_format_value(value[key], depth - 1)}"
+        for key in value
+    )
+    return "{\n" + ",\n".join(members) + f"\n{margin[1:]}}}"
+
+
+def encode_provenance(
+    bundle: str,
+    *,
+    libraries: Sequence[str],
+    seeds: Mapping[str, int],
+    upstream: Sequence[Mapping[str, str]] = (),
+    licence: str = "MIT",
+) -> bytes:
+    """``provenance.json``: where the content comes from, never where it was packed.
+
+    Args:
+        bundle: The bundle's id.
+        libraries: Distributions whose behaviour decides the bundle's bytes.
+        seeds: Every seed that was drawn from, by what it was for.
+        upstream: Foreign files in the bundle, each with name, sha256 and licence.
+        licence: SPDX expression of what is not foreign.
+    """
+    versions = {name: find_version(name) for name in libraries}
+    record = {
+        "schema": 1,
+        "bundle": bundle,
+        "versions": versions,
+        "seeds": dict(seeds),
+        "upstream": [dict(file) for file in upstream],
+        "licence": licence,
+    }
+    return encode_json(record)
+
+
+def _write_member(tar: BinaryIO, name: str, source: MemberContent) -> None:
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
+    if size > MAX_MEMBER_BYTES:
+        message = f"{name!r} has {size:,} bytes; a ustar member holds at most {MAX_MEMBER_BYTES:,}"
+        raise ConfigError(Problem("too-large", message))
+    tar.writelines(_build_headers(name, size))
+    start = tar.tell()
+    if isinstance(source, bytes):
+        tar.write(source)
+    else:
+        with source.open("rb") as file:
+            shutil.copyfileobj(file, tar, 1 << 20)
+    if (written := tar.tell() - start) != size:
+        message = f"{name!r} changed while it was packed: from {size:,} to {written:,} bytes"
+        raise ConfigError(Problem("changed-on-disk", message))
+    tar.write(_make_padding(size))
+
+
+def _build_headers(name: str, size: int) -> Iterator[bytes]:
+    split = _split_name(name)
+    if split is None:
+        record = _build_pax_record("path", name)
+        yield _build_header(b"././@PaxHeader", b"", len(record), _EXTENDED)
+        yield record + _make_padding(len(record))
+        # Readers that do not know pax see a shortened name here.
+        split = name.encode("ascii", "replace")[:_NAME], b""
+    yield _build_header(*split, size, _REGULAR)
+
+
+def _split_name(name: str) -> tuple[bytes, bytes] | None:
+    """``name`` as ustar's fields (name, prefix), joined by a slash; None where it does not fit."""
+    if not name.isascii():
+        # ustar does not say which encoding a name is in; pax does.
+        return None
+    raw = name.encode()
+    if len(raw) <= _NAME:
+        return raw, b""
+    cut = raw.rfind(b"/", 0, _PREFIX + 1)
+    if cut < 1 or len(raw) - cut - 1 > _NAME:
+        return None
+    return raw[cut + 1 :], raw[:cut]
+
+
+def _build_header(name: bytes, prefix: bytes, size: int, kind: bytes) -> bytes:
+    def with_checksum(checksum: bytes) -> bytes:
+        return struct.pack(
+            "100s8s8s8s12s12s8s1s100s6s2s32s32s8s8s155s12x",
+            *(name, _MODE, _ID, _ID, b"%011o\0" % size, _TIME, checksum, kind),
+            *(b"", b"ustar\0", b"00", b"", b"", _ID, _ID, prefix),
+        )
+
+    # The sum is taken with its own field full of spaces.
+    return with_checksum(b"%06o\0 " % sum(with_checksum(b" " * 8)))
+
+
+def _build_pax_record(key: str, value: str) -> bytes:
+    r"""``<length> <key>=<value>\n``, where the length counts its own digits."""
+    body = f" {key}={value}\n".encode()
+    length = len(body)
+    while length != (longer := len(body) + len(str(length))):
+        length = longer
+    return str(length).encode() + body
+
+
+def _make_padding(size: int) -> bytes:
+    return bytes(-size % BLOCK_SIZE)

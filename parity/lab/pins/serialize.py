@@ -1,0 +1,149 @@
+"""Pin of the serialize bundle: four cases, in the layout of ferrotorch's serialize-parity-v1.
+
+``resnet18-pth/``, ``safetensors-rt/``, ``gguf/`` and ``onnx-mlp/`` each hold what a port
+is given, the references, and ``meta.json``. References come from torch,
+safetensors and gguf-py alone. Source of the layout: that bundle's dataset card.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from parity.errors import ConfigError, Problem
+from parity.lab.pins import (
+    model_shapes,
+    packing,
+    serialize_gguf,
+    serialize_onnx,
+    serialize_pth,
+    serialize_safetensors,
+    synthetic_state,
+)
+
+if TYPE_CHECKING:
+    from parity.lab.pins.serialize_gguf import GgufTensorSpec
+    from parity.lab.pins.serialize_pth import State
+
+BUNDLE_ID = "serialize-parity-v1"
+UPSTREAM_BUNDLE_ID = "serialize-upstream-v1"
+SEED = 20_260_918
+_LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
+#: Licences of the upstream files that this bundle is known to carry.
+_LICENCES = {
+    "resnet18-f37072fd.pth": "BSD-3-Clause",
+    "SmolLM2-135M-Instruct-Q8_0.gguf": "Apache-2.0",
+}
+
+
+class CheckpointNames(NamedTuple):
+    """File names of the three checkpoints in a bundle."""
+
+    pth: str
+    safetensors: str
+    gguf: str
+
+
+#: What upstream's dump example opens, whatever is in it.
+UPSTREAM_NAMES = CheckpointNames(
+    "resnet18-f37072fd.pth", "resnet18.safetensors", "SmolLM2-135M-Instruct-Q8_0.gguf"
+)
+SYNTHETIC_NAMES = CheckpointNames("synthetic.pth", "synthetic.safetensors", "synthetic.gguf")
+
+
+def pin(
+    target_dir: Path,
+    *,
+    pth: Path | None = None,
+    gguf: Path | None = None,
+    size: Literal["small", "full"] = "small",
+    upstream_only: bool = False,
+) -> Path:
+    """Write ``serialize-parity-v1.tar`` (or ``serialize-upstream-v1.tar``) into ``target_dir``.
+
+    Args:
+        target_dir: Folder of the tar, made where it is missing. A full bundle is
+            put together in a folder beside it, and needs its own size twice.
+        pth: A checkpoint to take in place of a synthetic one; the safetensors case
+            is made from it, too.
+        gguf: A GGUF file to take in place of a synthetic one.
+        size: ``small`` has every dtype, layout and block type in few kilobytes;
+            ``full`` has the names and shapes of resnet18 and SmolLM2-135M.
+        upstream_only: Nothing that upstream's own bundle does not hold (contiguous
+            f32 in the .pth, Q8_0 and F32 in the .gguf), under the file
+            names that its dump example opens.
+
+    Returns:
+        Path of the tar.
+
+    Raises:
+        ConfigError: A library is missing, or a given file cannot be used.
+        ReferenceSuspectError: A library does not read back what it wrote.
+    """
+    _check_sources(pth, gguf)
+    target_dir.mkdir(parents=True, exist_ok=True)
+    names = _choose_names(pth, gguf, upstream_only=upstream_only)
+    plain = upstream_only or size == "full"
+    bundle = UPSTREAM_BUNDLE_ID if upstream_only else BUNDLE_ID
+    with TemporaryDirectory(dir=target_dir, prefix=f".{bundle}-") as scratch:
+        root = Path(scratch)
+        state = {} if pth else _make_state(size, upstream_only=upstream_only)
+        loaded = serialize_pth.write_pth_case(
+            root / "resnet18-pth", names.pth, state=state, source=pth
+        )
+        serialize_safetensors.write_safetensors_case(
+            root / "safetensors-rt", names.safetensors, state=loaded
+        )
+        specs = _choose_specs(size, plain=plain)
+        serialize_gguf.write_gguf_case(
+            root / "gguf", names.gguf, specs=specs, seed=SEED, source=gguf
+        )
+        serialize_onnx.write_onnx_case(root / "onnx-mlp", seed=SEED)
+        (root / "provenance.json").write_bytes(_build_provenance(bundle, pth, gguf))
+        return packing.pack(packing.list_files(root), target_dir / f"{bundle}.tar")
+
+
+def _check_sources(*sources: Path | None) -> None:
+    missing = [source for source in sources if source and not source.is_file()]
+    problems = [Problem("not-found", f"{source} is no file") for source in missing]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _choose_names(pth: Path | None, gguf: Path | None, *, upstream_only: bool) -> CheckpointNames:
+    if upstream_only:
+        return UPSTREAM_NAMES
+    names = SYNTHETIC_NAMES
+    if pth:
+        names = names._replace(pth=pth.name)
+    return names._replace(gguf=gguf.name) if gguf else names
+
+
+def _make_state(size: str, *, upstream_only: bool) -> State:
+    if size == "full":
+        return model_shapes.make_resnet18_state(SEED, counters=not upstream_only)
+    make = synthetic_state.make_plain_state if upstream_only else synthetic_state.make_rich_state
+    return make(SEED)
+
+
+def _choose_specs(size: str, *, plain: bool) -> list[GgufTensorSpec]:
+    if size == "full":
+        return model_shapes.list_smollm2_specs()
+    upstream = {"F32", "Q8_0"}
+    return [spec for spec in serialize_gguf.SMALL_SPECS if not plain or spec.kind in upstream]
+
+
+def _build_provenance(bundle: str, *sources: Path | None) -> bytes:
+    upstream = [_describe_upstream(source) for source in sources if source]
+    return packing.encode_provenance(
+        bundle, libraries=_LIBRARIES, seeds={"tensors": SEED}, upstream=upstream
+    )
+
+
+def _describe_upstream(source: Path) -> dict[str, str]:
+    with source.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    licence = _LICENCES.get(source.name, "NOASSERTION")
+    return {"name": source.name, "sha256": sha256, "licence": licence}

@@ -1,0 +1,213 @@
+"""The gguf case: a GGUF file, and what gguf-py dequantises from it.
+
+A reference's header holds the dimensions in GGUF's stored order, fastest first,
+over row-major data, as upstream's bundle has it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from parity.errors import ConfigError, Problem, ReferenceSuspectError
+from parity.lab.pins import random_blocks
+from parity.lab.pins.libraries import import_library
+from parity.lab.pins.packing import encode_json
+from parity.lab.pins.reference_files import write_reference
+from parity.lab.pins.seeded_random import SeededRandom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: Tensors that a sample of a large file has, beside one of every type.
+SAMPLE_SIZE = 12
+MAX_ABS = 1e-4
+
+
+class GgufTensorSpec(NamedTuple):
+    """A tensor to be made: its GGUF type by name, and its shape in row-major order."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+#: Every type that the bundle is to hold; the first dimension is the number of rows.
+SMALL_SPECS = (
+    GgufTensorSpec("token_embd.weight", "Q8_0", (7, 96)),
+    GgufTensorSpec("output_norm.weight", "F32", (96,)),
+    GgufTensorSpec("rope.factors", "F32", (2, 3, 4, 5)),
+    GgufTensorSpec("blk.0.attn_norm.weight", "F16", (3, 40)),
+    GgufTensorSpec("blk.0.ffn_norm.weight", "BF16", (2, 3, 24)),
+    GgufTensorSpec("blk.0.attn_q.weight", "Q4_0", (5, 96)),
+    GgufTensorSpec("blk.0.attn_k.weight", "Q4_1", (3, 160)),
+    GgufTensorSpec("blk.0.attn_v.weight", "Q5_0", (5, 64)),
+    GgufTensorSpec("blk.0.attn_output.weight", "Q5_1", (3, 96)),
+    GgufTensorSpec("blk.0.ffn_gate_exps.weight", "Q8_0", (2, 3, 64)),
+    GgufTensorSpec("blk.1.attn_q.weight", "Q2_K", (4, 512)),
+    GgufTensorSpec("blk.1.attn_k.weight", "Q3_K", (3, 768)),
+    GgufTensorSpec("blk.1.attn_v.weight", "Q4_K", (5, 512)),
+    GgufTensorSpec("blk.1.attn_output.weight", "Q5_K", (3, 1024)),
+    GgufTensorSpec("blk.1.ffn_down.weight", "Q6_K", (7, 256)),
+)
+
+
+def write_gguf_case(
+    folder: Path,
+    checkpoint: str,
+    *,
+    specs: Sequence[GgufTensorSpec],
+    seed: int,
+    source: Path | None = None,
+) -> None:
+    """Fill ``folder`` with the file ``checkpoint``, its references and its lists.
+
+    Args:
+        folder: The case's folder; made here.
+        checkpoint: File name of the GGUF file.
+        specs: Tensors to make where there is no ``source``.
+        seed: What they are drawn from.
+        source: A GGUF file to take as it is.
+
+    Raises:
+        ConfigError: gguf-py cannot read ``source``, or nothing in it.
+        ReferenceSuspectError: What was written is not what gguf-py reads.
+    """
+    (folder / "reference_dequant").mkdir(parents=True)
+    path = folder / checkpoint
+    if source:
+        shutil.copyfile(source, path)
+    else:
+        _write_gguf(path, specs, seed)
+    reader = _open_reader(path)
+    if not source:
+        _check_reload(reader, specs, seed)
+    _write_case_files(folder, checkpoint, reader)
+
+
+def _write_gguf(path: Path, specs: Sequence[GgufTensorSpec], seed: int) -> None:
+    """Write a GGUF file tensor by tensor, so that one of them is in memory at a time."""
+    gguf = import_library("gguf")
+    writer = gguf.GGUFWriter(path, "llama")
+    for spec in specs:
+        kind = gguf.GGMLQuantizationType[spec.kind]
+        shape = gguf.quants.quant_shape_to_byte_shape(spec.shape, kind)
+        writer.add_tensor_info(spec.name, shape, np.dtype(np.uint8), prod(shape), kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_ti_data_to_file()
+    for spec in specs:
+        writer.write_tensor_data(make_stored_bytes(spec, seed))
+    writer.close()
+
+
+def make_stored_bytes(spec: GgufTensorSpec, seed: int) -> NDArray[np.uint8]:
+    """The bytes of a tensor as GGUF stores them, uint8 of one dimension."""
+    random = SeededRandom(seed, spec.name)
+    if spec.kind in random_blocks.BLOCK_LAYOUTS:
+        count = prod(spec.shape) // random_blocks.BLOCK_LAYOUTS[spec.kind].elements
+        return random_blocks.make_blocks(spec.kind, count, random).reshape(-1)
+    return _FLOAT_DRAWS[spec.kind](random, spec.shape).view(np.uint8).reshape(-1)
+
+
+def _draw_f32(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
+    return random.draw_dyadic(*shape).astype("<f4")
+
+
+def _draw_f16(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
+    return random.draw_dyadic(*shape, largest=2047).astype("<f2")
+
+
+def _draw_bf16(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
+    # Eight bits of mantissa: the lower half of the f32 is zero, nothing is rounded away.
+    exact = random.draw_dyadic(*shape, largest=255).astype("<f4")
+    return (exact.view("<u4") >> 16).astype("<u2")
+
+
+_FLOAT_DRAWS = {"F32": _draw_f32, "F16": _draw_f16, "BF16": _draw_bf16}
+
+
+def _open_reader(path: Path) -> Any:
+    gguf = import_library("gguf")
+    try:
+        reader = gguf.GGUFReader(path)
+    except (ValueError, IndexError, KeyError, OverflowError, UnicodeDecodeError) as error:
+        message = f"gguf-py cannot read it: {error}"
+        raise ConfigError(Problem("unreadable", message)) from error
+    if not any(_is_dequantizable(tensor) for tensor in reader.tensors):
+        message = "it holds no tensor that gguf-py can dequantise"
+        raise ConfigError(Problem("unreadable", message))
+    return reader
+
+
+def _check_reload(reader: Any, specs: Sequence[GgufTensorSpec], seed: int) -> None:
+    """Hold the written file against what was meant to be written, by gguf-py's reading."""
+    for spec, tensor in zip(specs, reader.tensors, strict=True):
+        expected = spec.name, spec.kind, spec.shape, make_stored_bytes(spec, seed).tobytes()
+        shape = tuple(reversed(tensor.shape.tolist()))
+        if expected != (tensor.name, tensor.tensor_type.name, shape, tensor.data.tobytes()):
+            message = f"{spec.name} was written as {spec} and is read as something else"
+            raise ReferenceSuspectError(Problem("reload-differs", message))
+
+
+def _write_case_files(folder: Path, checkpoint: str, reader: Any) -> None:
+    sampled = _choose_sample(reader.tensors)
+    for tensor in sampled:
+        write_reference(folder / "reference_dequant", tensor.name, _dequantize(tensor))
+    names = [tensor.name for tensor in sampled]
+    meta = {
+        "name": "gguf",
+        "checkpoint": checkpoint,
+        "bounds": {"max_abs": MAX_ABS},
+        "alignment": reader.alignment,
+        "num_tensors": len(reader.tensors),
+        "tensors": {tensor.name: _describe_tensor(tensor) for tensor in reader.tensors},
+    }
+    (folder / "sampled_tensor_names.json").write_bytes(encode_json(names))
+    (folder / "meta.json").write_bytes(encode_json(meta))
+
+
+def _dequantize(tensor: Any) -> NDArray[np.float32]:
+    """What gguf-py dequantises, f32, its shape reversed into GGUF's stored order."""
+    dequantize = import_library("gguf").quants.dequantize
+    values = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
+    stored_order = tensor.shape.tolist()
+    if stored_order != list(reversed(values.shape)):
+        message = f"{tensor.name}: stored dims {stored_order}, dequantised {values.shape}"
+        raise ReferenceSuspectError(Problem("shape", message))
+    return values.reshape(stored_order)
+
+
+def _describe_tensor(tensor: Any) -> dict[str, Any]:
+    first = int(tensor.data_offset)
+    return {
+        "type": tensor.tensor_type.name,
+        "byte_range": [first, first + int(tensor.n_bytes)],
+        "dims": tensor.shape.tolist(),
+    }
+
+
+def _choose_sample(tensors: Sequence[Any]) -> list[Any]:
+    """All of a small file; else evenly spaced ones, and the first of every type."""
+    candidates = [tensor for tensor in tensors if _is_dequantizable(tensor)]
+    if len(candidates) <= len(SMALL_SPECS):
+        return candidates
+    chosen = {len(candidates) * k // SAMPLE_SIZE for k in range(SAMPLE_SIZE)}
+    kinds = [tensor.tensor_type for tensor in candidates]
+    chosen |= {kinds.index(kind) for kind in kinds}
+    return [candidates[index] for index in sorted(chosen)]
+
+
+def _is_dequantizable(tensor: Any) -> bool:
+    """Whether gguf-py knows the type; it has no decoder for integers, for instance."""
+    try:
+        import_library("gguf").quants.dequantize(tensor.data[:1], tensor.tensor_type)
+    except NotImplementedError:
+        return False
+    return True

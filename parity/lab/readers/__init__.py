@@ -1,0 +1,118 @@
+"""What the reference readers make of files: torch, safetensors and gguf-py, asked one by one.
+
+A reader may crash, loop or reserve by numbers in a header (gguf-py: 12 GB and five minutes on
+one flipped byte), so none of them is asked in this process: each has a process of its own,
+bounded in time and memory. Its files share it; one that ends it is told apart, and the rest go
+to the next process. A pin asks for the class alone, an audit for the tensors, too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import parity
+from parity.port import process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ReaderOutcome = Literal["loaded", "refused", "crashed", "limit"]
+
+#: The readers of each format; the first is the strictest of its library.
+READERS = {"pth": ("torch", "torch-full"), "safetensors": ("safetensors",), "gguf": ("gguf-py",)}
+#: The library behind each reader.
+LIBRARIES = {
+    "torch": "torch",
+    "torch-full": "torch",
+    "safetensors": "safetensors",
+    "gguf-py": "gguf",
+}
+SECONDS = 5.0
+BYTES = 2 * 2**30
+_START_SECONDS = 120.0
+_CHILD = Path(__file__).with_name("child.py")
+_WATCHDOG_PREFIX = "Timeout ("  # how faulthandler begins its last words
+_LINE_PREFIX = '{"name": '  # a library may print, too
+_STDOUT_LIMIT = 8 * 2**20
+
+
+class ReaderResult(NamedTuple):
+    """What a reader said to a file.
+
+    Attributes:
+        said: Its class.
+        why: Of ``limit`` which one, ``time`` or ``memory``; of ``refused`` the first line of
+            the error; of ``loaded`` why its tensors were not written, if they were not.
+    """
+
+    outcome: ReaderOutcome
+    reason: str = ""
+
+
+def read_files(
+    reader: str, files: Mapping[str, Path], out_dir: Path | None = None
+) -> dict[str, ReaderResult]:
+    """What ``reader`` says to each file, by the files' names.
+
+    Args:
+        reader: One of ``LIBRARIES``.
+        files: What to read, by names of which each is fit to be a folder's.
+        out: Folder for the tensors of what is loaded, as ``<name>/dump.safetensors``.
+
+    Raises:
+        RuntimeError: The reader does not start.
+    """
+    results: dict[str, ReaderResult] = {}
+    remaining = dict(files)
+    while remaining:
+        results |= _read_batch(reader, remaining, out_dir)
+        remaining = {name: path for name, path in remaining.items() if name not in results}
+    return results
+
+
+def _read_batch(
+    reader: str, files: Mapping[str, Path], out_dir: Path | None
+) -> dict[str, ReaderResult]:
+    completed = _run_child(reader, files, out_dir)
+    lines = [
+        json.loads(line) for line in completed.stdout.splitlines() if line.startswith(_LINE_PREFIX)
+    ]
+    results = {
+        line["name"]: ReaderResult(line["said"], line["why"]) for line in lines if "said" in line
+    }
+    started = [line["name"] for line in lines if line["name"] not in results]
+    if not results and not started:
+        message = f"the reader {reader} did not start: {completed.stderr[-300:]}"
+        raise RuntimeError(message)
+    return results | dict.fromkeys(started, _classify_exit(completed))
+
+
+def _run_child(
+    reader: str, files: Mapping[str, Path], out_dir: Path | None
+) -> process.ProcessResult:
+    root = Path(parity.__file__).parent.parent
+    with TemporaryDirectory() as folder:
+        # Hundreds of paths are more than a command line holds on Windows.
+        list_path = Path(folder, "files.json")
+        list_path.write_text(json.dumps({name: str(path) for name, path in files.items()}))
+        args = (reader, str(SECONDS), str(BYTES), str(out_dir or ""), str(list_path))
+        return process.run(
+            (sys.executable, "-P", str(_CHILD), *args),
+            cwd=root,
+            env=process.build_environment({"PYTHONPATH": str(root), "PYTHONNOUSERSITE": "1"}),
+            timeout=_START_SECONDS + SECONDS * len(files),
+            stdout_limit=_STDOUT_LIMIT,
+        )
+
+
+def _classify_exit(completed: process.ProcessResult) -> ReaderResult:
+    is_timeout = _WATCHDOG_PREFIX in completed.stderr or completed.timed_out
+    return (
+        ReaderResult("limit", "time")
+        if is_timeout
+        else ReaderResult("crashed", completed.signal or "")
+    )

@@ -1,0 +1,132 @@
+"""The reference readers themselves: each reads a file, and hands out its tensors when asked.
+
+A tensor is safetensors' name of its dtype, its shape and its bytes, row-major. Only the child
+process comes here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Tensors = dict[str, tuple[str, tuple[int, ...], bytes]]
+    #: Reads a file, or raises what the library raises; its tensors are made later.
+    ReadFunction = Callable[[Path], Callable[[], Tensors]]
+
+#: torch's names of the dtypes that safetensors does not name by kind and bits.
+_TORCH_DTYPES = {
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+    "complex64": "C64",
+    "bool": "BOOL",
+}
+#: Dicts in each other beyond which no tensor is looked for.
+_MAX_DEPTH = 64
+_KIND_LETTERS = {"float": "F", "int": "I", "uint": "U"}
+#: Types of GGUF that are the data itself.
+_UNQUANTISED = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
+
+
+def make_torch_reader(*, weights_only: bool) -> ReadFunction:
+    """``torch.load``."""
+    import torch
+
+    def read(path: Path) -> Callable[[], Tensors]:
+        loaded = torch.load(path, map_location="cpu", weights_only=weights_only)
+        return lambda: {
+            name: _encode_torch_tensor(tensor) for name, tensor in _walk_tensors(loaded, "", ())
+        }
+
+    return read
+
+
+def _walk_tensors(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    """The tensors of nested dicts, their keys joined by dots; none is entered twice on a way."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, dict) and id(value) not in parents and len(parents) < _MAX_DEPTH:
+        for key, item in value.items():
+            name = f"{path}.{key}" if path else str(key)
+            yield from _walk_tensors(item, name, (*parents, id(value)))
+
+
+def _encode_torch_tensor(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
+    import torch
+
+    if tensor.is_nested:
+        tensor = torch.nested.to_padded_tensor(tensor, 0.0)
+    elif tensor.is_quantized:
+        tensor = tensor.dequantize()
+    elif tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    raw = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return _find_dtype(str(tensor.dtype).removeprefix("torch.")), tuple(tensor.shape), raw
+
+
+def _find_dtype(name: str) -> str:
+    kind = name.rstrip("0123456789")
+    return _TORCH_DTYPES[name] if name in _TORCH_DTYPES else _KIND_LETTERS[kind] + name[len(kind) :]
+
+
+def make_safetensors_reader() -> ReadFunction:
+    """The format's own library, without a framework around it."""
+    import safetensors
+
+    def read(path: Path) -> Callable[[], Tensors]:
+        found = safetensors.deserialize(path.read_bytes())
+        return lambda: {
+            name: (one["dtype"], tuple(one["shape"]), bytes(one["data"])) for name, one in found
+        }
+
+    return read
+
+
+def make_gguf_reader() -> ReadFunction:
+    """gguf-py: the reader, then the decoder of each tensor that has one."""
+    import gguf
+
+    def read(path: Path) -> Callable[[], Tensors]:
+        reader = gguf.GGUFReader(path)
+        decoded = [(tensor, _decode_tensor(tensor, gguf)) for tensor in reader.tensors]
+        return lambda: {
+            tensor.name: _encode_gguf_tensor(tensor, values) for tensor, values in decoded
+        }
+
+    return read
+
+
+def _decode_tensor(tensor: Any, gguf: Any) -> Any:
+    """The values of a tensor, None where gguf-py has no decoder for its type."""
+    try:
+        return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+    except NotImplementedError:
+        return None
+
+
+def _encode_gguf_tensor(tensor: Any, values: Any) -> tuple[str, tuple[int, ...], bytes]:
+    """In GGUF's stored order of dimensions, as upstream's references are."""
+    kind = tensor.tensor_type.name
+    shape = tuple(int(dim) for dim in tensor.shape)
+    if kind not in _UNQUANTISED:
+        return "F32", shape, values.astype("<f4").tobytes()
+    data = tensor.data
+    little = data.astype(data.dtype.newbyteorder("<"))  # that a big-endian file's is not
+    return kind, shape, little.tobytes()
+
+
+READERS: dict[str, Callable[[], ReadFunction]] = {
+    "torch": lambda: make_torch_reader(weights_only=True),
+    "torch-full": lambda: make_torch_reader(weights_only=False),
+    "safetensors": make_safetensors_reader,
+    "gguf-py": make_gguf_reader,
+}

@@ -1,0 +1,1 @@
+"""The table of cases by port, made of several reports."""

@@ -1,0 +1,60 @@
+"""Which columns of two states of a page's table differ: a port's, or a reference's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from parity.reports.markdown import format_cell as code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from parity.lab.scoreboard.board import Scoreboard
+
+    #: A cell by its row and its column, both as they stand on the page.
+    Cells = dict[tuple[str, str], str]
+
+_RULE = "---"
+#: What a row that is not on the page has in every column, as far as it has anything.
+_ABSENT_VALUES = ("✅", "")
+
+
+def list_changes(
+    page_lines: Sequence[str], new_lines: Sequence[str], board: Scoreboard
+) -> Iterator[str]:
+    """A line for each column whose cells differ; says so where it is a reference's."""
+    counts = _count_changes(_read_cells(page_lines), _read_cells(new_lines))
+    for port in board.ports:
+        if count := counts.get(code(port.name), 0):
+            cells = "1 cell differs" if count == 1 else f"{count} cells differ"
+            whose = "; the reference has changed, not a port" if port.is_reference else ""
+            yield f"{port.name}: {cells}{whose}"
+
+
+def _count_changes(page_cells: Cells, new_cells: Cells) -> Counter[str]:
+    changes: Counter[str] = Counter()
+    for key in page_cells.keys() | new_cells.keys():
+        one, other = page_cells.get(key), new_cells.get(key)
+        present = one if other is None else other
+        differs = present not in _ABSENT_VALUES if None in (one, other) else one != other
+        changes[key[1]] += differs
+    return changes
+
+
+def _read_cells(lines: Sequence[str]) -> Cells:
+    """The cells of all tables that have a row for each case."""
+    found: Cells = {}
+    heads: list[str] = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        row = _split_row(line)
+        if _split_row(following)[:1] == [_RULE]:
+            heads = row
+        elif row and row[0] != _RULE and heads[:1] == ["case"]:
+            found |= {(row[0], head): cell for head, cell in zip(heads[2:], row[2:], strict=False)}
+    return found
+
+
+def _split_row(line: str) -> list[str]:
+    """The cells of a table's line; foreign text in them has no bar."""
+    return [cell.strip() for cell in line[1:-1].split("|")] if line.startswith("|") else []

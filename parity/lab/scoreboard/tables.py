@@ -1,0 +1,217 @@
+"""The table of ports for a terminal and for a page in Markdown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity.lab.scoreboard.board import NOT_RUN
+from parity.reports.markdown import escape_markdown
+from parity.reports.markdown import format_cell as code
+from parity.reports.phrases import sanitize_message
+from parity.text import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from parity.lab.scoreboard.board import Cell, Group, Row, Scoreboard
+
+_WRONG_SUFFIX = " that some port does not get right"
+#: Characters of a dispute that are shown.
+_MAX_DISPUTE = 400
+SIGNS = {"good": "✓", "mild": "○", "bad": "✗", "dead": "!", "none": "·"}
+_EMOJI = {"good": "✅", "mild": "🟡", "bad": "❌", "dead": "💥", "none": "▫️"}
+_COLOURS = {"good": "32", "mild": "33", "bad": "31", "dead": "1;31", "none": "2"}
+#: What a page in Markdown keeps between these is rewritten by a machine; what follows
+#: ``FACTS`` differs from day to day, and from machine to machine.
+BEGIN, FACTS, END = (
+    f"<!-- scoreboard: {word} -->" for word in ("begin", "facts, which may differ", "end")
+)
+
+
+def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
+    """The table for a terminal, all cases in it."""
+    names = [sanitize_message(port.name) for port in board.ports]
+    widths = [max(len(name), 15) for name in names]
+    first = _measure_first_column(board)
+    heads = "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))
+    yield f"{sanitize_message(board.bundle)}  sha256:{board.sha256[:12]}"
+    for group in board.groups:
+        yield ""
+        yield f"{sanitize_message(group.title).ljust(first + 2)}  {heads}".rstrip()
+        for row in group.rows:
+            cells = [
+                _paint_cell(*pair, colour=colour) for pair in zip(row.cells, widths, strict=True)
+            ]
+            yield f"  {sanitize_message(row.case).ljust(first)}  {'  '.join(cells)}".rstrip()
+            if row.dispute:
+                yield f"    {sanitize_message(row.dispute)}"
+    yield ""
+    yield f"{'in all'.ljust(first + 2)}  {heads}".rstrip()
+    for name, numbers in board.totals():
+        counts = "  ".join(f"{n:,}".ljust(width) for n, width in zip(numbers, widths, strict=True))
+        yield f"  {name.ljust(first)}  {counts}".rstrip()
+    yield ""
+    yield from _format_port_facts(board)
+
+
+def _measure_first_column(board: Scoreboard) -> int:
+    """Width of the first column, without the two spaces before all but its titles."""
+    indented = [
+        *(sanitize_message(row.case) for row in board.rows),
+        *(name for name, _ in board.totals()),
+    ]
+    titles = [sanitize_message(group.title) for group in board.groups]
+    return max([*map(len, indented), *(len(title) - 2 for title in titles)], default=0)
+
+
+def _format_port_facts(board: Scoreboard) -> Iterator[str]:
+    for port in board.ports:
+        facts = ", ".join(
+            f"{sanitize_message(key)} {sanitize_message(value)}" for key, value in port.facts
+        )
+        yield f"{sanitize_message(port.name)}: {facts}"
+
+
+def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
+    text = f"{SIGNS[cell.tone]} {sanitize_message(cell.word)}".ljust(width)
+    return f"\x1b[{_COLOURS[cell.tone]}m{text}\x1b[0m" if colour else text
+
+
+def format_markdown(board: Scoreboard) -> str:
+    """Totals, and the cases that some port does not get right; nothing that differs by day."""
+    heads = [code(port.name) for port in board.ports]
+    parts = [_format_table(["", *heads], _list_totals(board), numbers=True)]
+    parts += [_fold_group(group, heads, references=board.has_references) for group in board.groups]
+    clean = sum(row.is_clean for row in board.rows)
+    who = "no column" if board.has_references else "no port"
+    parts.append(
+        f"{format_count(len(board.rows), 'cases')} in all; of {clean:,} {who} has "
+        f"anything but ✅. {_LEGEND}{_REFERENCES if board.has_references else ''}\n"
+    )
+    return "\n".join(part for part in parts if part)
+
+
+_LEGEND = (
+    "✅ right, or refused as is due · 🟡 refused, though it must be loaded · ❌ wrong, partial or "
+    "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ not shown · an empty cell: the "
+    "port has no reader of the format."
+)
+_REFERENCES = (
+    " A column (reference) is the format's own reader, as `parity audit` asks it; where it and "
+    "another reader, or it and the rule, do not agree, the case's line says how."
+)
+
+
+def _list_totals(board: Scoreboard) -> Iterator[list[str]]:
+    for name, numbers in board.totals():
+        yield [name, *(f"{number:,}" if number else "" for number in numbers)]
+
+
+def _fold_group(group: Group, heads: Sequence[str], *, references: bool) -> str:
+    rows = [row for row in group.rows if not row.is_clean]
+    if not rows:
+        return ""
+    count = f"{len(rows):,} of {format_count(len(group.rows), 'cases')}"
+    what = ", not right in some column or disputed" if references else _WRONG_SUFFIX
+    summary = f"<b>{code(group.title) or 'cases'}</b>: {count}{what}"
+    table = _format_table(["case", "what it is", *heads], map(_format_row, rows))
+    return f"<details><summary>{summary}</summary>\n\n{table}\n</details>\n"
+
+
+def _format_row(row: Row) -> list[str]:
+    why = code(row.why)
+    if row.dispute:
+        # Outside of a code span an underscore may begin emphasis.
+        why += "<br>" + escape_markdown(row.dispute, _MAX_DISPUTE).replace("_", "&#95;")
+    return [code(row.case), why, *map(_format_cell, row.cells)]
+
+
+def _format_cell(cell: Cell) -> str:
+    if cell.word == NOT_RUN:
+        return ""
+    sign = _EMOJI[cell.tone]
+    return sign if cell.tone == "good" else f"{sign} {code(cell.word)}"
+
+
+def _format_table(heads: Sequence[str], rows: Iterator[list[str]], *, numbers: bool = False) -> str:
+    rule = ["---", *("--:" if numbers else "---" for _ in heads[1:])]
+    table_lines = [heads, rule, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in table_lines) + "\n"
+
+
+def format_facts(board: Scoreboard, date: str) -> str:
+    """What was measured, when and on what; apart from the table, since it differs by day."""
+    rows = (
+        [code(p.name), code(_describe_port(p.facts)), code(_describe_machine(p.facts))]
+        for p in board.ports
+    )
+    table = _format_table(["port", "what was run", "on"], rows)
+    head = f"Measured on {date}, {code(board.bundle)} of {code('sha256:' + board.sha256)}.\n\n"
+    return f"{head}{table}"
+
+
+_MACHINE_KEYS = ("system", "machine", "processors", "python", "numpy")
+
+
+def _describe_port(facts: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(
+        f"{key} {value}"
+        for key, value in facts
+        if key in ("crate", "package", "reader", "version", "command", "call")
+    )
+
+
+def _describe_machine(facts: Sequence[tuple[str, str]]) -> str:
+    """The system by its name alone: its kernel's build is nobody's concern."""
+    kept = {key: value for key, value in facts if key in _MACHINE_KEYS and value}
+    return ", ".join(f"{key} {value.split()[0]}" for key, value in kept.items())
+
+
+def format_section(board: Scoreboard, date: str) -> str:
+    """What stands between the markers of a page."""
+    parts = [
+        BEGIN,
+        "",
+        format_markdown(board),
+        FACTS,
+        "",
+        format_facts(board, date).rstrip("\n"),
+        "",
+        END,
+    ]
+    return "\n".join(parts)
+
+
+def replace_section(page: str, new: str) -> str:
+    """``page`` with what stands between its markers replaced.
+
+    Raises:
+        ValueError: It has not one pair of markers, each a line of its own.
+    """
+    lines = page.split("\n")
+    first, last = _find_markers(lines)
+    return "\n".join([*lines[:first], *new.split("\n"), *lines[last + 1 :]])
+
+
+def _find_markers(lines: list[str]) -> tuple[int, int]:
+    """Where the markers stand."""
+    places = [[at for at, line in enumerate(lines) if line == mark] for mark in (BEGIN, END)]
+    if [len(found) for found in places] != [1, 1] or places[0] > places[1]:
+        message = f"must have one pair of the lines {BEGIN} and {END}"
+        raise ValueError(message)
+    return places[0][0], places[1][0]
+
+
+def read_table_lines(page: str) -> list[str]:
+    """The lines of a page's table, without those that differ from day to day.
+
+    Raises:
+        ValueError: It has no table.
+    """
+    lines = page.split("\n")
+    first, last = _find_markers(lines)
+    inside = lines[first + 1 : last]
+    if FACTS not in inside:
+        message = f"has no table between {BEGIN} and {FACTS}"
+        raise ValueError(message)
+    return [line for line in inside[: inside.index(FACTS)] if line]

@@ -1,0 +1,104 @@
+"""The lockfile's records, as the parser hands them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from parity.errors import Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Locked:
+    """What ``bump`` recorded of a bundle's archive.
+
+    Attributes:
+        sha256: 64 hex digits, over the archive's bytes.
+        size: Bytes of the archive; the download stops one past it.
+        files: Number of regular files in it.
+        unpacked: Sum of their sizes in bytes.
+        tree: 64 hex digits, the tree digest (``fixtures.store.tree_digest``).
+        rev: 40 hex digits, the commit that an ``hf://`` ref was at.
+        where: Place of each key, for messages; always has ``sha256``.
+    """
+
+    sha256: str
+    size: int | None = None
+    files: int | None = None
+    unpacked: int | None = None
+    tree: str | None = None
+    rev: str | None = None
+    where: Mapping[str, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dump:
+    """How the repo under test makes its side of a case.
+
+    Exactly one of ``package`` (of the repo's cargo workspace), ``crate``
+    (``name@x.y.z``, published) and ``command`` (a list of words) is set.
+
+    Attributes:
+        example: Cargo example; may hold ``{case}``; None only with ``command``.
+        args: Words given to the example, None for the suite's default.
+        cwd: Folder relative to the repo.
+        timeout: Seconds for one case. ``build_timeout``: seconds for one build.
+        where: Place of each key, for messages and annotations.
+    """
+
+    package: str | None = None
+    crate: str | None = None
+    command: tuple[str, ...] | None = None
+    example: str | None = None
+    args: tuple[str, ...] | None = None
+    features: tuple[str, ...] = ()
+    profile: str = "release"
+    cwd: str = "."
+    env: Mapping[str, str] = field(default_factory=dict)
+    timeout: float = 600.0
+    build_timeout: float = 3600.0
+    where: Mapping[str, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """One entry of the lockfile.
+
+    Attributes:
+        source: ``hf://…``, ``https://…``, or a path relative to the lockfile.
+        dump: How cases are dumped; ``case_dumps`` says so for single cases, merged.
+        bounds: Per case, measure to largest value (``exact`` is 0 or 1).
+        known_failures: Pattern (``case``, ``case/tensor``, ``case:code``) to reason.
+        locked: None until ``bump`` has run.
+        where: Place of the entry (key ``""``) and of its keys.
+    """
+
+    id: str
+    source: str
+    suite: str
+    dump: Dump
+    why: str = ""
+    mirrors: tuple[str, ...] = ()
+    case_dumps: Mapping[str, Dump] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    known_failures: Mapping[str, str] = field(default_factory=dict)
+    locked: Locked | None = None
+    where: Mapping[str, Location] = field(default_factory=dict)
+
+    def find_dump(self, case: str) -> Dump:
+        """How ``case`` is dumped."""
+        return self.case_dumps.get(case, self.dump)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lockfile:
+    """A parsed lockfile; ``sha256`` is over its bytes."""
+
+    path: Path
+    sha256: str
+    bundles: tuple[Bundle, ...]

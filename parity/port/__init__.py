@@ -1,0 +1,1 @@
+"""Build and run the program of the port under test."""

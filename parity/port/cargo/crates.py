@@ -1,0 +1,88 @@
+"""Published ports: a crate's example, built by ``cargo install`` once and found again.
+
+The folder of a build is named after everything that decides what comes out, so that
+another toolchain or other flags never find a program that they did not make.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from parity.port.cargo.call import CargoCall, Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+# Variables of the caller that change what a compiler makes.
+_COMPILER_VARIABLES = ("AR", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTC", "RUSTFLAGS")
+_COMPILER_PREFIXES = (
+    "CARGO_BUILD_",
+    "CARGO_ENCODED_RUSTFLAGS",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_",
+    "RUSTC_",
+)
+
+
+def install(call: CargoCall, crates: Path) -> Program:
+    """The example of ``dump.crate``, built under ``crates`` if it is not there yet.
+
+    Raises:
+        DumpError: It could not be built, or another process builds it for too long.
+    """
+    crates.mkdir(parents=True, exist_ok=True)
+    root = crates.resolve() / _compute_key(call)
+    file = root / "bin" / (f"{call.example}.exe" if os.name == "nt" else call.example)
+    try:
+        with FileLock(f"{root}.lock", timeout=max(call.deadline - time.monotonic(), 0)):
+            if not file.is_file():
+                _publish(call, root)
+    except Timeout as error:
+        raise call.make_timeout_error(("Another process holds the lock of this build.",)) from error
+    crate = call.dump.crate or ""
+    return Program((str(file),), call.cwd, call.env, crate.partition("@")[2], {"crate": crate})
+
+
+def _publish(call: CargoCall, root: Path) -> None:
+    """Build into a folder next to ``root``, and let it bear that name only when whole."""
+    partial = root.with_suffix(".part")
+    for stale in (partial, root):
+        shutil.rmtree(stale, ignore_errors=True)
+    try:
+        _build(call, partial, root.parent / "target")
+        partial.rename(root)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _build(call: CargoCall, partial: Path, target: Path) -> None:
+    name, _, version = (call.dump.crate or "").partition("@")
+    args = ("install", name, "--version", version, "--locked", "--root", str(partial))
+    # Crates of one family share most of their dependencies, and so this folder.
+    call.build(*args, env={"CARGO_TARGET_DIR": str(target)})
+
+
+def _compute_key(call: CargoCall) -> str:
+    """Name of the build's folder: 64 hex digits."""
+    dump = call.dump
+    target = [dump.crate, call.target_args, sorted(dump.env.items())]
+    text = json.dumps(
+        [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _select_variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The variables that change what a compiler makes."""
+    chosen = [
+        name for name in env if name in _COMPILER_VARIABLES or name.startswith(_COMPILER_PREFIXES)
+    ]
+    return [(name, env[name]) for name in sorted(chosen) if name != "CARGO_TARGET_DIR"]

@@ -1,0 +1,128 @@
+"""What a program said on its way out, cut down to the reason.
+
+Backtraces are cut away: ``RUST_BACKTRACE=1`` is set on many CI systems, and then the
+last lines of a failing program are frames, with the reason far above them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+#: Lines of a program's last words that go into a message's details.
+MAX_LINES = 20
+#: Characters that are kept of each.
+MAX_WIDTH = 400
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_BACKTRACE_HEAD = re.compile(r"\s*stack backtrace:\s*$", re.IGNORECASE)
+# "   3: name", "   3:  0x55d5 - name", "      at file.rs:1:2", and what follows the frames.
+_FRAME = re.compile(r"\s*(\d+:\s|at \S|note: (Some details are omitted|run with `RUST_BACK))")
+_NOTE = re.compile(r"\s*note: run with `RUST_BACKTRACE=")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
+# Since Rust 1.73 the reason follows on lines of its own; before, it stood in quotes.
+_PANIC = re.compile(r"panicked at (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+):?$")
+_OLD_PANIC = re.compile(
+    r"panicked at '(?P<reason>.*)', (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+)$"
+)
+_REASON_LINES = 3
+# Of one line, so that a megabyte without a line's end costs no time in the patterns above.
+_MAX_LINE = 4096
+
+
+@dataclass(frozen=True)
+class Panic:
+    """A Rust panic: its reason in one line, and where it was raised, as rustc wrote it."""
+
+    reason: str
+    file: str
+    line: int
+    column: int
+
+
+def clean_lines(text: str) -> list[str]:
+    """The lines of ``text`` without colours, backtraces and Python's stack frames."""
+    plain = [line[:_MAX_LINE] for line in _ANSI.sub("", text).splitlines()]
+    return list(_strip_tracebacks(_strip_backtraces(plain)))
+
+
+def select_last_lines(text: str, count: int = MAX_LINES) -> tuple[str, ...]:
+    """The last lines that say something, each cut to a bearable width."""
+    kept = [line.rstrip() for line in clean_lines(text) if line.strip()]
+    return tuple(truncate_line(line) for line in kept[-count:])
+
+
+def truncate_line(line: str, width: int = MAX_WIDTH) -> str:
+    """``line``, or its beginning and an ellipsis."""
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def find_reason(text: str) -> str:
+    """The one line that says most about a failure, or an empty string.
+
+    A panic's reason; else the last line that begins with ``Error:``, whose causes
+    follow it; else the last line.
+    """
+    if failure := find_panic(text):
+        return failure.reason
+    kept = [line.strip() for line in clean_lines(text) if line.strip()]
+    errors = [line for line in kept if re.match(r"error\b.*: ?\S", line, re.IGNORECASE)]
+    return truncate_line((errors or kept or [""])[-1])
+
+
+def find_panic(text: str) -> Panic | None:
+    """The first panic in ``text``; later ones tend to be its consequences."""
+    kept = [line.rstrip() for line in clean_lines(text)]
+    for index, line in enumerate(kept):
+        if match := _OLD_PANIC.search(line) or _PANIC.search(line):
+            reason = match.groupdict().get("reason") or _join_reason_lines(kept[index + 1 :])
+            return Panic(
+                truncate_line(reason), match["file"], int(match["line"]), int(match["column"])
+            )
+    return None
+
+
+def locate_source(file: str, repo: Path, start: Path) -> Path | None:
+    """The source ``file`` under ``within``, or None.
+
+    rustc writes it relative to the workspace's root, which is ``start`` or a folder
+    above it, and writes an absolute path for what lies outside the workspace.
+    """
+    root = repo.resolve()
+    for folder in (start.resolve(), *start.resolve().parents):
+        candidate = (folder / file).resolve()
+        if candidate.is_relative_to(root) and candidate.is_file():
+            return repo / candidate.relative_to(root)
+    return None
+
+
+def _join_reason_lines(kept: list[str]) -> str:
+    """The reason that follows a panic's first line: up to three lines, in one."""
+    parts: list[str] = []
+    for line in kept[:_REASON_LINES]:
+        if not line.strip() or "panicked at" in line:
+            break
+        parts.append(line.strip())
+    return "; ".join(parts)
+
+
+def _strip_backtraces(plain: Iterable[str]) -> Iterator[str]:
+    inside = False
+    for line in plain:
+        inside = bool(_BACKTRACE_HEAD.match(line) or (inside and _FRAME.match(line)))
+        if not inside and not _NOTE.match(line):
+            yield line
+
+
+def _strip_tracebacks(plain: Iterable[str]) -> Iterator[str]:
+    """Of a Python traceback only the line with the exception is kept."""
+    inside = False
+    for line in plain:
+        inside = bool(_TRACEBACK.match(line)) or (inside and line[:1] in (" ", ""))
+        if not inside:
+            yield line

@@ -1,0 +1,96 @@
+"""What a child says: each pipe is emptied by a thread that keeps only its end."""
+
+from __future__ import annotations
+
+import threading
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Bytes of a line that a callback is given; the rest of it is dropped.
+LINE_LIMIT = 1024 * 1024
+
+_CHUNK = 64 * 1024
+
+
+class PipeReader:
+    """A thread that empties a pipe, keeping its end and telling its lines.
+
+    Attributes:
+        error: What the callback raised, if it did; it is not called again.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], limit: int, on_line: Callable[[str], None] | None
+    ) -> None:
+        self.error: Exception | None = None
+        self._stream = stream
+        self._limit = limit
+        self._tail = bytearray()
+        self._lock = threading.Lock()
+        self._on_line = on_line
+        self._lines = _LineSplitter(self._pass_line)
+        # A daemon: one that a stray grandchild keeps alive must not hold us back.
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the end of the pipe; False where it stays open."""
+        self._thread.join(max(seconds, 0))
+        return not self._thread.is_alive()
+
+    def decode_tail(self) -> str:
+        """The last bytes, at most ``limit``, as UTF-8 with replacement."""
+        with self._lock:
+            tail = bytes(self._tail[-self._limit :])
+        return _decode(tail)
+
+    def _read(self) -> None:
+        with self._stream:
+            while chunk := self._stream.read(_CHUNK):
+                self._append(chunk)
+                if self._on_line:
+                    self._lines.feed(chunk)
+        self._lines.finish()
+
+    def _append(self, chunk: bytes) -> None:
+        with self._lock:
+            self._tail += chunk
+            if len(self._tail) > 2 * self._limit:
+                del self._tail[: -self._limit]
+
+    def _pass_line(self, line: str) -> None:
+        # The pipe must go on being emptied, else the child would hang or be cut off.
+        if self._on_line and not self.error:
+            try:
+                self._on_line(line)
+            except Exception as error:
+                self.error = error
+
+
+class _LineSplitter:
+    """Chunks in, lines out, empty ones left out; none grows past ``LINE_LIMIT``."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._partial_line = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
+            self._add(line)
+            self.finish()
+        self._add(rest)
+
+    def finish(self) -> None:
+        if self._partial_line:
+            self._on_line(_decode(bytes(self._partial_line)).rstrip("\r"))
+        self._partial_line.clear()
+
+    def _add(self, piece: bytes) -> None:
+        self._partial_line += piece[: LINE_LIMIT - len(self._partial_line)]
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -1,0 +1,79 @@
+"""Inline SVG by matplotlib, in the colours of the page around it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Matplotlib has no word for "the colour of the text"; these stand for it and are replaced.
+_INK, _BAD = "#010203", "#030201"
+_INCHES = (4.2, 2.2)
+
+
+def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
+    """Bars over powers of ten; heights are logarithmic, so that single elements are seen."""
+    figure, axes = _make_axes()
+    axes.bar([f"1e{power:+d}" for power, _ in spread], [count for _, count in spread], color=_BAD)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_xlabel("error")
+    axes.set_ylabel("elements")
+    axes.tick_params(axis="x", labelrotation=45)
+    return _render_svg(figure, f"errors from 1e{spread[0][0]} to 1e{spread[-1][0] + 1}")
+
+
+def draw_heatmap(cells: Sequence[Sequence[int]]) -> str:
+    """A map: the more elements of a cell differ, the darker it is."""
+    figure, axes = _make_axes()
+    largest = math.log1p(max(max(row) for row in cells)) or 1.0
+    for down, row in enumerate(cells):
+        for across, count in enumerate(row):
+            if count:
+                alpha = 0.15 + 0.85 * math.log1p(count) / largest
+                axes.add_patch(_make_cell(across, down, alpha))
+    axes.set(xlim=(0, len(cells[0])), ylim=(len(cells), 0), xticks=[], yticks=[])
+    return _render_svg(figure, "map of elements that differ")
+
+
+def _make_cell(across: int, down: int, alpha: float) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((across, down), 1, 1, color=_BAD, alpha=alpha, linewidth=0)
+
+
+def _make_axes() -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    axes = figure.add_subplot()
+    axes.patch.set_visible(False)
+    figure.patch.set_visible(False)
+    for part in (*axes.spines.values(), axes.xaxis.label, axes.yaxis.label):
+        part.set_color(_INK)
+    axes.tick_params(colors=_INK, which="both")
+    return figure, axes
+
+
+def _render_svg(figure: Any, label: str) -> str:
+    import matplotlib as mpl
+
+    target = io.StringIO()
+    # A fixed salt, and no metadata, which hold a date: the same report is the same bytes.
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "parity", "font.size": 9}):
+        figure.savefig(target, format="svg")
+    svg = target.getvalue().partition("<svg")[2]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = svg.replace(_INK, "currentColor").replace(_BAD, "var(--bad)")
+    return f'<svg role="img" aria-label="{label}"{_make_ids_unique(svg)}'
+
+
+def _make_ids_unique(svg: str) -> str:
+    """Ids would clash among the drawings of one page; equal drawings may share theirs."""
+    digest = hashlib.sha256(svg.encode()).hexdigest()[:8]
+    svg = re.sub(r'\bid="', f'id="d{digest}-', svg)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>d{digest}-", svg)

@@ -1,0 +1,241 @@
+"""What changed in a bundle, in words: a table for the console, one in Markdown, a message.
+
+Names come from a bundle that nobody has reviewed yet: each is made harmless, and in
+Markdown stands in a code span where it can neither link, mention nor end a cell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from parity.text import format_count, sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from parity.drift import BundleDrift, FileDrift, KeyDrift, LoaderDrift, TensorDrift, TensorForm
+    from parity.lockfile import Locked
+
+#: Rows of a table before the rest is only counted.
+MAX_ROWS = 60
+_MAX_NAME, _MAX_CELL, _MAX_SIZES, _MAX_KEYS = 120, 60, 8, 5
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+_COLUMNS = ("what", "before", "after", "changed", "max |Δ|", "max ULP")
+_SAFE_CHARACTERS = " .,-/_()'Δ…"
+_VERDICT_TEXT = {
+    "first": "locked for the first time",
+    "same": "the same archive",
+    "re-packed": "re-packed only, its contents are equal",
+    "changed": "changed",
+}
+
+
+class Row(NamedTuple):
+    """One line of the table; ``sign`` is ``+``, ``-`` or ``~``."""
+
+    sign: str
+    what: str
+    before: str = ""
+    after: str = ""
+    changed: str = ""
+    max_abs: str = ""
+    max_ulp: str = ""
+
+
+def format_headline(drift: BundleDrift) -> str:
+    """``id: what became of it``, with counts where contents could be compared."""
+    text = f"{drift.bundle}: {_VERDICT_TEXT[drift.verdict]}"
+    if drift.verdict == "changed" and drift.trees is not None:
+        files, same = len(drift.trees.files), drift.trees.unchanged_files
+        text += f", {files:,} of {format_count(files + same, 'files')}"
+    return text
+
+
+def format_lines(drift: BundleDrift) -> list[str]:
+    """The whole story for a console."""
+    found = [format_headline(drift), *(f"  {line}" for line in _format_lock_rows(drift))]
+    if drift.missing:
+        found.append(f"  {sanitize(_explain_missing(drift), 500)}")
+    if table := list_rows(drift):
+        cells = [_COLUMNS, *((f"{row.sign} {row.what}", *row[2:]) for row in table[:MAX_ROWS])]
+        found += ["", *(f"  {line}" for line in _align_columns(cells))]
+        found += [f"  {rest}" for rest in _format_rest(table)]
+    return found
+
+
+def format_markdown(drift: BundleDrift) -> list[str]:
+    """The same for a pull request."""
+    name, _, rest = format_headline(drift).partition(": ")
+    found = [f"### {_format_code(name)}: {rest}", "", "| | before | after |", "|---|---|---|"]
+    for key, before, after in _list_lock_rows(drift):
+        found.append(f"| {key} | {_format_code(before)} | {_format_code(after)} |")
+    if drift.missing:
+        found += ["", _format_code(_explain_missing(drift), 500)]
+    if table := list_rows(drift):
+        heads = " | ".join(column.replace("|", r"\|") for column in _COLUMNS)
+        found += ["", f"| | {heads} |", "|---|---|---|---|---|--:|--:|"]
+        found += [_format_markdown_row(row) for row in table[:MAX_ROWS]]
+        found += [line for rest in _format_rest(table) for line in ("", rest)]
+    return found
+
+
+def format_commit_message(drifts: Sequence[BundleDrift]) -> list[str]:
+    """A commit message: a subject, and per bundle a stable line that a program can read."""
+    first = all(drift.verdict == "first" for drift in drifts)
+    verb = "Lock" if first else "Re-pin"
+    what = drifts[0].bundle if len(drifts) == 1 else f"{len(drifts)} bundles"
+    found = [f"{verb} {what}", ""]
+    for drift in drifts:
+        before = f"sha256:{drift.before.sha256}" if drift.before else "none"
+        found.append(f"{drift.bundle} {before} -> sha256:{drift.after.sha256}")
+    found += ["", *(format_headline(drift) for drift in drifts)]
+    return found
+
+
+def list_rows(drift: BundleDrift) -> list[Row]:
+    """The table: loaders' cases, then tensors that changed, then what came and went, then keys."""
+    if drift.trees is None:
+        return []
+    files = drift.trees.files
+    found = [_make_loader_row(loader) for loader in drift.trees.loaders]
+    tensors = [_make_tensor_row(file.path, tensor) for file in files for tensor in file.tensors]
+    found += sorted(tensors, key=lambda row: row.sign != "~")
+    found += [_make_file_row(file) for file in files if not (file.tensors or file.keys)]
+    return found + [row for file in files for row in _make_key_rows(file)]
+
+
+def _make_file_row(file: FileDrift) -> Row:
+    note = sanitize(file.note, _MAX_NAME)
+    sizes = _format_bytes(file.before), _format_bytes(file.after)
+    return Row(_SIGNS[file.state], sanitize(file.path, _MAX_NAME), *sizes, note)
+
+
+def _make_key_rows(file: FileDrift) -> Iterator[Row]:
+    for key in file.keys[:_MAX_KEYS]:
+        yield _make_key_row(file.path, key)
+    if more := max(0, len(file.keys) - _MAX_KEYS) + file.more_keys:
+        yield Row("~", sanitize(f"{file.path}: {format_count(more, 'more keys')}", _MAX_NAME))
+
+
+def _make_tensor_row(path: str, tensor: TensorDrift) -> Row:
+    name = f"{path} {tensor.name}" if tensor.name else path
+    share = (
+        f"{tensor.changed:,} of {tensor.count:,}"
+        if tensor.count
+        else sanitize(tensor.note, _MAX_CELL)
+    )
+    if tensor.lost:
+        share += f", {tensor.lost:,} not finite"
+    return Row(
+        _choose_sign(tensor.before, tensor.after),
+        sanitize(name, _MAX_NAME),
+        _format_form(tensor.before),
+        _format_form(tensor.after),
+        share,
+        "" if tensor.max_abs is None else f"{tensor.max_abs:.3g}",
+        "" if tensor.max_ulp is None else f"{tensor.max_ulp:,}",
+    )
+
+
+def _make_key_row(path: str, key: KeyDrift) -> Row:
+    before, after = (
+        "-" if value is None else sanitize(value, _MAX_CELL) for value in (key.before, key.after)
+    )
+    return Row(
+        _choose_sign(key.before, key.after),
+        sanitize(f"{path}: {key.path}", _MAX_NAME),
+        before,
+        after,
+    )
+
+
+def _make_loader_row(loader: LoaderDrift) -> Row:
+    name = sanitize(f"items of {loader.case}", _MAX_NAME)
+    if loader.note:
+        return Row("~", name, changed=sanitize(loader.note, _MAX_NAME))
+    counts = {
+        "moved": loader.moved,
+        "gone": len(loader.removed),
+        "new": len(loader.added),
+        "unknown": loader.unknown,
+    }
+    parts = [f"{count:,} {word}" for word, count in counts.items() if count]
+    before, after = (_format_batch_sizes(sizes) for sizes in loader.batch_sizes or ((), ()))
+    moves = [f"{move.item} from {move.before} to {move.after}" for move in loader.moves[:1]]
+    share = f"of {loader.items:,}: {', '.join(parts)}" if parts else "batches only"
+    return Row("~", name, before, after, "; ".join([share, *(f"item {text}" for text in moves)]))
+
+
+def _choose_sign(before: object, after: object) -> str:
+    return "+" if before is None else "-" if after is None else "~"
+
+
+def _format_batch_sizes(sizes: tuple[int, ...]) -> str:
+    text = ", ".join(map(str, sizes[:_MAX_SIZES])) + (", …" if len(sizes) > _MAX_SIZES else "")
+    return f"batches {text}" if sizes else ""
+
+
+def _format_bytes(size: int | None) -> str:
+    return "-" if size is None else format_count(size, "bytes")
+
+
+def _format_form(form: TensorForm | None) -> str:
+    return "-" if form is None else f"{form.dtype} {list(form.shape)}"
+
+
+def _format_lock_rows(drift: BundleDrift) -> list[str]:
+    table = [(key, before, "->", after) for key, before, after in _list_lock_rows(drift)]
+    return _align_columns(table)
+
+
+def _list_lock_rows(drift: BundleDrift) -> list[tuple[str, str, str]]:
+    """What the two locks alone tell."""
+    before, after = _describe_lock(drift.before), _describe_lock(drift.after)
+    return [(key, before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}]
+
+
+def _describe_lock(locked: Locked | None) -> dict[str, str]:
+    if locked is None:
+        return {}
+    digests = {"sha256": locked.sha256, "tree": locked.tree, "rev": locked.rev}
+    numbers = {"size": locked.size, "files": locked.files, "unpacked": locked.unpacked}
+    found = {key: f"{value[:12]}…" for key, value in digests.items() if value is not None}
+    return found | {
+        key: format_count(value, "files" if key == "files" else "bytes")
+        for key, value in numbers.items()
+        if value is not None
+    }
+
+
+def _explain_missing(drift: BundleDrift) -> str:
+    return (
+        f"what it was before can no longer be had, so only the two locks are told: {drift.missing}"
+    )
+
+
+def _format_rest(table: Sequence[Row]) -> list[str]:
+    more = len(table) - MAX_ROWS
+    return [f"and {format_count(more, 'more rows')}"] if more > 0 else []
+
+
+def _align_columns(table: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
+def _format_markdown_row(row: Row) -> str:
+    return " | ".join(["|", row.sign, *(_format_code(cell) for cell in row[1:]), ""])[2:].rstrip()
+
+
+def _format_code(foreign: str, limit: int = 200) -> str:
+    """Foreign text in a code span: every character that Markdown or HTML could read is spelt."""
+    clean = sanitize(foreign, limit)
+    if not clean:
+        return ""
+    escaped = "".join(c if c.isalnum() or c in _SAFE_CHARACTERS else f"&#{ord(c)};" for c in clean)
+    # No address may become a link; a colon before a space makes none.
+    escaped = escaped.replace("&#58; ", ": ").replace("www.", "www&#46;")
+    return f"<code>{escaped}</code>"

@@ -1,0 +1,183 @@
+"""Annotations for GitHub: the worst first, each on the line that a person would open.
+
+GitHub keeps ten annotations of a kind per action and drops the rest unseen, so causes
+that several cases share are told once, and the last one says how many there are more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from parity import github
+from parity.errors import EXIT_CODES, Location
+from parity.reports import phrases
+from parity.results import Finding
+from parity.text import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    from parity.errors import ParityError
+    from parity.results import CaseResult, Level, Report
+
+_MAX_NAMES, _MAX_DETAILS = 5, 30
+_KIND_ORDER = list(EXIT_CODES)
+
+
+@dataclass
+class _Annotation:
+    """What one annotation tells: a finding, further ones beside it, and whom it concerns."""
+
+    finding: Finding
+    where: Location | None
+    severity: float = 0.0
+    command: str = ""
+    names: list[str] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Gravest kind first, then what is furthest off."""
+        return _KIND_ORDER.index(self.finding.kind), -self.severity
+
+
+def format_annotations(report: Report, limit: int) -> list[str]:
+    """At most ``most`` errors and as many warnings, as lines for the runner."""
+    levels: tuple[Level, ...] = ("error", "warning")
+    return [line for level in levels for line in _rank_annotations(report, level, limit)]
+
+
+def _rank_annotations(report: Report, level: Level, limit: int) -> list[str]:
+    entries = sorted(_collect_annotations(report, level), key=lambda entry: entry.rank)
+    return _format_within(entries, level, limit)
+
+
+def _format_within(entries: list[_Annotation], level: Level, limit: int) -> list[str]:
+    if limit <= 0:
+        return []
+    chosen = entries if len(entries) <= limit else entries[: limit - 1]
+    rest = entries[len(chosen) :]
+    return [_format_annotation(entry) for entry in chosen] + (
+        [_format_roll_up(level, rest)] if rest else []
+    )
+
+
+def format_error_annotations(error: ParityError, limit: int) -> list[str]:
+    """The annotations of an error that ends a verb."""
+    found = [Finding.from_problem(problem, error.kind) for problem in error.problems]
+    entries = [_Annotation(finding, finding.where, names=["parity"]) for finding in found]
+    chosen = entries if len(entries) <= limit else entries[: max(0, limit - 1)]
+    lines = [_format_annotation(entry) for entry in chosen]
+    return lines + [_format_roll_up("error", entries[len(chosen) :])] * (
+        len(chosen) < len(entries) and limit > 0
+    )
+
+
+def _collect_annotations(report: Report, level: Level) -> list[_Annotation]:
+    shared = Counter(_make_key(f) for case in report.cases for f in _drop_duplicates(case.findings))
+    found: dict[Hashable, _Annotation] = {}
+    general = [("parity", report.findings), *((b.bundle, b.findings) for b in report.bundles)]
+    for name, findings in general:
+        for finding in _select_level(level, findings):
+            _add_annotation(
+                found, _make_key(finding), _Annotation(finding, finding.where, names=[name])
+            )
+    for case in report.cases:
+        for finding in _select_level(level, case.findings):
+            # A finding on a line of its own, or of several cases, is a cause by itself.
+            alone = finding.where is not None or shared[_make_key(finding)] > 1
+            where = finding.where or case.source
+            entry = _Annotation(finding, where, _measure_severity(case), case.command, [case.name])
+            _add_annotation(found, _make_key(finding) if alone else case.name, entry)
+    entries = list(found.values())
+    # That too little was verified is no news where it is told why.
+    explained = [entry for entry in entries if entry.finding.code != "nothing-verified"]
+    return explained or entries
+
+
+def _select_level(level: Level, findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.level == level]
+
+
+def _add_annotation(found: dict[Hashable, _Annotation], key: Hashable, entry: _Annotation) -> None:
+    known = found.setdefault(key, entry)
+    if known is entry:
+        return
+    known.names += [name for name in entry.names if name not in known.names]
+    known.more += known.finding != entry.finding
+
+
+def _drop_duplicates(findings: Iterable[Finding]) -> list[Finding]:
+    return list({_make_key(finding): finding for finding in findings}.values())
+
+
+def _make_key(finding: Finding) -> Hashable:
+    return (finding.code, finding.message, finding.where)
+
+
+def _measure_severity(case: CaseResult) -> float:
+    """How far a case is past its bound; what is not finite is furthest."""
+    if any(finding.code == "nan" for finding in case.errors):
+        return float("inf")
+    return case.margin if case.margin is not None and case.margin == case.margin else 0.0
+
+
+def _format_annotation(entry: _Annotation) -> str:
+    finding = entry.finding
+    location = _make_location(entry.where)
+    title = f"{_join_names(entry.names)}: {finding.code}"
+    safe_title = sanitize_annotation(title, github.MAX_TITLE_CHARACTERS)
+    return github.format_command(
+        finding.level, _format_message(entry), **location, title=safe_title
+    )
+
+
+def _make_location(where: Location | None) -> dict[str, str | int]:
+    """``file`` and ``line``; without a line GitHub would leave the file out."""
+    inside = None if where is None else github.find_workspace_path(where.path)
+    if where is None or inside is None:
+        return {}
+    location: dict[str, str | int] = {"file": inside, "line": where.line or 1}
+    return location | ({"col": where.column} if where.column else {})
+
+
+def _format_message(entry: _Annotation) -> str:
+    finding = entry.finding
+    lines = [finding.message]
+    if finding.cause:
+        lines.append(f"cause: {finding.cause}")
+    if len(entry.names) > 1:
+        lines.append(f"in {format_count(len(entry.names), 'cases')}: {_join_names(entry.names)}")
+    if entry.more:
+        lines.append(f"and {format_count(entry.more, 'more findings')} in this case")
+    if entry.command:
+        lines.append(f"repeat: {entry.command}")
+    lines += [f"| {detail}" for detail in finding.details[:_MAX_DETAILS]]
+    text = "\n".join(sanitize_annotation(line) for line in lines)
+    # Cut where GitHub cuts, but say so.
+    limit = github.MAX_MESSAGE_CHARACTERS
+    return text if len(text) <= limit else text[: limit - 2] + "\n…"
+
+
+def _format_roll_up(level: Level, rest: Sequence[_Annotation]) -> str:
+    names = list(dict.fromkeys(name for entry in rest for name in entry.names))
+    title = sanitize_annotation(
+        f"parity: {format_count(len(rest), f'more {level}s')}", github.MAX_TITLE_CHARACTERS
+    )
+    message = f"{format_count(len(rest), f'more {level}s')} not shown here: {_join_names(names)}. "
+    return github.format_command(
+        level, sanitize_annotation(f"{message}The job's summary tells all."), title=title
+    )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def sanitize_annotation(text: str, limit: int = 2000) -> str:
+    """Foreign text on one line; ``::`` may stay, since what follows a command's head is data."""
+    escaped = phrases.sanitize_message(text).replace(r"\x3a\x3a", "::")
+    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"

@@ -1,0 +1,251 @@
+"""What the store holds, whether it is still what it was, and what may go."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parity.store import disk, locks, resume, trees
+from parity.store.archive_record import ArchiveRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from pathlib import Path
+
+    from parity.store.paths import StorePaths
+
+#: Seconds after its last use in which a thing may still be in use: a long run.
+IN_USE = 3600.0
+_HEX = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreEntry:
+    """A thing in the store that is kept or removed as one.
+
+    Attributes:
+        name: ``sha256:…`` of an archive, ``h1:…`` of a tree that no archive names any more,
+            or ``crates/…``.
+        paths: What belongs to it alone or with others; the record first, so that what is
+            half removed is not found.
+        lock: Held by whoever makes it.
+        size: Bytes.
+        used: When it was used last, seconds of the epoch.
+        record: What was measured on the archive; None where there is none.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    lock: Path
+    size: int
+    last_used: float
+    record: ArchiveRecord | None = None
+
+    @property
+    def sha256(self) -> str:
+        """64 hex digits, or ``""`` for what is no archive."""
+        return self.name.removeprefix("sha256:") if self.name.startswith("sha256:") else ""
+
+
+def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
+    """All that the store holds, last used first. What vanishes meanwhile is left out.
+
+    Raises:
+        OSError: As the system says.
+    """
+    found = list(_iterate_archives(store_paths))
+    named_trees = {entry.record.tree for entry in found if entry.record}
+    found += [
+        entry for entry in _iterate_trees(store_paths) if entry.paths[0].name not in named_trees
+    ]
+    found += _iterate_crates(store_paths)
+    return sorted(found, key=lambda entry: (-entry.last_used, entry.name))
+
+
+def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
+    names = {path.name[:_HEX] for path in (store_paths.root / "blobs" / "sha256").glob("*/*")}
+    for sha256 in sorted(name for name in names if len(name) == _HEX):
+        record_path, blob = store_paths.locate_record(sha256), store_paths.locate_blob(sha256)
+        record = ArchiveRecord.load(record_path)
+        paths = [record_path, blob]
+        size = _read_size(blob)
+        if record and store_paths.locate_tree(record.tree).is_dir():
+            paths.append(store_paths.locate_tree(record.tree))
+            size += record.unpacked
+        yield StoreEntry(
+            name=f"sha256:{sha256}",
+            paths=tuple(paths),
+            lock=store_paths.locate_lock(sha256),
+            size=size,
+            last_used=max(_read_mtime(record_path), _read_mtime(blob)),
+            record=record,
+        )
+
+
+def _iterate_trees(store_paths: StorePaths) -> Iterator[StoreEntry]:
+    for path in _list_folders(store_paths.root / "trees"):
+        size = _measure_folder(path)
+        lock = store_paths.locate_lock(path.name)
+        yield StoreEntry(
+            name=f"h1:{path.name}", paths=(path,), lock=lock, size=size, last_used=_read_mtime(path)
+        )
+
+
+def _iterate_crates(store_paths: StorePaths) -> Iterator[StoreEntry]:
+    """Built ports, and the folder that cargo built them in."""
+    for path in _list_folders(store_paths.root / "crates"):
+        lock = path.with_name(f"{path.name}.lock")
+        name, size = f"crates/{path.name}", _measure_folder(path)
+        yield StoreEntry(
+            name=name, paths=(path,), lock=lock, size=size, last_used=_read_mtime(path)
+        )
+
+
+def _list_folders(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if path.is_dir())
+    return []
+
+
+def _measure_folder(folder: Path) -> int:
+    """Bytes of all files below; what cannot be read counts nothing."""
+    with suppress(OSError, ValueError):
+        return sum(trees.list_sizes(folder).values())
+    return sum(_read_size(path) for path in folder.rglob("*") if path.is_file())
+
+
+def _read_size(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0
+
+
+def _read_mtime(path: Path) -> float:
+    with suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0
+
+
+# Whether it is still what it was
+
+
+def find_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
+    """What is wrong with a holding, every byte read again, or ``""``."""
+    if entry.name.startswith("crates/"):
+        return ""  # a build has no digest to be held against
+    return _find_archive_damage(store_paths, entry) or _find_tree_damage(store_paths, entry)
+
+
+def _find_archive_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
+    blob = store_paths.locate_blob(entry.sha256)
+    if not entry.sha256 or not blob.exists():
+        return ""
+    try:
+        _, sha256 = trees.hash_file(blob)
+    except OSError as error:
+        return f"the archive is unreadable: {error.strerror}"
+    return "" if sha256 == entry.sha256 else f"the archive has sha256:{sha256}"
+
+
+def _find_tree_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
+    digest = entry.record.tree if entry.record else entry.name.removeprefix("h1:")
+    tree = store_paths.locate_tree(digest)
+    if len(digest) != _HEX or not tree.is_dir():
+        return ""
+    try:
+        found = trees.compute_tree_digest(trees.hash_files(tree))
+    except (OSError, ValueError) as error:
+        return f"the unpacked files are unreadable: {error}"
+    return "" if found == digest else f"the unpacked files have h1:{found}"
+
+
+def check_entries(
+    store_paths: StorePaths, found: Iterable[StoreEntry]
+) -> Iterator[tuple[StoreEntry, str]]:
+    """Each holding with what is wrong with it, in their order; two are read at a time."""
+    kept = list(found)
+    with ThreadPoolExecutor(trees.THREADS) as pool:
+        yield from zip(
+            kept, pool.map(lambda entry: find_damage(store_paths, entry), kept), strict=True
+        )
+
+
+# What may go
+
+
+@dataclass(frozen=True, kw_only=True)
+class GcPolicy:
+    """What a clean-up removes.
+
+    Attributes:
+        most: Bytes that may stay; None for any number.
+        older: Seconds since its last use after which a thing goes in any case; None for never.
+        keep: SHA-256 of archives that lockfiles in use name.
+    """
+
+    max_bytes: int | None = None
+    max_age: float | None = None
+    keep: Collection[str] = ()
+
+    @property
+    def grace(self) -> float:
+        """Seconds since its last use in which a thing stays, whatever the size."""
+        return IN_USE if self.max_age is None else min(IN_USE, self.max_age)
+
+
+def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -> list[StoreEntry]:
+    """What goes: what is old, then what was used longest ago, until the rest is small enough."""
+    remaining = sorted(found, key=lambda entry: entry.last_used)
+    size = sum(entry.size for entry in remaining)
+    removed = []
+    for entry in remaining:
+        age = now - entry.last_used
+        is_old = policy.max_age is not None and age >= policy.max_age
+        is_excess = policy.max_bytes is not None and size > policy.max_bytes and age >= policy.grace
+        # A tree that no archive names is of no use to anybody.
+        is_orphaned = entry.name.startswith("h1:") and age >= policy.grace
+        if (
+            entry.sha256 in policy.keep
+            or not (is_old or is_excess or is_orphaned)
+            or _is_in_use(entry)
+        ):
+            continue
+        removed.append(entry)
+        size -= entry.size
+    return removed
+
+
+def _is_in_use(entry: StoreEntry) -> bool:
+    """Whether a process makes it just now; cargo's own folder belongs to all builds."""
+    if entry.name != "crates/target":
+        return locks.is_locked(entry.lock)
+    return any(map(locks.is_locked, entry.lock.parent.glob("*.lock")))
+
+
+def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:
+    """Remove what ``rules`` say, and what killed runs have left; returns what went.
+
+    Raises:
+        OSError: As the system says; what went until then is gone.
+    """
+    resume.sweep(store_paths.root / "partial")
+    found = list_entries(store_paths)
+    removed = choose_removals(found, policy, time.time())
+    kept = {path for entry in found if entry not in removed for path in entry.paths}
+    for entry in removed:
+        remove(entry, kept)
+    return removed
+
+
+def remove(entry: StoreEntry, kept: Collection[Path] = ()) -> None:
+    """Remove a holding, but not what another one needs, too.
+
+    Raises:
+        OSError: As the system says.
+    """
+    for path in entry.paths:
+        if path not in kept:
+            disk.remove(path)

@@ -1,0 +1,246 @@
+"""Downloads that are not whole yet, and who may go on with one.
+
+<sha256>.part                       left by a run that failed; anyone may go on with it
+<sha256>.part.json                  url, strong ETag and bytes of the answer it came from
+<sha256>.<host>-<pid>.<random>.tmp  claimed; its one writer is that process
+
+To claim is to rename: of two that try, the system lets one succeed, on every file system
+and whatever its locks are worth. A run that was killed renames nothing back, so that a
+claim whose process is gone is open to all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parity.store import disk
+from parity.store.http.ranges import keep_strong_etag
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_OWNER = r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})"
+_CLAIM = re.compile(_OWNER + r"\.[0-9a-f]{8}\.tmp")
+_SCRATCH = re.compile(r"[^.]*\." + _OWNER + r"\.[^.]*")
+#: Seconds without a new byte after which a claim of another machine, or of a process number
+#: that is in use again, is open: longer than a stall and the longest wait between two tries.
+MAX_SILENCE = 300.0
+#: Seconds after which nobody will go on with it.
+MAX_AGE = 7 * 86_400.0
+_MAX_NOTE = 65_536  # bytes
+
+#: Names of this process's own claims: its number alone does not tell them from those of a
+#: process that bore the same number in another container.
+_own_claims: set[str] = set()
+
+
+@dataclass(frozen=True)
+class PartialDownload:
+    """A claimed download: a file that only this process writes."""
+
+    path: Path
+    sha256: str
+
+    @property
+    def _note_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.json")
+
+    def write_note(self, url: str, etag: str | None, size: int) -> None:
+        """Record which answer the bytes come from; without it, the hash alone tells.
+
+        Args:
+            url: Where it came from, fit to print: it may lie on a disk for long.
+            etag: The answer's validator; weak ones are not kept.
+            size: Bytes that are there.
+        """
+        text = json.dumps({"url": url, "etag": keep_strong_etag(etag), "bytes": size})
+        with suppress(OSError):
+            self._note_path.write_text(text, encoding="utf-8")
+
+    def read_etag(self, url: str) -> str | None:
+        """Validator of the answer that the bytes came from, if that was an answer of ``url``."""
+        found = self._read_note()
+        etag = found.get("etag")
+        return keep_strong_etag(etag) if found.get("url") == url and isinstance(etag, str) else None
+
+    def is_damaged(self, size: int) -> bool:
+        """Whether bytes that were there are gone, as after a power cut."""
+        recorded = self._read_note().get("bytes", 0)
+        return isinstance(recorded, int) and size < recorded
+
+    def _read_note(self) -> dict[str, object]:
+        try:
+            with self._note_path.open(encoding="utf-8") as file:
+                found = json.loads(file.read(_MAX_NOTE))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def release(self) -> None:
+        """Let a later run go on with it; of two, the longer is kept."""
+        unclaimed = self.path.with_name(f"{self.sha256}.part")
+        with suppress(OSError):
+            size = _read_size(self.path)
+            if size <= max(_read_size(unclaimed), 0):
+                self.discard()
+                return
+            with suppress(OSError):
+                self._note_path.replace(unclaimed.with_name(f"{unclaimed.name}.json"))
+            self.path.replace(unclaimed)
+        _own_claims.discard(self.path.name)
+
+    def discard(self) -> None:
+        """Remove it.
+
+        Raises:
+            OSError: As the system says.
+        """
+        _own_claims.discard(self.path.name)
+        disk.remove(self.path)
+        disk.remove(self._note_path)
+
+
+def claim(folder: Path, sha256: str) -> PartialDownload:
+    """The longest download of ``sha256`` that nobody else writes, or an empty one.
+
+    Raises:
+        OSError: As the system says.
+    """
+    best: PartialDownload | None = None
+    for path in sorted(folder.glob(f"{sha256}.*"), key=_read_size, reverse=True):
+        if not _is_claimable(path, sha256):
+            continue
+        partial = _take_over(path, folder, sha256)
+        if partial is None:
+            continue
+        if best is None:
+            best = partial
+        else:
+            partial.discard()
+    return best or _create_empty(folder, sha256)
+
+
+def _create_empty(folder: Path, sha256: str) -> PartialDownload:
+    partial = PartialDownload(folder / _make_name(sha256), sha256)
+    _own_claims.add(partial.path.name)
+    partial.path.touch(0o600, exist_ok=False)
+    return partial
+
+
+def _take_over(path: Path, folder: Path, sha256: str) -> PartialDownload | None:
+    partial = PartialDownload(folder / _make_name(sha256), sha256)
+    _own_claims.add(partial.path.name)
+    try:
+        path.rename(partial.path)
+    except OSError:  # another process was faster; on Windows, its writer still has it open
+        _own_claims.discard(partial.path.name)
+        return None
+    with suppress(OSError):
+        path.with_name(f"{path.name}.json").rename(partial._note_path)
+    return partial
+
+
+def _make_name(sha256: str) -> str:
+    return f"{sha256}.{format_owner()}.{secrets.token_hex(4)}.tmp"
+
+
+def format_owner() -> str:
+    """This process, in names of what it alone writes."""
+    return f"{_hash_host()}-{os.getpid()}"
+
+
+def _hash_host() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _read_size(path: Path) -> int:
+    """Bytes, or -1 where there is none."""
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return -1
+
+
+def _is_claimable(path: Path, sha256: str) -> bool:
+    """Whether nobody writes ``path`` any more."""
+    rest = path.name.removeprefix(f"{sha256}.")
+    if path.is_symlink() or not path.is_file():
+        return False
+    if rest == "part":
+        return True
+    found = _CLAIM.fullmatch(rest)
+    if found is None or path.name in _own_claims:
+        return False
+    return _is_orphan(found) or _measure_age(path) > MAX_SILENCE
+
+
+def _is_orphan(owner: re.Match[str]) -> bool:
+    """Whether the process that is named is one of this machine, and gone."""
+    return owner["host"] == _hash_host() and not _is_alive(int(owner["pid"]))
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process bears this number; that of ours does not count, see ``_own_claims``."""
+    if pid == os.getpid() or os.name == "nt":
+        # Windows has no harmless signal, but refuses to rename what is open.
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _measure_age(path: Path) -> float:
+    """Seconds since it was last written; 0 where it is gone."""
+    try:
+        return time.time() - path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _is_abandoned(path: Path, max_age: float) -> bool:
+    """Whether nobody goes on with it: it is old, or scratch of a process that was killed."""
+    if path.name in _own_claims:
+        return False
+    if path.suffix == ".json" and not path.with_suffix("").exists():
+        return True  # a note on nothing
+    scratch = _SCRATCH.fullmatch(path.name)
+    # Windows would not tell the living from the dead, see `_is_alive`.
+    if scratch and os.name != "nt" and int(scratch["pid"]) != os.getpid() and _is_orphan(scratch):
+        return True
+    return _measure_age(path) > max_age
+
+
+def sweep(folder: Path, max_age: float = MAX_AGE) -> list[Path]:
+    """Remove what nobody goes on with, claims and scratch folders of killed runs included.
+
+    A ``.part`` is gone on with for a week; what was being unpacked is made anew.
+
+    Args:
+        folder: ``partial/``; it may be missing.
+        older: Seconds since a thing was last written.
+
+    Returns:
+        What was removed. What cannot be removed is left.
+    """
+    removed = []
+    with suppress(OSError):
+        for path in sorted(folder.iterdir()):
+            if not _is_abandoned(path, max_age):
+                continue
+            with suppress(OSError):
+                disk.remove(path)
+                removed.append(path)
+    return removed

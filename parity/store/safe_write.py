@@ -1,0 +1,88 @@
+"""Files written where nobody else can have put anything: no link is ever followed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from parity.store.trees import TreeFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+#: Windows has no names relative to an open folder.
+HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
+
+
+def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
+    """Write a new file below ``root``, with the folders it needs, and hash what is written.
+
+    Args:
+        root: A folder that only we write to.
+        path: Relative posix path whose parts were checked (``names.parts_of``).
+        chunks: The content.
+
+    Raises:
+        OSError: As the system says; FileExistsError where the file is there already.
+    """
+    digest = hashlib.sha256()
+    size = 0
+    with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:
+        for chunk in chunks:
+            write_whole(file.fileno(), chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return TreeFile(path, size, digest.hexdigest())
+
+
+def write_whole(fd: int, chunk: bytes) -> None:
+    """Write all of ``chunk``; one call may write less, as on a disk that is nearly full.
+
+    Raises:
+        OSError: As the system says.
+    """
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextmanager
+def _create_file(root: Path, path: str) -> Iterator[int]:
+    """A descriptor of the new file; whoever enters owns and closes it."""
+    *folders, name = path.split("/")
+    if HAS_DIR_FD:
+        with _open_folders(root, folders) as parent:
+            yield os.open(name, _CREATE, 0o644, dir_fd=parent)
+        return
+    parent_path = root.joinpath(*folders)
+    parent_path.mkdir(parents=True, exist_ok=True)
+    yield os.open(parent_path / name, _CREATE, 0o644)
+
+
+@contextmanager
+def _open_folders(root: Path, folders: list[str]) -> Iterator[int]:
+    """A descriptor of the folder, each part made if need be and entered without links."""
+    parent = os.open(root, _OPEN_FOLDER)
+    try:
+        for part in folders:
+            child = _open_folder(parent, part)
+            os.close(parent)
+            parent = child
+        yield parent
+    finally:
+        os.close(parent)
+
+
+def _open_folder(parent: int, part: str) -> int:
+    try:
+        return os.open(part, _OPEN_FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        with suppress(FileExistsError):  # another thread of ours needs it, too
+            os.mkdir(part, 0o755, dir_fd=parent)
+        return os.open(part, _OPEN_FOLDER, dir_fd=parent)

@@ -1,0 +1,1 @@
+"""The suite ``dataloader``: batches of a loader, one folder a case."""

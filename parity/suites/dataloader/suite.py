@@ -1,0 +1,170 @@
+"""DataLoader batches: the same items in batches of the same sizes, in the order that is owed.
+
+ORDER owes the reference's order, SET its items in any order, SUBSET as many items
+of the whole data set, none of them twice. Bound and modes: the dataset card of
+ferrotorch's dataloader-batches-v1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import find_batch_files, find_case_folders, read_loader_case
+from parity.items import checks
+from parity.items.identity import identify_rows
+from parity.items.matching import UNKNOWN, measure_max_difference
+from parity.results import Finding
+from parity.suites import batch_findings, item_findings
+from parity.suites.base import Case, Dump, DumpComparison, Suite
+from parity.suites.dataloader import batch_folder
+from parity.suites.dataloader.reference import LoaderReference, read_reference
+from parity.suites.messages import report_error
+from parity.suites.tolerance_findings import check_near_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from parity.bundle.layout import LoaderCase
+    from parity.bundle.tolerances import Tolerances
+    from parity.items.checks import DeliveredBatches, Ints
+
+ARGS = ("--config", "{case}", "--seed", "{seed}", "--output-dir", "{output_dir}")
+#: The seed that a case without one is given; upstream's own call passes it always.
+DEFAULT_SEED = 42
+DEFAULT_TOLERANCES = {"max_abs": 1e-6}
+#: Fewer items arrive in order by chance too often to be worth a warning (1/8! = 2.5e-5).
+_MIN_SHUFFLED = 8
+
+
+def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
+    """The cases of a dataloader bundle.
+
+    Raises:
+        ReferenceSuspectError: None, or a `meta.json` that lacks what a verdict needs.
+    """
+    return tuple(_build_case(read_loader_case(folder)) for folder in find_case_folders(tree))
+
+
+def _build_case(meta: LoaderCase) -> Case:
+    seed = DEFAULT_SEED if meta.seed is None else meta.seed
+    return Case(
+        id=meta.name,
+        folder=meta.folder,
+        placeholders={"seed": str(seed)},
+        tolerances=DEFAULT_TOLERANCES,
+        detail=meta,
+        may_be_empty=not meta.batch_sizes,
+    )
+
+
+def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    """Hold a dump's batches against the reference's.
+
+    Raises:
+        ReferenceSuspectError: The reference's own batches do not hold together.
+    """
+    meta: LoaderCase = case.detail
+    reference = read_reference(meta)
+    misnamed = batch_findings.check_names(dump.folder)
+    if not (reference.sizes or find_batch_files(dump.folder)):
+        return DumpComparison(findings=(*misnamed, *_check_empty_dump(dump.stdout_json)))
+    dataset = reference.dataset
+    # Room for a port that delivers everything in one batch, and for wrong sizes to be told.
+    max_bytes = 4 * (dataset.features.nbytes + dataset.labels.nbytes) + 2**20
+    delivered, _, found = batch_folder.read_folder(dump.folder, reference.shape, max_bytes)
+    if delivered is None:
+        return DumpComparison(findings=(*misnamed, *found))
+    tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
+    outcome = compare_run(meta, reference, delivered, tolerance, dump.stdout_json)
+    return replace(outcome, findings=(*misnamed, *outcome.findings))
+
+
+def compare_run(
+    meta: LoaderCase,
+    reference: LoaderReference,
+    delivered: DeliveredBatches,
+    tolerance: float,
+    stdout_json: Mapping[str, Any] | None = None,
+) -> DumpComparison:
+    """Hold a run in memory against the reference; ``line`` is what the port said of it."""
+    audit = _build_audit(meta, reference, delivered, tolerance)
+    found = batch_findings.check_sizes(reference.sizes, delivered.sizes)
+    found += batch_findings.check_stdout(stdout_json, delivered.sizes)
+    members = checks.compare_membership(
+        audit.expected, audit.obtained, is_subset=meta.mode == "SUBSET"
+    )
+    found += item_findings.check_items(audit, members)
+    found += item_findings.check_labels(audit, reference.dataset.labels)
+    found += _check_shuffled(meta, reference, audit.obtained)
+    measures, margin = _measure_run(audit)
+    found += check_near_bound({"features": margin} if margin is not None and margin <= 1 else {})
+    return DumpComparison(
+        findings=tuple(found),
+        measures=measures,
+        margin=margin,
+        compared=delivered.features.size + delivered.labels.size,
+        tensors=("features", "labels"),
+    )
+
+
+def _check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
+    """The bundle states zero batches and none came: right, if that is what the port says."""
+    if stdout_json is not None and stdout_json.get("num_batches") == 0:
+        return []
+    message = (
+        "no batch is due and none was written, but an empty folder proves nothing; expected "
+        '"num_batches": 0 in the JSON line on stdout'
+    )
+    return [report_error("dump-empty", message, kind="dump")]
+
+
+def _build_audit(
+    meta: LoaderCase, reference: LoaderReference, delivered: DeliveredBatches, tolerance: float
+) -> item_findings.LoaderAudit:
+    ordered = meta.mode == "ORDER"
+    expected_order = (
+        np.arange(len(reference.dataset)) if meta.mode == "SUBSET" else reference.expected
+    )
+    return item_findings.LoaderAudit(
+        table=reference.dataset.features,
+        expected=expected_order,
+        expected_sizes=reference.sizes,
+        batches=delivered,
+        obtained=identify_rows(
+            reference.dataset, expected_order, delivered, tolerance, ordered=ordered
+        ),
+        tolerance=tolerance,
+        ordered=ordered,
+    )
+
+
+def _measure_run(audit: item_findings.LoaderAudit) -> tuple[dict[str, float], float | None]:
+    """Numbers for the report; the largest difference only where every row is an item."""
+    measures: dict[str, float] = {"items": len(audit.obtained), "batches": len(audit.batches.sizes)}
+    if (audit.obtained == UNKNOWN).any():
+        return measures, None
+    gap = measure_max_difference(audit.table[audit.obtained], audit.batches.features)
+    return measures | {"max_abs": gap}, gap / audit.tolerance if audit.tolerance else None
+
+
+def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints) -> list[Finding]:
+    if not (meta.shuffle and reference.has_dataset) or len(obtained) < _MIN_SHUFFLED:
+        return []
+    if (obtained == UNKNOWN).any() or not (np.diff(obtained) > 0).all():
+        return []
+    rows = reference.dataset.features[obtained[: 2 * _MIN_SHUFFLED]]
+    if len(np.unique(rows, axis=0)) < _MIN_SHUFFLED:
+        # Items that are equal have no order that a dump could show.
+        return []
+    message = (
+        f"the case shuffles (seed {meta.seed}), yet all {len(obtained):,} items came in the data "
+        "set's own order; is the shuffle switched on?"
+    )
+    return [Finding(level="warning", code="not-shuffled", message=message)]
+
+
+SUITE = Suite(name="dataloader", args=ARGS, cases=read_cases, verify=verify)

@@ -1,0 +1,199 @@
+"""Findings with the cause that their data prove; looked for only where something is wrong.
+
+A verdict never depends on it: a diagnosis that fails leaves the finding as it is.
+``parity.diagnose`` is imported here, late, so that a run that passes never loads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from parity.items.matching import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from parity.checkpoints import StorageLocation
+    from parity.diagnose.cause import Cause
+    from parity.results import Finding
+    from parity.suites.item_findings import LoaderAudit
+    from parity.tensors.stored import StoredTensor
+
+#: Failing tensors of a case that are diagnosed; after so many the reader has seen enough.
+MAX_DIAGNOSED = 64
+
+
+def add_cause(finding: Finding, find: Callable[[], Cause | None]) -> Finding:
+    """``finding`` with the cause that ``find`` proves; its code is among the measures."""
+    try:
+        cause = find()
+    except Exception:
+        return finding
+    if cause is None:
+        return finding
+    measures = {**finding.measures, "cause_code": cause.code}
+    return replace(finding, cause=str(cause), measures=measures)
+
+
+def add_tensor_cause(
+    finding: Finding,
+    expected: StoredTensor,
+    obtained: StoredTensor,
+    tolerances: Mapping[str, float],
+    *,
+    locate: Callable[[], Mapping[str, StorageLocation]],
+    others: Mapping[str, StoredTensor],
+) -> Finding:
+    """A finding about the values of a tensor.
+
+    Args:
+        finding: Names the tensor.
+        expected: Its reference.
+        obtained: Its dump.
+        bounds: Those that it breaks.
+        raw: Where the bundle's tensors lie in their checkpoint.
+        others: The bundle's other references.
+    """
+    name = finding.tensor or ""
+
+    def find() -> Cause | None:
+        from parity.diagnose import FailingTensor, diagnose
+
+        location = locate().get(name)
+        more = {"bounds": tolerances, "raw": location, "others": lambda: others}
+        return diagnose(FailingTensor.of(name, expected, obtained, **more))
+
+    return add_cause(finding, find)
+
+
+def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[Finding]:
+    """Findings about who came and in which order, each with the cause of the whole run."""
+    errors = [finding for finding in findings if finding.level == "error"]
+    if not errors or (audit.obtained == UNKNOWN).any():
+        return list(findings)
+
+    def find() -> Cause | None:
+        from parity.diagnose import loader_causes
+
+        # Only a pipeline names its items, and only its orders are NumPy's.
+        count = len(audit.table) if audit.ids is not None else 0
+        return loader_causes.find_run_cause(
+            loader_causes.LoaderRun(
+                expected=audit.expected,
+                obtained=audit.obtained,
+                due_sizes=audit.expected_sizes,
+                sizes=audit.batches.sizes,
+                ordered=audit.ordered,
+                numpy=count,
+                first=audit.first_batch,
+                position=audit.position,
+                key=audit.key,
+            )
+        )
+
+    return [add_cause(finding, find) if finding in errors else finding for finding in findings]
+
+
+def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
+    """A finding about rows that are no item; an order that is owed says which each should be."""
+
+    def find() -> Cause | None:
+        from parity.diagnose import value_functions
+
+        expected, obtained = audit.table[audit.expected], audit.batches.features
+        if audit.ordered and len(expected) == len(obtained):
+            return value_functions.find_value_function(
+                expected, obtained, audit.tolerance, "feature value", "feature values"
+            )
+        return value_functions.find_row_rounding(expected, obtained, "feature values")
+
+    return add_cause(finding, find)
+
+
+def add_label_cause(
+    finding: Finding, audit: LoaderAudit, expected_labels: NDArray[np.floating]
+) -> Finding:
+    """A finding about labels that are not those of their items."""
+
+    def find() -> Cause | None:
+        from parity.diagnose import loader_causes
+
+        known = audit.obtained != UNKNOWN
+        obtained = audit.obtained[known]
+        # Rows that are no item leave holes, over which only a roll of the rest can be seen.
+        whole = bool(known.all())
+        table, sizes = (
+            (expected_labels, audit.batches.sizes) if whole else (expected_labels[:0], ())
+        )
+        return loader_causes.find_label_cause(
+            expected_labels[obtained], audit.batches.labels[known], table, obtained, sizes
+        )
+
+    return add_cause(finding, find)
+
+
+def add_output_cause(
+    findings: Sequence[Finding],
+    folder: Path,
+    *,
+    inputs: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    obtained: Mapping[str, Any],
+    tolerance: float,
+) -> list[Finding]:
+    """Findings about the outputs of an exported model.
+
+    Args:
+        findings: All of the case.
+        folder: The case's, with the MLP's weights.
+        inputs: By name.
+        due: Right outputs.
+        came: Outputs of the model.
+        bound: Largest difference, absolute.
+    """
+
+    def find() -> Cause | None:
+        from parity.diagnose import onnx_mlp
+        from parity.tensors.bin import read_tensors
+
+        weights = read_tensors(folder / "mlp_weights.bin", 4)
+        return onnx_mlp.find_mlp_mistake(weights, inputs, expected, obtained, tolerance)
+
+    failing = [finding for finding in findings if _is_output_finding(finding)]
+    return [add_cause(finding, find) if finding in failing else finding for finding in findings]
+
+
+def _is_output_finding(finding: Finding) -> bool:
+    return finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
+
+
+def add_model_cause(
+    findings: Sequence[Finding], folder: Path, file: Path, inputs: Any
+) -> list[Finding]:
+    """Findings about a model that cannot be loaded or run.
+
+    Args:
+        findings: All of the case.
+        folder: The case's, with the MLP's weights.
+        file: The exported model.
+        inputs: What onnxruntime says of its inputs: name, type, shape.
+    """
+
+    def find() -> Cause | None:
+        from parity.diagnose import onnx_mlp
+        from parity.tensors.bin import read_tensors
+
+        arrays = read_tensors(folder / "mlp_weights.bin", 4)
+        names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+        weights = dict(zip(names, arrays, strict=True))
+        return onnx_mlp.find_unfilled_inputs(
+            inputs or [], weights
+        ) or onnx_mlp.find_misplaced_weights(file, weights)
+
+    codes = ("onnx-load", "onnx-run")
+    return [add_cause(f, find) if f.code in codes else f for f in findings]

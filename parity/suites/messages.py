@@ -1,0 +1,53 @@
+"""Numbers and lists as messages show them; findings built the same way by every suite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parity.results import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from parity.tensors import FormatError
+
+#: Examples that a message lists before it only counts.
+EXAMPLES = 5
+
+
+def format_number(value: Any) -> str:
+    """The shortest decimal that reads back as the same value of its dtype."""
+    text = str(value.item() if hasattr(value, "dtype") and value.dtype.kind in "iub" else value)
+    return text.removesuffix(".0")
+
+
+def format_list(names: Iterable[object], total: int | None = None) -> str:
+    """``a, b, c``, cut after ``EXAMPLES`` with the count of the rest."""
+    items = list(names)
+    rest = (len(items) if total is None else total) - EXAMPLES
+    return ", ".join(map(str, items[:EXAMPLES])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def format_count(count: int, singular: str, plural: str = "") -> str:
+    """``1 item``, ``2 items``."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def report_unreadable(tensor: str, error: FormatError) -> Finding:
+    """The finding for a dump file that cannot be read as what it should be."""
+    message = f"{tensor} {error.message}"
+    return Finding(level="error", kind="dump", code=error.code, tensor=tensor, message=message)
+
+
+def report_error(code: str, message: str, **more: Any) -> Finding:
+    """An error of kind mismatch: the port is wrong."""
+    return Finding(level="error", code=code, message=message, **more)
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Rows as lines of aligned columns; the first row is the heading."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return tuple(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

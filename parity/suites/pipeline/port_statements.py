@@ -1,0 +1,313 @@
+"""What a port says of its run in `meta.json`, held against what its batches show.
+
+A claim that nothing contradicts proves nothing, so a missing one is only a notice; but a
+port that counts, names or digests other things than it delivers misleads its users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import MAX_JSON
+from parity.items.matching import UNKNOWN
+from parity.items.reference_pipeline import compute_masked_mean
+from parity.results import Finding
+from parity.suites.messages import format_list, report_error
+from parity.suites.pipeline.audit import find_omitted_ids
+from parity.suites.pipeline.runs import COLUMNS, SlotKinds, find_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from parity.suites.pipeline.runs import ExpectedRun, Run
+
+    PortStatements = Mapping[str, Any]
+
+#: Claims that the contract asks for.
+STATEMENT_KEYS = (
+    "num_batches",
+    "batch_sizes",
+    "order",
+    "omitted_ids",
+    "fingerprint",
+    "masked_mean",
+)
+#: Largest difference of a mean, of f32 sums, relative to its size where that is above 1.
+_MEAN_TOLERANCE = 1e-6
+_MEAN_OF_MEANS = (
+    "it is the mean of the batches' means, where a short batch weighs as much as a full one"
+)
+
+
+def read_statements(folder: Path) -> tuple[PortStatements | None, list[Finding]]:
+    """The JSON object in a dump's `meta.json`; None, and perhaps a finding, without one."""
+    path = folder / "meta.json"
+    if not path.is_file():
+        return None, []
+    try:
+        if path.stat().st_size > MAX_JSON:
+            return None, [_report_unusable("too-large", f"has more than {MAX_JSON:,} bytes")]
+        value = json.loads(path.read_bytes())
+    except OSError as error:
+        return None, [_report_unusable("unreadable", f"cannot be read: {error.strerror}")]
+    except (ValueError, RecursionError) as error:
+        return None, [_report_unusable("not-json", f"is not JSON: {error}")]
+    if not isinstance(value, dict):
+        return None, [_report_unusable("not-json", f"holds {type(value).__name__}, not an object")]
+    return value, []
+
+
+def _report_unusable(code: str, problem: str) -> Finding:
+    message = f"meta.json {problem}"
+    return Finding(level="error", kind="dump", code=code, message=message, tensor="meta.json")
+
+
+def check_statements(
+    statements: PortStatements | None,
+    run: Run,
+    expected: ExpectedRun,
+    parameters: PortStatements,
+    fingerprint: str,
+) -> list[Finding]:
+    """Findings for claims that the batches, the call or the reference contradict.
+
+    Args:
+        claims: What the port says; None where it says nothing.
+        run: What it delivered.
+        owed: What was due.
+        asked: Parameters that the port was called with; it need not repeat them.
+        fingerprint: Of the data set, 64 hex digits.
+    """
+    given = {} if statements is None else statements
+    statements = {
+        key: v if key == "masked_mean" else _normalize_number(v) for key, v in given.items()
+    }
+    found = _check_missing(statements)
+    for key in statements:
+        if check := _CHECKS.get(key):
+            found += check(statements[key], run, expected)
+    found += _check_parameters(statements, parameters)
+    if "fingerprint" in statements:
+        found += _check_fingerprint(statements["fingerprint"], run, expected, fingerprint)
+    return found
+
+
+def _check_missing(statements: PortStatements) -> list[Finding]:
+    absent = [key for key in STATEMENT_KEYS if key not in statements]
+    if not absent:
+        return []
+    message = f"meta.json says nothing of {', '.join(absent)}, so that was not held against"
+    message += " the batches"
+    return [Finding(level="notice", code="claims-missing", message=message)]
+
+
+def _report_contradiction(
+    key: str, stated: Any, observed: Any, what: str = "the batches hold"
+) -> Finding:
+    message = f"meta.json says {key} = {_format_value(stated)}, {what} {_format_value(observed)}"
+    return report_error("contradiction", message, measures={"key": key}, tensor="meta.json")
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{format_list(value, len(value))}]"
+    return f"{value!r:.100}"
+
+
+def _normalize_number(value: Any) -> Any:
+    """9 for 9.0: a port whose ids are f32 writes whole numbers so."""
+    if isinstance(value, list):
+        return [_normalize_number(one) if isinstance(one, float) else one for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_same(stated: Any, observed: Any) -> bool:
+    """Equal, where 1, true and "1" are three things."""
+    if isinstance(observed, list):
+        return (
+            isinstance(stated, list)
+            and len(stated) == len(observed)
+            and all(map(_is_same, stated, observed))
+        )
+    return type(stated) is type(observed) and bool(stated == observed)
+
+
+def _check_num_batches(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
+    observed = len(run.sizes)
+    return (
+        []
+        if _is_same(stated, observed)
+        else [_report_contradiction("num_batches", stated, observed)]
+    )
+
+
+def _check_batch_sizes(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
+    observed = list(run.sizes)
+    return (
+        []
+        if _is_same(stated, observed)
+        else [_report_contradiction("batch_sizes", stated, observed)]
+    )
+
+
+def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
+    observed = find_omitted_ids(run, expected)
+    if observed is None:
+        return []
+    known = isinstance(stated, list) and all(type(value) is int for value in stated)
+    if known and sorted(stated) == observed:
+        return []
+    what = "those that did not come in this epoch are"
+    return [_report_contradiction("omitted_ids", stated, observed, what)]
+
+
+def _check_order(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
+    """The epoch's order: the batches show a part of it, the reference all."""
+    start = expected.position
+    observed = _list_observed_ids(run, expected)
+    part = stated[start : start + len(observed)] if isinstance(stated, list) else stated
+    if not _is_same(part, observed):
+        place = f"order[{start}:{start + len(observed)}]"
+        return [_add_place(_report_contradiction(place, part, observed), part, observed, start)]
+    if expected.order is None:
+        return []
+    expected_ids = expected.dataset.ids[expected.order].tolist()
+    if _is_same(stated, expected_ids) or observed != expected_ids[start : start + len(observed)]:
+        return []
+    message = f"meta.json says order = {_format_value(stated)}, the reference's is {_format_value(expected_ids)}"
+    finding = report_error("claim", message, measures={"key": "order"}, tensor="meta.json")
+    return [_add_place(finding, stated, expected_ids)]
+
+
+def _list_observed_ids(run: Run, expected: ExpectedRun) -> list[int | float]:
+    """Ids in order of arrival, without padding, also where it is filled up with items."""
+    filler = SlotKinds.of(run, expected.dataset).filler
+    return replace(run, **{name: getattr(run, name)[~filler] for name in COLUMNS}).ids
+
+
+def _add_place(finding: Finding, stated: Any, observed: list[Any], start: int = 0) -> Finding:
+    """The finding with the place where two lists differ first, which may be one not shown."""
+    if not isinstance(stated, list):
+        return finding
+    shorter = min(len(stated), len(observed))
+    place = next((k for k in range(shorter) if not _is_same(stated[k], observed[k])), shorter)
+    pair = [
+        _format_value(side[place]) if place < len(side) else "nothing"
+        for side in (stated, observed)
+    ]
+    where = f"; they differ first at place {start + place}: {pair[0]} and {pair[1]}"
+    return replace(finding, message=finding.message + where)
+
+
+def _check_mean(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
+    real = np.asarray(run.mask == 1)
+    observed = compute_masked_mean(run.y, real)
+    if _is_near(stated, observed):
+        return []
+    if not real.all() and _is_near(stated, compute_masked_mean(run.y, np.ones_like(real))):
+        message = (
+            f"meta.json says masked_mean = {_format_value(stated)}, which is the mean of all "
+            f"{len(real):,} slots; of the {int(real.sum()):,} observations it is {_format_value(observed)}"
+        )
+        return [report_error("padding-counted", message, measures={"key": "masked_mean"})]
+    finding = _report_contradiction(
+        "masked_mean", stated, observed, "that of the batches' labels is"
+    )
+    return [
+        replace(finding, cause=_MEAN_OF_MEANS)
+        if run.sizes and _is_near(stated, _compute_mean_of_means(run))
+        else finding
+    ]
+
+
+def _compute_mean_of_means(run: Run) -> float | None:
+    """Mean of the batches' own means, as where each batch has the same weight."""
+    starts = np.cumsum((0, *run.sizes[:-1]))
+    real = (run.mask == 1).astype(np.float64)
+    counts = np.add.reduceat(real, starts)
+    sums = np.add.reduceat(np.where(real > 0, run.y, 0).astype(np.float64), starts)
+    known = counts > 0
+    return float((sums[known] / counts[known]).mean()) if known.any() else None
+
+
+def _is_near(stated: Any, observed: float | None) -> bool:
+    if observed is None or stated is None:
+        return stated is observed
+    if isinstance(stated, bool) or not isinstance(stated, (int, float)):
+        return False
+    if math.isnan(observed):
+        return math.isnan(stated)
+    return stated == observed or abs(stated - observed) <= _MEAN_TOLERANCE * max(1.0, abs(observed))
+
+
+def _check_parameters(statements: PortStatements, parameters: PortStatements) -> list[Finding]:
+    return [
+        report_error(
+            "claim",
+            f"meta.json says {key} = {_format_value(statements[key])}, the case asks for {_format_value(value)}",
+            measures={"key": key},
+            tensor="meta.json",
+        )
+        for key, value in parameters.items()
+        if key in statements and not _is_same(statements[key], value)
+    ]
+
+
+def _check_fingerprint(
+    stated: Any, run: Run, expected: ExpectedRun, expected_digest: str
+) -> list[Finding]:
+    """A port whose values differ within the bound has a fingerprint of its own."""
+    stated = stated.lower() if isinstance(stated, str) else stated
+    if stated == expected_digest:
+        return []
+    own_digest, exact = _compute_own_digest(run, expected)
+    if own_digest is not None and own_digest == stated:
+        message = "meta.json's fingerprint is that of the values as delivered, which are not"
+        message += " the reference's to the byte"
+        return [Finding(level="notice", code="fingerprint", message=message)]
+    if own_digest is None and not exact:
+        message = "meta.json's fingerprint is another than the reference's, as are the values"
+        message += " within the bound; the batches do not hold all items, so it was not checked"
+        return [Finding(level="notice", code="fingerprint", message=message)]
+    message = (
+        f"meta.json says fingerprint = {_format_value(stated)}, expected {expected_digest!r}: the port runs over "
+        "another data set, or digests it in another way"
+    )
+    return [
+        report_error("fingerprint", message, expected=expected_digest, obtained=str(stated)[:100])
+    ]
+
+
+def _compute_own_digest(run: Run, expected: ExpectedRun) -> tuple[str | None, bool]:
+    """Digest of x and y as delivered, None unless all items came; and whether they are exact."""
+    data = expected.dataset
+    item = find_indices(data.ids, run.id)
+    known = np.flatnonzero(item != UNKNOWN)
+    columns = {}
+    for name in ("x", "y"):
+        column = getattr(data, name).copy()
+        column[item[known]] = getattr(run, name)[known]
+        columns[name] = column
+    exact = all(columns[name].tobytes() == getattr(data, name).tobytes() for name in columns)
+    if len(np.unique(item[known])) < len(data):
+        return None, exact
+    digest = hashlib.sha256()
+    for column in columns.values():
+        digest.update(str(column.dtype).encode() + str(column.shape).encode() + column.tobytes())
+    return digest.hexdigest(), exact
+
+
+_CHECKS: dict[str, Callable[[Any, Run, ExpectedRun], list[Finding]]] = {
+    "num_batches": _check_num_batches,
+    "batch_sizes": _check_batch_sizes,
+    "order": _check_order,
+    "omitted_ids": _check_omitted_ids,
+    "masked_mean": _check_mean,
+}

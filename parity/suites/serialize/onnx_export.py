@@ -1,0 +1,315 @@
+"""The onnx case: an exported MLP, run by onnxruntime, against the port's forward and torch's."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import make_suspect_error
+from parity.errors import DumpError, Problem
+from parity.port import process
+from parity.results import Finding
+from parity.suites import diagnosis
+from parity.suites.base import Case, Dump, DumpComparison
+from parity.suites.messages import format_list, report_error, report_unreadable
+from parity.suites.serialize import onnx_batch, onnx_child
+from parity.suites.serialize.onnx_batch import format_runtime_message
+from parity.suites.tensor_findings import list_measures, report_values
+from parity.suites.tolerance_findings import check_near_bound
+from parity.tensors import FormatError
+from parity.tensors.bin import locate_tensor, read_tensor
+from parity.tensors.compare import compare_arrays
+from parity.tensors.dtypes import F32
+from parity.tensors.folder import is_companion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.bundle.tolerances import Tolerances
+    from parity.tensors.measures import Measures
+
+_TIMEOUT = 120.0
+#: Bytes of an output that are read; a sparse file of a terabyte is not.
+_MAX_BYTES = 64 * 2**20
+_TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
+_Arrays = dict[str, "NDArray[np.float32]"]
+
+
+@dataclass
+class _Comparisons:
+    """Comparisons so far."""
+
+    tolerances: Tolerances
+    findings: list[Finding]
+    measures: dict[str, Measures]
+    outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def compare_pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        """Compare two outputs, shapes and dtypes first."""
+        if obtained.dtype != np.float32:
+            message = f"{name} is {obtained.dtype}, expected float32"
+            self.findings.append(report_error("dtype", message, tensor=name))
+        elif expected.shape != obtained.shape:
+            expected_shape, obtained_shape = list(expected.shape), list(obtained.shape)
+            message = f"{name} has the shape {obtained_shape}, expected {expected_shape}"
+            self.findings.append(report_error("shape", message, tensor=name))
+        else:
+            measures = compare_arrays(expected, obtained, F32, self.tolerances)
+            self.measures[name] = measures
+            if not measures.passed:
+                self.findings.append(report_values(name, measures, expected.shape, F32))
+
+
+def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    """Hold the exported model against the port's forward and the reference's.
+
+    Raises:
+        ReferenceSuspectError: Inputs or references cannot be read, or onnxruntime disagrees
+            with itself.
+        DumpError: onnxruntime is not installed.
+    """
+    inputs, expected = _read_reference(case.folder)
+    comparisons = _Comparisons(tolerances, [], {})
+    port_outputs = _read_port_outputs(dump.folder, list(inputs), comparisons.findings)
+    model = _find_model(dump.folder, comparisons.findings)
+    result: dict[str, Any] = {}
+    if model is not None:
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+            free = onnx_batch.is_batch_axis_free(case.folder)
+            result = _run_model(model, inputs, Path(folder), comparisons.findings, batch=True)
+            _compare_runs(result, inputs, port_outputs, expected, comparisons)
+            if result.get("inputs") and not any(f.level == "error" for f in comparisons.findings):
+                batch_arguments = (Path(folder), result["inputs"][0], inputs, comparisons.outputs)
+                comparisons.findings += onnx_batch.check_batch(
+                    *batch_arguments, tolerances=tolerances, free=free
+                )
+            comparisons.findings = _add_causes(case, model, result, comparisons, (inputs, expected))
+    names = tuple(
+        f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in expected
+    )
+    margins = [m.margin for m in comparisons.measures.values() if m.margin is not None]
+    comparisons.findings += check_near_bound(
+        {n: m.margin for n, m in comparisons.measures.items() if m.passed}
+    )
+    return DumpComparison(
+        findings=tuple(comparisons.findings),
+        measures={
+            "max_abs": max((m.max_abs for m in comparisons.measures.values()), default=0.0),
+            "per_tensor": {name: list_measures(m) for name, m in comparisons.measures.items()},
+            "model": {key: result.get(key) for key in ("versions", "inputs", "outputs")},
+        },
+        margin=max(margins, default=None),
+        compared=sum(m.count for m in comparisons.measures.values()),
+        tensors=names,
+    )
+
+
+def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]]:
+    """Outputs for the input ``name``: ``torch``, and of ``port`` and ``onnx`` those that are there.
+
+    Raises:
+        ReferenceSuspectError: As ``verify``.
+        DumpError: onnxruntime is not installed.
+    """
+    inputs, expected = _read_reference(case.folder)
+    ignored: list[Finding] = []
+    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
+    port_outputs = _read_port_outputs(dump.folder, [name], ignored)
+    if name in port_outputs:
+        found["port"] = port_outputs[name]
+    model = _find_model(dump.folder, ignored)
+    if model is None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        result = _run_model(model, {name: inputs[name]}, Path(folder), ignored)
+        outputs = _open_outputs(result, name, ignored) if result.get("runs") else None
+        if outputs is not None:
+            found["onnx"] = np.array(outputs[1])
+    return found
+
+
+def _read_reference(folder: Path) -> tuple[_Arrays, _Arrays]:
+    inputs = _read_arrays(folder, "input_")
+    expected = _read_arrays(folder, "torch_forward_")
+    if not inputs or inputs.keys() != expected.keys():
+        names = [format_list(side) or "none" for side in (inputs, expected)]
+        message = f"inputs {names[0]} and torch_forward {names[1]} do not match"
+        raise make_suspect_error(folder / "input_*.bin", message)
+    return inputs, expected
+
+
+def _read_arrays(folder: Path, prefix: str) -> _Arrays:
+    found = {}
+    for path in sorted(folder.glob(f"{prefix}*.bin")):
+        try:
+            found[path.stem.removeprefix(prefix)] = read_tensor(path)
+        except FormatError as error:
+            raise make_suspect_error(path, error.message) from None
+    return found
+
+
+def _read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -> _Arrays:
+    """The port's own outputs, ``*_forward_<name>.bin`` whatever the port is called."""
+    found = {}
+    for name in names:
+        paths = sorted(folder.glob(f"*_forward_{name}.bin"))
+        paths = [path for path in paths if not is_companion(path)]
+        if len(paths) != 1:
+            listing = format_list(path.name for path in paths) or "none"
+            message = f"expected one *_forward_{name}.bin in the dump, found {listing}"
+            findings.append(report_error("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
+            continue
+        try:
+            found[name] = _read_bounded(paths[0])
+        except FormatError as error:
+            findings.append(report_unreadable(paths[0].name, error))
+    return found
+
+
+def _read_bounded(path: Path) -> NDArray[Any]:
+    tensor = locate_tensor(path)
+    if tensor.nbytes > _MAX_BYTES:
+        message = f"has {tensor.nbytes:,} bytes; at most {_MAX_BYTES:,} are read"
+        raise FormatError("too-large", message)
+    return tensor.read_array()
+
+
+def _find_model(folder: Path, findings: list[Finding]) -> Path | None:
+    models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
+    models = [path for path in models if not is_companion(path)]
+    if len(models) == 1:
+        return models[0]
+    listing = format_list(path.name for path in models) or "none"
+    message = f"expected one *.onnx in the dump, found {listing}"
+    findings.append(report_error("onnx-missing", message, kind="dump"))
+    return None
+
+
+def _run_model(
+    model: Path, inputs: _Arrays, folder: Path, findings: list[Finding], *, batch: bool = False
+) -> dict[str, Any]:
+    """What the child said of the model; a crash or a hang of it is a finding."""
+    paths = {}
+    for name, array in inputs.items():
+        paths[name] = str(folder / f"input-{name}.npy")
+        np.save(paths[name], array, allow_pickle=False)
+    job = folder / "job.json"
+    job_values = {"model": str(model), "inputs": paths, "out": str(folder), "batch": batch}
+    job.write_text(json.dumps(job_values), "utf-8")
+    child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
+    completed = process.run(child, cwd=folder, env=process.build_environment(), timeout=_TIMEOUT)
+    if (folder / "result.json").is_file():
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+        return result
+    if "ModuleNotFoundError" in completed.stderr:
+        message = "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'"
+        raise DumpError(Problem("missing-library", message))
+    ending = (
+        "did not end in time"
+        if completed.timed_out
+        else f"ended with {completed.signal or completed.exit_code}"
+    )
+    last = tuple(completed.stderr.strip().splitlines()[-3:])
+    message = f"{model.name} brought onnxruntime down: it {ending}"
+    findings.append(report_error("onnx-load", message, tensor=model.name, details=last))
+    return {}
+
+
+def _compare_runs(
+    result: Mapping[str, Any],
+    inputs: _Arrays,
+    port_outputs: _Arrays,
+    expected: _Arrays,
+    comparisons: _Comparisons,
+) -> None:
+    if not result:
+        return
+    if "error" in result:
+        comparisons.findings.append(_report_rejected(result))
+        return
+    if result["checker"]:
+        message = f"onnx.checker objects, though onnxruntime runs the file: {format_runtime_message(result['checker'])}"
+        comparisons.findings.append(Finding(level="warning", code="onnx-checker", message=message))
+    for name in inputs:
+        outputs = _open_outputs(result, name, comparisons.findings)
+        if outputs is None:
+            continue
+        plain, optimised = outputs
+        if _check_runtime_disagrees(plain, optimised, name, comparisons):
+            continue
+        comparisons.outputs[name] = optimised
+        if name in port_outputs:
+            comparisons.compare_pair(f"onnx-vs-port/{name}", port_outputs[name], optimised)
+        comparisons.compare_pair(f"onnx-vs-torch/{name}", expected[name], optimised)
+
+
+def _add_causes(
+    case: Case,
+    model: Path,
+    result: Mapping[str, Any],
+    comparisons: _Comparisons,
+    arrays: tuple[_Arrays, _Arrays],
+) -> list[Finding]:
+    """The findings with their cause; ``pair`` is inputs and right outputs."""
+    found = diagnosis.add_model_cause(
+        comparisons.findings, case.folder, model, result.get("inputs")
+    )
+    tolerance = comparisons.tolerances.get("max_abs", 0.0)
+    inputs, expected = arrays
+    return diagnosis.add_output_cause(
+        found,
+        case.folder,
+        inputs=inputs,
+        expected=expected,
+        obtained=comparisons.outputs,
+        tolerance=tolerance,
+    )
+
+
+def _report_rejected(result: Mapping[str, Any]) -> Finding:
+    version, checker = result["versions"]["onnxruntime"], result["checker"]
+    if found := _TOO_NEW.search(result["error"]):
+        message = f"the file is newer than onnxruntime {version} accepts: {format_runtime_message(found[0])}"
+        return report_error("onnx-too-new", message, kind="dump")
+    details = (f"onnx.checker: {format_runtime_message(checker)}",) if checker else ()
+    message = f"onnxruntime {version} refuses the file: {format_runtime_message(result['error'])}"
+    return report_error("onnx-load", message, details=details)
+
+
+def _open_outputs(
+    result: Mapping[str, Any], name: str, findings: list[Finding]
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    runs = [result["runs"][level][name] for level in ("plain", "optimised")]
+    for run in runs:
+        if "error" in run:
+            message = f"onnxruntime cannot run the model on input {name}: {format_runtime_message(run['error'])}"
+            findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
+            return None
+    # Mapped, not read: shapes are held against each other before any value.
+    plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
+    return plain, optimised
+
+
+def _check_runtime_disagrees(
+    plain: NDArray[Any], optimised: NDArray[Any], name: str, comparisons: _Comparisons
+) -> bool:
+    """Whether the runtime disagrees with itself, so that nothing can be said about the port."""
+    agree = plain.shape == optimised.shape and plain.dtype == optimised.dtype
+    if agree and plain.dtype == np.float32 and plain.nbytes <= _MAX_BYTES:
+        agree = compare_arrays(plain, optimised, F32, comparisons.tolerances).passed
+    if not agree:
+        message = (
+            f"onnxruntime gives another output for {name} with its optimiser than without; "
+            "the runtime is suspect, not the port"
+        )
+        comparisons.findings.append(report_error("reference-suspect", message, kind="reference"))
+    return not agree

@@ -1,0 +1,206 @@
+"""Format parity: what a port reads from .pth, safetensors and GGUF, and what it exports as ONNX.
+
+Folders, references and tolerances: the dataset card of ferrotorch's
+serialize-parity-v1. A checkpoint is found by its suffix, never by a fixed name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parity import checkpoints
+from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import make_suspect_error, read_json, read_names
+from parity.bundle.manifest import find_tolerance_problems
+from parity.errors import Problem, ReferenceSuspectError
+from parity.suites.base import Case, Dump, DumpComparison, Suite
+from parity.suites.messages import EXAMPLES, format_list
+from parity.suites.tensor_findings import TensorReference, compare_tensors
+from parity.tensors.folder import list_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from parity.bundle.tolerances import Tolerances
+    from parity.checkpoints import StorageLocation
+    from parity.tensors.stored import StoredTensor
+
+ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
+EXACT = {"exact": 1.0}
+_F32 = "float32"
+
+
+@dataclass(frozen=True)
+class _Format:
+    """One case of the suite: its folder, the checkpoint's suffix, bounds and comparison."""
+
+    folder: str
+    suffix: str
+    tolerances: Mapping[str, float]
+    verify: Callable[[Case, Dump, Tolerances], DumpComparison]
+
+
+def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
+    """The cases whose folders a bundle holds.
+
+    Raises:
+        ReferenceSuspectError: None is there, or a folder lacks its one checkpoint or a part of it.
+    """
+    found = []
+    for name, format_ in _FORMATS.items():
+        folder = tree / format_.folder
+        if folder.is_dir():
+            checkpoint = _find_checkpoint(folder, format_.suffix)
+            placeholders = {"checkpoint": str(checkpoint), "group": name}
+            found.append(
+                Case(
+                    id=name,
+                    folder=folder,
+                    placeholders=placeholders,
+                    tolerances=_read_bounds(folder, format_),
+                )
+            )
+    if not found:
+        folders = ", ".join(format_.folder for format_ in _FORMATS.values())
+        message = f"the bundle holds no case; known folders are {folders}"
+        raise ReferenceSuspectError(Problem("no-cases", message))
+    return tuple(found)
+
+
+def _find_checkpoint(folder: Path, suffix: str) -> Path:
+    """The one checkpoint; of one in several files the first, which readers are given."""
+    found = sorted(path for path in folder.glob(f"*{suffix}") if path.is_file())
+    expected = list_parts(found[0]) if found else ()
+    if found and expected == tuple(found):
+        return found[0]
+    missing = [path.name for path in expected if path not in found]
+    if missing and all(path in expected for path in found):
+        message = f"{folder.name} lacks {format_list(missing)}, of {len(expected):,} parts of a checkpoint"
+        raise ReferenceSuspectError(Problem("checkpoint-count", message))
+    names = format_list(path.name for path in found) or "none"
+    message = f"expected exactly one *{suffix} in {folder.name}, found {names}"
+    raise ReferenceSuspectError(Problem("checkpoint-count", message))
+
+
+def _read_bounds(folder: Path, format_: _Format) -> Mapping[str, float]:
+    """The bounds in `meta.json`, where upstream's bundle has none the suite's."""
+    path = folder / "meta.json"
+    stated = read_json(path).get("bounds") if path.is_file() else None
+    if stated is None:
+        return format_.tolerances
+    if not isinstance(stated, dict):
+        raise make_suspect_error(path, f"bounds must map measures to numbers, not {stated!r:.80}")
+    if problems := find_tolerance_problems(stated):
+        raise make_suspect_error(path, f"bounds: {'; '.join(problems)}")
+    return {name: float(value) for name, value in stated.items()}
+
+
+def _verify_state_dict(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    folder = case.folder / "reference_state_dict"
+    tensors = _read_references(folder)
+    keys = read_names(case.folder / "keys.json")
+    _check_listed(case.folder / "keys.json", [n for n in tensors if n not in keys])
+    dtypes = _read_dtypes(case.folder)
+    others = {key: dtypes.get(key, "of a dtype not stated") for key in keys if key not in tensors}
+    if missing := [key for key, kind in others.items() if "float" in kind]:
+        raise make_suspect_error(
+            case.folder / "keys.json", f"lists {format_list(missing)} without a reference"
+        )
+    widened = {name for name in tensors if dtypes.get(name, _F32) != _F32}
+    reference = TensorReference(
+        tensors=tensors,
+        tolerances=tolerances,
+        unreferenced=others,
+        widened=widened,
+        locate=_build_locator(case),
+    )
+    return compare_tensors(reference, list_tensors(dump.folder))
+
+
+def _build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
+    """Where the tensors lie in the checkpoint; read once, and only if it is asked for."""
+    return cache(
+        lambda: checkpoints.locate_tensors(case.folder, Path(case.placeholders["checkpoint"]))
+    )
+
+
+def _read_dtypes(folder: Path) -> dict[str, str]:
+    """Stored dtype of each tensor where the bundle says so."""
+    path = folder / "meta.json"
+    entries = read_json(path).get("tensors") if path.is_file() else None
+    if not isinstance(entries, dict):
+        return {}
+    return {
+        name: str(entry.get("dtype") or entry.get("type"))
+        for name, entry in entries.items()
+        if isinstance(entry, dict)
+    }
+
+
+def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    tensors = _read_references(case.folder / "reference_dequant")
+    path = case.folder / "sampled_tensor_names.json"
+    sampled = read_names(path)
+    if set(sampled) != set(tensors):
+        different = sorted(set(sampled) ^ set(tensors))
+        raise make_suspect_error(
+            path, f"names other tensors than reference_dequant holds: {format_list(different)}"
+        )
+    others = {name: kind for name, kind in _read_dtypes(case.folder).items() if name not in tensors}
+    reference = TensorReference(
+        tensors=tensors,
+        tolerances=tolerances,
+        unreferenced=others,
+        complete=False,
+        widened=tensors,
+        locate=_build_locator(case),
+        shape_note="references carry GGUF's stored order, fastest dimension first",
+    )
+    return compare_tensors(reference, list_tensors(dump.folder))
+
+
+def _read_references(folder: Path) -> dict[str, StoredTensor]:
+    if not folder.is_dir():
+        raise make_suspect_error(folder, "is missing")
+    found = list_tensors(folder)
+    if problems := found.list_problems():
+        raise make_suspect_error(folder, "; ".join(problems[:EXAMPLES]))
+    return found.tensors
+
+
+def _verify_exported(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    from parity.suites.serialize import onnx_export
+
+    return onnx_export.verify(case, dump, tolerances)
+
+
+def _check_listed(path: Path, unlisted: list[str]) -> None:
+    if unlisted:
+        raise make_suspect_error(
+            path, f"does not list {format_list(unlisted)}, which has a reference"
+        )
+
+
+_FORMATS = {
+    "pth": _Format("resnet18-pth", ".pth", EXACT, _verify_state_dict),
+    "safetensors": _Format("safetensors-rt", ".safetensors", EXACT, _verify_state_dict),
+    "gguf": _Format("gguf", ".gguf", {"max_abs": 1e-4}, _verify_dequantised),
+    "onnx": _Format(
+        "onnx-mlp", "mlp_weights.bin", {"max_abs": 1e-5, "cosine": 0.9999}, _verify_exported
+    ),
+}
+
+
+def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    """Hold a dump of one format against its references.
+
+    Raises:
+        ReferenceSuspectError: The reference cannot be read or contradicts itself.
+    """
+    return _FORMATS[case.id].verify(case, dump, tolerances)
+
+
+SUITE = Suite(name="serialize", args=ARGS, cases=read_cases, verify=verify)

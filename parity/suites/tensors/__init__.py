@@ -1,0 +1,1 @@
+"""The suite ``tensors``: any tensors with a reference each."""

@@ -1,0 +1,151 @@
+"""The generic suite: named tensors of any dtype, for ports that look like nothing else.
+
+A bundle's `parity.json` says which cases there are; a case has references and
+bounds, and the port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from parity import checkpoints
+from parity.bundle import manifest
+from parity.bundle.layout import make_suspect_error
+from parity.results import Finding
+from parity.suites.base import Case, Dump, DumpComparison, Suite
+from parity.suites.filenames import is_portable
+from parity.suites.messages import EXAMPLES, format_count, format_list
+from parity.suites.tensor_findings import TensorReference, compare_tensors
+from parity.tensors.folder import list_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tolerances import Tolerances
+    from parity.checkpoints import StorageLocation
+    from parity.tensors.folder import FolderContents
+    from parity.tensors.stored import StoredTensor
+
+ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
+_STORED_ORDER = "references carry GGUF's stored order, fastest dimension first"
+_LOGICAL_ORDER = "gguf-dims: logical, slowest dimension first"
+
+
+def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
+    """The cases of a generic bundle.
+
+    Raises:
+        ReferenceSuspectError: `parity.json` is wrong, or names what the bundle does not hold.
+    """
+    logical = options.get("gguf-dims") == "logical"
+    return tuple(
+        _build_case(entry, turned=logical and _is_gguf(entry)) for entry in manifest.load(tree)
+    )
+
+
+def _is_gguf(entry: TensorCase) -> bool:
+    return entry.checkpoint is not None and entry.checkpoint.suffix == ".gguf"
+
+
+def _build_case(entry: TensorCase, *, turned: bool) -> Case:
+    placeholders = {"group": entry.group or entry.id}
+    if entry.checkpoint is not None:
+        placeholders["checkpoint"] = str(entry.checkpoint)
+    return Case(
+        id=entry.id,
+        folder=entry.folder,
+        placeholders=placeholders,
+        tolerances=entry.tolerances,
+        detail=replace(entry, is_transposed=turned),
+        expect=entry.expect if entry.has_expectation else "",
+        why=entry.why,
+    )
+
+
+def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    """Hold the tensors of a dump against the case's references.
+
+    Raises:
+        ReferenceSuspectError: A reference cannot be read, or there is none.
+    """
+    detail: TensorCase = case.detail
+    found, dumped = read_references(detail), list_tensors(dump.folder)
+    undumpable = _find_undumpable(found, dumped) if case.expect else []
+    expected = {name: tensor for name, tensor in found.items() if name not in undumpable}
+    note = ""
+    if _is_gguf(detail):
+        note = _LOGICAL_ORDER if detail.is_transposed else _STORED_ORDER
+    reference = TensorReference(
+        tensors=expected, tolerances=tolerances, shape_note=note, locate=_build_locator(detail)
+    )
+    outcome = compare_tensors(reference, dumped)
+    if not undumpable:
+        return outcome
+    return replace(outcome, findings=(*outcome.findings, _report_undumpable(undumpable)))
+
+
+def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocation]]:
+    """Where the tensors lie in the checkpoint; looked at once, and only if it is asked for."""
+    checkpoint = detail.checkpoint
+    return (
+        dict
+        if checkpoint is None
+        else cache(lambda: checkpoints.locate_tensors(detail.folder, checkpoint))
+    )
+
+
+def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
+    """The tensors that a case owes, their dimensions as the port is to dump them.
+
+    Raises:
+        ReferenceSuspectError: They cannot be read, or there are none.
+    """
+    place = detail.reference
+    if place is None:
+        raise make_suspect_error(detail.folder, "has no reference")
+    found = list_tensors(place)
+    if problems := found.list_problems():
+        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
+    if not detail.is_transposed:
+        return found.tensors
+    return {name: replace(one, shape=one.shape[::-1]) for name, one in found.tensors.items()}
+
+
+def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
+    """Names that a port which writes a file a tensor cannot dump, and has not dumped."""
+    if any(tensor.suffix == ".safetensors" for tensor in dumped.tensors.values()):
+        return []
+    return [name for name in expected if name not in dumped.tensors and not is_portable(name)]
+
+
+def _report_undumpable(names: list[str]) -> Finding:
+    message = (
+        f"{format_count(len(names), 'tensor')} whose name is no portable file name, so that no .bin "
+        f"can bear it: {format_list(f'{name!r:.80}' for name in names)}"
+    )
+    return Finding(level="notice", code="not-a-file-name", message=message)
+
+
+def find_names_problem(value: Any) -> str:
+    """Why ``checkpoint-names`` cannot be ``value``; empty where it can."""
+    if not isinstance(value, dict) or not value:
+        return "it must map a suffix, such as .pth, to the name that the port's example opens"
+    for suffix, name in value.items():
+        if not isinstance(name, str) or not is_portable(name):
+            return f"{name!r:.80} is no portable file name"
+        if not suffix.startswith(".") or not is_portable(suffix[1:]):
+            return f"{suffix!r:.80} is no suffix such as .pth"
+    return ""
+
+
+SUITE = Suite(
+    name="tensors",
+    args=ARGS,
+    cases=read_cases,
+    verify=verify,
+    options={"gguf-dims": ("stored", "logical"), "checkpoint-names": find_names_problem},
+)

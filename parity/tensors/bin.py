@@ -1,0 +1,277 @@
+"""The `.bin` formats of the upstream dump contract, little-endian throughout.
+
+A single tensor is ``[u32 ndim][u32 shape…][f32 data]`` in row-major order; a
+scalar has ndim 0 and one value. A batch file is ``[u32 num_tensors]`` followed
+by that many single tensors. Source: the dataset cards of ferrotorch's
+dataloader-batches-v1 and serialize-parity-v1.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from io import FileIO
+from math import prod
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from parity.tensors import FormatError
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.stored import StoredTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: More dimensions than any tensor of the field has; NumPy itself stops at 64.
+MAX_NDIM = 32
+#: More tensors than any batch of the field has.
+MAX_TENSORS = 1024
+F32_STORAGE = np.dtype("<f4")
+_WORD = 4
+#: Shapes that a message names.
+_MAX_LISTED = 4
+_MAX_ELEMENTS = (2**63 - 1) // F32_STORAGE.itemsize
+
+T = TypeVar("T")
+
+
+def read_tensor(path: Path) -> NDArray[np.float32]:
+    """The tensor of a single-tensor file, in the header's shape.
+
+    Raises:
+        FormatError: The file is not exactly one tensor.
+    """
+    return _parse_file(path, lambda file, size: _load_tensor(file, 0, size))
+
+
+def locate_tensor(path: Path) -> StoredTensor:
+    """Where the tensor of a single-tensor file lies; only the header is read.
+
+    Raises:
+        FormatError: The file is not exactly one tensor.
+    """
+
+    def parse(file: FileIO, size: int) -> tuple[StoredTensor, int]:
+        return _locate_tensor(path, file, 0, size)
+
+    return _parse_file(path, parse)
+
+
+def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.float32]]:
+    """The tensors of a batch file, in file order.
+
+    Args:
+        path: The file.
+        most: Bytes that it may have; a sparse file of a terabyte is not read.
+
+    Raises:
+        FormatError: The file is not exactly the tensors that it announces.
+    """
+    return _parse_file(path, _parse_batch, max_bytes)
+
+
+def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
+    """Where the tensors of a batch file lie, in file order; only headers are read.
+
+    Args:
+        path: The file.
+        counted: It begins with their number; else tensors follow up to its end, as in
+            upstream's `mlp_weights.bin`.
+
+    Raises:
+        FormatError: The file is not exactly such tensors, or more than are accepted.
+    """
+
+    def parse(file: FileIO, size: int) -> tuple[list[StoredTensor], int]:
+        left, at = (_read_count(file), _WORD) if counted else (MAX_TENSORS, 0)
+        found: list[StoredTensor] = []
+        while left > 0 and (counted or at < size):
+            tensor, at = _locate_tensor(path, file, at, size)
+            found.append(tensor)
+            left -= 1
+        return found, at
+
+    return _parse_file(path, parse)
+
+
+def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
+    """The tensors of a file that holds ``count`` of them, one after the other, uncounted.
+
+    Raises:
+        FormatError: The file is not exactly that many tensors.
+    """
+    return _parse_file(path, lambda file, size: _load_tensors(file, 0, size, count))
+
+
+def _parse_file(
+    path: Path, parse: Callable[[FileIO, int], tuple[T, int]], max_bytes: int | None = None
+) -> T:
+    """What ``parse`` makes of a file and its size; it says at which byte it ended."""
+    try:
+        with FileIO(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if max_bytes is not None and size > max_bytes:
+                code, message = "too-large", f"has {size:,} bytes; at most {max_bytes:,} are read"
+                raise FormatError(code, message)
+            parsed, end = parse(file, size)
+    except OSError as error:
+        code, message = "unreadable", f"cannot be read: {error.strerror}"
+        raise FormatError(code, message) from error
+    _check_end(end, size)
+    return parsed
+
+
+def _check_end(end: int, size: int) -> None:
+    if left := size - end:
+        code = "trailing-bytes"
+        follow = "1 byte follows" if left == 1 else f"{left:,} bytes follow"
+        message = f"{follow} the data that the header announces (file: {size:,} bytes)"
+        raise FormatError(code, message)
+
+
+def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
+    try:
+        return _parse_counted_batch(file, size)
+    except FormatError as error:
+        file.seek(0)
+        shapes = _scan_shapes(file, 0, size)
+        if len(shapes) < 2:
+            raise
+        what = f"{len(shapes):,} tensors of the shapes {_format_shapes(shapes)}"
+        hint = f"read without the count that is due first, the file is {what}"
+        raise FormatError(error.code, f"{error.message}; {hint}") from None
+
+
+def _parse_counted_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
+    count = _read_count(file)
+    found, at = _load_tensors(file, _WORD, size, count)
+    if shapes := _scan_shapes(file, at, size):
+        total = count + len(shapes)
+        announced = f"announces {count:,} of its {total:,} tensors at byte 0"
+        message = f"{announced}; not announced: {_format_shapes(shapes)}"
+        raise FormatError("trailing-bytes", message)
+    _check_end(at, size)
+    return found, at
+
+
+def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
+    """Of the tensors that fill a file to its end exactly; none where it is not made of such.
+
+    Scalars and empty tensors do not count: zeros would be any number of them.
+    """
+    found: list[tuple[int, ...]] = []
+    while at < size and len(found) < MAX_TENSORS:
+        try:
+            shape, start = _read_shape(file, at, size)
+        except FormatError:
+            return []
+        at = start + prod(shape) * F32_STORAGE.itemsize
+        found.append(shape)
+    return found if at == size and all(shape and prod(shape) for shape in found) else []
+
+
+def _format_shapes(shapes: list[tuple[int, ...]]) -> str:
+    """``[4, 8], [4]``."""
+    some = ", ".join(str(list(shape)) for shape in shapes[:_MAX_LISTED])
+    return some + (", …" if len(shapes) > _MAX_LISTED else "")
+
+
+def _load_tensors(
+    file: FileIO, at: int, size: int, count: int
+) -> tuple[list[NDArray[np.float32]], int]:
+    found: list[NDArray[np.float32]] = []
+    for number in range(count):
+        if number and at == size:
+            message = f"ends at byte {at}, after {number:,} of {count:,} tensors"
+            raise FormatError("truncated", message)
+        tensor, at = _load_tensor(file, at, size)
+        found.append(tensor)
+    return found, at
+
+
+def _read_count(file: FileIO) -> int:
+    count = _read_u32(file, 0, "the number of tensors")
+    if count > MAX_TENSORS:
+        code = "bad-header"
+        message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
+        raise FormatError(code, message)
+    return count
+
+
+def _locate_tensor(path: Path, file: FileIO, at: int, size: int) -> tuple[StoredTensor, int]:
+    """The tensor whose header begins at byte ``at``, and the byte at which its data ends."""
+    shape, start = _read_shape(file, at, size)
+    tensor = StoredTensor(path, start, DTYPES["F32"], shape, path.suffix)
+    return tensor, start + tensor.nbytes
+
+
+def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32], int]:
+    shape, start = _read_shape(file, at, size)
+    file.seek(start)
+    found = np.fromfile(file, F32_STORAGE, prod(shape))
+    if found.size < prod(shape):
+        # The file has shrunk since its size was looked at.
+        code = "truncated"
+        message = (
+            f"shape {list(shape)} needs {prod(shape):,} values at byte {start}, "
+            f"only {found.size:,} were there when they were read"
+        )
+        raise FormatError(code, message)
+    return found.reshape(shape), start + found.nbytes
+
+
+def _read_shape(file: FileIO, at: int, size: int) -> tuple[tuple[int, ...], int]:
+    """The shape that stands at byte ``at``, held against the bytes that are left, and its end."""
+    ndim = _read_u32(file, at, "the number of dimensions")
+    if ndim > MAX_NDIM:
+        code = "bad-header"
+        message = f"announces {ndim:,} dimensions at byte {at}; at most {MAX_NDIM} are accepted"
+        raise FormatError(code, message)
+    start, raw = at + _WORD, file.read(_WORD * ndim)
+    if len(raw) < _WORD * ndim:
+        raise _make_truncated_error(start, raw, f"dimension {len(raw) // _WORD}")
+    shape = struct.unpack(f"<{ndim}I", raw)
+    if prod(filter(None, shape)) > _MAX_ELEMENTS:
+        # NumPy refuses such a shape even where another dimension is 0.
+        code, message = "bad-header", f"shape {list(shape)} overflows 63 bits"
+        raise FormatError(code, message)
+    start += len(raw)
+    needed, left = prod(shape) * F32_STORAGE.itemsize, size - start
+    if needed > left:
+        code = "truncated"
+        message = (
+            f"shape {list(shape)} needs {needed:,} bytes of data at byte {start}, "
+            f"the file has {left:,} left"
+        )
+        raise FormatError(code, message)
+    return shape, start
+
+
+def _read_u32(file: FileIO, at: int, what: str) -> int:
+    if at:
+        file.seek(at)
+    raw = file.read(_WORD)
+    if len(raw) < _WORD:
+        raise _make_truncated_error(at, raw, what)
+    return int.from_bytes(raw, "little")
+
+
+def _make_truncated_error(start: int, raw: bytes, what: str) -> FormatError:
+    end = start + len(raw)
+    return FormatError("truncated", f"ends at byte {end}, where {what} should stand")
+
+
+def encode_tensor(array: NDArray[np.float32]) -> bytes:
+    """``array`` as a single-tensor file; any strides, written in row-major order."""
+    header = struct.pack(f"<{1 + array.ndim}I", array.ndim, *array.shape)
+    return header + np.ascontiguousarray(array, F32_STORAGE).tobytes()
+
+
+def encode_batch(arrays: Iterable[NDArray[np.float32]]) -> bytes:
+    """``arrays`` as a batch file."""
+    tensors = [encode_tensor(array) for array in arrays]
+    return struct.pack("<I", len(tensors)) + b"".join(tensors)

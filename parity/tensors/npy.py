@@ -1,0 +1,96 @@
+"""`.npy` files: NumPy's own header parser, bounded, no pickles; the data where it lies."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.tensors import FormatError
+from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.stored import StoredTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MAX_HEADER = 10_000
+MAX_NDIM = 32
+_LIMIT = 2**63
+_NAMES = {"f8": "F64", "f4": "F32", "f2": "F16", "b1": "BOOL", "c8": "C64"} | {
+    f"{sign}{size}": f"{sign.upper()}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)
+}
+
+
+def locate_tensor(path: Path) -> StoredTensor:
+    """The tensor of a file.
+
+    Raises:
+        FormatError: Not a `.npy` file, of a dtype that is not compared (objects are never
+            unpickled), in column-major or big-endian order, or of another length than its
+            header says.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            shape, fortran, code = _read_header(file)
+            offset = file.tell()
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}"
+        raise FormatError("unreadable", message) from error
+    dtype = _find_dtype(code)
+    if fortran and 0 not in shape and sum(length != 1 for length in shape) > 1:
+        message = "is in column-major (Fortran) order; write it in row-major order"
+        raise FormatError("bad-header", message)
+    needed, left = prod(shape) * dtype.storage.itemsize, size - offset
+    if needed != left:
+        code_word = "truncated" if needed > left else "trailing-bytes"
+        message = f"{dtype.name} {list(shape)} needs {needed:,} bytes of data, has {left:,}"
+        raise FormatError(code_word, message)
+    return StoredTensor(path, offset, dtype, shape, path.suffix)
+
+
+def _read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = _call_parser(np.lib.format.read_magic, file)
+    if version not in readers:
+        message = f"has the format version {version[0]}.{version[1]}; 1.0 and 2.0 are read"
+        raise FormatError("bad-header", message)
+    shape, fortran, dtype = _call_parser(readers[version], file, max_header_size=MAX_HEADER)
+    _check_shape(shape)
+    return shape, fortran, dtype
+
+
+def _call_parser(parser: Callable[..., Any], file: Any, **options: int) -> Any:
+    """What one of NumPy's parsers reads; they let errors of Python's own tokenizer through."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the Python literal in a foreign header
+            return parser(file, **options)
+    except OSError:
+        raise
+    except Exception as error:
+        message = f"is no .npy file: {' '.join(str(error).split()):.300}"
+        raise FormatError("bad-header", message) from error
+
+
+def _check_shape(shape: tuple[int, ...]) -> None:
+    whole = all(type(length) is int and length >= 0 for length in shape)
+    # A product that NumPy refuses even where another dimension is 0.
+    if not whole or len(shape) > MAX_NDIM or prod(filter(None, shape)) * 8 >= _LIMIT:
+        message = f"has the impossible shape {list(shape)!r:.200}"
+        raise FormatError("bad-header", message)
+
+
+def _find_dtype(dtype: np.dtype[Any]) -> DType:
+    name = _NAMES.get(dtype.str[1:])
+    if name is None or dtype.str.startswith(">"):
+        message = f"has the dtype {dtype.str!r:.80}; known are little-endian {', '.join(_NAMES)}"
+        raise FormatError("dtype-unsupported", message)
+    return DTYPES[name]

@@ -1,0 +1,114 @@
+"""Two tensors read side by side, a chunk at a time, in parts that threads can share."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from parity.tensors.stored import StoredTensor
+
+#: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
+CHUNK_BYTES = 512 * 1024
+#: Threads that share a tensor; reading and comparing bytes run beside each other.
+THREADS = 2
+#: Bytes below which handing a part to another thread costs more than it saves (measured).
+_MIN_BYTES = 16 << 20
+#: Data is read to an address that equals its place in the file modulo this. Where the copy
+#: out of the page cache lands less than 32 bytes further into its page than it came from,
+#: Zen 3 takes five times as long (measured, docs/performance.md).
+_ALIGNMENT = 64
+
+T = TypeVar("T")
+
+
+class _Buffer:
+    """Where chunks of one side are read to: bytes, since one memcmp tells whether they equal."""
+
+    def __init__(self) -> None:
+        self.raw = bytearray(CHUNK_BYTES + _ALIGNMENT)
+        self._address = np.frombuffer(self.raw, np.uint8).ctypes.data
+
+    def find_start(self, tensor: StoredTensor) -> int:
+        """Byte at which data of ``tensor`` is to begin."""
+        return (tensor.offset - self._address) % _ALIGNMENT
+
+    def view_array(self, tensor: StoredTensor) -> NDArray[Any]:
+        """The buffer as elements of ``tensor``'s storage type."""
+        kind = tensor.dtype.storage
+        return np.frombuffer(self.raw, kind, CHUNK_BYTES // kind.itemsize, self.find_start(tensor))
+
+
+class _Buffers(threading.local):
+    """Two of each thread's own: fresh ones for each tensor would cost as much as to compare it."""
+
+    def __init__(self) -> None:
+        self.expected, self.obtained = _Buffer(), _Buffer()
+
+
+_buffers = _Buffers()
+
+
+class Chunk(NamedTuple):
+    """A run of elements of both sides.
+
+    Attributes:
+        start: Flat index of the first.
+        expected, obtained: Overwritten by the next chunk.
+        equal: The bytes are known to be the same.
+    """
+
+    start: int
+    expected: NDArray[Any]
+    obtained: NDArray[Any]
+    equal: bool = False
+
+
+def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:
+    """The elements of a tensor in at most so many parts, each of whole chunks but the last."""
+    if tensor.nbytes < _MIN_BYTES:
+        max_parts = 1
+    # At least one part, though it be empty.
+    step = CHUNK_BYTES // tensor.dtype.storage.itemsize
+    length = max(step, -(-tensor.count // (max_parts * step)) * step)
+    return [
+        range(start, min(start + length, tensor.count))
+        for start in range(0, max(1, tensor.count), length)
+    ]
+
+
+def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
+    """What ``task`` makes of each part, on a thread each."""
+    if len(parts) == 1:
+        return [task(parts[0])]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(task, parts))
+
+
+def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> Iterator[Chunk]:
+    """The elements of ``part`` on both sides, read into buffers that are used again.
+
+    Raises:
+        FormatError: A file cannot be read.
+    """
+    mine, other = _buffers.expected, _buffers.obtained
+    left, right = mine.view_array(expected), other.view_array(obtained)
+    first, beside = mine.find_start(expected), memoryview(other.raw)[other.find_start(obtained) :]
+    step = CHUNK_BYTES // max(left.itemsize, right.itemsize)
+    same_dtype = expected.dtype == obtained.dtype
+    with expected.open() as of_expected, obtained.open() as of_obtained:
+        for start in range(part.start, part.stop, step):
+            length = min(step, part.stop - start)
+            chunk = Chunk(start, left[:length], right[:length])
+            of_expected.read(start, chunk.expected)
+            of_obtained.read(start, chunk.obtained)
+            # One memcmp from `first` on, and no slice is copied.
+            equal = same_dtype and mine.raw.startswith(beside[: chunk.expected.nbytes], first)
+            yield chunk._replace(equal=equal)

@@ -1,0 +1,165 @@
+"""Earlier states of a bundle: its entry in git's lockfile, and its files if still to be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from parity.drift import BundleDrift, compare_trees
+from parity.errors import ConfigError, Location, ParityError, Problem
+from parity.lockfile import parse
+from parity.lockfile.yaml_reader import MAX_BYTES
+from parity.port import process
+from parity.store import archive, sources
+from parity.text import sanitize
+
+if TYPE_CHECKING:
+    from parity.lockfile import Bundle, Locked, Lockfile
+    from parity.reports.console import RunConsole
+    from parity.store.store import FetchedBundle, Store
+
+_TIMEOUT_SECONDS = 60.0
+
+
+def load_lockfile_at(revision: str, path: Path) -> Lockfile:
+    """The lockfile ``path`` as it was at a revision of the git repo that it lies in.
+
+    Raises:
+        ConfigError: ``git``: git is not there, or knows no such revision or file;
+            or the lockfile was wrong then.
+    """
+    text = _read_revision(revision, path)
+    # A branch's name may hold slashes, a file's may not.
+    suffix = sanitize(revision, 80).replace("/", "-")
+    return parse(path.with_name(f"{path.name}@{suffix}"), text.encode())
+
+
+def _read_revision(revision: str, path: Path) -> str:
+    if not revision or revision.startswith("-"):
+        raise _build_git_error(path, f"{revision!r} is no revision")
+    folder = path.resolve().parent
+    args = ["git", "show", "--no-textconv", f"{revision}:./{path.name}"]
+    env = process.build_environment({"GIT_OPTIONAL_LOCKS": "0"})
+    try:
+        # One byte more than a lockfile has: what is cut off is refused, not misread.
+        completed = process.run(
+            args, cwd=folder, env=env, timeout=_TIMEOUT_SECONDS, stdout_limit=MAX_BYTES + 1
+        )
+    except process.NotStartedError as error:
+        raise _build_git_error(path, str(error)) from None
+    if completed.exit_code:
+        stderr_lines = completed.stderr.strip().splitlines() or [f"exit {completed.exit_code}"]
+        raise _build_git_error(path, f"no {path.name} at {revision!r}", stderr_lines[-1])
+    if completed.exit_code is None:
+        raise _build_git_error(path, f"git did not answer within {_TIMEOUT_SECONDS:g} s")
+    return completed.stdout
+
+
+def _build_git_error(path: Path, reason: str, git_message: str = "") -> ConfigError:
+    message = f"git cannot show the earlier lockfile: {sanitize(reason)}"
+    details = (
+        *([f"git     {sanitize(git_message)}"] if git_message else []),
+        "name a revision that has it, or a bundle's .tar, with --from and --to",
+    )
+    return ConfigError(Problem("git", message, Location(path), details))
+
+
+def find_bundle(lock: Lockfile, name: str) -> Bundle | None:
+    """The bundle ``name`` of an earlier lockfile, None where it did not list it."""
+    return next((bundle for bundle in lock.bundles if bundle.id == name), None)
+
+
+class BundleState(NamedTuple):
+    """A bundle at one time; ``missing`` says why its files cannot be had."""
+
+    locked: Locked | None
+    fetched: FetchedBundle | None
+    missing: str = ""
+
+
+def load_earlier(
+    bundle: Bundle,
+    store: Store,
+    folder: Path,
+    console: RunConsole,
+    *,
+    offline: bool,
+    revision: str = "HEAD",
+) -> BundleState:
+    """A bundle as it was locked before; its files may be gone."""
+    try:
+        fetched = obtain_files(bundle, store, folder, console, offline=offline, revision=revision)
+    except ParityError as error:
+        problem = error.problems[0]
+        return BundleState(bundle.locked, None, f"[{problem.code}] {problem.message}")
+    return BundleState(bundle.locked, fetched)
+
+
+def obtain_files(
+    bundle: Bundle,
+    store: Store,
+    folder: Path,
+    console: RunConsole,
+    *,
+    offline: bool,
+    revision: str = "HEAD",
+) -> FetchedBundle:
+    """The files of a bundle as it is locked, though its source may hold others by now.
+
+    The store is looked at first, then the source; where that is a path whose file has been
+    overwritten, then what git keeps of the file at ``revision``. The digest decides.
+
+    Raises:
+        ParityError: As ``Store.tree`` does: it can no longer be had.
+    """
+    try:
+        return store.fetch_tree(
+            bundle, lockfile_dir=folder, offline=offline, progress=console.show_download(bundle.id)
+        )
+    except ParityError:
+        if not sources.is_local(bundle.source):
+            raise
+        found = _load_committed(bundle, revision, store, folder)
+        if found is None:
+            raise
+        return found
+
+
+def _load_committed(
+    bundle: Bundle, revision: str, store: Store, folder: Path
+) -> FetchedBundle | None:
+    """The bundle from the file that git keeps at ``revision``, None where that is not it."""
+    archive_path = folder / bundle.source
+    with TemporaryDirectory(prefix="parity-") as name:
+        scratch = Path(name)
+        # The digest of a tree, not of a commit: else git writes a pax header of its own.
+        args = ["git", "archive", "--format=tar", f"--output={scratch / 'file.tar'}"]
+        args += [f"{revision}^{{tree}}", "--", archive_path.name]
+        env = process.build_environment({"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"})
+        try:
+            process.run(args, cwd=archive_path.resolve().parent, env=env, timeout=_TIMEOUT_SECONDS)
+            (scratch / "out").mkdir()
+            archive.unpack(scratch / "file.tar", scratch / "out", archive.Limits())
+            source = str(scratch / "out" / archive_path.name)
+            return store.fetch_tree(replace(bundle, source=source), lockfile_dir=folder)
+        except (process.NotStartedError, ParityError, OSError):
+            return None
+
+
+def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleDrift:
+    """What changed between two states, as far as both can be had; ``after`` has a lock."""
+    if after.locked is None:
+        msg = "a state that comes after has a lock"
+        raise ValueError(msg)
+    trees = None
+    if before.fetched is not None and after.fetched is not None:
+        trees = compare_trees(before.fetched.path, after.fetched.path)
+    return BundleDrift(
+        bundle=name,
+        before=before.locked,
+        after=after.locked,
+        trees=trees,
+        missing=before.missing,
+    )

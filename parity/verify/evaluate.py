@@ -1,0 +1,217 @@
+"""From a dump to a case's result: compare, hold repeated runs together, forgive what is known."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from parity.errors import ParityError
+from parity.known_failures import KnownFailures, parse_known_failures
+from parity.port import dumps
+from parity.results import CaseResult, Finding, decide_verdict
+from parity.suites.base import Dump, DumpComparison
+from parity.verify import outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from parity.errors import Location
+    from parity.port.dumps import DumpResult
+    from parity.suites.base import Case
+    from parity.verify.prepare import PreparedBundle
+
+
+@dataclass
+class _CaseRuns:
+    """The runs of one case so far."""
+
+    case: Case
+    first: DumpResult
+    comparison: DumpComparison | None
+    findings: list[Finding]
+    seconds: dict[str, float]
+    ending: outcomes.CaseOutcome | None = None
+    control: str = ""
+    runs: int = 1
+
+
+@dataclass
+class CaseEvaluator:
+    """Compares dumps as they come and hands out results in the order of the bundle."""
+
+    prepared: PreparedBundle
+    format_command: Callable[[Case, str], str]
+    find_source: Callable[[Case], Location | None] = lambda _case: None
+    _runs: dict[str, _CaseRuns] = field(default_factory=dict)
+    _known_failures: KnownFailures = field(init=False)
+
+    def __post_init__(self) -> None:
+        where = self.prepared.bundle.where.get("known-failures")
+        known = parse_known_failures(self.prepared.bundle.known_failures)
+        self._known_failures = KnownFailures(
+            known, [case.id for case in self.prepared.all_cases], where
+        )
+
+    def add(self, case: Case, dump_run: DumpResult) -> None:
+        """Compare one run of a case; a further run must also equal the first in bytes."""
+        started = time.perf_counter()
+        ending = None
+        if case.expect:
+            ending = outcomes.classify_run(
+                case, dump_run, lambda: self._verify_dump(case, dump_run)
+            )
+            comparison, findings = ending.comparison, list(ending.findings)
+        else:
+            comparison, findings = self._compare(case, dump_run)
+        seconds = {"dump": dump_run.seconds, "compare": time.perf_counter() - started}
+        earlier = self._runs.get(case.id)
+        if earlier is None:
+            self._runs[case.id] = _CaseRuns(case, dump_run, comparison, findings, seconds, ending)
+            return
+        earlier.runs += 1
+        if not earlier.findings:
+            earlier.findings = findings or _find_differences(earlier.first.folder, dump_run.folder)
+            earlier.ending = ending if findings else earlier.ending
+
+    def _compare(
+        self, case: Case, dump_run: DumpResult
+    ) -> tuple[DumpComparison | None, list[Finding]]:
+        if dump_run.findings and not (case.may_be_empty and _is_only_empty(dump_run)):
+            return None, list(dump_run.findings)
+        return self._verify_dump(case, dump_run)
+
+    def _verify_dump(
+        self, case: Case, dump_run: DumpResult
+    ) -> tuple[DumpComparison | None, list[Finding]]:
+        try:
+            link = _find_linked_reference(dump_run.folder, case.folder)
+        except OSError as error:
+            message = f"the dump's folder cannot be looked through: {error.strerror}"
+            return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
+        if link:
+            return None, [link]
+        dump = Dump(folder=dump_run.folder, stdout_json=dumps.find_json_line(dump_run.stdout))
+        try:
+            comparison = self.prepared.suite.verify(case, dump, self.prepared.bounds[case.id])
+        except ParityError as error:
+            return None, [Finding.from_problem(problem, error.kind) for problem in error.problems]
+        return comparison, list(comparison.findings)
+
+    def finish_results(self, on_result: Callable[[CaseResult], None]) -> tuple[CaseResult, ...]:
+        """The results of all cases; each is also told."""
+        across = self._compare_across()
+        self._check_controls()
+        found = []
+        for case in self.prepared.cases:
+            case_runs = self._runs[case.id]
+            result = self._build_result(case_runs, across.get(case.id, ()))
+            found.append(result)
+            on_result(result)
+        return tuple(found)
+
+    def _check_controls(self) -> None:
+        """Refusals count only beside a right load of their group."""
+        by_case = {name: (one.case, one.ending) for name, one in self._runs.items() if one.ending}
+        controls = outcomes.find_controls(by_case)
+        for name, (case, one) in by_case.items():
+            if case.expect != "load":
+                control = self._runs[name].control = controls.get(outcomes.get_group(case), "")
+                self._runs[name].ending = one if control else outcomes.mark_uncontrolled(case, one)
+
+    def _compare_across(self) -> dict[str, tuple[Finding, ...]]:
+        suite = self.prepared.suite
+        if suite.across is None:
+            return {}
+        compared_cases = {
+            name: (
+                case_runs.case,
+                Dump(folder=case_runs.first.folder) if case_runs.comparison else None,
+            )
+            for name, case_runs in self._runs.items()
+        }
+        return dict(suite.across(compared_cases))
+
+    def build_single_result(self, case: Case) -> CaseResult:
+        """The result of one case by itself: nothing is forgiven, and no control is asked for."""
+        return self._build_raw_result(self._runs[case.id], ())
+
+    def _build_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
+        result = self._build_raw_result(case_runs, more)
+        return self._known_failures.apply(
+            result, case_runs.comparison.tensors if case_runs.comparison else None
+        )
+
+    def _build_raw_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
+        ending = case_runs.ending or outcomes.CaseOutcome()
+        findings = ending.findings if ending.skip else (*case_runs.findings, *more)
+        comparison = case_runs.comparison or DumpComparison()
+        return CaseResult(
+            bundle=self.prepared.bundle.id,
+            case=case_runs.case.id,
+            verdict="skipped" if ending.skip else decide_verdict(findings),
+            findings=findings,
+            measures=comparison.measures,
+            seconds=case_runs.seconds,
+            margin=comparison.margin,
+            compared=comparison.compared,
+            command=self.format_command(case_runs.case, case_runs.control),
+            reason=ending.skip,
+            expect=case_runs.case.expect,
+            outcome=ending.word,
+            group=outcomes.get_group(case_runs.case),
+            why=case_runs.case.why,
+            source=self.find_source(case_runs.case),
+        )
+
+    def list_bundle_findings(self) -> list[Finding]:
+        """Known failures that no case shows any more."""
+        return self._known_failures.find_unused()
+
+
+def _is_only_empty(dump_run: DumpResult) -> bool:
+    """It ended well and left no file."""
+    return all(finding.code == "dump-empty" for finding in dump_run.findings)
+
+
+def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
+    """A dump that is the reference itself proves nothing (commandprompt/pgcolumnar PR#1133)."""
+    reference_ids = {
+        (s.st_dev, s.st_ino) for p in reference.rglob("*") if p.is_file() for s in [p.stat()]
+    }
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        is_link = path.is_symlink()
+        if is_link or (
+            os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids and path.is_file()
+        ):
+            description = "a symbolic link" if is_link else "the reference's own file"
+            message = (
+                f"{path.relative_to(folder).as_posix()} is {description}; a dump is made of files"
+            )
+            return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
+    return None
+
+
+def _find_differences(first: Path, again: Path) -> list[Finding]:
+    """The finding for two runs of one case whose files differ; JSON may hold timings."""
+    names = {
+        path.relative_to(folder)
+        for folder in (first, again)
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".json"
+    }
+    for name in sorted(names):
+        first_file, second_file = first / name, again / name
+        if not (first_file.is_file() and second_file.is_file()):
+            text = f"{name.as_posix()} was written in one run only"
+        elif not filecmp.cmp(first_file, second_file, shallow=False):
+            text = f"{name.as_posix()} differs between two runs of the same case"
+        else:
+            continue
+        message = f"{text}; the port is not deterministic (--repeat)"
+        return [Finding(level="error", code="nondeterministic", message=message)]
+    return []

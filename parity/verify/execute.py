@@ -1,0 +1,291 @@
+"""The part of ``verify`` that runs: build, dump, compare, judge the cases of one bundle."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from dataclasses import dataclass, replace
+from glob import escape
+from typing import TYPE_CHECKING, Any, Protocol
+
+from parity.errors import DumpError, Location
+from parity.github import choose_command_prefix, display_path
+from parity.port import dumps
+from parity.results import Finding
+from parity.verify import fixture_aliases, store_guard
+from parity.verify.evaluate import CaseEvaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+    from pathlib import Path
+
+    from parity.lockfile import Dump
+    from parity.port.cargo import Program
+    from parity.port.dumps import DumpResult, Job
+    from parity.reports.console import RunConsole
+    from parity.results import BundleResult, CaseResult
+    from parity.suites.base import Case
+    from parity.verify.options import VerifyOptions
+    from parity.verify.prepare import PreparedBundle
+
+
+#: Of a case that says what it expects: its checkpoint is tiny, so that a reader which takes
+#: longer, or more memory, goes by numbers in the file and not by the file.
+EXPECT_SECONDS = 10.0
+EXPECT_BYTES = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """What running cases needs beside the bundle.
+
+    Attributes:
+        outputs: Folder for the dumps, ``<bundle>/<case>`` below it.
+        deadline: End of the run by ``time.monotonic``.
+    """
+
+    options: VerifyOptions
+    console: RunConsole
+    outputs: Path
+    deadline: float | None
+
+
+def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext) -> BundleResult:
+    """Dump and judge the chosen cases of one bundle."""
+    sources: dict[str, Path] = {}
+    tampering: Finding | None = None
+
+    def source(case: Case) -> Location | None:
+        file = sources.get(case.id)
+        return Location(file) if file else _locate_program(prepared.bundle.find_dump(case.id))
+
+    evaluator = CaseEvaluator(
+        prepared,
+        lambda case, control: _format_case_command(prepared, case, control, context.options),
+        source,
+    )
+    if context.options.dumps is not None:
+        port = {"dumps": context.options.dumps.as_posix()}
+        for case in prepared.cases:
+            folder = context.options.dumps
+            evaluator.add(case, dumps.load_dump(folder, prepared.bundle.id, case.id))
+    else:
+        before = store_guard.read_state(prepared.tree)
+        with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
+            port = run_dumps(prepared, evaluator, context, sources, alias_folder)
+        tampering = store_guard.find_changes(before, prepared.tree)
+    context.console.start_cases(len(prepared.cases))
+    cases = evaluator.finish_results(context.console.print_case)
+    if context.options.dumps is None:
+        _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
+    found = (*base.findings, *evaluator.list_bundle_findings(), *([tampering] if tampering else []))
+    return replace(base, port=port, cases=cases, findings=found)
+
+
+def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:
+    """Remove the dumps, of every run, that nobody needs to look at."""
+    for case in cases:
+        if case.verdict not in ("fail", "error"):
+            for dump in (folder / case.case, *folder.glob(f"{escape(case.case)}@*")):
+                shutil.rmtree(dump, ignore_errors=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@dataclass(frozen=True)
+class _BuildResult:
+    program: Program | None
+    args: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ready(self) -> Program:
+        """The program, where there is one."""
+        if self.program is None:
+            raise DumpError
+        return self.program
+
+
+class DumpSink(Protocol):
+    """Is given each dump as it is made."""
+
+    def add(self, case: Case, dump_run: DumpResult) -> None:
+        """One run of a case."""
+
+
+def run_dumps(
+    prepared: PreparedBundle,
+    sink: DumpSink,
+    context: RunContext,
+    sources: dict[str, Path],
+    alias_folder: Path | None,
+) -> dict[str, str]:
+    """Build what is needed, and run the chosen cases of a bundle.
+
+    Args:
+        entry: The bundle.
+        judge: Is given the dumps.
+        work: What is asked for.
+        sources: Gets the source file of each case's program, where it is known.
+        place: Folder for presented checkpoints, if the bundle needs one.
+
+    Returns:
+        The port: crate, package and commit, or command.
+    """
+    builds: dict[Hashable, _BuildResult] = {}
+    jobs: list[tuple[Case, Job]] = []
+    for case in prepared.cases:
+        dump = prepared.bundle.find_dump(case.id)
+        program = _build_program(prepared, case, dump, builds, context)
+        if program.program is None:
+            sink.add(case, _build_failed_run(context, prepared, case, program.findings))
+            continue
+        if program.program.source:
+            sources[case.id] = program.program.source
+        runs = range(1, context.options.repeat + 1)
+        jobs += [
+            (case, _build_job(prepared, case, program, context, run=run, alias_folder=alias_folder))
+            for run in runs
+        ]
+    by_name = {job.name: case for case, job in jobs}
+    dumps.run_jobs(
+        [job for _, job in jobs],
+        workers=context.options.jobs,
+        deadline=context.deadline,
+        on_done=lambda job, done: sink.add(by_name[job.name], done),
+    )
+    return next((dict(b.program.port) for b in builds.values() if b.program), {})
+
+
+def _build_failed_run(
+    context: RunContext, prepared: PreparedBundle, case: Case, findings: tuple[Finding, ...]
+) -> DumpResult:
+    return dumps.DumpResult(
+        folder=context.outputs / prepared.bundle.id / case.id, findings=findings
+    )
+
+
+def _build_program(
+    prepared: PreparedBundle,
+    case: Case,
+    dump: Dump,
+    builds: dict[Hashable, _BuildResult],
+    context: RunContext,
+) -> _BuildResult:
+    """The program of a case, built at most once; a failure stands for all its cases."""
+    example = ""
+    key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
+    if dump.command is None:
+        from parity.port import cargo
+
+        (example,) = dumps.expand_placeholders(
+            [dump.example or ""], _build_placeholders(prepared, case), _locate_program(dump)
+        )
+        key = cargo.make_build_key(dump, example)
+    if key not in builds:
+        try:
+            builds[key] = _build_port(dump, example, context)
+        except DumpError as error:
+            found = tuple(Finding.from_problem(problem, "dump") for problem in error.problems)
+            builds[key] = _BuildResult(None, findings=found)
+    return builds[key]
+
+
+def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
+    options = context.options
+    if dump.command is not None:
+        return _BuildResult(*dumps.resolve_command(dump, options.repo))
+    from parity.port import cargo
+    from parity.store.store import Store
+
+    say = context.console.show_build(f"{dump.package or dump.crate} example {example}")
+    program = cargo.build_program(
+        dump,
+        example,
+        repo=options.repo,
+        toolchain=options.toolchain,
+        cargo_args=tuple(options.cargo_args),
+        offline=options.offline,
+        crates=Store.from_environment().root / "crates",
+        deadline=context.deadline,
+        on_progress=say,
+    )
+    return _BuildResult(program)
+
+
+def _build_job(
+    prepared: PreparedBundle,
+    case: Case,
+    build: _BuildResult,
+    context: RunContext,
+    *,
+    run: int,
+    alias_folder: Path | None,
+) -> Job:
+    dump = prepared.bundle.find_dump(case.id)
+    name = case.id if run == 1 else f"{case.id}@{run}"
+    folder = context.outputs / prepared.bundle.id / name
+    args = build.args if dump.command else dump.args
+    aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
+    values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
+    return dumps.Job(
+        name=name,
+        program=build.ready,
+        args=dumps.expand_placeholders(
+            prepared.suite.args if args is None else args, values, _locate_program(dump)
+        ),
+        output_dir=folder,
+        timeout=_choose_timeout(case, dump),
+        repo=context.options.repo,
+        where=_locate_program(dump),
+        memory=EXPECT_BYTES if case.expect else None,
+    )
+
+
+def _choose_timeout(case: Case, dump: Dump) -> float:
+    """The timeout that the lockfile states, else a short one for a case that expects something."""
+    is_short = case.expect and "timeout" not in dump.where
+    return min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout
+
+
+def _build_placeholders(prepared: PreparedBundle, case: Case) -> dict[str, str]:
+    return {
+        **case.placeholders,
+        "case": case.id,
+        "fixture_dir": str(case.folder),
+        "bundle_dir": str(prepared.tree),
+    }
+
+
+def _locate_program(dump: Dump) -> Any:
+    return next((dump.where[k] for k in ("example", "crate", "command") if k in dump.where), None)
+
+
+def format_rerun_command(options: VerifyOptions) -> str:
+    """The line that repeats the run."""
+    chosen = [("--bundle", name) for name in options.bundles]
+    chosen += [("--case", glob) for glob in options.cases]
+    return shlex.join([*_build_args(options), *(word for pair in chosen for word in pair)])
+
+
+def _format_case_command(
+    prepared: PreparedBundle, case: Case, control: str, options: VerifyOptions
+) -> str:
+    """The line that repeats one case, and the one beside which it counts."""
+    args = _build_args(options)
+    for name in (control, case.id):
+        args += ["--case", f"{prepared.bundle.id}/{name}"] if name else []
+    return shlex.join(args)
+
+
+def _build_args(options: VerifyOptions) -> list[str]:
+    args = choose_command_prefix().split()
+    if (repo := display_path(options.repo)) != ".":
+        args += ["--repo", repo]
+    if options.lockfile != options.repo / "fixtures.lock.yaml":
+        args += ["--lockfile", display_path(options.lockfile)]
+    if options.dumps is not None:
+        args += ["--dumps", options.dumps.as_posix()]
+    if options.toolchain:
+        args += ["--toolchain", options.toolchain]
+    return args + [f"--cargo-args={argument}" for argument in options.cargo_args]

@@ -1,0 +1,77 @@
+"""A case's files under the names that a port's unchanged example opens.
+
+Upstream's dump examples open `resnet18-f37072fd.pth` and the like whatever is in it. The
+option ``checkpoint-names`` says by suffix which name is meant; the case's checkpoint is then
+copied under it into a folder of its own, which takes the place of ``{fixture_dir}``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from parity.errors import ConfigError, Problem
+from parity.suites.tensors.suite import read_references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from parity.lockfile import Bundle
+    from parity.suites.base import Case
+
+OPTION = "checkpoint-names"
+#: Larger checkpoints are for bundles whose own file names fit.
+MAX_BYTES = 16 * 2**20
+NAMES_FILE = "sampled_tensor_names.json"
+
+
+@contextmanager
+def open_alias_folder(bundle: Bundle) -> Iterator[Path | None]:
+    """A place for the copies, where the bundle's entry asks for any."""
+    if OPTION not in bundle.options:
+        yield None
+        return
+    with TemporaryDirectory(prefix="parity-fixtures-", ignore_cleanup_errors=True) as path:
+        yield Path(path).resolve()
+
+
+def build_placeholders(bundle: Bundle, case: Case, alias_folder: Path | None) -> dict[str, str]:
+    """The values of ``{fixture_dir}`` and ``{checkpoint}`` where they are others than usual.
+
+    Raises:
+        ConfigError: The checkpoint is too large to be copied.
+    """
+    checkpoint = Path(case.placeholders.get("checkpoint", ""))
+    names: Mapping[str, Any] = bundle.options.get(OPTION, {})
+    if alias_folder is None or checkpoint.suffix not in names:
+        return {}
+    target = alias_folder / case.id / names[checkpoint.suffix]
+    if not target.exists():
+        _copy_checkpoint(checkpoint, target, bundle)
+        if checkpoint.suffix == ".gguf":
+            (target.parent / NAMES_FILE).write_text(
+                json.dumps(_list_tensor_names(case)), encoding="utf-8"
+            )
+    return {"fixture_dir": str(target.parent), "checkpoint": str(target)}
+
+
+def _copy_checkpoint(checkpoint: Path, target: Path, bundle: Bundle) -> None:
+    size = checkpoint.stat().st_size
+    if size > MAX_BYTES:
+        message = (
+            f"{OPTION} of {bundle.id!r} copies checkpoints of at most {MAX_BYTES:,} bytes, "
+            f"{checkpoint.name} has {size:,}"
+        )
+        raise ConfigError(Problem("too-large", message, bundle.where.get("options")))
+    target.parent.mkdir(parents=True)
+    shutil.copyfile(checkpoint, target)
+
+
+def _list_tensor_names(case: Case) -> list[str]:
+    """The tensors that a port is asked for by name."""
+    detail = case.detail
+    return list(detail.names) if detail.reference is None else list(read_references(detail))

@@ -1,0 +1,62 @@
+"""What a pull request does to the lockfile, as the tables that ``diff`` draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity import github
+from parity.errors import ParityError
+from parity.verify.prepare import PreparedBundle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from parity.lockfile import Lockfile
+    from parity.reports.console import RunConsole
+    from parity.verify.options import Options
+    from parity.verify.prepare import PreparationError
+
+
+def format_lock_changes(
+    prepared: Iterable[PreparedBundle | PreparationError], options: Options, console: RunConsole
+) -> list[str]:
+    """Markdown for each bundle that the pull request locks anew; empty outside of one."""
+    revision = github.get_base_revision()
+    if revision is None:
+        return []
+    from parity.verify import bundle_states
+
+    try:
+        base = bundle_states.load_lockfile_at(revision, options.lockfile)
+    except ParityError:
+        # A shallow clone does not know the base (fetch-depth), and a first lockfile has none.
+        return []
+    ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
+    return [line for entry in ready for line in _format_lock_change(entry, base, options, console)]
+
+
+def _format_lock_change(
+    entry: PreparedBundle, base: Lockfile, options: Options, console: RunConsole
+) -> list[str]:
+    from parity.verify import bundle_states
+
+    bundle, previous = entry.bundle, bundle_states.find_bundle(base, entry.bundle.id)
+    locked = previous.locked if previous else None
+    if bundle.locked is None or (locked and locked.sha256 == bundle.locked.sha256):
+        return []
+    from parity.reports import drift_text
+    from parity.store.store import FetchedBundle, Store
+
+    before = bundle_states.BundleState(None, None)
+    folder = options.lockfile.resolve().parent
+    if previous and locked:
+        store = Store.from_environment()
+        before = bundle_states.load_earlier(
+            previous, store, folder, console, offline=options.offline
+        )
+    digest = bundle.locked.sha256
+    fetched = FetchedBundle(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
+    drift = bundle_states.compute_drift(
+        bundle.id, before, bundle_states.BundleState(bundle.locked, fetched)
+    )
+    return [*drift_text.format_markdown(drift), ""]

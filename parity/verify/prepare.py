@@ -1,0 +1,175 @@
+"""The part of ``verify`` before anything runs: fetch a bundle, read its cases, check its entry."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parity.bundle.tolerances import Tolerances, tighten
+from parity.codes import FINDING_CODES
+from parity.errors import ConfigError, ParityError, Problem
+from parity.known_failures import find_unmatched, parse_known_failures
+from parity.results import Finding
+from parity.suites import find_suite
+from parity.verify import selection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from parity.lockfile import Bundle
+    from parity.reports.console import RunConsole
+    from parity.store.store import FetchedBundle
+    from parity.suites.base import Case, Suite
+    from parity.verify.options import Options, VerifyOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparationError:
+    """A bundle that could not be made ready, and why."""
+
+    bundle: Bundle
+    error: ParityError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedBundle:
+    """A bundle that is ready to be verified.
+
+    Attributes:
+        cases: Those that the command line chose; ``all_cases`` all of the bundle.
+        bounds: By case id, what the bundle states as the lockfile tightens it.
+        seconds: Spent on fetching.
+    """
+
+    bundle: Bundle
+    suite: Suite
+    tree: Path
+    tree_digest: str
+    cases: tuple[Case, ...]
+    all_cases: tuple[Case, ...]
+    bounds: Mapping[str, Tolerances]
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+def prepare_bundle(
+    bundle: Bundle, options: VerifyOptions, console: RunConsole, deadline: float | None
+) -> PreparedBundle | PreparationError:
+    """Make one bundle ready; its trouble is returned, not raised."""
+    try:
+        return _prepare(bundle, options, console, deadline)
+    except ParityError as error:
+        console.print_bundle(bundle.id, f"{error.kind} error")
+        return PreparationError(bundle=bundle, error=error)
+
+
+def _prepare(
+    bundle: Bundle, options: VerifyOptions, console: RunConsole, deadline: float | None
+) -> PreparedBundle:
+    chosen = find_suite(bundle.suite)
+    if chosen is None:
+        message = f"this version has no suite {bundle.suite!r} yet"
+        raise ConfigError(Problem("no-such-suite", message, bundle.where.get("suite")))
+    _check_options(bundle, chosen)
+    started = time.perf_counter()
+    fetched = fetch_bundle(bundle, options, console, deadline)
+    seconds = time.perf_counter() - started
+    cases = chosen.cases(fetched.path, bundle.options)
+    bounds = _tighten_bounds(bundle, cases)
+    _check_names(bundle, cases)
+    return PreparedBundle(
+        bundle=bundle,
+        suite=chosen,
+        tree=fetched.path,
+        tree_digest=fetched.tree,
+        cases=tuple(c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)),
+        all_cases=cases,
+        bounds=bounds,
+        findings=tuple(
+            Finding(level="notice", code="store-repaired", message=text) for text in fetched.notices
+        ),
+        seconds=seconds,
+    )
+
+
+def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: RunConsole) -> None:
+    """Where no server may be asked, say at once what all of them would be asked for."""
+    from parity.store.store import Store
+
+    for line in Store.from_environment().describe_misses(bundles) if options.offline else ():
+        console.print_line(line)
+
+
+def fetch_bundle(
+    bundle: Bundle, options: Options, console: RunConsole, deadline: float | None
+) -> FetchedBundle:
+    """The bundle's tree from the store, fetched, checked and unpacked where it is not there."""
+    from parity.store.store import Store
+
+    fetched = Store.from_environment().fetch_tree(
+        bundle,
+        lockfile_dir=options.lockfile.resolve().parent,
+        offline=options.offline,
+        rehash=options.rehash,
+        progress=console.show_download(bundle.id),
+        notify=lambda text: console.print_bundle(bundle.id, text),
+        deadline=deadline,
+    )
+    status = "in the store" if fetched.cached else "fetched, checked, unpacked"
+    console.print_bundle(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
+    return fetched
+
+
+def _check_options(bundle: Bundle, chosen: Suite) -> None:
+    where = bundle.where.get("options")
+    for key, value in bundle.options.items():
+        allowed = chosen.options.get(key)
+        if allowed is None:
+            known = ", ".join(chosen.options) or "none"
+            message = f"suite {chosen.name} of {bundle.id!r} has no option {key!r}; known: {known}"
+            raise ConfigError(Problem("no-such-option", message, where))
+        if callable(allowed):
+            if reason := allowed(value):
+                message = f"option {key} of {bundle.id!r}: {reason}"
+                raise ConfigError(Problem("no-such-option", message, where))
+        elif value not in allowed:
+            choices = ", ".join(map(str, allowed))
+            message = f"option {key} of {bundle.id!r} is {value!r}; it must be one of {choices}"
+            raise ConfigError(Problem("no-such-option", message, where))
+
+
+def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolerances]:
+    bounds = {}
+    for case in cases:
+        bounds[case.id], rejected = tighten(case.tolerances, bundle.bounds.get(case.id, {}))
+        if rejected:
+            message = (
+                f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states: "
+                + "; ".join(rejected)
+            )
+            raise ConfigError(Problem("bounds-loosened", message, bundle.where.get("bounds")))
+    return bounds
+
+
+def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
+    """Names in the entry that mean nothing are errors, not silently without effect."""
+    ids = [case.id for case in cases]
+    known = parse_known_failures(bundle.known_failures)
+    found = [
+        Problem("names-nothing", text, bundle.where.get("known-failures"))
+        for text in find_unmatched(known, ids, FINDING_CODES)
+    ]
+    for key, names in (("bounds", bundle.bounds), ("dump", bundle.case_dumps)):
+        found += [
+            Problem(
+                "names-nothing",
+                f"{key} of {bundle.id!r} names the case {name!r}; cases: {', '.join(ids)}",
+                bundle.where.get(key),
+            )
+            for name in names
+            if name not in ids
+        ]
+    if found:
+        raise ConfigError(*found)

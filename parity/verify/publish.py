@@ -1,0 +1,248 @@
+"""Where a run's report goes: the report's folder, and GitHub's annotations, summary and outputs."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from parity import github as parity_github
+from parity.errors import ConfigError, ParityError, Problem
+from parity.reports import github_annotations, markdown
+from parity.reports import json as json_report
+from parity.text import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from parity.results import CaseResult, Report
+    from parity.verify.options import ReportOptions
+
+#: What each format's file is called, and the libraries that write it.
+REPORT_FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}
+_SUMMARY_NAME = "the job's summary"
+_LIBRARIES = {"junit": ("junitparser",), "html": ("jinja2", "matplotlib")}
+
+
+def check_writable(options: ReportOptions) -> None:
+    """Hold, before anything runs, that the reports asked for can be written.
+
+    Raises:
+        ConfigError: ``missing-library``, ``report-dir``.
+    """
+    folder = options.report_dir
+    if folder is None:
+        return
+    for report_format in options.report_formats:
+        if missing := [
+            name for name in _LIBRARIES.get(report_format, ()) if find_spec(name) is None
+        ]:
+            message = (
+                f"--report-formats {report_format} needs {' and '.join(missing)}; "
+                'install "parity-action[reports]"'
+            )
+            raise ConfigError(Problem("missing-library", message))
+    _clear_folder(folder)
+
+
+def _clear_folder(folder: Path) -> None:
+    """Refuse to clear a folder that no earlier run of ours has written."""
+    if _is_present(folder / "dumps") and not any(
+        _is_present(folder / name) for name in REPORT_FILES.values()
+    ):
+        message = (
+            f"--report-dir {folder.as_posix()} has a folder 'dumps' but no report.json, so it is "
+            "not an earlier report; name another folder"
+        )
+        raise ConfigError(Problem("report-dir", message))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # An earlier run's verdict must not stand where this one ends without any.
+        shutil.rmtree(folder / "dumps", ignore_errors=True)
+        for name in REPORT_FILES.values():
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
+        raise ConfigError(Problem("report-dir", message)) from None
+
+
+def _is_present(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, say; making the folder will tell
+        return False
+
+
+def write_reports(report: Report, code: int, options: ReportOptions) -> list[Problem]:
+    """Write the reports asked for, each whatever becomes of the others; a half one never stays.
+
+    Returns:
+        ``report-dir``: Which cannot be written, and why.
+    """
+    folder = options.report_dir
+    if folder is None:
+        return []
+    problems: list[Problem] = []
+    failures: list[Exception] = []
+    for report_format in options.report_formats:
+        try:
+            _write_report(report_format, report, code, folder)
+        except OSError as error:
+            message = f"{REPORT_FILES[report_format]} cannot be written: {error.strerror or error}"
+            problems.append(Problem("report-dir", message))
+        except Exception as fault:
+            failures.append(fault)
+    if failures:
+        raise failures[0]
+    return problems
+
+
+def _write_report(report_format: str, report: Report, code: int, folder: Path) -> None:
+    draft = folder / f"{REPORT_FILES[report_format]}.part"
+    try:
+        if report_format == "json":
+            json_report.write_json(report, code, folder)
+            return
+        text = _format_report(report_format, report, code).encode("utf-8", "backslashreplace")
+        draft.write_bytes(text)
+        draft.replace(folder / REPORT_FILES[report_format])
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _format_report(report_format: str, report: Report, code: int) -> str:
+    if report_format == "junit":
+        from parity.reports import junit
+
+        return junit.format_junit(report)
+    from parity.reports import html
+
+    return html.render_html(report, code)
+
+
+@contextmanager
+def fence_output() -> Iterator[None]:
+    """On GitHub, nothing that is printed meanwhile is a command, whoever wrote it."""
+    if not parity_github.is_on_github():
+        yield
+        return
+    opening, closing = parity_github.make_fence()
+    _print_line(opening)
+    try:
+        yield
+    finally:
+        _print_line(closing)
+
+
+def publish_report(
+    report: Report,
+    code: int,
+    options: ReportOptions,
+    *,
+    drift: Sequence[str] = (),
+    command: str = "",
+    unwritten: Sequence[Problem] = (),
+) -> None:
+    """Annotations, summary and outputs, all before the process ends.
+
+    Raises:
+        ConfigError: The reports in ``unwritten`` are owed, though all else is told.
+    """
+    if parity_github.is_on_github():
+        for line in github_annotations.format_annotations(report, options.annotations):
+            _print_line(line)
+    with _warn_on_failure(_SUMMARY_NAME):
+        if options.summary != "false" and (room := parity_github.measure_summary_room()):
+            text = markdown.format_summary(
+                report, code, form=options.summary, max_bytes=room, drift=drift
+            )
+            parity_github.add_summary(text)
+    set_outputs({**_build_outputs(report, code, options), "command": command})
+    if unwritten:
+        error = ConfigError(*unwritten)
+        publish_error(error, options)
+        raise error
+
+
+def publish_error(error: ParityError, options: ReportOptions) -> None:
+    """The same for an error that ends the verb."""
+    if parity_github.is_on_github():
+        for line in github_annotations.format_error_annotations(error, options.annotations):
+            _print_line(line)
+    with _warn_on_failure(_SUMMARY_NAME):
+        if options.summary != "false" and (room := parity_github.measure_summary_room()):
+            parity_github.add_summary(markdown.format_error(error, room))
+    set_outputs({"conclusion": "error", "failure-kind": error.kind})
+
+
+def set_outputs(values: Mapping[str, str]) -> None:
+    """Hand values to later steps, where the runner's file takes them."""
+    with _warn_on_failure("the step's outputs"):
+        parity_github.set_outputs(values)
+
+
+@contextmanager
+def _warn_on_failure(what: str) -> Iterator[None]:
+    """The runner's own files are no file of the user's: losing one is told, and decides nothing."""
+    try:
+        yield
+    except OSError as error:
+        why = sanitize(error.strerror or str(error))
+        problem = Problem("runner-file", f"{what} cannot be written: {why}; the verdict stands")
+        text = f"warning[{problem.code}] {problem.message}"
+        print(text, file=sys.stderr)
+        if parity_github.is_on_github():
+            _print_line(
+                parity_github.format_command(
+                    "warning", problem.message, title=f"parity: {problem.code}"
+                )
+            )
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def _build_outputs(report: Report, code: int, options: ReportOptions) -> dict[str, str]:
+    cases = report.cases
+    verdicts = [case.verdict for case in cases]
+    kind = report.failure_kind
+    is_mismatch = kind in ("mismatch", None)
+    return {
+        "conclusion": ("failure" if is_mismatch else "error") if code else "success",
+        "failure-kind": (kind or "mismatch") if code else "",
+        "total": str(len(cases)),
+        "passed": str(verdicts.count("pass")),
+        "failed": str(verdicts.count("fail") + verdicts.count("error")),
+        "warnings": str(sum(f.level == "warning" for _, f in report.collect_findings())),
+        "worst-case": _find_worst_case(cases),
+        "lock-sha256": report.lock_sha256,
+        **_build_path_outputs(options),
+    }
+
+
+def _build_path_outputs(options: ReportOptions) -> dict[str, str]:
+    folder = options.report_dir
+    if folder is None:
+        return {}
+    paths = {report_format: folder.resolve() / name for report_format, name in REPORT_FILES.items()}
+    found = {
+        f"report-{report_format}": p.as_posix() for report_format, p in paths.items() if p.is_file()
+    }
+    return {"report-dir": folder.resolve().as_posix(), **found}
+
+
+def _find_worst_case(cases: Sequence[CaseResult]) -> str:
+    """The case furthest past its bound, or nearest to it where all hold."""
+
+    def rank(case: CaseResult) -> tuple[bool, float]:
+        margin = -1.0 if case.margin is None else case.margin
+        return bool(case.errors), math.inf if math.isnan(margin) else margin
+
+    candidates = [case for case in cases if case.errors or case.margin is not None]
+    return max(candidates, key=rank).name if candidates else ""
