@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl  # noqa: F401 - it subclasses socket.socket, so it comes before that is guarded
 import subprocess
@@ -11,13 +12,48 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from pytest_regressions.file_regression import FileRegressionFixture
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class MissingMarkerError(BaseException):
     """Not an ``Exception``, so that no code under test can swallow it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reject ``--regen-all``, which writes golden files and lets their tests pass."""
+    if config.getoption("regen_all", default=False):
+        message = "--regen-all hides what changed; use --force-regen and review the difference"
+        raise pytest.UsageError(message)
+
+
+@pytest.fixture
+def golden(
+    request: pytest.FixtureRequest, file_regression: FileRegressionFixture
+) -> Callable[..., None]:
+    """Return ``check(text, name="")``: compare ``text`` with a golden file.
+
+    The file is ``<test module>/<class>.<test>[.name].golden`` beside the test module. A missing
+    file is written and the test fails once; ``--force-regen`` rewrites files that differ.
+    """
+    parts = [request.node.parent.name] if request.cls else []
+    parts.append(request.node.name)
+
+    def check(text: str, name: str = "") -> None:
+        words = [re.sub(r"[^\w.-]+", "_", part).strip("_") for part in [*parts, name] if part]
+        file_regression.check(
+            text.rstrip("\n") + "\n",
+            encoding="utf-8",
+            newline="\n",
+            extension=".golden",
+            basename=".".join(words),
+        )
+
+    return check
 
 
 def _forbid(what: str, marker: str) -> Any:
