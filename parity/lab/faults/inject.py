@@ -90,9 +90,9 @@ def _build_dataloader_run(meta: LoaderCase) -> loader_runs.LoaderContract:
     order = np.array([rows[row.tobytes()] for row in run.columns[0]])
     rest = np.setdiff1d(np.arange(len(table[1])), order)
     more = tuple(column[rest] for column in table) if len(rest) and meta.drop_last else ()
-    changes: dict[str, Any] = {"more": more, "part": meta.mode == "SUBSET"}
+    changes: dict[str, Any] = {"left_out": more, "is_subset": meta.mode == "SUBSET"}
     if meta.shuffle:
-        changes |= {"own_order": np.argsort(order), "plain_labels": table[1][: len(order)]}
+        changes |= {"dataset_order": np.argsort(order), "unshuffled_labels": table[1][: len(order)]}
     return replace(loader, **changes)
 
 
@@ -112,13 +112,13 @@ def _build_pipeline_run(meta: PipelineCase, expected: Any) -> loader_runs.Loader
     table = (data.ids.astype(np.float32), data.x, data.y, np.full(len(data), real, np.float32))
     rest = np.flatnonzero(np.isin(data.ids, meta.omitted_ids))
     more = tuple(column[rest] for column in table) if len(rest) else ()
-    changes: dict[str, Any] = {"more": more}
+    changes: dict[str, Any] = {"left_out": more}
     if meta.shuffle:
         changes |= {
-            "own_order": np.argsort(run.columns[0]),
-            "plain_labels": data.y[: len(run.rows)],
+            "dataset_order": np.argsort(run.columns[0]),
+            "unshuffled_labels": data.y[: len(run.rows)],
         }
-        changes |= {"other": _build_next_epoch(meta, run, table) if ordered else None}
+        changes |= {"next_epoch": _build_next_epoch(meta, run, table) if ordered else None}
     return replace(loader, **changes)
 
 
