@@ -199,7 +199,7 @@ def _view_pipeline(case: Case, dump: Dump, tensor: str) -> TensorView:
 
     if tensor not in COLUMNS:
         raise _build_unknown_error(tensor, COLUMNS)
-    meta, expected_run = case.detail.meta, case.detail.owed
+    meta, expected_run = case.detail.meta, case.detail.expected
     runs = []
     for folder in (meta.folder, dump.folder):
         run, found = read_run(folder, meta.start_batch, len(expected_run.sizes))

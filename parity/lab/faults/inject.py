@@ -42,7 +42,7 @@ def write_right_dump(suite: str, case: Case, folder: Path) -> list[Fault] | None
         return _copy_batches(case, folder, lambda: _build_dataloader_run(case.detail))
     if suite == "pipeline":
         return _copy_batches(
-            case, folder, lambda: _build_pipeline_run(case.detail.meta, case.detail.owed)
+            case, folder, lambda: _build_pipeline_run(case.detail.meta, case.detail.expected)
         )
     if suite == "serialize" and case.id == "onnx":
         return list(

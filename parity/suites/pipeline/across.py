@@ -62,7 +62,7 @@ def check_relations(
 
 
 def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
-    meta, expected = case.detail.meta, case.detail.owed
+    meta, expected = case.detail.meta, case.detail.expected
     if dump is None:
         return _RelatedCase(meta, None, faulty=True)
     run, found = read_run(
