@@ -64,7 +64,7 @@ def test_a_case_names_its_reports_and_tests_that_exist(case: str) -> None:
     for source in sources.split(", "):
         assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", source), source
     named = re.findall("`([^`]+)`", tests)
-    assert any(name.startswith("test_") for name in named)
+    assert any("test_" in name for name in named)
     for name in named:
         if name.startswith("zoo:"):
             assert name.removeprefix("zoo:") in zoo()

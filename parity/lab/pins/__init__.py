@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.lab import zoo
 from parity.lab.pins import dataloader, pipeline, serialize, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+def _pin_zoo(target_dir: Path) -> Path:
+    from parity.lab import zoo  # it is built from modules of this package
+
+    return zoo.pin(target_dir)
+
 
 #: The maker of each kind: takes the folder to write into and the kind's own keyword
 #: options, writes ``<bundle id>.tar`` there and returns its path.
@@ -28,7 +34,7 @@ PINS: dict[str, Callable[..., Path]] = {
     "serialize": serialize.pin,
     "pipeline": pipeline.pin,
     "tensors": tensors.pin,
-    "zoo": zoo.pin,
+    "zoo": _pin_zoo,
 }
 
 #: The bundles that lie in `tests/bundles`, by id: kind and options that make each.

@@ -1,9 +1,9 @@
-"""What the reference readers make of files: torch, safetensors and gguf-py, asked one by one.
+"""Run the reference readers torch, safetensors and gguf-py on files, one file at a time.
 
-A reader may crash, loop or reserve by numbers in a header (gguf-py: 12 GB and five minutes on
-one flipped byte), so none of them is asked in this process: each has a process of its own,
-bounded in time and memory. Its files share it; one that ends it is told apart, and the rest go
-to the next process. A pin asks for the class alone, an audit for the tensors, too.
+A reader may crash, loop, or allocate what a header says (gguf-py: 12 GB and five minutes on one
+flipped byte). So each runs in a process of its own, limited in time and memory. A file that ends
+the process costs no other: the remaining files go to the next process. A pin needs the outcome
+alone, an audit the tensors, too.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ LIBRARIES = {
     "safetensors": "safetensors",
     "gguf-py": "gguf",
 }
+#: Limits of a file, and of what a process may allocate.
 SECONDS = 5.0
 BYTES = 2 * 2**30
 _START_SECONDS = 120.0
 _CHILD = Path(__file__).with_name("child.py")
-_WATCHDOG_PREFIX = "Timeout ("  # how faulthandler begins its last words
+_WATCHDOG_PREFIX = "Timeout ("  # how faulthandler begins its report
 _LINE_PREFIX = '{"name": '  # a library may print, too
 _STDOUT_LIMIT = 8 * 2**20
 
 
 class ReaderResult(NamedTuple):
-    """What a reader said to a file.
+    """What a reader did with a file.
 
     Attributes:
-        said: Its class.
-        why: Of ``limit`` which one, ``time`` or ``memory``; of ``refused`` the first line of
-            the error; of ``loaded`` why its tensors were not written, if they were not.
+        outcome: Its class.
+        reason: Of ``limit``: ``time`` or ``memory``; of ``refused``: the first line of the
+            error; of ``loaded``: why its tensors were not written, if they were not.
     """
 
     outcome: ReaderOutcome
@@ -56,12 +57,15 @@ class ReaderResult(NamedTuple):
 def read_files(
     reader: str, files: Mapping[str, Path], out_dir: Path | None = None
 ) -> dict[str, ReaderResult]:
-    """What ``reader`` says to each file, by the files' names.
+    """Give files to ``reader``.
 
     Args:
         reader: One of ``LIBRARIES``.
-        files: What to read, by names of which each is fit to be a folder's.
-        out: Folder for the tensors of what is loaded, as ``<name>/dump.safetensors``.
+        files: Paths by name; each name must be fit to be a folder's.
+        out_dir: Folder for the tensors of what is loaded, as ``<name>/dump.safetensors``.
+
+    Returns:
+        Results by the files' names.
 
     Raises:
         RuntimeError: The reader does not start.
@@ -77,12 +81,15 @@ def read_files(
 def _read_batch(
     reader: str, files: Mapping[str, Path], out_dir: Path | None
 ) -> dict[str, ReaderResult]:
+    """Read files in one process, up to the one that ends it."""
     completed = _run_child(reader, files, out_dir)
     lines = [
         json.loads(line) for line in completed.stdout.splitlines() if line.startswith(_LINE_PREFIX)
     ]
     results = {
-        line["name"]: ReaderResult(line["said"], line["why"]) for line in lines if "said" in line
+        line["name"]: ReaderResult(line["outcome"], line["reason"])
+        for line in lines
+        if "outcome" in line
     }
     started = [line["name"] for line in lines if line["name"] not in results]
     if not results and not started:
@@ -97,9 +104,9 @@ def _run_child(
     root = Path(parity.__file__).parent.parent
     with TemporaryDirectory() as folder:
         # Hundreds of paths are more than a command line holds on Windows.
-        list_path = Path(folder, "files.json")
-        list_path.write_text(json.dumps({name: str(path) for name, path in files.items()}))
-        args = (reader, str(SECONDS), str(BYTES), str(out_dir or ""), str(list_path))
+        file_list = Path(folder, "files.json")
+        file_list.write_text(json.dumps({name: str(path) for name, path in files.items()}))
+        args = (reader, str(SECONDS), str(BYTES), str(out_dir or ""), str(file_list))
         return process.run(
             (sys.executable, "-P", str(_CHILD), *args),
             cwd=root,
@@ -110,9 +117,6 @@ def _run_child(
 
 
 def _classify_exit(completed: process.ProcessResult) -> ReaderResult:
-    is_timeout = _WATCHDOG_PREFIX in completed.stderr or completed.timed_out
-    return (
-        ReaderResult("limit", "time")
-        if is_timeout
-        else ReaderResult("crashed", completed.signal or "")
-    )
+    if _WATCHDOG_PREFIX in completed.stderr or completed.timed_out:
+        return ReaderResult("limit", "time")
+    return ReaderResult("crashed", completed.signal or "")

@@ -1,8 +1,8 @@
-"""Gives files to one reference reader, one by one, and says what became of each.
+"""Give files to one reference reader, one by one, and print what became of each.
 
 Run by its path, ``python -P child.py READER SECONDS BYTES OUT FILES``, where FILES is a JSON
-object of paths by name. It prints a line of JSON where it begins with a file and one where it
-ends. Where OUT is not empty, what was loaded is written below it.
+object of paths by name. It prints a line of JSON when it starts with a file and one when it has
+finished. Where OUT is not empty, the tensors of what was loaded are written below it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 from parity.lab.readers.libraries import READERS
 
 if TYPE_CHECKING:
-    from parity.lab.readers.libraries import ReadFunction
+    from parity.lab.readers.libraries import ReadFunction, Tensors
 
 _ALLOCATION_WORDS = ("alloc", "memory")
 _MAX_REASON = 200
 
 
 def limit_memory(size: int) -> None:
-    """Bound what the process may allocate, where the system can."""
+    """Limit what the process may allocate, where the system can."""
     try:
         import resource
     except ImportError:
@@ -34,20 +34,20 @@ def limit_memory(size: int) -> None:
 
 
 def run_reader(read: ReadFunction, path: Path, folder: Path | None) -> tuple[str, str]:
-    """``loaded``, ``refused`` or ``limit``, and what is to be known of it."""
+    """Read a file: ``loaded``, ``refused`` or ``limit``, and the reason."""
     try:
         tensors = read(path)
     except MemoryError:
         return "limit", "memory"
-    except Exception as error:
-        # torch words its own failure to allocate as a RuntimeError.
+    except Exception as error:  # noqa: BLE001 - any error is a rejection
+        # torch raises a RuntimeError where it fails to allocate.
         if all(word in str(error).lower() for word in _ALLOCATION_WORDS):
             return "limit", "memory"
         return "refused", _format_error(error)
     try:
         if folder is not None:
             write_tensors(tensors(), folder)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it was loaded, whatever it contains
         return "loaded", _format_error(error)
     return "loaded", ""
 
@@ -57,8 +57,8 @@ def _format_error(error: Exception) -> str:
     return f"{type(error).__name__}: {first}"[:_MAX_REASON]
 
 
-def write_tensors(tensors: dict[str, tuple[str, tuple[int, ...], bytes]], folder: Path) -> None:
-    """The tensors as one `.safetensors` file, as plainly as the format allows."""
+def write_tensors(tensors: Tensors, folder: Path) -> None:
+    """Write one `.safetensors` file, as plainly as the format allows."""
     header = {}
     data = b""
     for name, (dtype, shape, raw) in tensors.items():
@@ -70,16 +70,18 @@ def write_tensors(tensors: dict[str, tuple[str, tuple[int, ...], bytes]], folder
     folder.joinpath("dump.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
-def main(reader: str, seconds: str, size: str, out: str, files: str) -> None:
+def main(reader: str, seconds: str, size: str, out_dir: str, files: str) -> None:
     """Read each file; a watchdog ends the process where one takes too long."""
     warnings.simplefilter("ignore")
     read = READERS[reader]()
     limit_memory(int(size))
     for name, path in json.loads(Path(files).read_bytes()).items():
-        print(json.dumps({"name": name}), flush=True)
+        print(json.dumps({"name": name}), flush=True)  # noqa: T201 - the parent reads it
         faulthandler.dump_traceback_later(float(seconds), exit=True)
-        outcome, reason = run_reader(read, Path(path), Path(out, name) if out else None)
-        print(json.dumps({"name": name, "said": outcome, "why": reason}), flush=True)
+        folder = Path(out_dir, name) if out_dir else None
+        outcome, reason = run_reader(read, Path(path), folder)
+        line = {"name": name, "outcome": outcome, "reason": reason}
+        print(json.dumps(line), flush=True)  # noqa: T201
         faulthandler.cancel_dump_traceback_later()
 
 

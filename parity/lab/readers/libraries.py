@@ -1,18 +1,21 @@
-"""The reference readers themselves: each reads a file, and hands out its tensors when asked.
+"""The reference readers themselves: each reads a file, and makes its tensors on request.
 
-A tensor is safetensors' name of its dtype, its shape and its bytes, row-major. Only the child
-process comes here.
+A tensor is safetensors' name of its dtype, its shape and its bytes, row-major. Files of unknown
+origin are read in the child process alone.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    Tensors = dict[str, tuple[str, tuple[int, ...], bytes]]
+    Tensor = tuple[str, tuple[int, ...], bytes]
+    Tensors = dict[str, Tensor]
     #: Reads a file, or raises what the library raises; its tensors are made later.
     ReadFunction = Callable[[Path], Callable[[], Tensors]]
 
@@ -35,7 +38,7 @@ _UNQUANTISED = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
 
 
 def make_torch_reader(*, weights_only: bool) -> ReadFunction:
-    """``torch.load``."""
+    """Make ``torch.load``."""
     import torch
 
     def read(path: Path) -> Callable[[], Tensors]:
@@ -48,7 +51,7 @@ def make_torch_reader(*, weights_only: bool) -> ReadFunction:
 
 
 def _walk_tensors(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """The tensors of nested dicts, their keys joined by dots; none is entered twice on a way."""
+    """Walk the tensors of nested dicts, their keys joined by dots; cycles end."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -59,7 +62,7 @@ def _walk_tensors(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[t
             yield from _walk_tensors(item, name, (*parents, id(value)))
 
 
-def _encode_torch_tensor(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
+def _encode_torch_tensor(tensor: Any) -> Tensor:
     import torch
 
     if tensor.is_nested:
@@ -75,52 +78,59 @@ def _encode_torch_tensor(tensor: Any) -> tuple[str, tuple[int, ...], bytes]:
 
 def _find_dtype(name: str) -> str:
     kind = name.rstrip("0123456789")
-    return _TORCH_DTYPES[name] if name in _TORCH_DTYPES else _KIND_LETTERS[kind] + name[len(kind) :]
+    return _TORCH_DTYPES.get(name) or _KIND_LETTERS[kind] + name[len(kind) :]
 
 
 def make_safetensors_reader() -> ReadFunction:
-    """The format's own library, without a framework around it."""
+    """Make the reader of the format's own library, without a framework around it."""
     import safetensors
 
     def read(path: Path) -> Callable[[], Tensors]:
         found = safetensors.deserialize(path.read_bytes())
         return lambda: {
-            name: (one["dtype"], tuple(one["shape"]), bytes(one["data"])) for name, one in found
+            name: (entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
+            for name, entry in found
         }
 
     return read
 
 
 def make_gguf_reader() -> ReadFunction:
-    """gguf-py: the reader, then the decoder of each tensor that has one."""
+    """Make gguf-py: the reader, then the decoder of each tensor that has one."""
     import gguf
 
     def read(path: Path) -> Callable[[], Tensors]:
         reader = gguf.GGUFReader(path)
         decoded = [(tensor, _decode_tensor(tensor, gguf)) for tensor in reader.tensors]
-        return lambda: {
-            tensor.name: _encode_gguf_tensor(tensor, values) for tensor, values in decoded
-        }
+
+        def encode() -> Tensors:
+            tensors = {tensor.name: _encode_gguf_tensor(tensor, data) for tensor, data in decoded}
+            reader.data._mmap.close()  # noqa: SLF001 - else Windows cannot remove the file
+            return tensors
+
+        return encode
 
     return read
 
 
 def _decode_tensor(tensor: Any, gguf: Any) -> Any:
-    """The values of a tensor, None where gguf-py has no decoder for its type."""
+    """Decode the values of a tensor; None where gguf-py has no decoder for its type."""
     try:
         return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
     except NotImplementedError:
         return None
 
 
-def _encode_gguf_tensor(tensor: Any, values: Any) -> tuple[str, tuple[int, ...], bytes]:
-    """In GGUF's stored order of dimensions, as upstream's references are."""
+def _encode_gguf_tensor(tensor: Any, values: Any) -> Tensor:
+    """Encode a tensor in GGUF's stored order of dimensions, as upstream's references are."""
     kind = tensor.tensor_type.name
     shape = tuple(int(dim) for dim in tensor.shape)
     if kind not in _UNQUANTISED:
+        # Which NaN results from a product depends on the processor.
+        values = np.where(np.isnan(values), np.nan, values)
         return "F32", shape, values.astype("<f4").tobytes()
     data = tensor.data
-    little = data.astype(data.dtype.newbyteorder("<"))  # that a big-endian file's is not
+    little = data.astype(data.dtype.newbyteorder("<"))  # a big-endian file's data is not
     return kind, shape, little.tobytes()
 
 

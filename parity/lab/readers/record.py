@@ -1,7 +1,7 @@
-"""``readers.json`` of a bundle: what each reference reader said to each case when it was made.
+"""Read ``readers.json`` of a bundle: what each reference reader did with each case.
 
 ``{"versions": {"torch": "2.15.0"}, "cases": {"<id>": {"torch": "refused"}}, "against": ["<id>"]}``,
-other keys aside; ``against`` are cases whose rule speaks against what a reader loads.
+other keys aside; ``against`` are cases that a reader loads although their rule forbids it.
 """
 
 from __future__ import annotations
@@ -20,22 +20,19 @@ RECORD_NAME = "readers.json"
 
 @dataclass(frozen=True)
 class ReaderRecord:
-    """What was said, by case and reader, the libraries' versions then, and what speaks against it.
-
-    All of it is empty where a bundle has no record.
-    """
+    """Outcomes by case and reader, and the libraries' versions; empty without a record."""
 
     versions: Mapping[str, str] = field(default_factory=dict)
     outcomes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
 
     def get_outcomes(self, case: str) -> Mapping[str, str]:
-        """Class by reader; empty where the case was not asked about."""
+        """Get the outcome by reader; empty where no reader was given the case."""
         return self.outcomes.get(case, {})
 
 
 def read_record(tree: Path) -> ReaderRecord:
-    """The record of a bundle; an empty one where it has none.
+    """Read the record of a bundle; an empty one where it has none.
 
     Raises:
         ReferenceSuspectError: ``reference-malformed``.
@@ -50,9 +47,11 @@ def read_record(tree: Path) -> ReaderRecord:
         _is_text_map(versions)
         and isinstance(outcomes, dict)
         and all(map(_is_text_map, outcomes.values()))
+        and isinstance(disputed, list)
+        and all(isinstance(case, str) for case in disputed)
     )
-    if not (is_valid and isinstance(disputed, list) and all(isinstance(i, str) for i in disputed)):
-        raise make_suspect_error(path, "is no record of what readers said")
+    if not is_valid:
+        raise make_suspect_error(path, "is not a record of the readers' outcomes")
     return ReaderRecord(versions, outcomes, frozenset(disputed))
 
 

@@ -1,13 +1,13 @@
-"""Pin of the zoo: a hundred and more tiny checkpoints, one feature each.
+"""Make the zoo: some hundred tiny checkpoints, one feature each, and the right values of each.
 
 A case is a folder with one checkpoint and its reference; `parity.json` says what each is and
-what is owed of a port, `readers.json` what each reference reader said to it. Expected values
-come from torch, safetensors, gguf-py and NumPy alone.
+what a port must do with it, `readers.json` what each reference reader did. Expected values come
+from torch, safetensors, gguf-py and NumPy alone.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -19,36 +19,37 @@ from parity.lab.pins import packing
 from parity.lab.pins.libraries import find_version
 from parity.lab.zoo import (
     accept_gguf,
-    accept_gguf_headers,
     accept_pth,
-    accept_pth_containers,
+    accept_pth_archives,
     accept_pth_dtypes,
-    accept_pth_opcodes,
     accept_safetensors,
     reject_gguf,
-    reject_gguf_infos,
     reject_pth,
-    reject_pth_containers,
-    reject_pth_storages,
+    reject_pth_archives,
     reject_safetensors,
-    reject_safetensors_offsets,
 )
-from parity.lab.zoo.case import SEED, ZooCase
-from parity.lab.zoo.expected_values import build_reference_file, read_expected_values
+from parity.lab.zoo.case import SEED
+from parity.lab.zoo.expected_values import build_reference, read_expected
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from parity.lab.zoo.case import ZooCase
+
+    #: By case, the outcome of each reference reader.
+    Outcomes = Mapping[str, Mapping[str, str]]
 
 BUNDLE = "checkpoint-zoo-v1"
 REFERENCE = "reference/expected.safetensors"
 _LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
-_MODULES = (
-    *(accept_pth, accept_pth_dtypes, accept_pth_containers, accept_pth_opcodes),
-    *(reject_pth, reject_pth_storages, reject_pth_containers),
-    *(accept_safetensors, reject_safetensors, reject_safetensors_offsets),
-    *(accept_gguf, accept_gguf_headers, reject_gguf, reject_gguf_infos),
-)
+#: All cases, in the order of the page.
+CASES: list[ZooCase] = [
+    *(*accept_pth.CASES, *accept_pth_dtypes.CASES, *accept_pth_archives.CASES),
+    *(*reject_pth.CASES, *reject_pth_archives.CASES),
+    *(*accept_safetensors.CASES, *reject_safetensors.CASES),
+    *(*accept_gguf.CASES, *reject_gguf.CASES),
+]
 
 
 def pin(target_dir: Path) -> Path:
@@ -59,38 +60,30 @@ def pin(target_dir: Path) -> Path:
 
     Raises:
         ConfigError: A library is missing.
-        ReferenceSuspectError: A reader does not read what it must, or reads what is to be
-            refused without a document's sentence against it.
+        ReferenceSuspectError: A reader rejects what it must load, or loads what it must reject
+            although no document's sentence overrules it.
     """
-    cases = build_cases()
-    outcomes = _run_readers(cases)
-    _check_cases(cases, outcomes)
+    outcomes = _run_readers(CASES)
+    if faults := list(_find_faults(CASES, outcomes)):
+        raise ReferenceSuspectError(*(Problem("reference-suspect", text) for text in faults))
+    cases = [(case, *_describe_case(case)) for case in CASES]
+    described = {case.id: description for case, description, _ in cases}
     files = {
-        "parity.json": packing.encode_json({"schema": 1, "cases": {}}),
+        "parity.json": packing.encode_json({"schema": 1, "cases": described}),
         "provenance.json": packing.encode_provenance(
             BUNDLE, libraries=_LIBRARIES, seeds={"tensors": SEED}
         ),
-        "readers.json": packing.encode_json(_build_record(cases, outcomes)),
+        "readers.json": packing.encode_json(_build_record(CASES, outcomes)),
     }
-    described = {}
-    for entry in cases:
-        described[entry.id], case_files = _describe_case(entry)
+    for _, _, case_files in cases:
         files |= case_files
-    files["parity.json"] = packing.encode_json({"schema": 1, "cases": described})
-    with TemporaryDirectory() as scratch:
-        _check_bundle(Path(scratch), files)
+    with TemporaryDirectory() as folder:
+        _check_bundle(Path(folder), files)
     return packing.pack(files, target_dir / f"{BUNDLE}.tar")
 
 
-def build_cases() -> list[ZooCase]:
-    """All cases, in the order of the page."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sparse, quantised and nested tensors are "in beta"
-        return [entry for module in _MODULES for entry in module.entries()]
-
-
 def _check_bundle(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Read the bundle as ``verify`` will: nothing is packed that it would call suspect."""
+    """Read the bundle as ``verify`` will, so that nothing suspect is packed."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,77 +98,69 @@ def _check_bundle(folder: Path, files: Mapping[str, bytes]) -> None:
         raise ReferenceSuspectError(*faults)
 
 
-def _describe_case(entry: ZooCase) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The case as `parity.json` has it, and its files."""
-    checkpoint = f"checkpoint.{entry.group}"
-    files = {f"{entry.id}/{checkpoint}": entry.content}
-    described: dict[str, Any] = {
-        "group": entry.group,
-        "expect": entry.expect,
-        "why": entry.why,
-        "rule": entry.rule,
+def _describe_case(case: ZooCase) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Describe a case as `parity.json` does, and build its files."""
+    checkpoint = f"checkpoint.{case.group}"
+    files = {f"{case.id}/{checkpoint}": case.content}
+    description: dict[str, Any] = {
+        "group": case.group,
+        "expect": case.expect,
+        "why": case.why,
+        "rule": case.rule,
         "checkpoint": checkpoint,
     }
-    if entry.expect != "refuse":
-        files[f"{entry.id}/{REFERENCE}"] = build_reference_file(read_expected_values(entry))
-        described |= {"reference": REFERENCE, "bounds": dict(entry.bounds)}
-    elif entry.names:
-        described["names"] = list(entry.names)
-    return described, files
+    if case.expect != "refuse":
+        files[f"{case.id}/{REFERENCE}"] = build_reference(read_expected(case))
+        description |= {"reference": REFERENCE, "bounds": dict(case.bounds)}
+    elif case.names:
+        description["names"] = list(case.names)
+    return description, files
 
 
-def _run_readers(cases: list[ZooCase]) -> dict[str, dict[str, str]]:
-    """By case what each reference reader says."""
-    outcomes: dict[str, dict[str, str]] = {entry.id: {} for entry in cases}
+def _run_readers(cases: list[ZooCase]) -> Outcomes:
+    """Give each case to the reference readers of its format."""
+    outcomes: dict[str, dict[str, str]] = {case.id: {} for case in cases}
     with TemporaryDirectory() as folder:
-        for entry in cases:
-            Path(folder, entry.id).write_bytes(entry.content)
+        for case in cases:
+            Path(folder, case.id).write_bytes(case.content)
         for group, names in readers.READERS.items():
             for reader in names:
                 # The full reader of torch would execute what a hostile pickle names.
-                safe = reader != "torch-full"
-                ids = [e.id for e in cases if e.group == group and (safe or not e.hostile)]
-                files = {name: Path(folder, name) for name in ids}
-                for case, answer in readers.read_files(reader, files).items():
-                    outcomes[case][reader] = answer.outcome
+                is_safe = reader != "torch-full"
+                ids = [case.id for case in cases if case.group == group]
+                hostile = {case.id for case in cases if case.hostile and not is_safe}
+                files = {name: Path(folder, name) for name in ids if name not in hostile}
+                for name, result in readers.read_files(reader, files).items():
+                    outcomes[name][reader] = result.outcome
         leftovers = {path.name for path in Path(folder).iterdir()} - outcomes.keys()
     if leftovers:
-        message = f"a reference reader left {', '.join(sorted(leftovers))} behind"
+        message = f"a reference reader wrote {', '.join(sorted(leftovers))}"
         raise ReferenceSuspectError(Problem("reference-suspect", message))
     return outcomes
 
 
-def _build_record(
-    cases: list[ZooCase], outcomes: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
+def _build_record(cases: list[ZooCase], outcomes: Outcomes) -> dict[str, Any]:
     return {
         "versions": {name: find_version(name) for name in _LIBRARIES},
         "limits": {"seconds": readers.SECONDS, "bytes": readers.BYTES},
-        "against": [entry.id for entry in cases if entry.against],
-        "cases": {case: dict(found) for case, found in outcomes.items()},
+        "against": [case.id for case in cases if case.disputed],
+        "cases": outcomes,
     }
 
 
-def _check_cases(cases: list[ZooCase], outcomes: Mapping[str, Mapping[str, str]]) -> None:
-    ids = [entry.id for entry in cases]
-    contents = [entry.content for entry in cases]
-    faults = [f"{name} stands twice" for name in set(ids) if ids.count(name) > 1]
-    faults += [
-        f"{entry.id} is a file that stands twice"
-        for entry in cases
-        if contents.count(entry.content) > 1 and entry.content
-    ]
-    faults += [
-        f"{entry.id} must be refused by a reader's word, and {reader} says {outcome}"
-        for entry in cases
-        if entry.expect == "refuse" and not entry.document
-        for reader, outcome in outcomes[entry.id].items()
-        if outcome != "refused"
-    ]
-    faults += [
-        f"{entry.id} must be loaded, and no reader does"
-        for entry in cases
-        if entry.expect == "load" and "loaded" not in outcomes[entry.id].values()
-    ]
-    if faults:
-        raise ReferenceSuspectError(*(Problem("reference-suspect", text) for text in faults))
+def _find_faults(cases: list[ZooCase], outcomes: Outcomes) -> Iterator[str]:
+    """Find cases that are not unique, or that a reader treats as it must not."""
+    for name, count in Counter(case.id for case in cases).items():
+        if count > 1:
+            yield f"{name} is the id of {count} cases"
+    counts = Counter(case.content for case in cases if case.content)
+    for case in cases:
+        if counts[case.content] > 1:
+            yield f"{case.id}: {counts[case.content]} cases have this file"
+        found = outcomes[case.id]
+        if case.expect == "refuse" and not case.by_document:
+            for reader, outcome in found.items():
+                if outcome != "refused":
+                    yield f"{case.id} must be rejected by every reader; {reader}: {outcome}"
+        if case.expect == "load" and "loaded" not in found.values():
+            yield f"{case.id} must be loaded, but no reader loads it"

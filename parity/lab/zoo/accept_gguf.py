@@ -1,144 +1,248 @@
-"""GGUF files that a reader must take: every type, and every freedom of the header."""
+"""GGUF files that a reader must load: every type, and every freedom of the header."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.lab.pins import random_blocks
 from parity.lab.zoo import gguf_blocks
-from parity.lab.zoo.case import EQUAL, ZooCase, draw_dyadic, make_random
-from parity.lab.zoo.gguf_builder import GgufFile, TensorInfo
+from parity.lab.zoo.case import (
+    EQUAL,
+    ExpectedTensor,
+    ZooCase,
+    draw_bfloat16,
+    draw_dyadic,
+    draw_float64,
+    make_random,
+)
+from parity.lab.zoo.gguf_builder import (
+    ARRAY,
+    F32,
+    SCALARS,
+    STRING,
+    TensorInfo,
+    build_gguf,
+    encode_array,
+    encode_array_pair,
+    encode_pair,
+    encode_scalar,
+    encode_string,
+    make_f32,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 _DOC = "ggml docs/gguf.md"
-_F32 = 0
+_DIMS, _NAME = f"{_DOC}: n_dimensions", f"{_DOC}: gguf_tensor_info_t, name"
+_ALIGNMENT = f"{_DOC}: general.alignment"
+_VERSION = f"{_DOC}: version history"
+_SILENT = "the document is silent"
+_SUPER_BLOCK = 256
 
 
-def entries() -> list[ZooCase]:
-    """The cases, in the order of the page."""
-    return [
-        *_plain(),
-        *_quants(),
-        *_scales(),
-        *_shapes(),
-    ]
-
-
-def f32(name: str, *dims: int, seed: str = "") -> TensorInfo:
-    """A tensor of short dyadic numbers; ``dims`` fastest first."""
-    return TensorInfo(
-        name=name, dims=dims, kind=_F32, data=draw_dyadic(f"gguf {seed or name}", *dims).tobytes()
-    )
-
-
-def make_case(
-    name: str, content: bytes | GgufFile, why: str, rule: str = _DOC, **more: Any
-) -> ZooCase:
-    """A case whose id begins with ``gguf-``; positive, unless ``letter`` says otherwise."""
-    letter = more.pop("letter", "y")
-    raw = content.build() if isinstance(content, GgufFile) else content
-    return ZooCase(id=f"gguf-{letter}-{name}", content=raw, why=why, rule=rule, **more)
-
-
-def quantised(name: str, kind: str, rows: int, in_row: int = 1) -> TensorInfo:
-    """A tensor of ``rows`` rows of ``in_row`` blocks."""
-    elements, _ = gguf_blocks.find_block_size(kind)
-    dims = (in_row * elements, rows)
-    data = gguf_blocks.build_blocks(kind, rows * in_row, f"{name} {kind}")
-    return TensorInfo(name=name, dims=dims, kind=gguf_blocks.find_type_code(kind), data=data)
-
-
-def _plain() -> list[ZooCase]:
-    """Types whose elements stand alone; rows of seven, since nothing binds their length."""
-    low = make_random("gguf f64").draw_integers(1, 2**20, 21) / 2.0**40
-    brain = (
-        make_random("gguf bf16").draw_dyadic(21, largest=255).astype("<f4").view("<u4") >> 16
-    ).astype("<u2")
-    made = {
-        "F32": draw_dyadic("gguf f32", 21).astype("<f4"),
-        "F16": draw_dyadic("gguf f16", 21, most=2047).astype("<f2"),
-        "BF16": brain,
-        "F64": draw_dyadic("gguf f64", 21).astype("<f8") + low,
-        **{
-            f"I{bits}": make_random(f"gguf i{bits}").draw_bytes(21 * bits // 8)
-            for bits in (8, 16, 32, 64)
-        },
+def _build_plain(kind: str) -> bytes:
+    """Build three rows of seven of a type whose elements stand alone."""
+    draws: dict[str, Callable[[], NDArray[Any]]] = {
+        "F32": lambda: draw_dyadic("gguf f32", 21).astype("<f4"),
+        "F16": lambda: draw_dyadic("gguf f16", 21, most=2047).astype("<f2"),
+        "BF16": lambda: draw_bfloat16("gguf bf16", 21),
+        "F64": lambda: draw_float64("gguf f64", 21, low="gguf f64"),
     }
-    found = []
-    for kind, data in made.items():
-        info = TensorInfo(
-            name="w", dims=(7, 3), kind=gguf_blocks.find_type_code(kind), data=data.tobytes()
-        )
-        why = f"the type {kind}, in rows of seven"
-        found.append(make_case(kind.lower(), GgufFile(tensors=(info,)), why, f"{_DOC}: ggml_type"))
-    return found
+    random = make_random(f"gguf {kind.lower()}")
+    raw = draws[kind]() if kind in draws else random.draw_bytes(21 * int(kind[1:]) // 8)
+    code = gguf_blocks.find_type_code(kind)
+    return build_gguf(TensorInfo(name="w", dims=(7, 3), kind=code, data=raw.tobytes()))
 
 
-def _quants() -> list[ZooCase]:
-    found = []
-    for kind in gguf_blocks.QUANTS:
-        in_row, rows = (3, 5) if gguf_blocks.find_block_size(kind)[0] < 256 else (1, 3)
-        info = quantised("w", kind, rows, in_row)
-        why = f"{kind}: {rows} rows of {in_row} blocks of {gguf_blocks.find_block_size(kind)[0]}"
-        rule = "ggml-common.h, as gguf-py dequantises it"
-        found.append(
-            make_case(
-                kind.lower().replace("_", "-"),
-                GgufFile(tensors=(info,)),
-                why,
-                rule,
-                bounds=dict(EQUAL),
-            )
-        )
-    return found
+#: Rows, blocks in a row and elements of a block of each quantised type.
+_SIZES = {
+    kind: (3, 1, elements) if elements == _SUPER_BLOCK else (5, 3, elements)
+    for kind in gguf_blocks.QUANTS
+    for elements, _ in [gguf_blocks.find_block_size(kind)]
+}
 
 
-def _scales() -> list[ZooCase]:
-    """Block scales that a decoder may treat apart: four kinds, in types old and new."""
-    halves = {"zero": 0x0000, "subnormal": 0x0155, "infinite": 0x7C00, "nan": 0x7E01}
-    found = []
-    for kind, at in {"Q4_0": 0, "Q5_1": 0, "Q8_0": 0, "Q4_K": 0, "Q6_K": 208}.items():
-        for word, half in halves.items():
-            info = quantised("w", kind, 2)
-            raw = np.frombuffer(info.data, np.uint8).reshape(2, -1).copy()
-            raw[0, at : at + 2] = np.array([half], "<u2").view(np.uint8)
-            changed = TensorInfo(name="w", dims=info.dims, kind=info.kind, data=raw.tobytes())
-            name = f"{kind.lower().replace('_', '-')}-scale-{word}"
-            why = f"{kind}: a block whose scale is {word}, before one whose scale is a number"
-            found.append(
-                make_case(
-                    name,
-                    GgufFile(tensors=(changed,)),
-                    why,
-                    "IEEE 754: binary16",
-                    bounds=dict(EQUAL),
-                )
-            )
-    return found
+def _build_quantised(kind: str, rows: int, blocks_in_row: int) -> bytes:
+    return build_gguf(gguf_blocks.make_quantised(kind, rows, blocks_in_row))
 
 
-def _shapes() -> list[ZooCase]:
-    made = {
-        "one-dim": (f32("w", 11, seed="one"), "one dimension"),
-        "three-dims": (f32("w", 5, 2, 3, seed="three"), "three dimensions, fastest first"),
-        "four-dims": (
-            f32("w", 3, 1, 4, 2, seed="four"),
-            "four dimensions, one of them of one element",
-        ),
-        "ones": (f32("w", 1, 1, 1, 1, seed="ones"), "four dimensions of one element"),
-    }
-    found = [
-        make_case(name, GgufFile(tensors=(info,)), why, f"{_DOC}: n_dimensions")
-        for name, (info, why) in made.items()
-    ]
-    deep = quantised("w", "Q5_0", 6)
-    cube = TensorInfo(name="w", dims=(32, 2, 3), kind=deep.kind, data=deep.data)
-    return [
-        *found,
-        make_case(
-            "three-dims-quantised",
-            GgufFile(tensors=(cube,)),
-            "three dimensions of a quantised type",
-            bounds=dict(EQUAL),
-        ),
-    ]
+def _build_cube() -> bytes:
+    info = gguf_blocks.make_quantised("Q5_0", 6)
+    return build_gguf(TensorInfo(name="w", dims=(32, 2, 3), kind=info.kind, data=info.data))
+
+
+#: Block scales that a decoder may treat apart, as f16.
+_SCALES = {"zero": 0x0000, "subnormal": 0x0155, "infinite": 0x7C00, "nan": 0x7E01}
+
+
+def _build_scale(kind: str, scale: int) -> bytes:
+    """Build a block with this scale, before one whose scale is a finite number."""
+    info = gguf_blocks.make_quantised(kind, 2)
+    raw = np.frombuffer(info.data, np.uint8).copy()
+    at = random_blocks.BLOCK_LAYOUTS[kind].scale_offsets[0]
+    raw[at : at + 2] = np.array([scale], "<u2").view(np.uint8)
+    return build_gguf(TensorInfo(name="w", dims=info.dims, kind=info.kind, data=raw.tobytes()))
+
+
+_THREE = (
+    make_f32("a", 3, seed="first"),
+    make_f32("b", 5, 2, seed="second"),
+    make_f32("c", 2, seed="third"),
+)
+_GAP = TensorInfo(name="b", dims=(5, 2), kind=F32, data=_THREE[1].data, offset=96)
+
+
+def _state_alignment(size: int) -> bytes:
+    key = encode_scalar("general.alignment", "uint32", size)
+    return build_gguf(*_THREE, metadata=(key,), alignment=size)
+
+
+def _build_late_alignment() -> bytes:
+    keys = encode_scalar("a.b", "uint8", 1), encode_scalar("general.alignment", "uint32", 64)
+    return build_gguf(*_THREE, metadata=keys, alignment=64)
+
+
+#: A value of each type.
+_INNER = encode_array(0, 3, b"\x01\x02\x03") + encode_array(0, 1, b"\x04")
+_NUMBERS = {"float32": 0.5, "float64": -0.25, "bool": 1}
+_TEXTS = encode_string("a") + encode_string("") + encode_string("été")
+_VALUES = {
+    **{kind: encode_scalar("a.value", kind, _NUMBERS.get(kind, 3)) for kind in SCALARS},
+    "string": encode_pair("a.value", STRING, encode_string("größe")),
+    "array-bool": encode_array_pair(SCALARS["bool"][0], 3, b"\x01\x00\x01"),
+    "array-uint8": encode_array_pair(0, 5, b"\x01\x02\x03\x04\x05"),
+    "array-float64": encode_array_pair(12, 2, bytes(16)),
+    "array-string": encode_array_pair(STRING, 3, _TEXTS),
+    "array-empty": encode_array_pair(STRING, 0, b""),
+    "array-of-arrays": encode_array_pair(ARRAY, 2, _INNER),
+    "string-empty": encode_pair("a.value", STRING, encode_string("")),
+}
+
+
+def _build_value(name: str) -> bytes:
+    """Build a value before a tensor that a reader out of step would miss."""
+    metadata = (_VALUES[name], encode_scalar("z.last", "uint32", 7))
+    return build_gguf(make_f32("w", 3, 2, seed=name), metadata=metadata)
+
+
+def _build_name(name: str, seed: str) -> bytes:
+    return build_gguf(make_f32(name, 3, 2, seed=seed))
+
+
+_NUMBER = draw_dyadic("gguf either", 3, 2)
+_RAW = _NUMBER.tobytes()
+_EXPECTED = {"w": ExpectedTensor("F32", (3, 2), _RAW)}
+_W = TensorInfo(name="w", dims=(3, 2), kind=F32, data=_RAW)
+
+
+def _build_w(dims: tuple[int, ...], data: bytes = _RAW) -> bytes:
+    return build_gguf(TensorInfo(name="w", dims=dims, kind=F32, data=data))
+
+
+def _build_big_endian() -> bytes:
+    swapped = TensorInfo(name="w", dims=(3, 2), kind=F32, data=_NUMBER.astype(">f4").tobytes())
+    return build_gguf(swapped, order=">", metadata=(encode_scalar("a.b", "uint32", 3, ">"),))
+
+
+# fmt: off
+_TYPES = [
+    *(ZooCase(f"gguf-y-{kind.lower()}", partial(_build_plain, kind),
+              f"the type {kind}, in rows of seven", f"{_DOC}: ggml_type")
+      for kind in ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")),
+    *(ZooCase(f"gguf-y-{kind.lower().replace('_', '-')}",
+              partial(_build_quantised, kind, rows, blocks_in_row),
+              f"{kind}: {rows} rows of {blocks_in_row} blocks of {elements}",
+              "ggml-common.h, as gguf-py dequantises it", bounds=EQUAL)
+      for kind, (rows, blocks_in_row, elements) in _SIZES.items()),
+    *(ZooCase(f"gguf-y-{kind.lower().replace('_', '-')}-scale-{word}",
+              partial(_build_scale, kind, scale),
+              f"{kind}: a block whose scale is {word}, before one whose scale is a number",
+              "IEEE 754: binary16", bounds=EQUAL)
+      for kind in ("Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K") for word, scale in _SCALES.items()),
+]
+_SHAPES = [
+    ZooCase("gguf-y-one-dim", lambda: build_gguf(make_f32("w", 11, seed="one")),
+            "one dimension", _DIMS),
+    ZooCase("gguf-y-three-dims", lambda: build_gguf(make_f32("w", 5, 2, 3, seed="three")),
+            "three dimensions, fastest first", _DIMS),
+    ZooCase("gguf-y-four-dims", lambda: build_gguf(make_f32("w", 3, 1, 4, 2, seed="four")),
+            "four dimensions, one of them of one element", _DIMS),
+    ZooCase("gguf-y-ones", lambda: build_gguf(make_f32("w", 1, 1, 1, 1, seed="ones")),
+            "four dimensions of one element", _DIMS),
+    ZooCase("gguf-y-three-dims-quantised", _build_cube,
+            "three dimensions of a quantised type", _DOC, bounds=EQUAL),
+]
+_LAYOUTS = [
+    ZooCase("gguf-y-version-2", lambda: build_gguf(*_THREE, version=2),
+            "version 2, whose layout is that of version 3", _VERSION),
+    ZooCase("gguf-y-three-tensors", lambda: build_gguf(*_THREE),
+            "three tensors one after another, padded to 32 bytes", _DOC),
+    ZooCase("gguf-y-alignment-8", lambda: _state_alignment(8), "an alignment of 8", _ALIGNMENT),
+    ZooCase("gguf-y-alignment-16", lambda: _state_alignment(16), "an alignment of 16", _ALIGNMENT),
+    ZooCase("gguf-y-alignment-64", lambda: _state_alignment(64), "an alignment of 64", _ALIGNMENT),
+    ZooCase("gguf-y-alignment-last", _build_late_alignment,
+            "an alignment stated after another key", _ALIGNMENT),
+    ZooCase("gguf-y-other-order", lambda: build_gguf(*_THREE, data_order=(2, 0, 1)),
+            "tensors listed in another order than they lie", _DOC),
+    ZooCase("gguf-y-gap", lambda: build_gguf(_THREE[0], _GAP),
+            "a gap of two alignments between two tensors",
+            "gguf-py reads it; each offset stands for itself"),
+    ZooCase("gguf-y-filler", lambda: build_gguf(*_THREE, padding=b"\xaa"),
+            "padding that is not zero", f"{_DOC}: padding of any bytes"),
+    ZooCase("gguf-y-no-metadata", lambda: build_gguf(_THREE[0]), "no metadata at all", _DOC),
+    *(ZooCase(f"gguf-y-meta-{name}", partial(_build_value, name),
+              f"metadata of the type {name.replace('-', ', ')}, then another key",
+              f"{_DOC}: gguf_metadata_value_type")
+      for name in _VALUES),
+]
+_NAMES = [
+    ZooCase("gguf-y-name-unicode", lambda: _build_name("größe.重み", "unicode"),
+            "a name beyond ASCII", _NAME),
+    ZooCase("gguf-y-name-spaces", lambda: _build_name("my weight", "spaces"),
+            "a space in a name", _NAME),
+    ZooCase("gguf-y-name-slash", lambda: _build_name("block/weight", "slash"),
+            "a slash in a name", _NAME),
+    ZooCase("gguf-y-name-longest", lambda: _build_name("w" * 64, "longest"),
+            "a name of 64 bytes, the longest that is allowed", _NAME),
+    ZooCase("gguf-y-name-case-twins",
+            lambda: build_gguf(make_f32("Weight", 3, 2, seed="up"),
+                               make_f32("weight", 3, 2, seed="low")),
+            "two names that differ by case alone", _NAME),
+]
+#: The document leaves them open, or a reader need not know them.
+_EITHER = [
+    ZooCase("gguf-i-big-endian", _build_big_endian,
+            "version 3, most significant byte first: the magic does not tell",
+            f"{_DOC}: endianness"),
+    ZooCase("gguf-i-version-1", lambda: build_gguf(_W, version=1, has_32bit_counts=True),
+            "version 1, whose counts have 32 bits", _VERSION, expected=_EXPECTED),
+    ZooCase("gguf-i-no-dims", lambda: _build_w((), _RAW[:4]),
+            "a tensor of no dimensions", f"{_SILENT}; a scalar is meant",
+            expected={"w": ExpectedTensor("F32", (), _RAW[:4])}),
+    ZooCase("gguf-i-five-dims", lambda: _build_w((3, 1, 2, 1, 1)),
+            "five dimensions, one more than ggml has", f"{_DOC}: at most 4 at present",
+            disputed=True),
+    ZooCase("gguf-i-empty-tensor",
+            lambda: build_gguf(TensorInfo(name="none", dims=(0, 2), kind=F32, data=b""), _W),
+            "a dimension of zero", _SILENT,
+            expected={"none": ExpectedTensor("F32", (0, 2), b""), **_EXPECTED}),
+    ZooCase("gguf-i-shared-data",
+            lambda: build_gguf(_W, TensorInfo(name="v", dims=(3,), kind=F32, data=_RAW[:12],
+                                              offset=0)),
+            "two tensors on the same bytes", "ggml: each tensor's offset follows the one before",
+            disputed=True),
+    ZooCase("gguf-i-trailing-data", lambda: build_gguf(_W) + bytes(64),
+            "64 bytes after the last tensor", _SILENT),
+    ZooCase("gguf-i-not-padded", lambda: build_gguf(_W)[:-8],
+            "a last tensor that is not padded", "ggml: the data ends with padding", disputed=True),
+    ZooCase("gguf-i-name-empty", lambda: build_gguf(make_f32("", 3)),
+            "a name without a character", _SILENT),
+]
+# fmt: on
+CASES = [*_TYPES, *_SHAPES, *_LAYOUTS, *_NAMES, *_EITHER]

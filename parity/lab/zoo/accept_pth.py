@@ -1,4 +1,4 @@
-"""What torch itself saves: layouts, dtypes, values and names."""
+"""Checkpoints that torch itself saves: states, layouts and names; a reader must load them."""
 
 from __future__ import annotations
 
@@ -10,157 +10,152 @@ from parity.lab.pins.libraries import import_library
 from parity.lab.zoo.case import ZooCase, draw_dyadic
 
 _SAVE = "torch.save, read back by torch.load"
-_LACKS = "weights_only lacks the opcodes of protocol 4"
+_PROTOCOL_4 = f"{_SAVE}; weights_only lacks the opcodes of protocol 4"
 _VIEW = "torch._utils._rebuild_tensor_v2: storage, offset, size, stride"
+_NAME = "a key of a dict is any string; BINUNICODE, CPython Lib/pickletools.py"
 
 
-def saved(state: Any, **options: Any) -> bytes:
-    """What ``torch.save`` writes; a buffer has no name that would become part of it."""
-    buffer = io.BytesIO()
-    import_library("torch").save(state, buffer, **options)
-    return buffer.getvalue()
-
-
-def f32(name: str, *shape: int) -> Any:
-    """A tensor of short dyadic numbers."""
+def make_f32(name: str, *shape: int) -> Any:
+    """Make a tensor of short dyadic numbers."""
     return import_library("torch").from_numpy(draw_dyadic(name, *shape))
 
 
-def entries() -> list[ZooCase]:
-    """The cases, in the order of the page."""
-    return [*_states(), *_layouts(), *_names()]
+def save(state: Any, *, checksums: bool = True, **options: Any) -> bytes:
+    """Build what ``torch.save`` writes; a buffer has no name that would become part of it."""
+    buffer = io.BytesIO()
+    settings = import_library("torch.serialization")
+    before = settings.get_crc32_options()
+    settings.set_crc32_options(checksums)
+    try:
+        import_library("torch").save(state, buffer, **options)
+    finally:
+        settings.set_crc32_options(before)
+    return buffer.getvalue()
 
 
-def _states() -> list[ZooCase]:
+def save_w(tensor: Any) -> bytes:
+    """Build a checkpoint with the tensor ``w``."""
+    return save({"w": tensor})
+
+
+def _make_plain() -> dict[str, Any]:
+    return {"weight": make_f32("plain", 3, 5), "bias": make_f32("bias", 3)}
+
+
+def _make_parameter() -> Any:
+    return import_library("torch").nn.Parameter(make_f32("parameter", 4, 3))
+
+
+def _make_module_state() -> Any:
     torch = import_library("torch")
-    plain = {"weight": f32("plain", 3, 5), "bias": f32("bias", 3)}
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))
     state = model.state_dict()
     for key in state:
-        state[key] = f32(key, *state[key].shape)
-    parameter = {"weight": torch.nn.Parameter(f32("parameter", 4, 3))}
-    nested = {"state_dict": {"fc.weight": f32("nested", 2, 5)}, "epoch": 7, "loss": 0.5}
-    shared = f32("many", 290)
-    many = {f"p{index:03}": shared[index : index + 1 + index % 4] for index in range(280)}
-    return [
-        make_case("zip", plain, "a dict of two tensors in a zip, as torch.save writes by default"),
-        make_case(
-            "ordered-dict",
-            OrderedDict(plain),
-            "an OrderedDict, which REDUCE makes empty and SETITEMS fills",
-        ),
-        make_case("module", state, "a module's state dict, whose _metadata BUILD attaches"),
-        make_case(
-            "parameter",
-            parameter,
-            "a Parameter around its tensor",
-            "torch._utils._rebuild_parameter",
-        ),
-        make_case(
-            "nested",
-            nested,
-            "a state dict beside an epoch and a loss; a tensor under a, then b is a.b",
-        ),
-        make_case(
-            "many-entries",
-            many,
-            "280 entries: memo indices beyond 255 take LONG_BINPUT and LONG_BINGET",
-        ),
-        make_case("protocol-3", plain, "pickle protocol 3", pickle_protocol=3),
-        make_case(
-            "protocol-4",
-            plain,
-            "pickle protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL",
-            f"{_SAVE}; {_LACKS}",
-            pickle_protocol=4,
-        ),
-        make_case(
-            "protocol-5", plain, "pickle protocol 5", f"{_SAVE}; {_LACKS}", pickle_protocol=5
-        ),
-        make_case(
-            "no-checksums",
-            plain,
-            "members whose CRC-32 is not computed",
-            "torch.serialization.set_crc32_options",
-            crc=False,
-        ),
-    ]
+        state[key] = make_f32(key, *state[key].shape)
+    return state
 
 
-def make_case(
-    name: str, state: Any, why: str, rule: str = _SAVE, *, crc: bool = True, **more: Any
-) -> ZooCase:
-    """What torch saves of ``state``; positive, unless ``letter`` says otherwise."""
-    options = {key: more.pop(key) for key in ["pickle_protocol"] if key in more}
-    settings = import_library("torch.serialization")
-    before = settings.get_crc32_options()
-    settings.set_crc32_options(crc)
-    try:
-        content = saved(state, **options)
-    finally:
-        settings.set_crc32_options(before)
-    letter = more.pop("letter", "y")
-    return ZooCase(id=f"pth-{letter}-{name}", content=content, why=why, rule=rule, **more)
+def _make_many() -> dict[str, Any]:
+    shared = make_f32("many", 290)
+    return {f"p{index:03}": shared[index : index + 1 + index % 4] for index in range(280)}
 
 
-def _layouts() -> list[ZooCase]:
-    torch = import_library("torch")
-    base, images = f32("layouts", 7, 9), f32("images", 2, 3, 4, 5)
-    flat, halves = f32("flat", 30), torch.from_numpy(draw_dyadic("far", 66_006, most=7)).half()
-    views: dict[str, tuple[Any, str]] = {
-        "transposed": (f32("transposed", 5, 7).t(), "a transposed matrix: strides 1 and 7"),
-        "permuted": (f32("permuted", 2, 3, 4).permute(2, 0, 1), "three permuted axes"),
-        "channels-last": (
-            images.contiguous(memory_format=torch.channels_last),
-            "channels_last: the second axis lies fastest",
-        ),
-        "columns": (base[:, 2:6], "a slice of columns: rows with gaps between them"),
-        "rows": (base[2:5], "a slice of rows: contiguous, at an offset"),
-        "stepped": (base[1::3, ::2], "every third row, every second column"),
-        "expanded": (f32("expanded", 1, 6).expand(4, 6), "an expanded axis: stride 0"),
-        "offset": (flat[11:], "a storage offset"),
-        "large-offset": (halves[66_000:], "an offset beyond 16 bits, which takes BININT"),
-        "fortran": (f32("fortran", 4, 3).t(), "column-major: shape [3, 4], strides 1 and 3"),
-        "overlapping": (
-            flat.unfold(0, 4, 2),
-            "rows that share elements: shape [14, 4], strides 2 and 1",
-        ),
-        "scalar": (f32("scalar"), "a scalar: no dimensions, one element"),
-        "ones": (f32("ones", 1, 1, 5, 1), "dimensions of one element"),
-        "six-dims": (
-            f32("six", 2, 1, 3, 2, 1, 2).transpose(0, 3),
-            "six dimensions, two of them swapped",
-        ),
-    }
-    found = [make_case(name, {"w": view}, why, _VIEW) for name, (view, why) in views.items()]
-    pair = {"left": flat[:12].view(3, 4), "right": flat[6:26].view(4, 5).t()}
-    tied = {"embed.weight": base, "head.weight": base}
-    empty = {"none": torch.empty(0, 3), "some": f32("some", 2, 3)}
-    return [
-        *found,
-        make_case(
-            "shared-storage", pair, "two tensors on one storage, one of them transposed", _VIEW
-        ),
-        make_case("tied", tied, "one tensor under two names: the second is a BINGET"),
-        make_case("empty", empty, "a tensor without an element beside one with some"),
-    ]
+def _make_large_offset() -> Any:
+    halves = import_library("torch").from_numpy(draw_dyadic("far", 66_006, most=7)).half()
+    return halves[66_000:]
 
 
-def _names() -> list[ZooCase]:
-    made = {
-        "dots": ("a.b.0.weight", "dots in a name"),
-        "slash": ("block/weight", "a slash in a name"),
-        "spaces": ("my weight", "a space in a name"),
-        "unicode": ("größe.重み", "a name beyond ASCII"),
-        "long": ("w" * 300, "a name of 300 characters"),
-    }
-    rule = "a key of a dict is any string; BINUNICODE, CPython Lib/pickletools.py"
-    found = [
-        make_case(f"name-{key}", {name: f32(key, 2, 3)}, why, rule)
-        for key, (name, why) in made.items()
-    ]
-    twins = {"Weight": f32("upper", 2, 3), "weight": f32("lower", 2, 3)}
-    return [
-        *found,
-        make_case("name-case-twins", twins, "two names that differ by case alone", rule),
-    ]
+def _make_shared_pair() -> dict[str, Any]:
+    flat = make_f32("flat", 30)
+    return {"left": flat[:12].view(3, 4), "right": flat[6:26].view(4, 5).t()}
+
+
+def _make_empty() -> Any:
+    return import_library("torch").empty(0, 3)
+
+
+def _make_images() -> Any:
+    images = make_f32("images", 2, 3, 4, 5)
+    return images.contiguous(memory_format=import_library("torch").channels_last)
+
+
+# fmt: off
+_STATES = [
+    ZooCase("pth-y-zip", lambda: save(_make_plain()),
+            "a dict of two tensors in a zip, as torch.save writes by default", _SAVE),
+    ZooCase("pth-y-ordered-dict", lambda: save(OrderedDict(_make_plain())),
+            "an OrderedDict, which REDUCE makes empty and SETITEMS fills", _SAVE),
+    ZooCase("pth-y-module", lambda: save(_make_module_state()),
+            "a module's state dict, whose _metadata BUILD attaches", _SAVE),
+    ZooCase("pth-y-parameter",
+            lambda: save({"weight": _make_parameter()}),
+            "a Parameter around its tensor", "torch._utils._rebuild_parameter"),
+    ZooCase("pth-y-nested", lambda: save(
+                {"state_dict": {"fc.weight": make_f32("nested", 2, 5)}, "epoch": 7, "loss": 0.5}),
+            "a state dict beside an epoch and a loss; a tensor under a, then b is a.b", _SAVE),
+    ZooCase("pth-y-many-entries", lambda: save(_make_many()),
+            "280 entries: memo indices beyond 255 take LONG_BINPUT and LONG_BINGET", _SAVE),
+    ZooCase("pth-y-protocol-3", lambda: save(_make_plain(), pickle_protocol=3),
+            "pickle protocol 3", _SAVE),
+    ZooCase("pth-y-protocol-4", lambda: save(_make_plain(), pickle_protocol=4),
+            "pickle protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL", _PROTOCOL_4),
+    ZooCase("pth-y-protocol-5", lambda: save(_make_plain(), pickle_protocol=5),
+            "pickle protocol 5", _PROTOCOL_4),
+    ZooCase("pth-y-no-checksums", lambda: save(_make_plain(), checksums=False),
+            "members whose CRC-32 is not computed", "torch.serialization.set_crc32_options"),
+]
+_LAYOUTS = [
+    ZooCase("pth-y-transposed", lambda: save_w(make_f32("transposed", 5, 7).t()),
+            "a transposed matrix: strides 1 and 7", _VIEW),
+    ZooCase("pth-y-permuted", lambda: save_w(make_f32("permuted", 2, 3, 4).permute(2, 0, 1)),
+            "three permuted axes", _VIEW),
+    ZooCase("pth-y-channels-last", lambda: save_w(_make_images()),
+            "channels_last: the second axis lies fastest", _VIEW),
+    ZooCase("pth-y-columns", lambda: save_w(make_f32("layouts", 7, 9)[:, 2:6]),
+            "a slice of columns: rows with gaps between them", _VIEW),
+    ZooCase("pth-y-rows", lambda: save_w(make_f32("layouts", 7, 9)[2:5]),
+            "a slice of rows: contiguous, at an offset", _VIEW),
+    ZooCase("pth-y-stepped", lambda: save_w(make_f32("layouts", 7, 9)[1::3, ::2]),
+            "every third row, every second column", _VIEW),
+    ZooCase("pth-y-expanded", lambda: save_w(make_f32("expanded", 1, 6).expand(4, 6)),
+            "an expanded axis: stride 0", _VIEW),
+    ZooCase("pth-y-offset", lambda: save_w(make_f32("flat", 30)[11:]),
+            "a storage offset", _VIEW),
+    ZooCase("pth-y-large-offset", lambda: save_w(_make_large_offset()),
+            "an offset beyond 16 bits, which takes BININT", _VIEW),
+    ZooCase("pth-y-fortran", lambda: save_w(make_f32("fortran", 4, 3).t()),
+            "column-major: shape [3, 4], strides 1 and 3", _VIEW),
+    ZooCase("pth-y-overlapping", lambda: save_w(make_f32("flat", 30).unfold(0, 4, 2)),
+            "rows that share elements: shape [14, 4], strides 2 and 1", _VIEW),
+    ZooCase("pth-y-scalar", lambda: save_w(make_f32("scalar")),
+            "a scalar: no dimensions, one element", _VIEW),
+    ZooCase("pth-y-ones", lambda: save_w(make_f32("ones", 1, 1, 5, 1)),
+            "dimensions of one element", _VIEW),
+    ZooCase("pth-y-six-dims", lambda: save_w(make_f32("six", 2, 1, 3, 2, 1, 2).transpose(0, 3)),
+            "six dimensions, two of them swapped", _VIEW),
+    ZooCase("pth-y-shared-storage", lambda: save(_make_shared_pair()),
+            "two tensors on one storage, one of them transposed", _VIEW),
+    ZooCase("pth-y-tied",
+            lambda: save(dict.fromkeys(["embed.weight", "head.weight"], make_f32("layouts", 7, 9))),
+            "one tensor under two names: the second is a BINGET", _SAVE),
+    ZooCase("pth-y-empty",
+            lambda: save({"none": _make_empty(), "some": make_f32("some", 2, 3)}),
+            "a tensor without an element beside one with some", _SAVE),
+]
+_NAMES = [
+    ZooCase("pth-y-name-dots", lambda: save({"a.b.0.weight": make_f32("dots", 2, 3)}),
+            "dots in a name", _NAME),
+    ZooCase("pth-y-name-slash", lambda: save({"block/weight": make_f32("slash", 2, 3)}),
+            "a slash in a name", _NAME),
+    ZooCase("pth-y-name-spaces", lambda: save({"my weight": make_f32("spaces", 2, 3)}),
+            "a space in a name", _NAME),
+    ZooCase("pth-y-name-unicode", lambda: save({"größe.重み": make_f32("unicode", 2, 3)}),
+            "a name beyond ASCII", _NAME),
+    ZooCase("pth-y-name-long", lambda: save({"w" * 300: make_f32("long", 2, 3)}),
+            "a name of 300 characters", _NAME),
+    ZooCase("pth-y-name-case-twins",
+            lambda: save({"Weight": make_f32("upper", 2, 3), "weight": make_f32("lower", 2, 3)}),
+            "two names that differ by case alone", _NAME),
+]
+# fmt: on
+CASES = [*_STATES, *_LAYOUTS, *_NAMES]

@@ -1,8 +1,14 @@
-"""What a case of the zoo is made of, before it is packed."""
+"""A case of the zoo: its file, what a port must do with it, and why.
+
+The modules ``accept_*`` and ``reject_*`` list the cases, a row each; the modules ``*_builder``
+write their files byte by byte.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +16,7 @@ import numpy as np
 from parity.lab.pins.seeded_random import SeededRandom
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -19,8 +25,8 @@ SEED = 20_261_129
 Group = Literal["pth", "safetensors", "gguf"]
 Expect = Literal["load", "refuse", "either"]
 EXACT: Mapping[str, bool] = {"exact": True}
-#: Equal as numbers: the sign of a zero and a NaN's payload are nobody's promise where a
-#: value is computed from a block.
+#: Equal as numbers: where a value is computed from a block, the sign of a zero and the payload
+#: of a NaN are not specified.
 EQUAL: Mapping[str, float] = {"max_abs": 0}
 
 
@@ -32,56 +38,78 @@ class ExpectedTensor(NamedTuple):
     raw: bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ZooCase:
     """One checkpoint with one feature.
 
     Attributes:
-        id: ``<group>-y-…`` must be loaded, ``-n-`` refused, ``-i-`` either.
-        why: What it is, in one line.
-        rule: Where the rule stands: a section of a document, or the readers that refuse it.
-        document: Whether that is a document's sentence, which wins over a reader that is
-            more lenient; otherwise every reference reader has to refuse a ``-n-`` case.
-        against: Of an ``-i-`` case: the rule speaks against what a reference reader loads.
-        names: Tensors that a port may be asked for by name; the reference's, if there is one.
-        values: What is right where no reference reader is asked.
-        hostile: It must not be given to a reader that would execute it.
+        id: ``<group>-y-…`` must be loaded, ``-n-`` rejected, ``-i-`` either.
+        build: Builds the file.
+        why: The feature, in one line.
+        rule: The source of the rule: a section of a document, or the readers that reject it.
+        by_document: The rule is a sentence of a document, which overrules a reader that is more
+            lenient. Otherwise every reference reader has to reject a ``-n-`` case.
+        disputed: A reference reader loads an ``-i-`` case although the rule forbids it.
+        hostile: Must not be given to a reader that would execute it.
+        bounds: Tolerance of the comparison with the reference.
+        names: Tensors that a port may be asked for by name, of a case without a reference.
+        expected: The right tensors, where the reference reader is not asked for them.
     """
 
     id: str
-    content: bytes
+    build: Callable[[], bytes]
     why: str
     rule: str
-    document: bool = False
-    against: bool = False
+    _: KW_ONLY
+    by_document: bool = False
+    disputed: bool = False
+    hostile: bool = False
     bounds: Mapping[str, float] = field(default_factory=lambda: dict(EXACT))
     names: tuple[str, ...] = ()
-    values: Mapping[str, ExpectedTensor] | None = None
-    hostile: bool = False
+    expected: Mapping[str, ExpectedTensor] | None = None
+
+    @cached_property
+    def content(self) -> bytes:
+        """The file's bytes."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch calls sparse and nested tensors a beta
+            return self.build()
 
     @property
     def group(self) -> Group:
-        """Which format it is of."""
-        found: Group = self.id.split("-")[0]  # type: ignore[assignment]
-        return found
+        """The format of the file."""
+        group: Group = self.id.split("-")[0]  # type: ignore[assignment]
+        return group
 
     @property
     def expect(self) -> Expect:
-        """What is owed of a port, by the letter in the id."""
+        """What a port must do with the file, by the letter in the id."""
         letters: dict[str, Expect] = {"y": "load", "n": "refuse", "i": "either"}
         return letters[self.id.split("-")[1]]
 
 
 def make_random(name: str) -> SeededRandom:
-    """The zoo's stream of numbers for ``name``."""
+    """Make the zoo's stream of random numbers for ``name``."""
     return SeededRandom(SEED, name)
 
 
 def draw_dyadic(name: str, *shape: int, most: int = 8191) -> NDArray[np.float32]:
-    """Random ``k / 64``, f32 of ``shape``: no two tensors of the zoo look alike."""
+    """Draw f32 numbers ``k / 64`` of ``shape``; no two tensors of the zoo are alike."""
     return make_random(name).draw_dyadic(*shape, largest=most)
 
 
+def draw_float64(name: str, *shape: int, low: str) -> NDArray[np.float64]:
+    """Draw f64 numbers of ``shape`` whose low bits, drawn for ``low``, f32 cannot represent."""
+    low_bits = make_random(low).draw_integers(1, 2**20, *shape) / 2.0**40
+    return draw_dyadic(name, *shape).astype("<f8") + low_bits
+
+
+def draw_bfloat16(name: str, count: int) -> NDArray[np.uint16]:
+    """Draw ``count`` bfloat16 numbers, as their bits."""
+    exact = draw_dyadic(name, count, most=255).astype("<f4").view("<u4")
+    return (exact >> 16).astype("<u2")
+
+
 def make_expected(array: NDArray[np.generic], dtype: str) -> ExpectedTensor:
-    """A NumPy array of any strides as a reference, stored row-major."""
+    """Make a reference of a NumPy array of any strides."""
     return ExpectedTensor(dtype, array.shape, np.ascontiguousarray(array).tobytes())

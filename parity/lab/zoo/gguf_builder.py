@@ -1,14 +1,15 @@
-"""GGUF and safetensors files, put together field by field so that one can be wrong.
+"""Builders of GGUF files, field by field, so that one can be wrong.
 
-Sources: ggml's ``docs/gguf.md``; the format section of safetensors' README.
+Source: ggml's ``docs/gguf.md``.
 """
 
 from __future__ import annotations
 
-import json
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from parity.lab.zoo.case import draw_dyadic
 
 #: Codes of GGUF's value types, and how ``struct`` writes those of fixed size.
 SCALARS: dict[str, tuple[int, str]] = {
@@ -25,6 +26,7 @@ SCALARS: dict[str, tuple[int, str]] = {
     "float64": (12, "d"),
 }
 STRING, ARRAY = 8, 9
+F32 = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +36,8 @@ class TensorInfo:
     Attributes:
         dims: As stored, fastest first.
         kind: Code of its type.
-        offset: Where it lies in the data section, by default after the one before.
-        ndim: How many dimensions are stated, if not as many as there are.
+        offset: Where it begins in the data section, by default after the one before.
+        ndim: The number of dimensions that is stated, if it is not ``len(dims)``.
     """
 
     name: str | bytes
@@ -48,13 +50,15 @@ class TensorInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class GgufFile:
-    """A GGUF file; every field can be set against the others.
+    """A GGUF file; every field can contradict the others.
 
     Attributes:
-        metadata: Each pair as bytes (``pair``).
-        alignment: What the file is laid out by; stated only in ``metadata``.
+        metadata: Each pair as bytes (``encode_pair``).
+        alignment: Alignment of the data; stated only in ``metadata``.
         order: ``<`` or ``>``.
-        filler: The byte that pads.
+        padding: The byte that pads.
+        has_32bit_counts: Counts have 32 bits, as in version 1.
+        data_order: Indices of the tensors in the order of their data, by default as listed.
     """
 
     tensors: tuple[TensorInfo, ...]
@@ -67,26 +71,25 @@ class GgufFile:
     pair_count: int | None = None
     padding: bytes = b"\0"
     has_32bit_counts: bool = False
-    data_order: tuple[int, ...] = field(default=())
+    data_order: tuple[int, ...] = ()
 
     def build_head(self) -> bytes:
-        """All that lies before the padding of the data section."""
+        """Build everything before the padding of the data section."""
         count = len(self.tensors) if self.tensor_count is None else self.tensor_count
         pairs = len(self.metadata) if self.pair_count is None else self.pair_count
         head = self.magic + self._pack("I", self.version)
-        head += self._encode_count(count) + self._encode_count(pairs) + b"".join(self.metadata)
+        head += self._pack_count(count) + self._pack_count(pairs) + b"".join(self.metadata)
         offsets = self._compute_offsets()
         infos = zip(self.tensors, offsets, strict=True)
         return head + b"".join(self._encode_info(info, offset) for info, offset in infos)
 
     def build(self) -> bytes:
-        """The whole file; the tensors lie in the order of ``lying``, else as they are listed."""
-        head = self.build_head()
+        """Build the whole file."""
+        head, offsets = self.build_head(), self._compute_offsets()
         section = b""
         for index in self._resolve_order():
-            start = self._compute_offsets()[index]
+            start, data = offsets[index], self.tensors[index].data
             section = section.ljust(start, self.padding)
-            data = self.tensors[index].data
             section = section[:start] + data + section[start + len(data) :]
         whole = head + self.padding * (-len(head) % self.alignment) + section
         return whole + self.padding * (-len(section) % self.alignment)
@@ -96,23 +99,23 @@ class GgufFile:
 
     def _compute_offsets(self) -> list[int]:
         offsets = [0] * len(self.tensors)
-        at = 0
+        end = 0
         for index in self._resolve_order():
             info = self.tensors[index]
-            offsets[index] = at if info.offset is None else info.offset
-            at = offsets[index] + len(info.data)
-            at += -at % self.alignment
+            offsets[index] = end if info.offset is None else info.offset
+            end = offsets[index] + len(info.data)
+            end += -end % self.alignment
         return offsets
 
     def _encode_info(self, info: TensorInfo, offset: int) -> bytes:
         name = info.name.encode() if isinstance(info.name, str) else info.name
         ndim = len(info.dims) if info.ndim is None else info.ndim
-        dims = b"".join(self._encode_count(dim) for dim in info.dims)
-        start = self._encode_count(len(name)) + name + self._pack("I", ndim) + dims
+        dims = b"".join(self._pack_count(dim) for dim in info.dims)
+        start = self._pack_count(len(name)) + name + self._pack("I", ndim) + dims
         return start + self._pack("I", info.kind) + self._pack("Q", offset)
 
-    def _encode_count(self, value: int) -> bytes:
-        """A count: 64 bits since version 2, 32 before."""
+    def _pack_count(self, value: int) -> bytes:
+        """Encode a count: 64 bits since version 2, 32 before."""
         return self._pack("I" if self.has_32bit_counts else "Q", value)
 
     def _pack(self, code: str, value: int) -> bytes:
@@ -120,32 +123,38 @@ class GgufFile:
 
 
 def encode_string(value: str | bytes, order: str = "<") -> bytes:
-    """A length of 64 bits and the bytes."""
+    """Encode a length of 64 bits and the bytes."""
     raw = value.encode() if isinstance(value, str) else value
     return struct.pack(order + "Q", len(raw)) + raw
 
 
 def encode_pair(key: str | bytes, kind: int, payload: bytes, order: str = "<") -> bytes:
-    """A key, the code of its value's type, the value."""
+    """Encode a key, the code of its value's type, the value."""
     return encode_string(key, order) + struct.pack(order + "I", kind) + payload
 
 
 def encode_scalar(key: str, kind: str, value: float, order: str = "<") -> bytes:
-    """A pair whose value has a fixed size."""
+    """Encode a pair whose value has a fixed size."""
     code, form = SCALARS[kind]
     return encode_pair(key, code, struct.pack(order + form, value), order)
 
 
 def encode_array(kind: int, count: int, items: bytes) -> bytes:
-    """An array's value: its items' type, their count, the items."""
+    """Encode an array's value: its items' type, their count, the items."""
     return struct.pack("<IQ", kind, count) + items
 
 
-def build_safetensors(
-    header: dict[str, Any] | str | bytes, data: bytes, length: int | None = None
-) -> bytes:
-    """``[u64 length][header][data]``; a header of any content."""
-    if isinstance(header, dict):
-        header = json.dumps(header, separators=(",", ":"), ensure_ascii=False)
-    raw = header.encode() if isinstance(header, str) else header
-    return struct.pack("<Q", len(raw) if length is None else length) + raw + data
+def encode_array_pair(kind: int, count: int, items: bytes, key: str = "a.value") -> bytes:
+    """Encode a pair whose value is an array."""
+    return encode_pair(key, ARRAY, encode_array(kind, count, items))
+
+
+def make_f32(name: str, *dims: int, seed: str = "") -> TensorInfo:
+    """Make a tensor of short dyadic numbers; ``dims`` fastest first."""
+    data = draw_dyadic(f"gguf {seed or name}", *dims).tobytes()
+    return TensorInfo(name=name, dims=dims, kind=F32, data=data)
+
+
+def build_gguf(*tensors: TensorInfo, **fields: Any) -> bytes:
+    """Build a file of ``tensors``."""
+    return GgufFile(tensors=tensors, **fields).build()

@@ -1,243 +1,261 @@
-"""GGUF files that must be refused."""
+"""GGUF files that a reader must reject."""
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from parity.lab.zoo import accept_gguf
-from parity.lab.zoo.accept_gguf import f32
+from parity.lab.zoo import gguf_blocks
+from parity.lab.zoo.case import ZooCase
 from parity.lab.zoo.gguf_builder import (
     ARRAY,
+    F32,
     STRING,
     GgufFile,
     TensorInfo,
+    build_gguf,
     encode_array,
+    encode_array_pair,
     encode_pair,
     encode_scalar,
     encode_string,
+    make_f32,
 )
-
-if TYPE_CHECKING:
-    from parity.lab.zoo.case import ZooCase
 
 _DOC = "ggml docs/gguf.md"
 _READER = "gguf-py refuses"
-_F32 = 0
+_ITEMS = f"{_DOC}: as many items follow"
+_ALIGNMENT, _UINT32 = f"{_DOC}: general.alignment, a multiple of 8", f"{_DOC}: a uint32"
 #: Levels that overflow a stack of 8 MiB in a reader that calls itself at each: 600 kB.
-DEEP = 50_000
+_LEVELS = 50_000
+_LINE = b"This is no checkpoint at all, only a line of text.\n"
+_reject = partial(ZooCase, names=("w",))
 
 
-def entries() -> list[ZooCase]:
-    """The cases, in the order of the page."""
-    return [*_files(), *_counts(), *_metadata(), *_alignment()]
+def _make_w(name: str) -> TensorInfo:
+    """Make the tensor ``w``, [3, 2] as stored, of numbers drawn for ``name``."""
+    return make_f32("w", 3, 2, seed=f"n {name}")
 
 
-def make_case(
-    name: str, content: bytes | GgufFile, why: str, rule: str = _READER, **more: Any
-) -> ZooCase:
-    """A case to be refused, whose tensor would be ``w``."""
-    return accept_gguf.make_case(name, content, why, rule, letter="n", names=("w",), **more)
+def _build_w(name: str, *metadata: bytes, **fields: Any) -> bytes:
+    """Build a file with the tensor ``w``."""
+    return build_gguf(_make_w(name), metadata=metadata, **fields)
 
 
-def plain(name: str) -> TensorInfo:
-    """The tensor ``w``, [3, 2] as stored, of numbers drawn for ``name``."""
-    return f32("w", 3, 2, seed=f"n {name}")
+_TEXT = encode_pair("a.b", STRING, encode_string("text"))
+_GOOD = GgufFile(tensors=(_make_w("files"),), metadata=(_TEXT, encode_scalar("a.c", "uint32", 1)))
+_HEAD, _FILE = len(_GOOD.build_head()), _GOOD.build()
+# fmt: off
+_FILES = [
+    _reject("gguf-n-empty-file", lambda: b"", "a file without a byte", _READER),
+    _reject("gguf-n-three-bytes", lambda: b"GGU", "a file that ends inside the magic", _READER),
+    _reject("gguf-n-magic", lambda: _build_w("magic", magic=b"GGML"),
+            "the magic of the format before GGUF", _READER),
+    _reject("gguf-n-not-the-format", lambda: _LINE * 4, "lines of text", _READER),
+    _reject("gguf-n-cut-counts", lambda: _FILE[:20], "a file that ends inside its counts", _READER),
+    _reject("gguf-n-cut-metadata", lambda: _FILE[:40],
+            "a file that ends inside its metadata", _READER),
+    _reject("gguf-n-cut-info", lambda: _FILE[: _HEAD - 10],
+            "a file that ends inside a tensor's info", _READER),
+    _reject("gguf-n-no-data", lambda: _FILE[:_HEAD],
+            "a file that ends after its infos", _READER),
+    _reject("gguf-n-cut-data", lambda: _FILE[: -(-_HEAD // 32) * 32 + 20],
+            "a file that ends inside its last tensor", _READER),
+    _reject("gguf-n-version-0", lambda: _build_w("v0", version=0), "version 0", _READER),
+    _reject("gguf-n-version-4", lambda: _build_w("v4", version=4),
+            "version 4, which is not written yet", _READER),
+    _reject("gguf-n-version-2-31", lambda: _build_w("v31", version=2**31 + 3),
+            "a version with its highest bit set", _READER),
+]
+# fmt: on
 
 
-def good_file(name: str) -> GgufFile:
-    """A file with two pairs and one tensor, nothing wrong yet."""
-    return GgufFile(
-        tensors=(plain(name),),
-        metadata=(
-            encode_pair("a.b", STRING, encode_string("text")),
-            encode_scalar("a.c", "uint32", 1),
-        ),
-    )
+def _count_tensors(count: int) -> bytes:
+    return _build_w(f"t{count}", tensor_count=count)
 
 
-def _files() -> list[ZooCase]:
-    good = good_file("files").build()
-    head = len(good_file("files").build_head())
-    return [
-        make_case("empty-file", b"", "a file without a byte"),
-        make_case("three-bytes", b"GGU", "a file that ends inside the magic"),
-        make_case(
-            "magic",
-            GgufFile(tensors=(plain("magic"),), magic=b"GGML"),
-            "the magic of the format before GGUF",
-        ),
-        make_case(
-            "not-the-format",
-            b"This is no checkpoint at all, only a line of text.\n" * 4,
-            "lines of text",
-        ),
-        make_case("cut-counts", good[:20], "a file that ends inside its counts"),
-        make_case("cut-metadata", good[:40], "a file that ends inside its metadata"),
-        make_case("cut-info", good[: head - 10], "a file that ends inside a tensor's info"),
-        make_case("no-data", good[:head], "a file that ends after its infos"),
-        make_case(
-            "cut-data", good[: -(-head // 32) * 32 + 20], "a file that ends inside its last tensor"
-        ),
-        make_case("version-0", GgufFile(tensors=(plain("v0"),), version=0), "version 0"),
-        make_case(
-            "version-4",
-            GgufFile(tensors=(plain("v4"),), version=4),
-            "version 4, which is not written yet",
-        ),
-        make_case(
-            "version-2-31",
-            GgufFile(tensors=(plain("v31"),), version=2**31 + 3),
-            "a version with its highest bit set",
-        ),
-    ]
+def _count_pairs(count: int) -> bytes:
+    return _build_w(f"p{count}", encode_scalar("a.b", "uint8", 1), pair_count=count)
 
 
-def _counts() -> list[ZooCase]:
-    def tensors(count: int) -> GgufFile:
-        return GgufFile(tensors=(plain(f"t{count}"),), tensor_count=count)
+# fmt: off
+_COUNTS = [
+    _reject("gguf-n-tensors-2-31", lambda: _count_tensors(2**31),
+            "a count of 2^31 tensors", _READER),
+    _reject("gguf-n-tensors-2-60", lambda: _count_tensors(2**60),
+            "a count of 2^60 tensors", _READER),
+    _reject("gguf-n-tensors-2-63", lambda: _count_tensors(2**63),
+            "a count of 2^63 tensors", _READER),
+    _reject("gguf-n-tensors-nine", lambda: _count_tensors(9),
+            "a count of nine tensors where there is one", _READER),
+    _reject("gguf-n-pairs-2-31", lambda: _count_pairs(2**31),
+            "a count of 2^31 metadata pairs", _READER),
+    _reject("gguf-n-pairs-2-60", lambda: _count_pairs(2**60),
+            "a count of 2^60 metadata pairs", _READER),
+    _reject("gguf-n-pairs-2-63", lambda: _count_pairs(2**63),
+            "a count of 2^63 metadata pairs", _READER),
+]
+# fmt: on
 
-    def pairs(count: int) -> GgufFile:
-        return GgufFile(
-            tensors=(plain(f"p{count}"),),
-            metadata=(encode_scalar("a.b", "uint8", 1),),
-            pair_count=count,
-        )
-
-    return [
-        make_case("tensors-2-31", tensors(2**31), "a count of 2^31 tensors"),
-        make_case("tensors-2-60", tensors(2**60), "a count of 2^60 tensors"),
-        make_case("tensors-2-63", tensors(2**63), "a count of 2^63 tensors"),
-        make_case("tensors-nine", tensors(9), "a count of nine tensors where there is one"),
-        make_case("pairs-2-31", pairs(2**31), "a count of 2^31 metadata pairs"),
-        make_case("pairs-2-60", pairs(2**60), "a count of 2^60 metadata pairs"),
-        make_case("pairs-2-63", pairs(2**63), "a count of 2^63 metadata pairs"),
-    ]
-
-
-def _with(name: str, *metadata: bytes) -> GgufFile:
-    return GgufFile(tensors=(plain(name),), metadata=metadata)
+_ONCE = encode_scalar("a.b", "uint32", 1)
 
 
-def _metadata() -> list[ZooCase]:
-    key = encode_string("a.b")
-    ends = f"{_DOC}: as many items follow"
-
-    def long(value: int) -> bytes:
-        return struct.pack("<Q", value)
-
-    nested = struct.pack("<IQ", ARRAY, 1) * DEEP + encode_array(0, 1, b"\x07")
-    once = encode_scalar("a.b", "uint32", 1)
-    return [
-        make_case("key-2-31", _with("k31", long(2**31) + b"a.b"), "a key of 2^31 bytes"),
-        make_case("key-2-63", _with("k63", long(2**63) + b"a.b"), "a key of 2^63 bytes"),
-        make_case(
-            "string-2-31",
-            _with("s31", key + struct.pack("<IQ", STRING, 2**31)),
-            "a value of 2^31 bytes of text",
-        ),
-        make_case(
-            "string-2-60",
-            _with("s60", key + struct.pack("<IQ", STRING, 2**60)),
-            "a value of 2^60 bytes of text",
-        ),
-        make_case(
-            "string-minus-8",
-            _with("s8", key + struct.pack("<IQ", STRING, 2**64 - 8)),
-            "a value whose length wraps around when it is added",
-        ),
-        make_case(
-            "array-2-31",
-            _with("a31", encode_pair("a.b", ARRAY, encode_array(0, 2**31, b""))),
-            "an array of 2^31 bytes",
-            ends,
-            document=True,
-        ),
-        make_case(
-            "array-2-60",
-            _with("a60", encode_pair("a.b", ARRAY, encode_array(6, 2**60, b""))),
-            "an array of 2^60 floats",
-            ends,
-            document=True,
-        ),
-        make_case(
-            "array-2-62",
-            _with("a62", encode_pair("a.b", ARRAY, encode_array(12, 2**61, b""))),
-            "an array whose bytes wrap around to zero",
-            ends,
-            document=True,
-        ),
-        make_case(
-            "array-strings-2-60",
-            _with(
-                "as60", encode_pair("a.b", ARRAY, encode_array(STRING, 2**60, encode_string("a")))
-            ),
-            "an array of 2^60 strings",
-            ends,
-            document=True,
-        ),
-        make_case(
-            "array-deep",
-            _with("deep", encode_pair("a.b", ARRAY, nested)),
-            "50,000 arrays in each other",
-        ),
-        make_case(
-            "array-type-99",
-            _with("a99", encode_pair("a.b", ARRAY, encode_array(99, 2, bytes(8)))),
-            "an array of a type that is not defined",
-        ),
-        make_case(
-            "value-type-99",
-            _with("v99", encode_pair("a.b", 99, bytes(8))),
-            "a value of a type that is not defined",
-        ),
-        make_case(
-            "bool-2",
-            _with("b2", encode_pair("a.b", 7, b"\x02")),
-            "a bool that is neither 0 nor 1",
-            f"{_DOC}: anything else is invalid",
-            document=True,
-        ),
-        make_case("key-twice", _with("twice", once, once), "a key that stands twice"),
-        make_case(
-            "key-not-utf8",
-            _with("kutf", encode_pair(b"a.\xff", 0, b"\x01")),
-            "a key that is not UTF-8",
-            f"{_DOC}: a key is ASCII",
-        ),
-        make_case(
-            "pairs-missing",
-            GgufFile(tensors=(plain("pm"),), metadata=(once,), pair_count=0),
-            "a pair that is not counted, read as a tensor's info",
-        ),
-    ]
+def _claim_key(name: str, length: int) -> bytes:
+    return _build_w(name, struct.pack("<Q", length) + b"a.b")
 
 
-def _alignment() -> list[ZooCase]:
-    def by(value: int, kind: str = "uint32") -> GgufFile:
-        return _with(f"by {value} {kind}", encode_scalar("general.alignment", kind, value))
+def _claim_string(name: str, length: int) -> bytes:
+    return _build_w(name, encode_string("a.b") + struct.pack("<IQ", STRING, length))
 
-    rule = f"{_DOC}: general.alignment, a multiple of 8"
-    text = encode_pair("general.alignment", STRING, encode_string("32"))
-    return [
-        make_case("alignment-0", by(0), "an alignment of zero", rule),
-        make_case("alignment-3", by(3), "an alignment of three", rule),
-        make_case(
-            "alignment-24",
-            by(24),
+
+def _build_array(name: str, kind: int, count: int, items: bytes = b"") -> bytes:
+    return _build_w(name, encode_array_pair(kind, count, items, "a.b"))
+
+
+def _build_deep_array() -> bytes:
+    nested = struct.pack("<IQ", ARRAY, 1) * _LEVELS + encode_array(0, 1, b"\x07")
+    return _build_w("deep", encode_pair("a.b", ARRAY, nested))
+
+
+def _align(value: int, kind: str = "uint32") -> bytes:
+    return _build_w(f"by {value} {kind}", encode_scalar("general.alignment", kind, value))
+
+
+def _align_by_text() -> bytes:
+    return _build_w("by text", encode_pair("general.alignment", STRING, encode_string("32")))
+
+
+# fmt: off
+_METADATA = [
+    _reject("gguf-n-key-2-31", lambda: _claim_key("k31", 2**31), "a key of 2^31 bytes", _READER),
+    _reject("gguf-n-key-2-63", lambda: _claim_key("k63", 2**63), "a key of 2^63 bytes", _READER),
+    _reject("gguf-n-string-2-31", lambda: _claim_string("s31", 2**31),
+            "a value of 2^31 bytes of text", _READER),
+    _reject("gguf-n-string-2-60", lambda: _claim_string("s60", 2**60),
+            "a value of 2^60 bytes of text", _READER),
+    _reject("gguf-n-string-minus-8", lambda: _claim_string("s8", 2**64 - 8),
+            "a value whose length wraps around when it is added", _READER),
+    _reject("gguf-n-array-2-31", lambda: _build_array("a31", 0, 2**31),
+            "an array of 2^31 bytes", _ITEMS, by_document=True),
+    _reject("gguf-n-array-2-60", lambda: _build_array("a60", 6, 2**60),
+            "an array of 2^60 floats", _ITEMS, by_document=True),
+    _reject("gguf-n-array-2-62", lambda: _build_array("a62", 12, 2**61),
+            "an array whose bytes wrap around to zero", _ITEMS, by_document=True),
+    _reject("gguf-n-array-strings-2-60",
+            lambda: _build_array("as60", STRING, 2**60, encode_string("a")),
+            "an array of 2^60 strings", _ITEMS, by_document=True),
+    _reject("gguf-n-array-deep", _build_deep_array, "50,000 arrays in each other", _READER),
+    _reject("gguf-n-array-type-99", lambda: _build_array("a99", 99, 2, bytes(8)),
+            "an array of a type that is not defined", _READER),
+    _reject("gguf-n-value-type-99", lambda: _build_w("v99", encode_pair("a.b", 99, bytes(8))),
+            "a value of a type that is not defined", _READER),
+    _reject("gguf-n-bool-2", lambda: _build_w("b2", encode_pair("a.b", 7, b"\x02")),
+            "a bool that is neither 0 nor 1", f"{_DOC}: anything else is invalid",
+            by_document=True),
+    _reject("gguf-n-key-twice", lambda: _build_w("twice", _ONCE, _ONCE),
+            "a key that stands twice", _READER),
+    _reject("gguf-n-key-not-utf8", lambda: _build_w("kutf", encode_pair(b"a.\xff", 0, b"\x01")),
+            "a key that is not UTF-8", f"{_DOC}: a key is ASCII"),
+    _reject("gguf-n-pairs-missing", lambda: _build_w("pm", _ONCE, pair_count=0),
+            "a pair that is not counted, read as a tensor's info", _READER),
+    _reject("gguf-n-alignment-0", lambda: _align(0), "an alignment of zero", _ALIGNMENT),
+    _reject("gguf-n-alignment-3", lambda: _align(3), "an alignment of three", _ALIGNMENT),
+    _reject("gguf-n-alignment-24", lambda: _align(24),
             "an alignment that is a multiple of eight and no power of two",
-            "gguf-py refuses; ggml too",
-        ),
-        make_case(
-            "alignment-2-31", by(2**31), "an alignment of 2^31: the data begins beyond the file"
-        ),
-        make_case(
-            "alignment-u64", by(32, "uint64"), "an alignment of 64 bits", f"{_DOC}: a uint32"
-        ),
-        make_case(
-            "alignment-text",
-            _with("by text", text),
-            "an alignment that is text",
-            f"{_DOC}: a uint32",
-        ),
-    ]
+            "gguf-py refuses; ggml too"),
+    _reject("gguf-n-alignment-2-31", lambda: _align(2**31),
+            "an alignment of 2^31: the data begins beyond the file", _READER),
+    _reject("gguf-n-alignment-u64", lambda: _align(32, "uint64"),
+            "an alignment of 64 bits", _UINT32),
+    _reject("gguf-n-alignment-text", _align_by_text, "an alignment that is text", _UINT32),
+]
+# fmt: on
+
+
+def _build_info(name: str, dims: tuple[int, ...] = (3, 2), **fields: Any) -> bytes:
+    """Build a file whose tensor ``w`` has other fields."""
+    given = {"kind": F32, "data": _make_w(name).data, **fields}
+    return build_gguf(TensorInfo(name="w", dims=dims, **given))
+
+
+def _build_blocks(kind: str, rows: int, dims: tuple[int, ...]) -> bytes:
+    info = gguf_blocks.make_quantised(kind, rows)
+    return build_gguf(TensorInfo(name="w", dims=dims, kind=info.kind, data=info.data))
+
+
+def _cut_block() -> bytes:
+    code, raw = gguf_blocks.find_type_code("Q8_0"), gguf_blocks.build_blocks("Q8_0", 2, "cut")
+    return _build_info("cut", (96, 1), kind=code, data=raw)
+
+
+def _set_offset(offset: int) -> bytes:
+    """Build a good file, then set its tensor's offset."""
+    good = GgufFile(tensors=(_make_w(f"o{offset}"),))
+    head, content = good.build_head(), good.build()
+    return head[:-8] + struct.pack("<Q", offset) + content[len(head) :]
+
+
+def _claim_name(length: int) -> bytes:
+    content = _build_w(f"l{length}")
+    return content[:24] + struct.pack("<Q", length) + content[32:]
+
+
+def _build_name(name: str | bytes, seed: str) -> bytes:
+    return build_gguf(TensorInfo(name=name, dims=(3,), kind=F32, data=_make_w(seed).data[:12]))
+
+
+# fmt: off
+_INFOS = [
+    _reject("gguf-n-dims-2-31", lambda: _build_info("ndim", ndim=2**31), "2^31 dimensions",
+            _READER),
+    _reject("gguf-n-dims-missing", lambda: _build_info("three", ndim=3, kind=30),
+            "three dimensions where two stand: what follows is read as the third", _READER),
+    _reject("gguf-n-dim-2-31", lambda: _build_info("d31", (2**31, 2)),
+            "a dimension of 2^31", _READER),
+    _reject("gguf-n-dim-2-63", lambda: _build_info("d63", (2**63, 1)),
+            "a dimension of 2^63: a negative number to some", _READER),
+    _reject("gguf-n-dim-minus-3", lambda: _build_info("dm", (2**64 - 3, 2)),
+            "a dimension of -3, as two's complement", _READER),
+    _reject("gguf-n-product-2-64", lambda: _build_info("p64", (2**32, 2**32)),
+            "dimensions whose product is 2^64, zero in 64 bits",
+            f"{_DOC}: the data has all elements", by_document=True),
+    _reject("gguf-n-product-wraps", lambda: _build_info("pw", (2**62 + 6,)),
+            "a count whose bytes wrap around to the right length", _READER),
+    _reject("gguf-n-one-more-row", lambda: _build_info("row", (3, 3)),
+            "a row more than there is data", _READER),
+    _reject("gguf-n-type-99", lambda: _build_info("t99", kind=99),
+            "a type that is not defined", _READER),
+    _reject("gguf-n-type-removed", lambda: _build_info("t4", kind=4),
+            "a type that was removed: 4, once Q4_2", f"{_DOC}: ggml_type"),
+    _reject("gguf-n-type-2-31", lambda: _build_info("t31", kind=2**31),
+            "a type with its highest bit set", _READER),
+    _reject("gguf-n-row-of-33", lambda: _build_blocks("Q4_0", 2, (33, 1)),
+            "a row of 33 elements of a type whose blocks hold 32", _READER),
+    _reject("gguf-n-row-of-128", lambda: _build_blocks("Q4_K", 2, (128, 4)),
+            "rows of half a block, whose sum is whole blocks", _READER),
+    _reject("gguf-n-cut-block", _cut_block, "three blocks of which two are there", _READER),
+    _reject("gguf-n-offset-past-end", lambda: _set_offset(4096),
+            "an offset beyond the file", _READER),
+    _reject("gguf-n-offset-at-end", lambda: _set_offset(32),
+            "an offset at the file's end", _READER),
+    _reject("gguf-n-offset-2-63", lambda: _set_offset(2**63), "an offset of 2^63", _READER),
+    _reject("gguf-n-offset-minus-32", lambda: _set_offset(2**64 - 32),
+            "an offset that wraps around when the data's start is added",
+            f"{_DOC}: tensor_data holds every tensor", by_document=True),
+    _reject("gguf-n-offset-misaligned", lambda: _build_info("mis", offset=12),
+            "an offset that is no multiple of the alignment",
+            f"{_DOC}: must be a multiple of ALIGNMENT", by_document=True),
+    _reject("gguf-n-name-twice", lambda: build_gguf(_make_w("again"), _make_w("again 2")),
+            "two tensors of one name", _READER),
+    _reject("gguf-n-name-not-utf8", lambda: _build_name(b"w\xff", "raw"),
+            "a tensor's name that is not UTF-8", _READER),
+    _reject("gguf-n-name-2-31", lambda: _claim_name(2**31),
+            "a tensor's name of 2^31 bytes", _READER),
+    _reject("gguf-n-name-2-63", lambda: _claim_name(2**63),
+            "a tensor's name of 2^63 bytes", _READER),
+    _reject("gguf-n-name-65", lambda: _build_name("w" * 65, "wide"),
+            "a tensor's name of 65 bytes", f"{_DOC}: at most 64 bytes", by_document=True),
+]
+# fmt: on
+CASES = [*_FILES, *_COUNTS, *_METADATA, *_INFOS]

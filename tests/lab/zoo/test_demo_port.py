@@ -14,13 +14,13 @@ from parity.verify.options import VerifyOptions
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 ZOO = "checkpoint-zoo-v1"
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """What became of each case by its id; the run itself must be green."""
+    """Return the cases of the report by id; the run itself must be green."""
     folder = tmp_path_factory.mktemp("report")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARITY_CACHE_DIR", str(folder / "store"))
@@ -32,20 +32,20 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, obje
     return {case["id"]: case for case in found["bundles"][0]["cases"]}
 
 
-def test_everything_is_read_right_or_refused(report: dict[str, dict[str, object]]) -> None:
+def test_every_case_is_right_or_rejected(report: dict[str, dict[str, object]]) -> None:
     outcomes = {case["outcome"] for case in report.values()}
     assert outcomes == {"right", "refused", None}
     skipped = {case["reason"] for case in report.values() if case["outcome"] is None}
     assert skipped == {"not-a-file-name"}
 
 
-def test_every_fault_is_refused(report: dict[str, dict[str, object]]) -> None:
+def test_every_fault_is_rejected(report: dict[str, dict[str, object]]) -> None:
     refuse = [case for case in report.values() if case["expect"] == "refuse"]
     assert {case["verdict"] for case in refuse} == {"pass"}
     assert len(refuse) >= 200
 
 
-def test_what_is_not_supported_is_declared(report: dict[str, dict[str, object]]) -> None:
+def test_unsupported_types_are_declared(report: dict[str, dict[str, object]]) -> None:
     declared = {name for name, case in report.items() if case["verdict"] == "known-failure"}
     quants = ["iq1-s", "iq1-m", "iq2-xxs", "iq2-xs", "iq2-s", "iq3-xxs", "iq3-s"]
     assert declared == {f"gguf-y-{kind}" for kind in quants} | {
@@ -54,7 +54,7 @@ def test_what_is_not_supported_is_declared(report: dict[str, dict[str, object]])
     }
 
 
-def test_no_hostile_pickle_left_its_mark(report: dict[str, dict[str, object]]) -> None:
+def test_no_hostile_pickle_was_executed(report: dict[str, dict[str, object]]) -> None:
     """Where the port runs, and where the tests do."""
     assert report["pth-n-global-system"]["outcome"] == "refused"
     for folder in (ROOT, ROOT / "tests" / "ports" / "demo", Path.cwd()):

@@ -18,7 +18,7 @@ from parity.lab.readers import ReaderResult, libraries, record
 from parity.lab.readers.child import run_reader, write_tensors
 from parity.tensors import safetensors
 
-BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+BUNDLE = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 
 FAKE = """\
 import os, time
@@ -182,7 +182,7 @@ def test_the_record_of_a_bundle(tmp_path: Path) -> None:
 )
 def test_a_record_of_another_form_is_suspect(tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / record.RECORD_NAME).write_text(json.dumps(RECORD | change))
-    with pytest.raises(ReferenceSuspectError, match="is no record of what readers said"):
+    with pytest.raises(ReferenceSuspectError, match="is not a record of the readers' outcomes"):
         record.read_record(tmp_path)
 
 

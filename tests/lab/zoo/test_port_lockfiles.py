@@ -14,7 +14,7 @@ from parity import known_failures
 from parity.lockfile import load
 from parity.verify import outcomes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PORTS = ROOT / "tests" / "ports" / "zoo"
 BUNDLE = ROOT / "tests" / "bundles" / "checkpoint-zoo-v1.tar"
 LOCKFILES = [ROOT / "fixtures.lock.yaml", *sorted(PORTS.glob("*.lock.yaml"))]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parity.bundle.manifest import TensorCase
     from parity.tensors.stored import StoredTensor
 
-BUNDLE = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+BUNDLE = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 
 
 def each(prefix: str, words: str) -> str:
@@ -364,26 +364,26 @@ def test_values_are_not_all_alike(group: str, cases: dict[str, TensorCase]) -> N
                 assert len(np.unique(values.view("u1"))) > 1, (case.id, name)
 
 
-# --- making it ---------------------------------------------------------------------------------
+# --- pinning -----------------------------------------------------------------------------------
 
 
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.process
-class TestTheMaker:
-    def test_a_reader_that_takes_what_must_be_refused_stops_it(
+class TestPin:
+    def test_a_reader_that_loads_what_it_must_reject_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        good = next(entry for entry in zoo.build_cases() if entry.id == "safetensors-y-scalar")
-        lie = ZooCase(id="safetensors-n-lie", content=good.content, why="why", rule="rule")
-        monkeypatch.setattr(zoo, "build_cases", lambda: [lie])
-        with pytest.raises(ReferenceSuspectError, match="must be refused"):
+        good = next(case for case in zoo.CASES if case.id == "safetensors-y-scalar")
+        wrong = ZooCase("safetensors-n-lie", good.build, "why", "rule")
+        monkeypatch.setattr(zoo, "CASES", [wrong])
+        with pytest.raises(ReferenceSuspectError, match="must be rejected by every reader"):
             zoo.pin(tmp_path)
 
-    def test_a_case_that_no_reader_loads_stops_it(
+    def test_a_case_that_no_reader_loads_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        lie = ZooCase(id="safetensors-y-lie", content=b"", why="why", rule="rule", values={})
-        monkeypatch.setattr(zoo, "build_cases", lambda: [lie])
-        with pytest.raises(ReferenceSuspectError, match="must be loaded, and no reader does"):
+        wrong = ZooCase("safetensors-y-lie", lambda: b"", "why", "rule", expected={})
+        monkeypatch.setattr(zoo, "CASES", [wrong])
+        with pytest.raises(ReferenceSuspectError, match="must be loaded, but no reader loads it"):
             zoo.pin(tmp_path)

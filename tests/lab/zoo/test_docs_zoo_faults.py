@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "zoo-faults.md").read_text("utf-8")
 SILENT = ("wrong", "partial", "accepted")
 PORTS = {
