@@ -114,11 +114,11 @@ def test_what_is_in_our_hands_is_bounded(store: Store) -> None:
 #: Module, function, before or after its Nth call; then requests in all, and what is sent again.
 STEPS = {
     "claimed, empty": ("parity.store.resume:claim:after:1", 1),
-    "answer noted": ("parity.store.resume:Part.note:after:1", 2),
+    "answer noted": ("parity.store.resume:PartialDownload.write_note:after:1", 2),
     "first piece written": ("parity.store.hashing_writer:write_whole:after:1", 2),
     "fifth piece written": ("parity.store.hashing_writer:write_whole:after:5", 2),
-    "all written, not synced": ("parity.store.hashing_writer:Sink.sync:before:1", 1),
-    "synced, not judged": ("parity.store.hashing_writer:Sink.sync:after:1", 1),
+    "all written, not synced": ("parity.store.hashing_writer:HashingWriter.sync:before:1", 1),
+    "synced, not checked": ("parity.store.hashing_writer:HashingWriter.sync:after:1", 1),
     "before the archive's name": ("parity.store.fetch:publish_file:before:1", 1),
     "after the archive's name": ("parity.store.fetch:publish_file:after:1", 1),
     "before unpacking": ("parity.store.archive:unpack:before:1", 1),
@@ -128,9 +128,9 @@ STEPS = {
     "made read-only": ("parity.store.disk:make_read_only:after:1", 1),
     "before the tree's name": ("parity.store.disk:publish:before:1", 1),
     "after the tree's name": ("parity.store.disk:publish:after:1", 1),
-    "before the record": ("parity.store.archive_record:Record.save:before:1", 1),
+    "before the record": ("parity.store.archive_record:ArchiveRecord.save:before:1", 1),
     "record written beside": ("pathlib:Path.write_text:after:5", 1),
-    "after the record": ("parity.store.archive_record:Record.save:after:1", 1),
+    "after the record": ("parity.store.archive_record:ArchiveRecord.save:after:1", 1),
 }
 
 

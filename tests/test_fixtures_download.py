@@ -310,7 +310,7 @@ class Time:
         self.slept.append(seconds)
         self.now += seconds
 
-    def patience(self, **changed: Any) -> RetryPolicy:
+    def make_retry_policy(self, **changed: Any) -> RetryPolicy:
         known = {"sleep": self.sleep, "chance": lambda: 1.0, "clock": lambda: self.now}
         return RetryPolicy(**{**known, "now": lambda: 1_000_000.0 + self.now, **changed})
 
@@ -332,7 +332,7 @@ def failing(times: int, wait: float | None = None) -> Any:
 def test_waits_grow_with_full_jitter() -> None:
     time = Time()
 
-    assert retry(failing(4), time.patience(), None) == "done"
+    assert retry(failing(4), time.make_retry_policy(), None) == "done"
     assert time.slept == [1.0, 2.0, 4.0, 8.0]
     assert [RetryPolicy(chance=lambda: 0.25).compute_pause(n, None) for n in (1, 2, 9)] == [
         0.25,
@@ -343,7 +343,7 @@ def test_waits_grow_with_full_jitter() -> None:
 
 def test_tries_are_bounded_and_counted() -> None:
     with pytest.raises(FetchError) as caught:
-        retry(failing(5), Time().patience(), None)
+        retry(failing(5), Time().make_retry_policy(), None)
 
     assert caught.value.problems == (
         Problem("fetch-network", "failed", None, ("got  x", "after 5 tries", "try again")),
@@ -363,10 +363,10 @@ def test_tries_are_bounded_and_counted() -> None:
 def test_what_a_server_asks_for(wait: float, deadline: float | None, slept: list[float]) -> None:
     time = Time()
     if len(slept) == 2:
-        assert retry(failing(2, wait), time.patience(), deadline) == "done"
+        assert retry(failing(2, wait), time.make_retry_policy(), deadline) == "done"
     else:
         with pytest.raises(FetchError):
-            retry(failing(2, wait), time.patience(), deadline)
+            retry(failing(2, wait), time.make_retry_policy(), deadline)
     assert time.slept == slept
 
 
@@ -546,7 +546,7 @@ def test_what_may_pass_is_tried_again(
 ) -> None:
     server.add("/b", bad, bad, s.make_ok(DATA))
 
-    _, data = get(f"{server.url}/b", tmp_path, patience=time_.patience())
+    _, data = get(f"{server.url}/b", tmp_path, retry_policy=time_.make_retry_policy())
 
     assert data == DATA
     assert time_.slept == [1.0, 2.0]
@@ -559,7 +559,7 @@ def test_what_does_not_pass_is_not_tried_again(
 ) -> None:
     server.add("/b", s.make_status(code))
 
-    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
+    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
 
     assert problem.details[:2] == (f"got     HTTP status {code}", f"from    {server.url}/b")
     assert (time_.slept, len(server.requests)) == ([], 1)
@@ -571,7 +571,7 @@ def test_a_server_that_asks_for_too_long(
 ) -> None:
     server.add("/b", s.make_status(429, "Retry-After: 61"))
 
-    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, patience=time_.patience())
+    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
 
     assert problem == Problem(
         "http-rate-limited",
@@ -591,7 +591,7 @@ def test_a_server_that_asks_for_too_long(
 def test_retry_after_is_waited_for(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
     server.add("/b", s.make_status(429, "Retry-After: 20"), s.make_ok(DATA))
 
-    get(f"{server.url}/b", tmp_path, patience=time_.patience())
+    get(f"{server.url}/b", tmp_path, retry_policy=time_.make_retry_policy())
 
     assert time_.slept == [20.0]
 
@@ -600,7 +600,7 @@ def test_retry_after_is_waited_for(server: s.FaultServer, tmp_path: Path, time_:
 def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
     server.add("/b", s.make_ok(DATA[:1000], length=len(DATA)))
 
-    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, patience=time_.patience())
+    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
 
     assert problem == Problem(
         "fetch-network",
@@ -642,8 +642,8 @@ def test_length_before_hash(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/short", s.make_unsized(DATA[:-1]))
     server.add("/other", s.make_ok(DATA[:-1] + b"x"))
 
-    patience = Time().patience()
-    short = problem_of(f"{server.url}/short", tmp_path, IntegrityError, patience=patience)
+    retry_policy = Time().make_retry_policy()
+    short = problem_of(f"{server.url}/short", tmp_path, IntegrityError, retry_policy=retry_policy)
     other = problem_of(f"{server.url}/other", tmp_path, IntegrityError)
 
     assert (short.code, short.where) == ("integrity-size", SIZE_AT)
@@ -680,7 +680,7 @@ def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
     with s.FaultServer({}) as running:
         url = running.url
 
-    problem = problem_of(f"{url}/b", tmp_path, FetchError, patience=time_.patience())
+    problem = problem_of(f"{url}/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
 
     assert problem.code == "fetch-network"
     assert problem.details[0].startswith("got     NewConnectionError")
@@ -760,7 +760,7 @@ def test_each_try_starts_at_the_first_address(
     server.add("/once", s.make_status(503))
     server.add("/again", s.make_ok(DATA))
 
-    get(f"{server.url}/b", tmp_path, patience=time_.patience())
+    get(f"{server.url}/b", tmp_path, retry_policy=time_.make_retry_policy())
 
     assert [head.split(" ")[1] for head in server.requests] == ["/b", "/once", "/b", "/again"]
 
