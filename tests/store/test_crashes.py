@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 CONTENT = {f"{n}": hashlib.shake_256(b"%d" % n).digest(3 * MIB // 2) for n in range(2)}
 LARGE = make_tar(*(make_member(path, data) for path, data in CONTENT.items()))

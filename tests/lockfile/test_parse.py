@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PATH = Path("fixtures.lock.yaml")
-HERE = Path(__file__).parent.parent
+HERE = Path(__file__).parents[2]
 
 
 def refusals(data: bytes) -> list[str]:
