@@ -22,7 +22,16 @@ def main() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, name):  # children are ended as for Ctrl-C
             signal.signal(getattr(signal, name), _interrupt)
-    sys.exit(run_command_line(sys.argv[1:]))
+    args = sys.argv[1:]
+    if not _asks_for_help(args):
+        from parity.port import process
+
+        process.claim_orphans()
+    sys.exit(run_command_line(args))
+
+
+def _asks_for_help(args: list[str]) -> bool:
+    return args in (["-h"], ["--help"])
 
 
 def _interrupt(_number: int, _frame: object) -> None:
@@ -31,7 +40,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 def run_command_line(args: list[str]) -> int:
     """Exit code of one command line; nothing but argparse's own exits is raised."""
-    if args in (["-h"], ["--help"]):
+    if _asks_for_help(args):
         from parity.usage import format_help
 
         print(format_help(), end="")

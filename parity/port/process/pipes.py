@@ -1,4 +1,4 @@
-"""What a child says: each pipe is emptied by a thread that keeps only its end."""
+"""Empty the pipes of a child, each by a thread that keeps only the end of the output."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Bytes of a line that a callback is given; the rest of it is dropped.
+#: Bytes of a line that a callback gets; the rest of the line is dropped.
 LINE_LIMIT = 1024 * 1024
 
 _CHUNK = 64 * 1024
 
 
 class PipeReader:
-    """A thread that empties a pipe, keeping its end and telling its lines.
+    """A thread that empties a pipe, keeps its end, and passes on its lines.
 
     Attributes:
-        error: What the callback raised, if it did; it is not called again.
+        error: Exception of the callback, which is not called again.
     """
 
     def __init__(
@@ -31,17 +31,17 @@ class PipeReader:
         self._lock = threading.Lock()
         self._on_line = on_line
         self._lines = _LineSplitter(self._pass_line)
-        # A daemon: one that a stray grandchild keeps alive must not hold us back.
+        # A daemon: a stray grandchild that keeps it alive must not keep us from ending.
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def join(self, seconds: float) -> bool:
-        """Wait for the end of the pipe; False where it stays open."""
+        """Wait for the end of the pipe; return False if it stays open."""
         self._thread.join(max(seconds, 0))
         return not self._thread.is_alive()
 
     def decode_tail(self) -> str:
-        """The last bytes, at most ``limit``, as UTF-8 with replacement."""
+        """Return the last bytes, at most ``limit``, as UTF-8 with replacement."""
         with self._lock:
             tail = bytes(self._tail[-self._limit :])
         return _decode(tail)
@@ -61,16 +61,16 @@ class PipeReader:
                 del self._tail[: -self._limit]
 
     def _pass_line(self, line: str) -> None:
-        # The pipe must go on being emptied, else the child would hang or be cut off.
+        # The pipe must still be emptied, else the child would hang or be cut off.
         if self._on_line and not self.error:
             try:
                 self._on_line(line)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised again by process.run
                 self.error = error
 
 
 class _LineSplitter:
-    """Chunks in, lines out, empty ones left out; none grows past ``LINE_LIMIT``."""
+    """Split chunks into lines of at most ``LINE_LIMIT`` bytes, leaving out empty ones."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
         self._on_line = on_line

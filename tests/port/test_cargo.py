@@ -74,7 +74,7 @@ OPTIONS: dict[str, Any] = {
     "offline": True,
     "crates": Path(),
     "deadline": None,
-    "say": lambda _line: None,
+    "on_progress": lambda _line: None,
 }
 
 

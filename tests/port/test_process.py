@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-import signal
+import subprocess
 import sys
 import textwrap
 import threading
 import time
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from parity.port import process
+from parity.port.process import child as child_module
+from parity.port.process.child import Child
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 process_test = pytest.mark.process
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers and /proc")
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and sessions are POSIX's")
 
 
@@ -42,11 +45,10 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    stat = f"/proc/{pid}/stat"
-    if not os.path.exists(stat):
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
         return sys.platform != "linux"
-    with open(stat, encoding="utf-8") as file:
-        return file.read().rpartition(")")[2].split()[0] != "Z"
+    return stat.read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
 
 
 def gone(pid: int, seconds: float = 5) -> bool:
@@ -127,22 +129,97 @@ def test_a_grandchild_that_outlives_its_parent_does_not_hold_us(tmp_path: Path) 
     assert gone(int(ended.stdout))
 
 
+#: Starts a process that detaches itself, with the environment that is written for ENV.
+DETACH = """
+    import os, subprocess, sys
+    args = [sys.executable, "-c", "import time; time.sleep(60)"]
+    quiet = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.DEVNULL)
+    options = {} if KEEPS_PIPES else quiet
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    print(subprocess.Popen(args, start_new_session=True, env=ENV, **options).pid, flush=True)
+"""
+
+
 @process_test
-@posix
-def test_a_grandchild_in_a_session_of_its_own_does_not_hold_us(tmp_path: Path) -> None:
-    """It cannot be killed with the group; waiting for its pipe is bounded all the same."""
-    code = """
-        import subprocess, sys
-        words = [sys.executable, "-c", "import time; time.sleep(20)"]
-        print(subprocess.Popen(words, start_new_session=True).pid, flush=True)
-    """
-    began = time.monotonic()
+@linux
+@pytest.mark.parametrize("keeps_pipes", [True, False])
+def test_a_process_that_detaches_is_stopped_by_its_mark(tmp_path: Path, keeps_pipes: bool) -> None:
+    started = time.monotonic()
 
-    ended = python(code, tmp_path, timeout=30)
+    ended = python(DETACH.replace("KEEPS_PIPES", str(keeps_pipes)).replace("ENV", "None"), tmp_path)
 
-    assert time.monotonic() - began < 15
-    os.kill(int(ended.stdout), signal.SIGKILL)
+    assert ended.exit_code == 0
+    assert time.monotonic() - started < 15
     assert gone(int(ended.stdout))
+
+
+@process_test
+@linux
+@pytest.mark.parametrize("environment", ["None", "{}"])
+def test_a_process_that_detaches_comes_back_to_a_subreaper(
+    tmp_path: Path, environment: str
+) -> None:
+    """Also one that cleans its environment, and so has no mark."""
+    detach = textwrap.dedent(DETACH.replace("KEEPS_PIPES", "False").replace("ENV", environment))
+    code = f"""
+        import os, sys, pathlib
+        from parity.port import process
+        process.claim_orphans()
+        args = [sys.executable, "-c", {detach!r}]
+        for _ in range(2):
+            folder = pathlib.Path({str(tmp_path)!r})
+            print(process.run(args, cwd=folder, env=dict(os.environ), timeout=30).stdout, end="")
+        print(pathlib.Path("/proc/self/task", str(os.getpid()), "children").read_text())
+    """
+    ended = python(code, Path.cwd())
+
+    first, second, children = ended.stdout.split("\n")[:3]
+    assert ended.stderr == ""
+    assert gone(int(first), 0.1)
+    assert gone(int(second), 0.1)
+    assert children == "", "no zombie is left"
+
+
+@process_test
+@linux
+def test_a_detached_process_of_a_running_child_is_left_alone(tmp_path: Path) -> None:
+    """What one port started in the background must not end with another port."""
+    keeper = """
+        import os, subprocess, sys, time
+        if not os.fork():
+            sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+            quiet = dict.fromkeys(["stdin", "stdout", "stderr"], subprocess.DEVNULL)
+            pid = subprocess.Popen(sleeper, start_new_session=True, env={}, **quiet).pid
+            with open("pid.part", "w") as file:
+                file.write(str(pid))
+            os.rename("pid.part", "pid")
+            os._exit(0)
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+    """
+    (tmp_path / "keeper.py").write_text(textwrap.dedent(keeper))
+    code = f"""
+        import os, pathlib, sys, threading, time
+        from parity.port import process
+        process.claim_orphans()
+        folder = pathlib.Path({str(tmp_path)!r})
+        def run(*args):
+            process.run([sys.executable, *args], cwd=folder, env=dict(os.environ), timeout=30)
+        keeper = threading.Thread(target=run, args=["keeper.py"])
+        keeper.start()
+        while not (folder / "pid").exists():
+            time.sleep(0.01)
+        run("-c", "")
+        print(os.path.exists("/proc/" + (folder / "pid").read_text()))
+        (folder / "go").touch()
+        keeper.join()
+    """
+    ended = python(code, Path.cwd())
+
+    assert ended.stdout == "True\n", ended.stderr
+    assert gone(int((tmp_path / "pid").read_text()))
 
 
 @process_test
@@ -225,18 +302,11 @@ def test_ctrl_c_kills_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process.subprocess.Popen, "wait", once(interrupted))
+    monkeypatch.setattr(Child, "wait", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
         python(code, tmp_path)
     assert gone(int(note.read_text()))
-
-
-def once(first: object) -> object:
-    """A method that does ``first`` when it is first called, and then what it did before."""
-    calls = iter([first])
-    wait = process.subprocess.Popen.wait
-    return lambda self, timeout=None: next(calls, wait)(self, timeout)  # type: ignore[operator]
 
 
 @process_test
@@ -256,6 +326,56 @@ def test_stop_all_ends_what_other_threads_wait_for(tmp_path: Path) -> None:
 
     assert [one.exit_code for one in ended] != [0]
     assert len(ended) == 1
+
+
+@process_test
+def test_stop_all_reaches_a_child_that_is_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output may be seen before the call that starts it has returned."""
+    real = subprocess.Popen
+
+    def start(*args: Any, **options: Any) -> Any:
+        started = real(*args, **options)
+        process.stop_all()
+        return started
+
+    monkeypatch.setattr(child_module.subprocess, "Popen", start)
+
+    ended = python("import time; time.sleep(60)", tmp_path, timeout=20)
+
+    assert not ended.timed_out
+    assert ended.exit_code != 0
+
+
+@process_test
+@linux
+def test_ctrl_c_during_the_start_leaves_no_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, started = subprocess.Popen, []
+
+    def start(*args: Any, **options: Any) -> Any:
+        started.append(real(*args, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(child_module.subprocess, "Popen", start)
+
+    with pytest.raises(KeyboardInterrupt):
+        python("import time; time.sleep(60)", tmp_path)
+    with started[0]:  # closes its pipes
+        assert gone(started[0].pid)
+
+
+@process_test
+def test_no_program_runs_past_the_deadline_of_all(tmp_path: Path) -> None:
+    with process.limit_all(time.monotonic() + 0.5):
+        ended = python("import time; time.sleep(60)", tmp_path, timeout=30)
+    after = python("print(1)", tmp_path)
+
+    assert ended.timed_out
+    assert ended.seconds < 20
+    assert (after.exit_code, after.timed_out) == (0, False)
 
 
 @process_test
@@ -321,7 +441,7 @@ def test_the_current_folder_offers_no_bare_name(
 @posix
 def test_a_file_without_the_right_to_execute_is_passed_over(tmp_path: Path) -> None:
     first, second = executables(tmp_path / "a", tmp_path / "b")
-    os.chmod(first, 0o644)
+    Path(first).chmod(0o644)
 
     assert process.find_program("tool", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}") == second
 
@@ -354,3 +474,67 @@ def test_a_timeout_is_cut_to_the_deadline() -> None:
     assert process.limit_timeout(10, time.monotonic() + 100) == 10
     assert 4 < process.limit_timeout(10, time.monotonic() + 5) <= 5
     assert process.limit_timeout(10, time.monotonic() - 1) < 0
+
+
+def test_no_token_reaches_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = [
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "GITHUB_TOKEN",
+        "GH_TOKEN",
+        "ACTIONS_RUNTIME_TOKEN",
+        "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
+    ]
+    for name in tokens:
+        monkeypatch.setenv(name, "secret")
+    monkeypatch.setenv("HF_HOME", "/models")
+
+    env = process.build_environment()
+
+    assert not env.keys() & {*tokens}
+    assert env["HF_HOME"] == "/models"
+    passed = process.build_environment(pass_env=["HF_TOKEN"])
+    assert {name for name in tokens if name in passed} == {"HF_TOKEN"}
+    own = process.build_environment({"HF_TOKEN": "its own"})
+    assert [own[name] for name in tokens if name in own] == ["its own"]
+
+
+@process_test
+def test_a_child_has_its_own_files_for_the_runner(tmp_path: Path) -> None:
+    names = ["GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"]
+    for name in names:
+        (tmp_path / name).write_text("ours\n")
+    env = {**process.build_environment(), **{name: str(tmp_path / name) for name in names}}
+    code = f"""
+        import os
+        for name in {names!r}:
+            with open(os.environ[name], "a") as file:
+                file.write("stolen=1")
+            print(os.environ[name])
+    """
+    ended = python(code, tmp_path, env=env)
+
+    given = ended.stdout.splitlines()
+    assert ended.exit_code == 0
+    assert len({*given}) == len(names)
+    assert [(tmp_path / name).read_text() for name in names] == ["ours\n"] * len(names)
+    assert not any(Path(path).exists() for path in given), "thrown away"
+
+
+@process_test
+@posix
+def test_the_limit_of_memory_is_noticed_when_it_is_reached(tmp_path: Path) -> None:
+    code = """
+        held = []
+        try:
+            while True:
+                held.append(bytearray(2**20))
+        except MemoryError:
+            pass
+        raise SystemExit("something went wrong")
+    """
+    near = python(code, tmp_path, memory=200 * 2**20)
+    far = python("raise SystemExit('wrong')", tmp_path, memory=200 * 2**20)
+
+    assert (near.exit_code, near.reached_limit) == (1, True)
+    assert (far.exit_code, far.reached_limit) == (1, False)
