@@ -1,7 +1,6 @@
-"""From findings to verdicts: known failures are forgiven, stale ones are red.
+"""Apply ``known-failures``: their errors become notices, and stale entries become errors.
 
-A pattern of ``known-failures`` is ``case``, ``case/tensor`` or ``case:code``, with
-``*`` for any run of characters.
+A pattern is ``case``, ``case/tensor`` or ``case:code``; ``*`` matches any characters.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
 
     from parity.errors import Location
 
-#: Trouble of the port's own; a suspect reference or a broken bundle is never forgiven.
+#: Kinds of the port's own errors; a suspect reference or a broken bundle is never allowed.
 _ALLOWED_KINDS = ("mismatch", "dump")
 
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """One key of ``known-failures``; ``tensor`` and ``code`` are None where not given."""
+    """One key of ``known-failures``; ``tensor`` and ``code`` are None if not given."""
 
     text: str
     reason: str
@@ -33,11 +32,11 @@ class KnownFailure:
     code: str | None
 
     def match_case(self, case: str) -> bool:
-        """Whether it speaks of the case with this id."""
+        """Return whether the pattern matches the case with this id."""
         return match_glob(self.case, case)
 
     def match_finding(self, finding: Finding) -> bool:
-        """Whether it forgives ``finding`` of a case that it covers."""
+        """Return whether the pattern allows ``finding`` of a case that it matches."""
         if finding.level != "error" or finding.kind not in _ALLOWED_KINDS:
             return False
         if self.code is not None:
@@ -48,12 +47,12 @@ class KnownFailure:
 
 
 def match_glob(pattern: str, text: str) -> bool:
-    """Whether ``text`` is ``pattern``, where ``*`` stands for any run of characters."""
+    """Return whether ``pattern``, in which ``*`` matches any characters, matches ``text``."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
 def parse_known_failures(known: Mapping[str, str]) -> list[KnownFailure]:
-    """The patterns of a bundle's ``known-failures``."""
+    """Parse a bundle's ``known-failures``, a mapping of pattern to reason."""
     return [_parse_known_failure(text, reason) for text, reason in known.items()]
 
 
@@ -68,26 +67,26 @@ def _parse_known_failure(text: str, reason: str) -> KnownFailure:
 def find_unmatched(
     known: Iterable[KnownFailure], cases: Collection[str], codes: Collection[str]
 ) -> list[str]:
-    """Why a pattern names nothing: no such case, no such code."""
+    """Return messages about patterns that name no case or no finding code."""
     found = []
     for pattern in known:
         if not any(pattern.match_case(case) for case in cases):
             found.append(
-                f"known failure {pattern.text!r} names no case of this bundle; "
+                f"known failure {pattern.text!r} matches no case of this bundle; "
                 f"cases: {', '.join(sorted(cases))}"
             )
         elif pattern.code is not None and pattern.code not in codes:
-            found.append(f"known failure {pattern.text!r} names no finding code")
+            found.append(f"known failure {pattern.text!r}: unknown finding code")
     return found
 
 
 @dataclass
 class KnownFailures:
-    """Applies a bundle's patterns to its cases, one by one, and tells what is stale.
+    """The known failures of one bundle, applied to its cases one by one.
 
     Attributes:
-        cases: All cases of the bundle, chosen or not; without the others, a pattern with ``*``
-            cannot be called stale.
+        cases: Ids of all cases of the bundle, selected or not: a pattern with ``*`` is stale only
+            if all of them were compared.
     """
 
     known: list[KnownFailure]
@@ -98,9 +97,11 @@ class KnownFailures:
     _compared: set[str] = field(default_factory=set)
 
     def apply(self, result: CaseResult, tensors: Collection[str] | None) -> CaseResult:
-        """``result`` with forgiven errors as notices and stale patterns as errors.
+        """Return ``result`` with allowed errors as notices, and with errors for stale patterns.
 
-        ``tensors`` are the names that the case compares, None where it could not be compared.
+        Args:
+            result: Result of a case.
+            tensors: Names of the compared tensors, None if the comparison could not run.
         """
         matching = [pattern for pattern in self.known if pattern.match_case(result.case)]
         if result.verdict == "skipped":
@@ -132,7 +133,7 @@ class KnownFailures:
     def _find_stale(
         self, pattern: KnownFailure, result: CaseResult, names: Collection[str]
     ) -> list[Finding]:
-        """What is wrong with a pattern, by a case that it covers and that could be compared."""
+        """Return errors of a pattern that matches no finding of a compared case."""
         has_tensor = pattern.tensor is None or any(
             match_glob(pattern.tensor, name) for name in names
         )
@@ -141,10 +142,10 @@ class KnownFailures:
         if any(pattern.match_finding(finding) for finding in result.findings):
             return []
         if not has_tensor:
-            # With `*` for the case, another case may have such a tensor.
+            # If the case has a `*`, another case may have such a tensor.
             is_glob = "*" in pattern.case
             return [] if is_glob else [self._report_unmatched(pattern, result.case)]
-        # `*:code` forgives that code where it shows; it is stale where it shows nowhere.
+        # `*:code` is stale only if no case has a finding with that code.
         is_glob = pattern.code is not None and "*" in pattern.case
         return (
             [] if is_glob else [self._report_passing(pattern, f"no longer fails in {result.case}")]
@@ -152,7 +153,7 @@ class KnownFailures:
 
     def _report_passing(self, pattern: KnownFailure, how: str) -> Finding:
         message = (
-            f"known failure {pattern.text!r} ({pattern.reason}) {how}; take it out of the lockfile"
+            f"known failure {pattern.text!r} ({pattern.reason}) {how}; remove it from the lockfile"
         )
         return Finding.from_problem(
             Problem("known-failure-passes", message, self.where), "mismatch"
@@ -160,13 +161,13 @@ class KnownFailures:
 
     def _report_unmatched(self, pattern: KnownFailure, cases: str) -> Finding:
         message = (
-            f"known failure {pattern.text!r} ({pattern.reason}) names no tensor of {cases}; "
-            "correct it, or take it out of the lockfile"
+            f"known failure {pattern.text!r} ({pattern.reason}) matches no tensor of {cases}; "
+            "correct it, or remove it from the lockfile"
         )
         return Finding.from_problem(Problem("names-nothing", message, self.where), "config")
 
     def find_unused(self) -> list[Finding]:
-        """Patterns with ``*`` that meant nothing in all the cases that they cover."""
+        """Return errors of patterns with ``*`` that matched nothing in all of their cases."""
         found = []
         for pattern in self.known:
             matching_cases = {case for case in self.cases if pattern.match_case(case)}
@@ -179,12 +180,12 @@ class KnownFailures:
             if pattern.tensor is not None and pattern.text not in self._found_tensors:
                 found.append(self._report_unmatched(pattern, "any case"))
             elif pattern.code is not None:
-                found.append(self._report_passing(pattern, "no longer shows in any case"))
+                found.append(self._report_passing(pattern, "no longer fails in any case"))
         return found
 
 
 def _is_comparable(result: CaseResult, tensors: Collection[str] | None) -> bool:
-    """Whether a case shows what the port does: a comparison, not an accident before it."""
+    """Return whether the case was compared, and did not fail before the comparison."""
     if any(finding.kind not in _ALLOWED_KINDS for finding in result.errors):
         return False
     return bool(tensors) or not result.errors

@@ -1,16 +1,13 @@
-"""What a run found: findings, case results, and the report they add up to.
-
-These are data; ``reports/`` puts them into words for each reader.
-"""
+"""Findings, case results, and the report of a run: data only; ``reports/`` formats it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from parity.errors import ErrorKind, Location, Problem, most_severe
+from parity.errors import EXIT_CODES, ErrorKind, Location, Problem, most_severe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,19 +21,19 @@ REPORT_SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that a maintainer should know about one case.
+    """Something that a maintainer should know about a case, a bundle or the run.
 
     Attributes:
         level: Only an ``error`` decides a verdict.
-        kind: Whose trouble an error is; decides the exit code.
-        code: Word of the vocabulary.
-        message: One sentence or two: what, where, expected, obtained.
-        tensor: Name of the tensor, file or batch concerned.
+        kind: Kind of error; decides the exit code.
+        code: Finding code, see ``codes.toml``.
+        message: One or two sentences: what is wrong, where, expected, obtained.
+        tensor: Name of the tensor, file or batch.
         index: Position of the worst element, in the tensor's logical axes.
-        expected, obtained: Rendered values at that position.
-        measures: Numbers behind the words; non-finite floats allowed.
-        cause: A cause that was proven on the data, with its evidence.
-        where: The line a person would open.
+        expected, obtained: Formatted values at that position.
+        measures: Numbers behind the message; non-finite floats allowed.
+        cause: Cause proven on the data, with its evidence.
+        where: Location to open in an editor.
         details: Further lines, such as a table of differing elements.
     """
 
@@ -55,7 +52,7 @@ class Finding:
 
     @classmethod
     def from_problem(cls, problem: Problem, kind: ErrorKind) -> Finding:
-        """The finding that stands for a problem raised on the way."""
+        """Return an error finding for a problem that was raised."""
         return cls(
             level="error",
             kind=kind,
@@ -68,20 +65,20 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult:
-    """What became of one case of one bundle.
+    """Result of one case of one bundle.
 
     Attributes:
-        seconds: What was measured, by what it surrounds (``dump``, ``compare``); never judged.
-        margin: Largest share of a bound that was used, 1.0 being all of it; None where no
-            bound applies.
-        compared: Number of elements held against the reference.
-        command: A line that repeats this case alone.
-        source: What a person would open first: the dump example, or the lockfile's line.
-        reason: Of a skipped case or a known failure.
-        expect: What the bundle states to be owed, if it does: load, refuse or either.
-        outcome: How the port's run of such a case ended, in one word (``wrong``, ``refused``).
-        group: Cases that a port reads with the same reader, where the bundle groups them.
-        why: What the case is, in one line, where the bundle says so.
+        seconds: Durations by step (``dump``, ``compare``); for information only.
+        margin: Largest share of a tolerance that was used, 1.0 being all of it; None if no
+            tolerance applies.
+        compared: Number of elements compared with the reference.
+        command: Command line that repeats this case alone.
+        source: Location to open first: the dump program, or the lockfile's line.
+        reason: Reason of a skipped case or a known failure.
+        expect: Expected outcome if the bundle states one: load, refuse or either.
+        outcome: Obtained outcome of such a case, one word (``wrong``, ``refused``).
+        group: Name of the cases that one reader of a port reads, if the bundle groups them.
+        why: Description of the case in one line, if the bundle has one.
     """
 
     bundle: str
@@ -102,25 +99,17 @@ class CaseResult:
 
     @property
     def name(self) -> str:
-        """``bundle/case``, the form that globs are matched with."""
+        """``bundle/case``; globs match this form."""
         return f"{self.bundle}/{self.case}"
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        """The findings that decide the verdict."""
+        """Findings of level error, which decide the verdict."""
         return tuple(finding for finding in self.findings if finding.level == "error")
-
-    def add_findings(self, *more: Finding) -> CaseResult:
-        """The same case with further findings, its verdict drawn anew."""
-        findings = (*self.findings, *more)
-        verdict = decide_verdict(findings)
-        if verdict == "pass" and self.verdict in ("known-failure", "skipped"):
-            verdict = self.verdict
-        return replace(self, findings=findings, verdict=verdict)
 
 
 def decide_verdict(findings: Iterable[Finding]) -> Verdict:
-    """``fail`` where the port is wrong, ``error`` where nothing can be said about it."""
+    """Return ``fail`` if the port is wrong, ``error`` if the comparison could not run."""
     kind = most_severe(finding.kind for finding in findings if finding.level == "error")
     if kind is None:
         return "pass"
@@ -129,10 +118,10 @@ def decide_verdict(findings: Iterable[Finding]) -> Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleResult:
-    """What became of one bundle; ``findings`` are those that concern no single case.
+    """Result of one bundle; ``findings`` are those of no single case.
 
     Attributes:
-        port: What was held against it: crate, package and commit, command, or dumps folder.
+        port: Tested port: crate, package and commit, command, or folder of dumps.
     """
 
     bundle: str
@@ -147,12 +136,12 @@ class BundleResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A whole run.
+    """Result of a run.
 
     Attributes:
-        lockfile: Path as typed, and ``lock_sha256`` the digest of its bytes.
-        environment: Versions and machine facts.
-        findings: Those that concern the run as a whole.
+        lockfile: Path as typed; ``lock_sha256`` is the digest of its bytes.
+        environment: Versions and facts of the machine.
+        findings: Findings of the run as a whole.
     """
 
     lockfile: Path
@@ -164,11 +153,11 @@ class Report:
 
     @property
     def cases(self) -> tuple[CaseResult, ...]:
-        """All cases of all bundles, in the order of the lockfile."""
+        """Cases of all bundles, in the order of the lockfile."""
         return tuple(case for bundle in self.bundles for case in bundle.cases)
 
     def collect_findings(self) -> list[tuple[str, Finding]]:
-        """Every finding with the name of what it concerns (case, bundle, or ``""``)."""
+        """Return every finding with the name of its case or bundle, or ``""`` for the run."""
         named = [("", finding) for finding in self.findings]
         for bundle in self.bundles:
             named += [(bundle.bundle, finding) for finding in bundle.findings]
@@ -178,7 +167,7 @@ class Report:
 
     @property
     def failure_kind(self) -> ErrorKind | None:
-        """The gravest kind among errors that no known failure forgives."""
+        """Most severe kind of all errors, None without errors; known failures are notices."""
         kinds = [f.kind for f in self.findings if f.level == "error"]
         for bundle in self.bundles:
             kinds += [f.kind for f in bundle.findings if f.level == "error"]
@@ -187,10 +176,19 @@ class Report:
         return most_severe(kinds)
 
 
-def make_json_value(value: Any) -> Any:
-    """``value`` as strict JSON allows it: non-finite floats become strings, paths posix.
+def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
+    """Return the exit code of a run; ``fail_on="warning"`` makes warnings fail too."""
+    if report.failure_kind is not None:
+        return EXIT_CODES[report.failure_kind]
+    has_warning = any(finding.level == "warning" for _, finding in report.collect_findings())
+    return EXIT_CODES["mismatch"] if has_warning and fail_on == "warning" else 0
 
-    Arrays and scalars of NumPy become lists and numbers.
+
+def make_json_value(value: Any) -> Any:
+    """Return ``value`` as strict JSON allows it.
+
+    Non-finite floats become strings, paths get slashes, arrays and scalars of NumPy become lists
+    and numbers.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()

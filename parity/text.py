@@ -1,47 +1,78 @@
-"""Foreign text made fit to print.
+"""House style for text: foreign text made safe to print, numbers with units, lists and tables.
 
-Names in an archive, answers of a server and words of a port are written by others.
-Printed as they are, they could move the cursor, hide themselves, or give the CI
-runner a command (anothrNick/github-tag-action#357).
+Names in an archive, answers of a server and output of a port come from others. Printed as they
+are, they could move the cursor, hide themselves, or give the CI runner a command
+(anothrNick/github-tag-action#357).
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from typing import TYPE_CHECKING
 
-#: Unicode categories that are never printed as they are: control, format, surrogate,
-#: private, unassigned, line and paragraph separators.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Unicode categories that are always escaped: control, format, surrogate, private, unassigned,
+#: line and paragraph separators.
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+#: Characters of a foreign message that are printed.
+MAX_MESSAGE = 2000
 
-# What the GitHub and Azure runners read as the start of a command.
-_COMMANDS = (("::", r"\x3a\x3a"), ("##[", r"\x23\x23["))
+# Prefixes of runner commands: `::name` of GitHub, `##[name]`, `##vso[name]` of Azure and relatives.
+_COMMAND = re.compile(r"::|##(?=\w*\[)")
 
 
 def sanitize(text: str | bytes, limit: int = 200) -> str:
-    """``text`` on one line, escaped, cut after ``limit`` characters with a ``…``.
+    """Return ``text`` on one line, escaped, cut after ``limit`` characters with a ``…``.
 
-    Bytes are read as UTF-8; those that are not appear as their hex digits. Never raises.
+    Bytes are decoded as UTF-8; invalid bytes appear as hex escapes. Never raises.
     """
     if isinstance(text, bytes):
         # A character takes four bytes at most.
         text = text[: 4 * limit + 4].decode("utf-8", "surrogateescape")
     escaped = "".join(_escape(char) for char in text[:limit])
-    for marker, harmless in _COMMANDS:
-        escaped = escaped.replace(marker, harmless)
+    escaped = _COMMAND.sub(lambda found: rf"\x{ord(found[0][0]):02x}" * 2, escaped)
     return escaped + "…" if len(text) > limit else escaped
 
 
+def sanitize_message(text: str) -> str:
+    """Return a whole message on one line, escaped, with at most ``MAX_MESSAGE`` characters."""
+    return sanitize(text, MAX_MESSAGE)
+
+
+def truncate(text: str, limit: int) -> str:
+    """Return ``text``, or its beginning and a ``…``, with at most ``limit`` characters."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def format_count(count: int, unit: str) -> str:
-    """``count`` with thousands separators, and ``unit``, given in the plural."""
+    """Return ``count`` with thousands separators, and ``unit``, given in the plural."""
     return f"{count:,} {unit.removesuffix('s') if count == 1 else unit}"
+
+
+def join_limited(items: Sequence[object], limit: int) -> str:
+    """Return the first ``limit`` items separated by commas, and the number of the others."""
+    rest = len(items) - limit
+    return ", ".join(map(str, items[:limit])) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return one line for each row, its cells padded to the width of their column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def _escape(char: str) -> str:
     if unicodedata.category(char) not in UNPRINTABLE:
         return char
     point = ord(char)
-    if 0xDC80 <= point <= 0xDCFF:
+    if 0xDC80 <= point <= 0xDCFF:  # noqa: PLR2004 - surrogateescape's range for a single byte
         point -= 0xDC00
-    if point <= 0xFF:
+    if point <= 0xFF:  # noqa: PLR2004 - the width of the escape
         return f"\\x{point:02x}"
-    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004 - as above

@@ -13,7 +13,7 @@ from parity import cli
 from parity.errors import ConfigError
 from tests.action import consumer
 from tests.action.grammar import Command, commands
-from tests.test_runner import read_outputs
+from tests.test_github import read_outputs
 
 pytestmark = pytest.mark.process
 
@@ -141,7 +141,7 @@ def test_a_lockfile_that_cannot_be_read_is_told_on_its_line(
     first = runner.commands()[0]
     assert first.properties["file"] == "green/fixtures.lock.yaml"
     assert first.properties["line"] == "3"
-    assert "❌ parity: the command line or the lockfile cannot be used" in runner.summary
+    assert "❌ parity: the command line or the lockfile is invalid" in runner.summary
 
 
 def test_a_fault_of_this_program_is_an_error_too(

@@ -229,7 +229,7 @@ def test_the_same_content_packed_anew_is_told_to_be_so(repo: Repo, said: Said) -
     assert second is not None
     assert first.sha256 != second.sha256
     assert first.tree == second.tree
-    assert "a: re-packed only, its contents are equal\n" in said()[0]
+    assert "a: re-packed only, same contents\n" in said()[0]
 
 
 def test_what_is_up_to_date_is_left_alone(repo: Repo, said: Said) -> None:
@@ -482,7 +482,7 @@ def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
     assert "a: changed\n" in out
     assert "  size      9 bytes        ->  3,072 bytes\n" in out
     assert (
-        "  what it was before can no longer be had, so only the two locks are told: "
+        "  the old bundle is not available, so only the locks are compared: "
         "[integrity-size] a: the size is not the one in the lockfile\n"
     ) in out
 

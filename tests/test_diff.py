@@ -168,7 +168,7 @@ def test_an_old_bundle_that_is_gone_is_said_to_be_so(
     assert out.startswith("a: changed\n  sha256    ")
     assert "  files     2 files        ->  2 files\n" in out
     assert out.endswith(
-        "  what it was before can no longer be had, so only the two locks are told: "
+        "  the old bundle is not available, so only the locks are compared: "
         "[integrity-hash] a: the bundle is not the one in the lockfile\n"
     )
 
@@ -213,7 +213,7 @@ def test_offline_an_old_bundle_of_a_host_is_not_asked_for(repo: Repo, said: Said
 
     assert repo.run("diff", "a", "--offline") == 0
 
-    assert "told: [offline-miss] a: " in said()[0]
+    assert "compared: [offline-miss] a: " in said()[0]
 
 
 @pytest.mark.process
@@ -398,7 +398,7 @@ a: changed, 5 of 6 files
   rev       -              ->  cccccccccccc…
 
   what                    before           after                              changed                                                                     max |Δ|   max ULP
-  ~ items of keep         batches 4, 4, 3  batches 4, 4, 4, 4, 4, 4, 4, 4, …  of 11: 2 moved, 1 gone, 2 new, 1 unknown; item 4 from batch 0 row 2 to batch 1 row 1
+  ~ items of keep         batches 4, 4, 3  batches 4, 4, 4, 4, 4, 4, 4, 4, …  of 11: 2 moved, 1 removed, 2 added, 1 unknown; item 4 from batch 0 row 2 to batch 1 row 1
   ~ items of pad                                                              its items could not be followed: x
   ~ items of drop         batches 4, 4     batches 8                          batches only
   ~ c.safetensors w       F32 [4]          F32 [4]                            3 of 4, 1 not finite                                                        1.25e-07  1,234

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import struct
 import sys
@@ -18,6 +19,7 @@ from parity.__main__ import run_command_line
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import reproduce as verb
 from parity.reports import reproduction
+from parity.reports.markdown import format_cell
 from parity.verify import outcomes
 from tests.support.reports import HOSTILE, make_case, make_finding
 from tests.support.tensors import encode_safetensors, name_dtypes
@@ -25,7 +27,7 @@ from tests.support.zoo import pack_bundle, run_port
 from tests.test_prove import BUNDLES, lockfile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.process
@@ -56,79 +58,9 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder / "out").as_posix() for path in found if path.is_file())
 
 
-REPORT = """\
-# <code>PORT</code>: <code>six numbers</code> is read wrong
-
-<code>c.gguf</code> in this folder has 1 byte (sha256 \
-<code>a1fce4363854ff888cff4b8e7875d600c2682390412a8cf79b37d0b11148b0fa</code>): \
-<code>six numbers</code>. It must be loaded, every tensor as the reference has it. \
-The rule: <code>the book, page 3</code>.
-
-## What happened
-
-<pre>
-error[wrong] w: 4 of 6 elements differ; worst at [0, 1]: expected 1, obtained 3 (off by 2, \
-12,582,912 ULP); bound: exact [values]
-  | index   expected  obtained  off by
-  | [0, 1]  1         3         2
-  | [0, 2]  2         1         1
-  | [1, 0]  3         4         1
-  | [1, 1]  4         2         2
-
-the program said:
-  reading ./c.gguf
-</pre>
-
-## The cause, proven on the values
-
-<pre>
-axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 6 elements are bit-equal
-</pre>
-
-## Expected and obtained
-
-<pre>
-w
-  F32 [2, 3]
-  6 elements: 4 beyond the bound, 0 differ within it
-            expected  obtained  difference
-  ! [0, 1]  1         3         +2
-  ! [0, 2]  2         1         -1
-  ! [1, 0]  3         4         +1
-  ! [1, 1]  4         2         -2
-  cause: axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 6 elements are bit-equal
-
-</pre>
-
-## See it yourself
-
-In this folder, with an empty folder `obtained-again`:
-
-<pre>
-RUN
-</pre>
-
-`expected` holds the reference, `obtained` what was written here. With parity-action, from a \
-clone of it:
-
-<pre>
-python -m parity reproduce zoo/y --repo REPO --out NEW-FOLDER
-</pre>
-
-## Versions
-
-| | |
-|---|---|
-| <code>command</code> | <code>PORT</code> |
-| <code>parity</code> | <code>9.9</code> |
-| <code>system</code> | <code>S</code> |
-| <code>case</code> | <code>zoo/y</code> |
-| <code>bundle</code> | <code>sha256&#58;DIGEST</code> |
-
-"""
-
-
-def test_the_folder_and_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_and_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], golden: Callable[..., None]
+) -> None:
     repo(tmp_path, WRONG, {"y": LOAD}, known={"y:wrong": "declared, and told all the same"})
     capsys.readouterr()
     assert packed(tmp_path) == 0
@@ -138,26 +70,21 @@ def test_the_folder_and_its_report(tmp_path: Path, capsys: pytest.CaptureFixture
         "values.txt",
     ]
     assert (tmp_path / "out" / "bytes.txt").read_text() == f"00000000  79{' ' * 47}y\n"
-    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
     words = [sys.executable, "-I", "-S", str(tmp_path / "port.py")]
     last = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
-    places = {
-        "PORT": reproduction.format_cell(shlex.join([*words, *last]))[6:-7],
-        "RUN": shlex.join([*words, "y", ".", "c.gguf", "obtained-again"]),
-    }
-    due = REPORT.replace("--repo REPO", f"--repo {tmp_path.as_posix()}")
-    for name, text in places.items():
-        due = due.replace(name, text)
-    digest = told.rpartition("sha256&#58;")[2].partition("<")[0]
-    assert told == due.replace("DIGEST", digest)
+    report = report.replace(format_cell(shlex.join([*words, *last]))[6:-7], "PORT")
+    report = report.replace(shlex.join([*words, "y", ".", "c.gguf", "obtained-again"]), "RUN")
+    report = report.replace(tmp_path.as_posix(), "REPO")
+    golden(re.sub(r"sha256&#58;[0-9a-f]{64}", "sha256&#58;DIGEST", report))
 
 
 ENDS = {
-    "refused": ("refuse('this & that')", "is refused", "FAILED: this &amp; that"),
+    "refused": ("refuse('this & that')", "is rejected", "FAILED: this &amp; that"),
     "panicked": ("print('boom', file=sys.stderr); sys.exit(101)", "makes the reader panic", "boom"),
     "crashed": ("sys.exit(1)", "makes the reader crash", "exit code 1"),
     "partial": ("pass", "is read in part", "w (F32 [2, 3]) is missing"),
-    "right": ("right()", "was loaded right", "0 beyond the bound"),
+    "right": ("right()", "is loaded correctly", "0 beyond the bound"),
 }  # fmt: skip
 
 
@@ -175,7 +102,7 @@ def test_what_must_be_refused_needs_no_control(tmp_path: Path) -> None:
     repo(tmp_path, "right()", {"n": REFUSE})
     assert packed(tmp_path, "zoo/n") == 0
     told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
-    assert "is accepted, where it must be refused" in told
+    assert "is accepted, but must be rejected" in told
     assert "## Expected and obtained" not in told
     assert files(tmp_path) == ["REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "values.txt"]
 
@@ -256,7 +183,7 @@ def test_foreign_words_do_no_harm() -> None:
     told = reproduction.format_reproduction(
         reproduction.Reproduction(
             **dict.fromkeys(("case", "why", "rule", "checkpoint", "sha256", "bundle_sha256"), evil),
-            **{name: [evil] for name in ("values", "stored", "said")},
+            **{name: [evil] for name in ("values", "stored_bytes", "output")},
             result=make_case(evil, found, outcome="wrong", expect="load"),
             size=1,
             port={evil: evil},

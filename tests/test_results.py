@@ -26,7 +26,7 @@ from parity.results import Finding, decide_verdict, make_json_value
 from tests.support.reports import make_bundle, make_case, make_finding, make_report
 
 
-def test_the_exit_codes_are_those_that_are_promised() -> None:
+def test_exit_codes_are_the_documented_ones() -> None:
     assert EXIT_CODES == {
         "config": 2,
         "integrity": 4,
@@ -52,7 +52,7 @@ def test_each_error_has_its_exit_code(error: type[ConfigError], code: int) -> No
     assert error(Problem("usage", "m")).exit_code == code
 
 
-def test_the_gravest_kind_decides() -> None:
+def test_most_severe_kind_decides() -> None:
     order = ["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
     assert list(EXIT_CODES) == order
     for index, kind in enumerate(order):
@@ -68,11 +68,11 @@ def test_the_gravest_kind_decides() -> None:
         (Location(Path("a"), 3, 7), "a:3:7"),
     ],
 )
-def test_a_place_is_written_as_editors_read_it(where: Location, text: str) -> None:
+def test_location_is_written_as_editors_read_it(where: Location, text: str) -> None:
     assert str(where) == text
 
 
-def test_an_error_says_all_its_problems() -> None:
+def test_error_message_has_all_problems() -> None:
     first = Problem("values", "differs", Location(Path("a"), 1), ("more", "and more"))
     error = DumpError(first, Problem("nan", "is NaN"))
     assert str(error) == "a:1: [values] differs\n  more\n  and more\n[nan] is NaN"
@@ -91,24 +91,12 @@ VERDICTS = {
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_errors_alone_decide_the_verdict(name: str) -> None:
+def test_only_errors_decide_the_verdict(name: str) -> None:
     findings, verdict = VERDICTS[name]
     assert decide_verdict(findings) == verdict
 
 
-def test_further_findings_draw_the_verdict_anew() -> None:
-    assert make_case("x").add_findings(make_finding()).verdict == "fail"
-    assert make_case("x", make_finding()).add_findings(make_finding(kind="dump")).verdict == "error"
-
-
-@pytest.mark.parametrize("verdict", ["known-failure", "skipped"])
-def test_a_further_notice_makes_no_pass_of_what_was_none(verdict: str) -> None:
-    result = make_case("x", verdict=verdict)
-    assert result.add_findings(make_finding(level="notice")).verdict == verdict
-    assert result.add_findings(make_finding()).verdict == "fail"
-
-
-def test_a_problem_becomes_an_error_of_its_kind() -> None:
+def test_problem_becomes_an_error_finding() -> None:
     problem = Problem("http-gone", "gone", Location(Path("a"), 1), ("d",))
     found = Finding.from_problem(problem, "fetch")
     assert (found.level, found.kind, found.code, found.message) == (
@@ -120,7 +108,7 @@ def test_a_problem_becomes_an_error_of_its_kind() -> None:
     assert (found.where, found.details) == (problem.where, ("d",))
 
 
-def test_the_failure_kind_of_a_run_is_the_gravest_of_all_its_parts() -> None:
+def test_failure_kind_is_the_most_severe_of_all_parts() -> None:
     assert make_report().failure_kind is None
     assert make_report(make_bundle(make_case("x", make_finding()))).failure_kind == "mismatch"
     assert make_report(
@@ -133,7 +121,7 @@ def test_the_failure_kind_of_a_run_is_the_gravest_of_all_its_parts() -> None:
 
 
 @pytest.mark.parametrize("verdict", ["known-failure", "skipped"])
-def test_what_is_forgiven_or_skipped_decides_nothing(verdict: str) -> None:
+def test_known_failures_and_skipped_cases_decide_nothing(verdict: str) -> None:
     assert (
         make_report(
             make_bundle(make_case("x", make_finding(level="notice"), verdict=verdict))
@@ -142,7 +130,7 @@ def test_what_is_forgiven_or_skipped_decides_nothing(verdict: str) -> None:
     )
 
 
-def test_every_finding_is_named_by_what_it_concerns() -> None:
+def test_every_finding_is_listed_with_its_case_or_bundle() -> None:
     whole = make_report(
         make_bundle(make_case("x", make_finding("nan")), findings=(make_finding("shape"),)),
         findings=(make_finding("nothing-verified"),),
@@ -177,7 +165,7 @@ PLAIN: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), PLAIN, ids=[repr(value) for value, _ in PLAIN])
-def test_a_value_becomes_strict_json(value: Any, expected: Any) -> None:
+def test_value_becomes_strict_json(value: Any, expected: Any) -> None:
     found = make_json_value(value)
     assert found == expected
     assert type(found) is type(expected)

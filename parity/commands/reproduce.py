@@ -20,7 +20,7 @@ from parity.errors import ConfigError, ParityError, Problem
 from parity.github import display_path
 from parity.port import dumps, output
 from parity.reports import reproduction
-from parity.reports.phrases import sanitize_message
+from parity.text import sanitize_message
 from parity.reports.reproduction import Reproduction
 from parity.suites.base import Dump
 from parity.suites.views import build_view, get_state_folder

@@ -17,7 +17,7 @@ from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
 from parity.lab.scoreboard.board import build_scoreboard
 from parity.reports import json_reader
-from parity.reports.phrases import sanitize_message
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

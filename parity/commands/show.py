@@ -16,7 +16,7 @@ from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.lockfile import load
 from parity.port import dumps
-from parity.reports.phrases import sanitize_message
+from parity.text import sanitize_message
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
 from parity.suites.views import build_view

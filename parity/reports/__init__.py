@@ -1,1 +1,1 @@
-"""Results in, words out: one module for each reader."""
+"""Reports: one module for each output format."""

@@ -1,4 +1,4 @@
-"""Inline SVG by matplotlib, in the colours of the page around it."""
+"""Charts as inline SVG, made by matplotlib, in the colours of the surrounding page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Matplotlib has no word for "the colour of the text"; these stand for it and are replaced.
+# Matplotlib cannot use the page's colours; these placeholders are replaced in the SVG.
 _INK, _BAD = "#010203", "#030201"
 _INCHES = (4.2, 2.2)
 
 
 def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
-    """Bars over powers of ten; heights are logarithmic, so that single elements are seen."""
+    """Draw counts over powers of ten; heights are logarithmic, so single elements are visible."""
     figure, axes = _make_axes()
     axes.bar([f"1e{power:+d}" for power, _ in spread], [count for _, count in spread], color=_BAD)
     axes.set_yscale("symlog", linthresh=1)
@@ -28,7 +28,7 @@ def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
 
 
 def draw_heatmap(cells: Sequence[Sequence[int]]) -> str:
-    """A map: the more elements of a cell differ, the darker it is."""
+    """Draw a map of cells, darker where more elements differ."""
     figure, axes = _make_axes()
     largest = math.log1p(max(max(row) for row in cells)) or 1.0
     for down, row in enumerate(cells):
@@ -63,7 +63,7 @@ def _render_svg(figure: Any, label: str) -> str:
     import matplotlib as mpl
 
     target = io.StringIO()
-    # A fixed salt, and no metadata, which hold a date: the same report is the same bytes.
+    # Equal reports give equal bytes: a fixed salt, and no metadata, which contain a date.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "parity", "font.size": 9}):
         figure.savefig(target, format="svg")
     svg = target.getvalue().partition("<svg")[2]
@@ -73,7 +73,7 @@ def _render_svg(figure: Any, label: str) -> str:
 
 
 def _make_ids_unique(svg: str) -> str:
-    """Ids would clash among the drawings of one page; equal drawings may share theirs."""
+    """Make ids unique within a page; equal charts may share them."""
     digest = hashlib.sha256(svg.encode()).hexdigest()[:8]
     svg = re.sub(r'\bid="', f'id="d{digest}-', svg)
     return re.sub(r'(href="#|url\(#)', rf"\g<1>d{digest}-", svg)

@@ -1,14 +1,14 @@
-"""What changed in a bundle, in words: a table for the console, one in Markdown, a message.
+"""Changes of a bundle as a table for the console, one in Markdown, and a commit message.
 
-Names come from a bundle that nobody has reviewed yet: each is made harmless, and in
-Markdown stands in a code span where it can neither link, mention nor end a cell.
+Names come from a bundle that nobody has reviewed yet, so all of them are sanitized.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from parity.text import format_count, sanitize
+from parity.reports.markdown import format_cell
+from parity.text import align_columns, format_count, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from parity.drift import BundleDrift, FileDrift, KeyDrift, LoaderDrift, TensorDrift, TensorForm
     from parity.lockfile import Locked
 
-#: Rows of a table before the rest is only counted.
+#: Rows of a table; the others are counted.
 MAX_ROWS = 60
 _MAX_NAME, _MAX_CELL, _MAX_SIZES, _MAX_KEYS = 120, 60, 8, 5
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 _COLUMNS = ("what", "before", "after", "changed", "max |Δ|", "max ULP")
-_SAFE_CHARACTERS = " .,-/_()'Δ…"
 _VERDICT_TEXT = {
     "first": "locked for the first time",
     "same": "the same archive",
-    "re-packed": "re-packed only, its contents are equal",
+    "re-packed": "re-packed only, same contents",
     "changed": "changed",
 }
 
@@ -43,7 +42,7 @@ class Row(NamedTuple):
 
 
 def format_headline(drift: BundleDrift) -> str:
-    """``id: what became of it``, with counts where contents could be compared."""
+    """Return ``id: verdict``, with counts if contents could be compared."""
     text = f"{drift.bundle}: {_VERDICT_TEXT[drift.verdict]}"
     if drift.verdict == "changed" and drift.trees is not None:
         files, same = len(drift.trees.files), drift.trees.unchanged_files
@@ -52,25 +51,25 @@ def format_headline(drift: BundleDrift) -> str:
 
 
 def format_lines(drift: BundleDrift) -> list[str]:
-    """The whole story for a console."""
+    """Return all changes as lines for the console."""
     found = [format_headline(drift), *(f"  {line}" for line in _format_lock_rows(drift))]
     if drift.missing:
         found.append(f"  {sanitize(_explain_missing(drift), 500)}")
     if table := list_rows(drift):
         cells = [_COLUMNS, *((f"{row.sign} {row.what}", *row[2:]) for row in table[:MAX_ROWS])]
-        found += ["", *(f"  {line}" for line in _align_columns(cells))]
+        found += ["", *(f"  {line}" for line in align_columns(cells))]
         found += [f"  {rest}" for rest in _format_rest(table)]
     return found
 
 
 def format_markdown(drift: BundleDrift) -> list[str]:
-    """The same for a pull request."""
+    """Return all changes as lines of Markdown for a pull request."""
     name, _, rest = format_headline(drift).partition(": ")
-    found = [f"### {_format_code(name)}: {rest}", "", "| | before | after |", "|---|---|---|"]
+    found = [f"### {format_cell(name)}: {rest}", "", "| | before | after |", "|---|---|---|"]
     for key, before, after in _list_lock_rows(drift):
-        found.append(f"| {key} | {_format_code(before)} | {_format_code(after)} |")
+        found.append(f"| {key} | {format_cell(before)} | {format_cell(after)} |")
     if drift.missing:
-        found += ["", _format_code(_explain_missing(drift), 500)]
+        found += ["", format_cell(_explain_missing(drift), 500)]
     if table := list_rows(drift):
         heads = " | ".join(column.replace("|", r"\|") for column in _COLUMNS)
         found += ["", f"| | {heads} |", "|---|---|---|---|---|--:|--:|"]
@@ -80,7 +79,7 @@ def format_markdown(drift: BundleDrift) -> list[str]:
 
 
 def format_commit_message(drifts: Sequence[BundleDrift]) -> list[str]:
-    """A commit message: a subject, and per bundle a stable line that a program can read."""
+    """Return a commit message: a subject, and for each bundle a stable machine-readable line."""
     first = all(drift.verdict == "first" for drift in drifts)
     verb = "Lock" if first else "Re-pin"
     what = drifts[0].bundle if len(drifts) == 1 else f"{len(drifts)} bundles"
@@ -93,7 +92,7 @@ def format_commit_message(drifts: Sequence[BundleDrift]) -> list[str]:
 
 
 def list_rows(drift: BundleDrift) -> list[Row]:
-    """The table: loaders' cases, then tensors that changed, then what came and went, then keys."""
+    """Return rows for cases of loaders, changed tensors, added and removed ones, files, keys."""
     if drift.trees is None:
         return []
     files = drift.trees.files
@@ -155,8 +154,8 @@ def _make_loader_row(loader: LoaderDrift) -> Row:
         return Row("~", name, changed=sanitize(loader.note, _MAX_NAME))
     counts = {
         "moved": loader.moved,
-        "gone": len(loader.removed),
-        "new": len(loader.added),
+        "removed": len(loader.removed),
+        "added": len(loader.added),
         "unknown": loader.unknown,
     }
     parts = [f"{count:,} {word}" for word, count in counts.items() if count]
@@ -185,11 +184,11 @@ def _format_form(form: TensorForm | None) -> str:
 
 def _format_lock_rows(drift: BundleDrift) -> list[str]:
     table = [(key, before, "->", after) for key, before, after in _list_lock_rows(drift)]
-    return _align_columns(table)
+    return align_columns(table)
 
 
 def _list_lock_rows(drift: BundleDrift) -> list[tuple[str, str, str]]:
-    """What the two locks alone tell."""
+    """Return key, old value and new value of everything that the two locks state."""
     before, after = _describe_lock(drift.before), _describe_lock(drift.after)
     return [(key, before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}]
 
@@ -208,9 +207,7 @@ def _describe_lock(locked: Locked | None) -> dict[str, str]:
 
 
 def _explain_missing(drift: BundleDrift) -> str:
-    return (
-        f"what it was before can no longer be had, so only the two locks are told: {drift.missing}"
-    )
+    return f"the old bundle is not available, so only the locks are compared: {drift.missing}"
 
 
 def _format_rest(table: Sequence[Row]) -> list[str]:
@@ -218,24 +215,5 @@ def _format_rest(table: Sequence[Row]) -> list[str]:
     return [f"and {format_count(more, 'more rows')}"] if more > 0 else []
 
 
-def _align_columns(table: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
-
-
 def _format_markdown_row(row: Row) -> str:
-    return " | ".join(["|", row.sign, *(_format_code(cell) for cell in row[1:]), ""])[2:].rstrip()
-
-
-def _format_code(foreign: str, limit: int = 200) -> str:
-    """Foreign text in a code span: every character that Markdown or HTML could read is spelt."""
-    clean = sanitize(foreign, limit)
-    if not clean:
-        return ""
-    escaped = "".join(c if c.isalnum() or c in _SAFE_CHARACTERS else f"&#{ord(c)};" for c in clean)
-    # No address may become a link; a colon before a space makes none.
-    escaped = escaped.replace("&#58; ", ": ").replace("www.", "www&#46;")
-    return f"<code>{escaped}</code>"
+    return " | ".join(["|", row.sign, *(format_cell(cell) for cell in row[1:]), ""])[2:].rstrip()

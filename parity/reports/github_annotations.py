@@ -1,7 +1,7 @@
-"""Annotations for GitHub: the worst first, each on the line that a person would open.
+"""Annotations for GitHub, most severe first, each on the line to open.
 
-GitHub keeps ten annotations of a kind per action and drops the rest unseen, so causes
-that several cases share are told once, and the last one says how many there are more.
+GitHub keeps ten annotations of a level for an action and silently drops the others. So findings
+that several cases share become one annotation, and the last one counts the rest.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from parity import github
 from parity.errors import EXIT_CODES, Location
-from parity.reports import phrases
 from parity.results import Finding
-from parity.text import format_count
+from parity.text import format_count, join_limited, sanitize_message, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -28,7 +27,7 @@ _KIND_ORDER = list(EXIT_CODES)
 
 @dataclass
 class _Annotation:
-    """What one annotation tells: a finding, further ones beside it, and whom it concerns."""
+    """One annotation: a finding, the names of its cases, and the number of further findings."""
 
     finding: Finding
     where: Location | None
@@ -39,12 +38,12 @@ class _Annotation:
 
     @property
     def rank(self) -> tuple[int, float]:
-        """Gravest kind first, then what is furthest off."""
+        """Sort key: most severe kind first, then the largest excess of a tolerance."""
         return _KIND_ORDER.index(self.finding.kind), -self.severity
 
 
 def format_annotations(report: Report, limit: int) -> list[str]:
-    """At most ``most`` errors and as many warnings, as lines for the runner."""
+    """Return lines for the runner: at most ``limit`` errors and as many warnings."""
     levels: tuple[Level, ...] = ("error", "warning")
     return [line for level in levels for line in _rank_annotations(report, level, limit)]
 
@@ -65,7 +64,7 @@ def _format_within(entries: list[_Annotation], level: Level, limit: int) -> list
 
 
 def format_error_annotations(error: ParityError, limit: int) -> list[str]:
-    """The annotations of an error that ends a verb."""
+    """Return the annotations of an error that ends a verb."""
     found = [Finding.from_problem(problem, error.kind) for problem in error.problems]
     entries = [_Annotation(finding, finding.where, names=["parity"]) for finding in found]
     chosen = entries if len(entries) <= limit else entries[: max(0, limit - 1)]
@@ -86,13 +85,13 @@ def _collect_annotations(report: Report, level: Level) -> list[_Annotation]:
             )
     for case in report.cases:
         for finding in _select_level(level, case.findings):
-            # A finding on a line of its own, or of several cases, is a cause by itself.
+            # A finding with its own line, or of several cases, gets its own annotation.
             alone = finding.where is not None or shared[_make_key(finding)] > 1
             where = finding.where or case.source
             entry = _Annotation(finding, where, _measure_severity(case), case.command, [case.name])
             _add_annotation(found, _make_key(finding) if alone else case.name, entry)
     entries = list(found.values())
-    # That too little was verified is no news where it is told why.
+    # "Too few cases" adds nothing if another error explains it.
     explained = [entry for entry in entries if entry.finding.code != "nothing-verified"]
     return explained or entries
 
@@ -118,7 +117,7 @@ def _make_key(finding: Finding) -> Hashable:
 
 
 def _measure_severity(case: CaseResult) -> float:
-    """How far a case is past its bound; what is not finite is furthest."""
+    """Return how far a case exceeds its tolerance; NaN and infinities sort first."""
     if any(finding.code == "nan" for finding in case.errors):
         return float("inf")
     return case.margin if case.margin is not None and case.margin == case.margin else 0.0
@@ -127,7 +126,7 @@ def _measure_severity(case: CaseResult) -> float:
 def _format_annotation(entry: _Annotation) -> str:
     finding = entry.finding
     location = _make_location(entry.where)
-    title = f"{_join_names(entry.names)}: {finding.code}"
+    title = f"{join_limited(entry.names, _MAX_NAMES)}: {finding.code}"
     safe_title = sanitize_annotation(title, github.MAX_TITLE_CHARACTERS)
     return github.format_command(
         finding.level, _format_message(entry), **location, title=safe_title
@@ -135,7 +134,7 @@ def _format_annotation(entry: _Annotation) -> str:
 
 
 def _make_location(where: Location | None) -> dict[str, str | int]:
-    """``file`` and ``line``; without a line GitHub would leave the file out."""
+    """Return ``file`` and ``line``; without a line GitHub would drop the file."""
     inside = None if where is None else github.find_workspace_path(where.path)
     if where is None or inside is None:
         return {}
@@ -149,35 +148,27 @@ def _format_message(entry: _Annotation) -> str:
     if finding.cause:
         lines.append(f"cause: {finding.cause}")
     if len(entry.names) > 1:
-        lines.append(f"in {format_count(len(entry.names), 'cases')}: {_join_names(entry.names)}")
+        count = format_count(len(entry.names), "cases")
+        lines.append(f"in {count}: {join_limited(entry.names, _MAX_NAMES)}")
     if entry.more:
         lines.append(f"and {format_count(entry.more, 'more findings')} in this case")
     if entry.command:
         lines.append(f"repeat: {entry.command}")
     lines += [f"| {detail}" for detail in finding.details[:_MAX_DETAILS]]
     text = "\n".join(sanitize_annotation(line) for line in lines)
-    # Cut where GitHub cuts, but say so.
+    # GitHub would cut without a mark.
     limit = github.MAX_MESSAGE_CHARACTERS
     return text if len(text) <= limit else text[: limit - 2] + "\n…"
 
 
 def _format_roll_up(level: Level, rest: Sequence[_Annotation]) -> str:
     names = list(dict.fromkeys(name for entry in rest for name in entry.names))
-    title = sanitize_annotation(
-        f"parity: {format_count(len(rest), f'more {level}s')}", github.MAX_TITLE_CHARACTERS
-    )
-    message = f"{format_count(len(rest), f'more {level}s')} not shown here: {_join_names(names)}. "
-    return github.format_command(
-        level, sanitize_annotation(f"{message}The job's summary tells all."), title=title
-    )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    rest = len(names) - _MAX_NAMES
-    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    count = format_count(len(rest), f"more {level}s")
+    title = sanitize_annotation(f"parity: {count}", github.MAX_TITLE_CHARACTERS)
+    message = f"{count} not shown here: {join_limited(names, _MAX_NAMES)}. See the job's summary."
+    return github.format_command(level, sanitize_annotation(message), title=title)
 
 
 def sanitize_annotation(text: str, limit: int = 2000) -> str:
-    """Foreign text on one line; ``::`` may stay, since what follows a command's head is data."""
-    escaped = phrases.sanitize_message(text).replace(r"\x3a\x3a", "::")
-    return escaped if len(escaped) <= limit else escaped[: limit - 1] + "…"
+    """Return foreign text on one line; ``::`` is kept, since it is harmless within a command."""
+    return truncate(sanitize_message(text).replace(r"\x3a\x3a", "::"), limit)

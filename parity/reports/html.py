@@ -1,4 +1,4 @@
-"""A report for a browser: one file that needs no other, in light and in dark."""
+"""The report as one self-contained HTML file, with a light and a dark style."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from markupsafe import Markup
 
 from parity.reports import charts, phrases
 from parity.reports.sparkline import count_decades
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from parity.results import Finding, Report
 
-#: Figures of one report; a page of thousands helps nobody.
+#: Figures of one report.
 MAX_FIGURES = 200
 
 
 class Figure(NamedTuple):
-    """A drawing and what it shows."""
+    """A chart and its caption."""
 
     svg: Markup
     caption: str
 
 
 def render_html(report: Report, code: int) -> str:
-    """The whole page."""
+    """Return the whole page."""
     figure_count = 0
 
     def figures(finding: Finding) -> list[Figure]:
@@ -37,8 +38,8 @@ def render_html(report: Report, code: int) -> str:
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {
-        "shown": phrases.sanitize_message,
-        "told": phrases.format_case_summary,
+        "sanitize": sanitize_message,
+        "summary": phrases.format_case_summary,
         "figures": figures,
     }
     template = environment.from_string(_read_template())
@@ -56,11 +57,11 @@ def _read_template() -> str:
 def _draw_figures(finding: Finding) -> list[Figure]:
     found = []
     if spread := count_decades(finding.measures.get("histogram")):
-        # What is drawn holds numbers alone, so that it needs no escaping.
-        svg = Markup(charts.draw_histogram(spread))
-        found.append(Figure(svg, "elements by the size of their error"))
+        # The chart contains only numbers, so it needs no escaping.
+        svg = Markup(charts.draw_histogram(spread))  # noqa: S704 - see above
+        found.append(Figure(svg, "number of elements by size of the error"))
     cells: Any = finding.measures.get("map")
     if cells and cells[0]:
-        svg = Markup(charts.draw_heatmap(cells))
-        found.append(Figure(svg, "where it differs: last axis across, all others down"))
+        svg = Markup(charts.draw_heatmap(cells))  # noqa: S704 - see above
+        found.append(Figure(svg, "location of the differences: last axis across, all others down"))
     return found

@@ -1,4 +1,4 @@
-"""``report.json``: everything a run found, for machines; schema in ``parity/schemas``."""
+"""``report.json``: the complete report for programs; its schema is in ``parity/schemas``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def build_json(report: Report, code: int) -> dict[str, Any]:
-    """The report as strict JSON values; non-finite numbers are strings."""
+    """Return the report as strict JSON values; non-finite numbers are strings."""
     return {
         "schema": REPORT_SCHEMA,
         "tool": {"name": "parity-action", "version": __version__},
@@ -81,13 +81,13 @@ def _encode_finding(finding: Finding) -> dict[str, Any]:
 
 
 def write_json(report: Report, code: int, folder: Path) -> Path:
-    """Write ``report.json`` into ``folder``; a reader never sees half of it."""
+    """Write ``report.json`` into ``folder`` in one step."""
     target = folder / "report.json"
     values = build_json(report, code)
-    # A measure of a kind unforeseen must not cost the report either.
+    # A measure of an unexpected type must not prevent the report.
     text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     draft = folder / "report.json.part"
-    # Lone surrogates in foreign text must not cost the report.
+    # Neither must lone surrogates in foreign text.
     draft.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
     draft.replace(target)
     return target

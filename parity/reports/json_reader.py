@@ -1,4 +1,4 @@
-"""``report.json`` read back as a report."""
+"""Read ``report.json``."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def load_report(path: Path) -> Report:
-    """The report in ``path``.
+    """Read the report in ``path``.
 
     Raises:
-        ValueError: It is none of this version's.
+        ValueError: It is not a report of this version.
         OSError: The file cannot be read.
     """
     value = json.loads(path.read_bytes())
     try:
         if value["schema"] != REPORT_SCHEMA:
-            message = f"a report of schema {value['schema']!r}, expected {REPORT_SCHEMA}"
+            message = f"has schema {value['schema']!r}, expected {REPORT_SCHEMA}"
             raise ValueError(message)
         return _parse_report(value)
     except (KeyError, TypeError, AttributeError) as error:
-        message = f"no report: {error!r}"
+        message = f"is not a report: {error!r}"
         raise ValueError(message) from error
 
 
@@ -58,7 +58,7 @@ def _parse_bundle(value: Mapping[str, Any]) -> BundleResult:
 
 def _parse_case(bundle: str, value: Mapping[str, Any]) -> CaseResult:
     if value["verdict"] not in _VERDICTS:
-        message = f"no verdict: {value['verdict']!r}"
+        message = f"has the unknown verdict {value['verdict']!r:.80}"
         raise ValueError(message)
     margin = value["margin"]
     values = {
@@ -77,7 +77,7 @@ def _parse_findings(value: Mapping[str, Any]) -> tuple[Finding, ...]:
 
 def _parse_finding(value: Mapping[str, Any]) -> Finding:
     if value["level"] not in _LEVELS or value["kind"] not in EXIT_CODES:
-        message = f"no finding: {value['level']!r}, {value['kind']!r}"
+        message = f"has a finding of level {value['level']!r:.80} and kind {value['kind']!r:.80}"
         raise ValueError(message)
     index = value["index"]
     values = {
@@ -95,13 +95,13 @@ def _parse_where(value: Mapping[str, Any] | None) -> Location | None:
 
 
 def _read_fields(record: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that bear the names of the record's fields; the rest is read by hand."""
+    """Return the values of the record's fields, except those that are read one by one."""
     by_hand = {"findings", "cases", "bundle", "case"}
     known = [one for one in fields(record) if one.name not in by_hand and one.name in value]
     return {one.name: _check_type(one, value[one.name]) for one in known}
 
 
-#: What may stand in the report for a field of this type.
+#: Types of JSON values by the type of the record's field.
 _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
     "str": (str, NoneType),
     "str | None": (str, NoneType),
@@ -113,17 +113,17 @@ _ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _check_type(field: Any, value: Any) -> Any:
-    """``value``, held to the field's type; null stands for an empty text."""
+    """Return ``value`` if its type fits the field; null becomes an empty text."""
     texts = value.values() if field.type == "Mapping[str, str]" and type(value) is dict else ()
     good = type(value) in _ALLOWED_TYPES.get(field.type, (type(value),))
     if not good or not all(type(text) is str for text in texts):
-        message = f"{field.name} cannot be {value!r:.80}"
+        message = f"{field.name} is {value!r:.80}"
         raise TypeError(message)
     return "" if value is None and field.type == "str" else value
 
 
 def _check_text(value: Any) -> str:
     if not isinstance(value, str):
-        message = f"no text: {value!r:.80}"
+        message = f"expected a text, obtained {value!r:.80}"
         raise TypeError(message)
     return value

@@ -1,4 +1,4 @@
-"""JUnit XML, for readers of test reports; the subset that all of them understand."""
+"""The report as JUnit XML, limited to the subset that all readers support."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from junitparser import Attr, Error, Failure, IntAttr, JUnitXml, Skipped, TestCa
 
 from parity import github
 from parity.reports import phrases
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class _Case(TestCase):  # type: ignore[misc]  # junitparser ships no types
-    """A case with the place that reporters annotate; they guess where it is absent."""
+    """A case with the location that reporters annotate."""
 
     file = Attr()
     line = IntAttr()
 
 
 def format_junit(report: Report) -> str:
-    """The whole report; a suite a bundle, and one for what concerns no bundle."""
+    """Return the report: one suite for each bundle, and one for errors of the run."""
     xml = JUnitXml("parity")
     if any(finding.level == "error" for finding in report.findings):
         xml.add_testsuite(_build_suite("parity", [_build_general_case("parity", report.findings)]))
@@ -35,7 +36,7 @@ def format_junit(report: Report) -> str:
 
 
 def _build_suite(name: str, cases: Sequence[_Case]) -> TestSuite:
-    suite = TestSuite(phrases.sanitize_message(name))
+    suite = TestSuite(sanitize_message(name))
     suite.add_testcases(cases)
     return suite
 
@@ -48,21 +49,21 @@ def _build_cases(bundle: BundleResult) -> list[_Case]:
 
 
 def _build_case(result: CaseResult) -> _Case:
-    case = _Case(phrases.sanitize_message(result.case), phrases.sanitize_message(result.bundle))
+    case = _Case(sanitize_message(result.case), sanitize_message(result.bundle))
     case.time = round(sum(result.seconds.values()), 6)
     first = next(iter(result.errors), None)
     _set_location(case, (first.where if first else None) or result.source)
     if result.errors:
         case.result = [_build_result(result.errors, result.command)]
     elif result.verdict in ("known-failure", "skipped"):
-        case.result = [Skipped(phrases.sanitize_message(f"{result.verdict}: {result.reason}"))]
+        case.result = [Skipped(sanitize_message(f"{result.verdict}: {result.reason}"))]
     return case
 
 
 def _build_general_case(name: str, findings: Sequence[Finding]) -> _Case:
-    """Errors that concern no single case, as one case of their own."""
+    """Return errors of no single case as a case."""
     errors = [finding for finding in findings if finding.level == "error"]
-    case = _Case("(as a whole)", phrases.sanitize_message(name))
+    case = _Case("(as a whole)", sanitize_message(name))
     case.time = 0.0
     _set_location(case, errors[0].where)
     case.result = [_build_result(errors, "")]
@@ -72,15 +73,15 @@ def _build_general_case(name: str, findings: Sequence[Finding]) -> _Case:
 def _set_location(case: _Case, where: Location | None) -> None:
     inside = github.find_workspace_path(where.path) if where else None
     if where and inside:
-        case.file, case.line = phrases.sanitize_message(inside), where.line or 1
+        case.file, case.line = sanitize_message(inside), where.line or 1
 
 
 def _build_result(errors: Sequence[Finding], command: str) -> Failure | Error:
-    """A failure where the port is wrong, an error where nothing can be said about it."""
+    """Return a failure if the port is wrong, an error if the comparison could not run."""
     first = errors[0]
     kind = Failure if all(error.kind == "mismatch" for error in errors) else Error
-    found = kind(phrases.sanitize_message(first.message), first.code)
+    found = kind(sanitize_message(first.message), first.code)
     lines = [line for error in errors for line in phrases.format_finding(error)]
-    lines += [f"repeat: {phrases.sanitize_message(command)}"] if command else []
+    lines += [f"repeat: {sanitize_message(command)}"] if command else []
     found.text = "\n".join(lines)
     return found

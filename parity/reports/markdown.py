@@ -1,7 +1,7 @@
-"""The job's summary in GitHub's Markdown, within its bytes.
+"""The job's summary in GitHub's Markdown, within the runner's limit of bytes.
 
-Foreign text stands in ``<code>`` or ``<pre>`` only, every character that Markdown or
-HTML could read spelt as an entity: there it can neither link, mention nor end a block.
+Foreign text appears only in ``<code>`` or ``<pre>``, with every special character of Markdown and
+HTML as an entity, so it can neither link, mention anybody nor end a block.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from parity.reports import phrases
 from parity.reports.sparkline import format_decades
-from parity.text import format_count
+from parity.text import format_count, sanitize_message, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from parity.results import CaseResult, Finding, Report
 
 _MARKS = {"pass": "✅", "fail": "❌", "error": "💥", "known-failure": "🩹", "skipped": "⏭️"}
-_FOLD_FROM = 25  # rows from which the table of cases is folded up
+_FOLD_FROM = 25  # cases; a longer table is folded
 _MAX_FINDINGS = 10
 _SAFE_CHARACTERS = " .,-/_()'Δ…"
-_OMITTED = "\n> {} left out for want of room; `report.json` and the log hold all.\n"
+_OMITTED = "\n> {} omitted for lack of space; see `report.json` or the log.\n"
 
 
 def format_summary(
     report: Report, code: int, *, form: str, max_bytes: int, drift: Sequence[str] = ()
 ) -> str:
-    """The summary, at most ``room`` bytes long; ``form`` is ``full`` or ``compact``."""
+    """Return the summary; ``form`` is ``full`` or ``compact``, ``drift`` describes lock changes."""
     head = _format_head(report, code)
     if form == "compact":
         return _fit_sections(
@@ -48,14 +48,14 @@ def format_summary(
 
 
 def format_error(error: ParityError, max_bytes: int) -> str:
-    """The summary of a run that ended before anything was verified."""
+    """Return the summary of a run that ended before anything was verified."""
     lines = [line for problem in error.problems for line in str(problem).splitlines()]
     text = f"## ❌ parity: {phrases.KIND_TEXT[error.kind]}\n\n{format_block(lines[:200])}"
     return _fit_sections([], [text], [], max_bytes)
 
 
 def _fit_sections(first: list[str], sections: list[str], last: list[str], max_bytes: int) -> str:
-    """All of it, or as many sections as there is room for, and how many are missing."""
+    """Join all parts, or as many sections as fit, with the number of omitted ones."""
     spare = max_bytes - _count_bytes("\n".join([*first, *filter(None, last)])) - 200
     kept: list[str] = []
     for section in sections:
@@ -68,7 +68,7 @@ def _fit_sections(first: list[str], sections: list[str], last: list[str], max_by
     whole = "\n".join([*first, *kept, *filter(None, last)])
     if _count_bytes(whole) <= max_bytes:
         return whole
-    # Not even the tables fit: the head alone is worth more than nothing.
+    # Not even the tables fit, so keep the head alone.
     head = "\n".join([*first[:1], _OMITTED.format("tables and sections")])
     return head if _count_bytes(head) <= max_bytes else ""
 
@@ -109,7 +109,7 @@ def _list_failing(report: Report) -> list[CaseResult]:
 
 
 def _format_general(report: Report) -> str:
-    """Errors that concern no single case."""
+    """Format errors of no single case."""
     findings = [*report.findings, *(f for bundle in report.bundles for f in bundle.findings)]
     errors = [finding for finding in findings if finding.level == "error"]
     return "### The run\n\n" + _format_findings(errors) if errors else ""
@@ -133,7 +133,8 @@ def _format_findings(findings: Sequence[Finding]) -> str:
 
 def _format_compact(case: CaseResult) -> str:
     first = case.errors[0]
-    return f"- {_MARKS[case.verdict]} {format_cell(case.name)} {format_cell(f'{first.code}: {first.message}', 300)}"
+    message = format_cell(f"{first.code}: {first.message}", 300)
+    return f"- {_MARKS[case.verdict]} {format_cell(case.name)} {message}"
 
 
 def _format_warnings(report: Report) -> str:
@@ -143,7 +144,8 @@ def _format_warnings(report: Report) -> str:
     lines = [
         f"{name}: {line}" for name, f in found[:_MAX_FINDINGS] for line in phrases.format_finding(f)
     ]
-    lines += [f"and {len(found) - _MAX_FINDINGS} more"] if len(found) > _MAX_FINDINGS else []
+    if (rest := len(found) - _MAX_FINDINGS) > 0:
+        lines.append(f"and {format_count(rest, 'more warnings')}")
     return f"### ⚠️ Warnings\n\n{format_block(lines)}"
 
 
@@ -160,28 +162,25 @@ def _format_known_failures(report: Report) -> str:
 def _format_provenance(report: Report) -> str:
     pairs = phrases.collect_provenance(report)
     lines = [f"| {format_cell(key)} | {format_cell(value)} |" for key, value in pairs]
-    head = "<details><summary>What was verified, and with what</summary>\n\n| | |\n|---|---|\n"
+    head = "<details><summary>Provenance</summary>\n\n| | |\n|---|---|\n"
     return head + "\n".join(lines) + "\n\n</details>\n"
 
 
 def format_cell(text: str, limit: int = 200) -> str:
-    """Foreign text in a code span that may stand in a table."""
+    """Return foreign text in a code span, safe in a table."""
     text = escape_markdown(text, limit)
     return f"<code>{text}</code>" if text else ""
 
 
 def escape_markdown(text: str, limit: int = 200) -> str:
-    """Foreign text that may stand in a table, and is no more than text."""
-    clean = phrases.sanitize_message(text)
-    clean = clean if len(clean) <= limit else clean[: limit - 1] + "…"
+    """Return foreign text as plain text, safe in a table; at most ``limit`` characters."""
+    clean = truncate(sanitize_message(text), limit)
     escaped = "".join(c if c.isalnum() or c in _SAFE_CHARACTERS else f"&#{ord(c)};" for c in clean)
-    return escaped.replace("www.", "www&#46;")
+    # GitHub links addresses: `www.x` and `scheme:x`, but not a colon before a space.
+    return escaped.replace("&#58; ", ": ").replace("www.", "www&#46;")
 
 
 def format_block(lines: Sequence[str]) -> str:
-    """Foreign lines as they are; a ``<pre>`` ends nowhere but at its own tag."""
-    return (
-        "<pre>\n"
-        + "\n".join(html.escape(phrases.sanitize_message(line)) for line in lines)
-        + "\n</pre>\n"
-    )
+    """Return foreign lines in a ``<pre>``."""
+    text = "\n".join(html.escape(sanitize_message(line)) for line in lines)
+    return f"<pre>\n{text}\n</pre>\n"

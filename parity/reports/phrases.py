@@ -1,26 +1,24 @@
-"""Phrases that every report shares."""
+"""Phrases that several reports share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from parity import __version__
-from parity.errors import EXIT_CODES
-from parity.text import format_count, sanitize
+from parity.text import format_count, sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parity.results import CaseResult, Finding, Report
 
-_MAX_MESSAGE = 2000
-_MANY = 10  # of these, percents are hard to read
+_MANY = 10  # times a tolerance; from here on percentages are hard to read
 
-#: What a run's gravest trouble means, in half a sentence.
+#: Meaning of a run's most severe kind of error, in half a sentence.
 KIND_TEXT = {
-    "config": "the command line or the lockfile cannot be used",
+    "config": "the command line or the lockfile is invalid",
     "integrity": "a bundle is not the locked one",
-    "fetch": "a bundle could not be had",
+    "fetch": "a bundle could not be downloaded",
     "reference": "a bundle's reference is suspect or incomplete",
     "dump": "the port could not be built or run, or its dump cannot be read",
     "mismatch": "the port differs from its reference",
@@ -28,16 +26,8 @@ KIND_TEXT = {
 }
 
 
-def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
-    """Exit code of a run; ``fail_on`` ``warning`` makes warnings red too."""
-    if report.failure_kind is not None:
-        return EXIT_CODES[report.failure_kind]
-    warned = any(finding.level == "warning" for _, finding in report.collect_findings())
-    return EXIT_CODES["mismatch"] if warned and fail_on == "warning" else 0
-
-
 def format_finding(finding: Finding) -> list[str]:
-    """A finding as lines: what, where, further lines, cause; foreign text made harmless."""
+    """Return a finding as lines: message, location, details, cause; all of it sanitized."""
     lines = [f"{finding.level}[{finding.code}] {sanitize_message(finding.message)}"]
     if finding.where is not None:
         lines.append(f"  at {sanitize_message(str(finding.where))}")
@@ -47,16 +37,11 @@ def format_finding(finding: Finding) -> list[str]:
     return lines
 
 
-def sanitize_message(text: str) -> str:
-    """``text`` on one line, foreign control characters and runner commands defused."""
-    return sanitize(text, _MAX_MESSAGE)
-
-
 def format_case_summary(case: CaseResult) -> str:
-    """What was compared and how much of the bound it took, in half a line.
+    """Return, in half a line, how much was compared and how much of the tolerance was used.
 
-    A case that failed is summed up by what was found: an error of 0 among the numbers
-    says nothing where NaN stand beside them.
+    A failed case is summarised by its finding codes: a largest error of 0 among the numbers would
+    mislead where NaN are the error.
     """
     parts = [case.outcome] if case.outcome else []
     if case.compared:
@@ -68,7 +53,7 @@ def format_case_summary(case: CaseResult) -> str:
     elif gap is not None and (case.compared or gap):
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
     elif gap is not None:
-        parts.append("nothing is due, and nothing came")
+        parts.append("nothing expected, nothing obtained")
     if case.margin and not case.errors:
         parts.append(_format_share(case.margin))
     if case.reason:
@@ -78,12 +63,12 @@ def format_case_summary(case: CaseResult) -> str:
 
 def _format_share(margin: float) -> str:
     if margin >= _MANY:
-        return f"{margin:,.0f} times the bound"
-    return f"{max(margin, 0.01):.0%} of the bound"
+        return f"{margin:,.0f} times the tolerance"
+    return f"{max(margin, 0.01):.0%} of the tolerance"
 
 
 def count_verdicts(cases: Sequence[CaseResult]) -> dict[str, int]:
-    """Cases by verdict, in the order in which they are told."""
+    """Return the number of cases by verdict, in the order in which reports list them."""
     order = ("pass", "fail", "error", "known-failure", "skipped")
     counts = dict.fromkeys(order, 0)
     for case in cases:
@@ -92,7 +77,7 @@ def count_verdicts(cases: Sequence[CaseResult]) -> dict[str, int]:
 
 
 def format_conclusion(report: Report, code: int) -> str:
-    """The last line: what was verified and what that means."""
+    """Return the last line of a run: the number of cases, and the meaning of the exit code."""
     counts = [
         f"{count} {verdict}" for verdict, count in count_verdicts(report.cases).items() if count
     ]
@@ -112,7 +97,7 @@ def format_conclusion(report: Report, code: int) -> str:
 
 
 def collect_provenance(report: Report) -> list[tuple[str, str]]:
-    """What was verified, and with what, as pairs."""
+    """Return pairs of name and value: tool, lockfile, bundles, ports and environment."""
     rows = [("parity-action", __version__), ("lockfile", report.lockfile.as_posix())]
     rows.append(("lockfile sha256", report.lock_sha256))
     for bundle in report.bundles:

@@ -1,4 +1,4 @@
-"""How errors are spread over powers of ten, drawn in block characters."""
+"""The distribution of errors over powers of ten, drawn in block characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def count_decades(histogram: Any) -> list[tuple[int, int]]:
-    """Powers of ten and their counts, without a gap; empty where there is none to be drawn."""
+    """Return consecutive powers of ten with their counts; empty without a histogram."""
     if not isinstance(histogram, dict):
         return []
     counts = {int(power): int(count) for power, count in histogram.items()}
@@ -21,7 +21,7 @@ def count_decades(histogram: Any) -> list[tuple[int, int]]:
 
 
 def format_decades(histogram: Any) -> str:
-    """``1e-07 ▁▅█ 1e-05, 12 elements``: heights are logarithms, so that single ones are seen."""
+    """Format a histogram as ``1e-07 ▁▅█ 1e-05, 12 of them``; heights are logarithmic."""
     spread = count_decades(histogram)
     if not spread:
         return ""

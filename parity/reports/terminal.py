@@ -1,4 +1,4 @@
-"""The console for a person at a terminal: progress while it runs, a table at the end."""
+"""Console output for a terminal: moving progress during the run, a table at its end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from parity.reports import phrases
 from parity.reports.console import RunConsole
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ _STYLES = {
 
 
 class TerminalConsole(RunConsole):
-    """Shows progress bars and colours; says the same as its base at the end."""
+    """Console with progress bars and colours; its final report is that of its base."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False)
@@ -39,11 +40,11 @@ class TerminalConsole(RunConsole):
         self._status: Status | None = None
 
     def print_line(self, text: str = "") -> None:
-        """One line of output, above whatever moves."""
+        """Print one line above the moving output."""
         self._console.print(Text(text))
 
     def show_download(self, name: str) -> Callable[[int, int | None], None]:
-        """A progress bar in bytes."""
+        """Show a progress bar in bytes, and return its callback."""
         self.close()
         bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -53,7 +54,7 @@ class TerminalConsole(RunConsole):
             transient=True,
         )
         self._progress = bar
-        task = bar.add_task(f"fetching {phrases.sanitize_message(name)}", total=None)
+        task = bar.add_task(f"downloading {sanitize_message(name)}", total=None)
 
         def progress(done: int, total: int | None) -> None:
             bar.start()
@@ -62,18 +63,16 @@ class TerminalConsole(RunConsole):
         return progress
 
     def show_build(self, what: str) -> Callable[[str], None]:
-        """A line that moves, with what cargo said last."""
+        """Show a spinner with cargo's last message, and return its callback."""
         self.close()
-        name = phrases.sanitize_message(what)
+        name = sanitize_message(what)
         status = self._console.status(Text(f"building {name}"))
         status.start()
         self._status = status
-        return lambda text: status.update(
-            Text(f"building {name}: {phrases.sanitize_message(text)[:80]}")
-        )
+        return lambda text: status.update(Text(f"building {name}: {sanitize_message(text)[:80]}"))
 
     def start_cases(self, count: int) -> None:
-        """A bar that counts cases."""
+        """Show a bar that counts cases."""
         self.close()
         self._progress = Progress(
             TextColumn("verifying"),
@@ -86,14 +85,14 @@ class TerminalConsole(RunConsole):
         self._progress.add_task("cases", total=count)
 
     def print_case(self, result: CaseResult) -> None:
-        """The bar moves; only what is not green gets a line at once."""
+        """Advance the bar; print a line only if the case does not pass."""
         if self._progress is not None:
             self._progress.advance(self._progress.task_ids[0])
         if result.verdict != "pass":
             self._console.print(_format_verdict(result))
 
     def print_report(self, report: Report, code: int) -> None:
-        """The table, then what the base says."""
+        """Print a table of all cases, then the findings."""
         self.close()
         if report.cases:
             self._console.print(_build_table(report))
@@ -108,7 +107,7 @@ class TerminalConsole(RunConsole):
             self._console.print(Text(f"  {more}", style="dim" if "| " in more[:4] else ""))
 
     def close(self) -> None:
-        """Take down whatever moves."""
+        """Remove moving output."""
         if self._progress is not None:
             self._progress.stop()
         if self._status is not None:
@@ -118,7 +117,7 @@ class TerminalConsole(RunConsole):
 
 def _format_verdict(result: CaseResult) -> Text:
     return Text.assemble(
-        (f"{result.verdict} ", _STYLES[result.verdict]), phrases.sanitize_message(result.name)
+        (f"{result.verdict} ", _STYLES[result.verdict]), sanitize_message(result.name)
     )
 
 
@@ -126,7 +125,7 @@ def _build_table(report: Report) -> Table:
     table = Table("case", "verdict", "compared", "time", title_justify="left")
     for case in report.cases:
         table.add_row(
-            Text(phrases.sanitize_message(case.name)),
+            Text(sanitize_message(case.name)),
             Text(case.verdict, style=_STYLES[case.verdict]),
             Text(phrases.format_case_summary(case)),
             Text(f"{sum(case.seconds.values()) * 1000:,.0f} ms"),

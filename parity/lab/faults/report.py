@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.reports.phrases import sanitize_message
+from parity.text import sanitize_message
 from parity.suites.messages import format_list, format_table
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The table of cases by port, made of several reports."""
+"""The scoreboard: results of several ports on one bundle, side by side."""

@@ -1,4 +1,4 @@
-"""Several ports on one bundle as one table: a row a case, a column a port or a reference reader."""
+"""The table: one row for each case, one column for each port or reference reader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from parity.reports import phrases
+from parity.text import join_limited, sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,32 +15,34 @@ if TYPE_CHECKING:
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 
-#: Code of the finding that says where references do not agree.
+#: Code of the finding about disagreeing references.
 DISPUTED = "disputed"
-NOT_SHOWN, NOT_RUN = "not shown", "not asked"
-#: Reasons that begin like this speak of the dump program, not of the port behind it.
+NOT_SHOWN, NOT_RUN = "not shown", "not run"
+#: A reason that begins like this is about the dump program, not about the port.
 EXAMPLE_REASON = "the example"
+_MAX_NAMES = 10
 _DEAD = ("panicked", "crashed", "hung", "out-of-memory")
 _EXPECTATION_TEXT = {
-    "load": "to be loaded",
-    "refuse": "to be refused",
-    "either": "to be loaded right or refused",
+    "load": "must be loaded",
+    "refuse": "must be rejected",
+    "either": "may be loaded or rejected",
 }
-#: Lines of the totals, in the order in which they are told.
+_REJECTED, _REJECTED_WRONGLY = "refused, as expected", "refused, must be loaded"
+#: Labels of the totals, in order.
 TOTALS = (
-    *("right", "refused, as is due", "refused, though due to load", "partial", "wrong"),
+    *("right", _REJECTED, _REJECTED_WRONGLY, "partial", "wrong"),
     *("accepted", "panicked", "crashed", "hung", "out-of-memory", NOT_SHOWN, NOT_RUN),
 )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one port made of one case.
+    """The result of one port on one case.
 
     Attributes:
-        word: How it ended.
-        tone: How bad that is; ``mild`` is a refusal of what must be loaded.
-        case: The result behind it, None where the port was not asked.
+        word: Outcome in one or two words.
+        tone: How bad the outcome is; ``mild`` is a rejection of a file that must be loaded.
+        case: The complete result, None if the port was not run.
     """
 
     word: str
@@ -50,7 +52,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One case: its id, what it is, and a cell for each port."""
+    """One case: its id, its description, and a cell for each port."""
 
     case: str
     why: str
@@ -58,21 +60,21 @@ class Row:
 
     @property
     def dispute(self) -> str:
-        """Where reference readers and the rule do not agree on it, as their reports say."""
+        """Message about disagreeing reference readers, empty if they agree."""
         results = [cell.case for cell in self.cells if cell.case is not None]
         found = [one for case in results for one in case.findings if one.code == DISPUTED]
         return found[0].message if found else ""
 
     @property
     def is_clean(self) -> bool:
-        """Whether none got it wrong, refused what it must load, or died; nor is it disputed."""
+        """True if every port is right, and the references agree."""
         good = all(cell.tone in ("good", "none") for cell in self.cells)
         return good and not self.dispute
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cases of one reader, of which the same is owed."""
+    """Cases of one reader with the same expected outcome."""
 
     title: str
     rows: tuple[Row, ...]
@@ -80,11 +82,7 @@ class Group:
 
 @dataclass(frozen=True)
 class PortColumn:
-    """A column.
-
-    Attributes:
-        facts: Crate, package and version, or command; then the machine's facts.
-    """
+    """One port or reference reader, with its report."""
 
     name: str
     bundle: BundleResult
@@ -92,12 +90,12 @@ class PortColumn:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it is a reference reader, as `audit` asks it, and no port."""
+        """True for a reference reader, run by ``audit``."""
         return "reader" in self.bundle.port
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What was run, and on what."""
+        """Crate, package and version, or command; then the facts of the machine."""
         own = [*self.bundle.port.items(), *self.report.environment.items()]
         return [(str(key), str(value)) for key, value in own]
 
@@ -113,33 +111,29 @@ class Scoreboard:
 
     @property
     def has_references(self) -> bool:
-        """Whether a column is a reference reader's."""
+        """True if a column is a reference reader's."""
         return any(port.is_reference for port in self.ports)
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """All rows, group by group."""
+        """Rows of all groups."""
         return tuple(row for group in self.groups for row in group.rows)
 
-    def totals(self) -> list[tuple[str, tuple[int, ...]]]:
-        """How often each port met each end; ends that no port met are left out."""
+    def count_totals(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Return the number of cases by label and port, without labels that no port has."""
         columns = [
             Counter(_choose_total(row.cells[at]) for row in self.rows)
-            for at in _iterate_columns(self.ports)
+            for at in range(len(self.ports))
         ]
         counts = [(name, tuple(column[name] for column in columns)) for name in TOTALS]
         return [(name, numbers) for name, numbers in counts if any(numbers)]
 
 
-def _iterate_columns(ports: Sequence[PortColumn]) -> range:
-    return range(len(ports))
-
-
 def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scoreboard:
-    """The table of ``reports``, by the ports' names.
+    """Build the scoreboard of ``reports``, which are named after their ports.
 
     Raises:
-        ValueError: They share no bundle, several, or two states of one.
+        ValueError: They have no bundle in common, several, or two states of one.
     """
     name = _find_common_bundle(reports, bundle)
     ports = [
@@ -147,14 +141,9 @@ def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scorebo
     ]
     digests = {port.bundle.sha256 or "" for port in ports}
     if len(digests) > 1:
-        message = (
-            f"the reports are of different states of {phrases.sanitize_message(name)}: "
-            + ", ".join(
-                f"{phrases.sanitize_message(p.name)} of sha256:{(p.bundle.sha256 or '-')[:12]}"
-                for p in ports
-            )
-        )
-        raise ValueError(message)
+        states = [f"{port.name} has sha256:{(port.bundle.sha256 or '-')[:12]}" for port in ports]
+        message = f"the reports are of different states of {name}: {', '.join(states)}"
+        raise ValueError(sanitize_message(message))
     return Scoreboard(name, digests.pop(), tuple(ports), _group_cases(ports))
 
 
@@ -163,7 +152,7 @@ def _find_bundle(report: Report, name: str) -> BundleResult:
 
 
 def _find_common_bundle(reports: Mapping[str, Report], chosen: str) -> str:
-    """The one bundle that all reports are of."""
+    """Return the bundle that all reports have in common."""
     names_by_report = [
         {bundle.bundle: None for bundle in report.bundles} for report in reports.values()
     ]
@@ -174,14 +163,16 @@ def _find_common_bundle(reports: Mapping[str, Report], chosen: str) -> str:
         common = [name for name in common if name == chosen]
     if len(common) == 1:
         return common[0]
-    what = f"share {len(common)} bundles, name one with --bundle: " if common else "share no bundle"
-    listed = ", ".join(map(phrases.sanitize_message, common))
-    message = f"the reports {what}{listed}" + (f" {chosen!r:.80}" if chosen else "")
-    raise ValueError(message)
+    if common:
+        listed = join_limited(common, _MAX_NAMES)
+        message = f"the reports have {len(common)} bundles in common, select one: {listed}"
+    else:
+        message = "the reports have no bundle in common" + (f" named {chosen!r}" if chosen else "")
+    raise ValueError(sanitize_message(message))
 
 
 def _group_cases(ports: Sequence[PortColumn]) -> tuple[Group, ...]:
-    """Cases in the order of the reports, put together by reader and by what is owed."""
+    """Group cases by reader and expected outcome, in the order of the reports."""
     results = [{case.case: case for case in port.bundle.cases} for port in ports]
     first: dict[str, CaseResult] = {}
     for cases in results:
@@ -210,7 +201,7 @@ def _make_cell(case: CaseResult | None) -> Cell:
 
 
 def _choose_word(case: CaseResult) -> str:
-    """How it ended; not shown where nothing can be said of the port."""
+    """Return the outcome in one word; ``not shown`` if the result says nothing about the port."""
     if case.verdict in ("skipped", "error"):
         return NOT_SHOWN
     if case.outcome == "partial" and case.reason.lower().startswith(EXAMPLE_REASON):
@@ -234,5 +225,5 @@ def _choose_tone(word: str, case: CaseResult) -> Tone:
 
 def _choose_total(cell: Cell) -> str:
     if cell.word == "refused":
-        return "refused, though due to load" if cell.tone == "mild" else "refused, as is due"
+        return _REJECTED_WRONGLY if cell.tone == "mild" else _REJECTED
     return cell.word

@@ -1,4 +1,4 @@
-"""Which columns of two states of a page's table differ: a port's, or a reference's."""
+"""Compare two states of a scoreboard's page, column by column."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
     from parity.lab.scoreboard.board import Scoreboard
 
-    #: A cell by its row and its column, both as they stand on the page.
+    #: Cells by row and column, both in Markdown.
     Cells = dict[tuple[str, str], str]
 
 _RULE = "---"
-#: What a row that is not on the page has in every column, as far as it has anything.
+#: Cells of a row that is not on the page: all ports are right, or not run.
 _ABSENT_VALUES = ("✅", "")
 
 
 def list_changes(
     page_lines: Sequence[str], new_lines: Sequence[str], board: Scoreboard
 ) -> Iterator[str]:
-    """A line for each column whose cells differ; says so where it is a reference's."""
+    """Yield one line for each column with changed cells."""
     counts = _count_changes(_read_cells(page_lines), _read_cells(new_lines))
     for port in board.ports:
         if count := counts.get(code(port.name), 0):
@@ -43,7 +43,7 @@ def _count_changes(page_cells: Cells, new_cells: Cells) -> Counter[str]:
 
 
 def _read_cells(lines: Sequence[str]) -> Cells:
-    """The cells of all tables that have a row for each case."""
+    """Read the cells of all tables with one row for each case."""
     found: Cells = {}
     heads: list[str] = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -56,5 +56,5 @@ def _read_cells(lines: Sequence[str]) -> Cells:
 
 
 def _split_row(line: str) -> list[str]:
-    """The cells of a table's line; foreign text in them has no bar."""
+    """Split a line of a table; in foreign text bars are escaped."""
     return [cell.strip() for cell in line[1:-1].split("|")] if line.startswith("|") else []

@@ -1,4 +1,4 @@
-"""The table of ports for a terminal and for a page in Markdown."""
+"""The scoreboard as a table for a terminal, and as a section of a Markdown page."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING
 from parity.lab.scoreboard.board import NOT_RUN
 from parity.reports.markdown import escape_markdown
 from parity.reports.markdown import format_cell as code
-from parity.reports.phrases import sanitize_message
-from parity.text import format_count
+from parity.text import format_count, sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from parity.lab.scoreboard.board import Cell, Group, Row, Scoreboard
 
-_WRONG_SUFFIX = " that some port does not get right"
-#: Characters of a dispute that are shown.
+#: Characters of a dispute's message.
 _MAX_DISPUTE = 400
 SIGNS = {"good": "✓", "mild": "○", "bad": "✗", "dead": "!", "none": "·"}
 _EMOJI = {"good": "✅", "mild": "🟡", "bad": "❌", "dead": "💥", "none": "▫️"}
 _COLOURS = {"good": "32", "mild": "33", "bad": "31", "dead": "1;31", "none": "2"}
-#: What a page in Markdown keeps between these is rewritten by a machine; what follows
-#: ``FACTS`` differs from day to day, and from machine to machine.
+#: ``--write`` replaces the lines between BEGIN and END. Those after FACTS depend on the day and the
+#: machine, so ``--check`` ignores them.
 BEGIN, FACTS, END = (
     f"<!-- scoreboard: {word} -->" for word in ("begin", "facts, which may differ", "end")
 )
 
 
 def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
-    """The table for a terminal, all cases in it."""
+    """Yield the lines of a table of all cases."""
     names = [sanitize_message(port.name) for port in board.ports]
     widths = [max(len(name), 15) for name in names]
     first = _measure_first_column(board)
@@ -46,8 +44,8 @@ def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
             if row.dispute:
                 yield f"    {sanitize_message(row.dispute)}"
     yield ""
-    yield f"{'in all'.ljust(first + 2)}  {heads}".rstrip()
-    for name, numbers in board.totals():
+    yield f"{'total'.ljust(first + 2)}  {heads}".rstrip()
+    for name, numbers in board.count_totals():
         counts = "  ".join(f"{n:,}".ljust(width) for n, width in zip(numbers, widths, strict=True))
         yield f"  {name.ljust(first)}  {counts}".rstrip()
     yield ""
@@ -55,10 +53,10 @@ def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
 
 
 def _measure_first_column(board: Scoreboard) -> int:
-    """Width of the first column, without the two spaces before all but its titles."""
+    """Return the width of the first column, without the indentation of all but its titles."""
     indented = [
         *(sanitize_message(row.case) for row in board.rows),
-        *(name for name, _ in board.totals()),
+        *(name for name, _ in board.count_totals()),
     ]
     titles = [sanitize_message(group.title) for group in board.groups]
     return max([*map(len, indented), *(len(title) - 2 for title in titles)], default=0)
@@ -78,32 +76,31 @@ def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
 
 
 def format_markdown(board: Scoreboard) -> str:
-    """Totals, and the cases that some port does not get right; nothing that differs by day."""
+    """Return the totals, and the cases that some port gets wrong."""
     heads = [code(port.name) for port in board.ports]
     parts = [_format_table(["", *heads], _list_totals(board), numbers=True)]
     parts += [_fold_group(group, heads, references=board.has_references) for group in board.groups]
     clean = sum(row.is_clean for row in board.rows)
-    who = "no column" if board.has_references else "no port"
     parts.append(
-        f"{format_count(len(board.rows), 'cases')} in all; of {clean:,} {who} has "
-        f"anything but ✅. {_LEGEND}{_REFERENCES if board.has_references else ''}\n"
+        f"{format_count(len(board.rows), 'cases')} in total; {clean:,} have only ✅. "
+        f"{_LEGEND}{_REFERENCES if board.has_references else ''}\n"
     )
     return "\n".join(part for part in parts if part)
 
 
 _LEGEND = (
-    "✅ right, or refused as is due · 🟡 refused, though it must be loaded · ❌ wrong, partial or "
-    "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ not shown · an empty cell: the "
-    "port has no reader of the format."
+    "✅ right, or rejected as expected · 🟡 rejected, but must be loaded · ❌ wrong, partial or "
+    "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ not shown: the result says nothing "
+    "about the port · an empty cell: the port has no reader of the format."
 )
 _REFERENCES = (
-    " A column (reference) is the format's own reader, as `parity audit` asks it; where it and "
-    "another reader, or it and the rule, do not agree, the case's line says how."
+    " A column (reference) is the format's own reader, run by `parity audit`. If it disagrees with "
+    "another reader or with the rule, the case's line says how."
 )
 
 
 def _list_totals(board: Scoreboard) -> Iterator[list[str]]:
-    for name, numbers in board.totals():
+    for name, numbers in board.count_totals():
         yield [name, *(f"{number:,}" if number else "" for number in numbers)]
 
 
@@ -112,16 +109,16 @@ def _fold_group(group: Group, heads: Sequence[str], *, references: bool) -> str:
     if not rows:
         return ""
     count = f"{len(rows):,} of {format_count(len(group.rows), 'cases')}"
-    what = ", not right in some column or disputed" if references else _WRONG_SUFFIX
+    what = " not right in some column, or disputed" if references else " not right in some column"
     summary = f"<b>{code(group.title) or 'cases'}</b>: {count}{what}"
-    table = _format_table(["case", "what it is", *heads], map(_format_row, rows))
+    table = _format_table(["case", "description", *heads], map(_format_row, rows))
     return f"<details><summary>{summary}</summary>\n\n{table}\n</details>\n"
 
 
 def _format_row(row: Row) -> list[str]:
     why = code(row.why)
     if row.dispute:
-        # Outside of a code span an underscore may begin emphasis.
+        # Outside a code span an underscore may begin emphasis.
         why += "<br>" + escape_markdown(row.dispute, _MAX_DISPUTE).replace("_", "&#95;")
     return [code(row.case), why, *map(_format_cell, row.cells)]
 
@@ -140,12 +137,12 @@ def _format_table(heads: Sequence[str], rows: Iterator[list[str]], *, numbers: b
 
 
 def format_facts(board: Scoreboard, date: str) -> str:
-    """What was measured, when and on what; apart from the table, since it differs by day."""
+    """Return the date, versions and machines: everything that depends on the day."""
     rows = (
         [code(p.name), code(_describe_port(p.facts)), code(_describe_machine(p.facts))]
         for p in board.ports
     )
-    table = _format_table(["port", "what was run", "on"], rows)
+    table = _format_table(["port", "version", "machine"], rows)
     head = f"Measured on {date}, {code(board.bundle)} of {code('sha256:' + board.sha256)}.\n\n"
     return f"{head}{table}"
 
@@ -162,13 +159,13 @@ def _describe_port(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _describe_machine(facts: Sequence[tuple[str, str]]) -> str:
-    """The system by its name alone: its kernel's build is nobody's concern."""
+    """Return the facts of the machine, each without its details, such as the kernel's build."""
     kept = {key: value for key, value in facts if key in _MACHINE_KEYS and value}
     return ", ".join(f"{key} {value.split()[0]}" for key, value in kept.items())
 
 
 def format_section(board: Scoreboard, date: str) -> str:
-    """What stands between the markers of a page."""
+    """Return the section of a page, with its markers."""
     parts = [
         BEGIN,
         "",
@@ -183,10 +180,10 @@ def format_section(board: Scoreboard, date: str) -> str:
 
 
 def replace_section(page: str, new: str) -> str:
-    """``page`` with what stands between its markers replaced.
+    """Return ``page`` with the section between its markers replaced.
 
     Raises:
-        ValueError: It has not one pair of markers, each a line of its own.
+        ValueError: It does not have exactly one pair of markers, each on its own line.
     """
     lines = page.split("\n")
     first, last = _find_markers(lines)
@@ -194,7 +191,7 @@ def replace_section(page: str, new: str) -> str:
 
 
 def _find_markers(lines: list[str]) -> tuple[int, int]:
-    """Where the markers stand."""
+    """Return the indices of the lines with the markers."""
     places = [[at for at, line in enumerate(lines) if line == mark] for mark in (BEGIN, END)]
     if [len(found) for found in places] != [1, 1] or places[0] > places[1]:
         message = f"must have one pair of the lines {BEGIN} and {END}"
@@ -203,10 +200,10 @@ def _find_markers(lines: list[str]) -> tuple[int, int]:
 
 
 def read_table_lines(page: str) -> list[str]:
-    """The lines of a page's table, without those that differ from day to day.
+    """Return the lines of a page's section, without those that depend on the day.
 
     Raises:
-        ValueError: It has no table.
+        ValueError: It has no section.
     """
     lines = page.split("\n")
     first, last = _find_markers(lines)

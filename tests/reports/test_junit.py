@@ -11,14 +11,14 @@ from junit2htmlreport.parser import Junit
 
 from parity.errors import Location
 from parity.reports import junit
+from tests.reports.test_console import mixed
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-from tests.test_console import mixed
 
 SOURCE = Location(Path("examples/dump.rs"))
 
 
 def parsed(whole: object) -> ET.Element:
-    return ET.fromstring(junit.format_junit(whole))  # type: ignore[arg-type]
+    return ET.fromstring(junit.format_junit(whole))  # type: ignore[arg-type]  # noqa: S314 - our own
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def _workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_counters_add_up() -> None:
+def test_counters_add_up() -> None:
     root = parsed(mixed())
     assert root.tag == "testsuites"
     suites = root.findall("testsuite")
@@ -52,7 +52,7 @@ def test_each_verdict_has_its_element() -> None:
     }
 
 
-def test_a_failure_says_what_where_and_how_to_repeat_it() -> None:
+def test_failure_has_message_location_and_command() -> None:
     failure = next(parsed(mixed()).iter("failure"))
     assert (failure.get("type"), failure.get("message")) == (
         "values",
@@ -62,7 +62,7 @@ def test_a_failure_says_what_where_and_how_to_repeat_it() -> None:
     assert "repeat: nox -s verify -- --case b/pth" in (failure.text or "")
 
 
-def test_file_and_line_are_the_findings_else_the_dump_examples() -> None:
+def test_file_and_line_of_the_finding_else_of_the_dump_program() -> None:
     at = make_finding("dump-panic", kind="dump", where=Location(Path("src/a.rs"), 7))
     whole = make_report(
         make_bundle(
@@ -73,7 +73,7 @@ def test_file_and_line_are_the_findings_else_the_dump_examples() -> None:
     assert places == [("src/a.rs", "7"), ("examples/dump.rs", "1")]
 
 
-def test_seconds_have_a_dot_and_no_exponent() -> None:
+def test_seconds_are_written_without_exponent() -> None:
     whole = make_report(make_bundle(make_case("x", seconds={"dump": 0.25, "compare": 1e-9})))
     (only,) = parsed(whole).iter("testcase")
     assert re.fullmatch(r"\d+(\.\d+)?", only.get("time", ""))
@@ -81,14 +81,14 @@ def test_seconds_have_a_dot_and_no_exponent() -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "<a>&\"'", "]]>", "\x00\x0b\ufffe", "a\nb"])
-def test_any_text_is_well_formed_xml(text: str) -> None:
+def test_any_text_gives_well_formed_xml(text: str) -> None:
     bad = make_finding("values", text, cause=text, details=(text,))
     root = parsed(make_report(make_bundle(make_case(text, bad, command=text), bundle=text)))
     (only,) = root.iter("testcase")
     assert "\n" not in (only.get("name", "") + next(root.iter("failure")).get("message", ""))
 
 
-def test_an_independent_reader_finds_the_same(tmp_path: Path) -> None:
+def test_independent_reader_gets_the_same_results(tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text(junit.format_junit(mixed()), encoding="utf-8")
     read = Junit(str(tmp_path / "junit.xml"))
     cases = [case for suite in read.suites for case in suite.all()]

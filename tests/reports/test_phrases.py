@@ -10,41 +10,43 @@ import pytest
 
 from parity.errors import EXIT_CODES, Location
 from parity.reports import phrases
+from parity.results import exit_code
+from parity.text import sanitize_message
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
 
 @pytest.mark.parametrize("kind", EXIT_CODES)
-def test_the_gravest_kind_is_the_exit_code(kind: str) -> None:
+def test_most_severe_kind_is_the_exit_code(kind: str) -> None:
     whole = make_report(
         make_bundle(make_case("x", make_finding())), findings=(make_finding(kind=kind),)
     )
     expected = "mismatch" if kind == "empty" else kind
-    assert phrases.exit_code(whole) == EXIT_CODES[expected]  # type: ignore[index]
+    assert exit_code(whole) == EXIT_CODES[expected]  # type: ignore[index]
 
 
-def test_warnings_are_red_only_where_that_is_asked_for() -> None:
+def test_warnings_fail_only_with_fail_on_warning() -> None:
     warned = make_report(make_bundle(make_case("x", make_finding(level="warning"))))
-    assert phrases.exit_code(warned) == 0
-    assert phrases.exit_code(warned, fail_on="warning") == 1
-    assert phrases.exit_code(make_report(), fail_on="warning") == 0
+    assert exit_code(warned) == 0
+    assert exit_code(warned, fail_on="warning") == 1
+    assert exit_code(make_report(), fail_on="warning") == 0
 
 
-def test_notices_are_never_red() -> None:
+def test_notices_never_fail() -> None:
     noted = make_report(
         make_bundle(make_case("x", make_finding(level="notice"))),
         findings=(make_finding(level="notice"),),
     )
-    assert phrases.exit_code(noted, fail_on="warning") == 0
+    assert exit_code(noted, fail_on="warning") == 0
 
 
-def test_warnings_change_no_graver_exit_code() -> None:
+def test_warnings_change_no_more_severe_exit_code() -> None:
     both = make_report(
         make_bundle(make_case("x", make_finding(level="warning"), make_finding(kind="dump")))
     )
-    assert phrases.exit_code(both, fail_on="warning") == 5
+    assert exit_code(both, fail_on="warning") == 5
 
 
-def test_a_finding_is_told_with_place_details_and_cause() -> None:
+def test_finding_has_location_details_and_cause() -> None:
     found = make_finding(
         "labels-rolled",
         "40 of 42 labels are wrong",
@@ -61,13 +63,13 @@ def test_a_finding_is_told_with_place_details_and_cause() -> None:
     ]
 
 
-def test_a_finding_may_be_one_line() -> None:
+def test_finding_may_be_one_line() -> None:
     assert phrases.format_finding(make_finding("nan", "is NaN", level="warning")) == [
         "warning[nan] is NaN"
     ]
 
 
-def test_foreign_text_is_defused_in_every_line_of_a_finding() -> None:
+def test_foreign_text_is_sanitized_in_every_line_of_a_finding() -> None:
     found = make_finding(
         message=HOSTILE, where=Location(Path(HOSTILE)), details=(HOSTILE,), cause=HOSTILE
     )
@@ -89,6 +91,8 @@ def test_foreign_text_is_defused_in_every_line_of_a_finding() -> None:
         ("##[group]", "\\x23\\x23[group]"),
         (":", ":"),
         (":::", "\\x3a\\x3a:"),
+        ("##vso[task.x]##teamcity[", "\\x23\\x23vso[task.x]\\x23\\x23teamcity["),
+        ("## [x] ##", "## [x] ##"),
         ("\u202e\u2028", "\\u202e\\u2028"),
         ("\ud800", "\\ud800"),
         ("\udcff", "\\xff"),
@@ -96,8 +100,8 @@ def test_foreign_text_is_defused_in_every_line_of_a_finding() -> None:
         ("x" * 2001, "x" * 2000 + "…"),
     ],
 )
-def test_foreign_text_is_shown_on_one_line(text: str, expected: str) -> None:
-    assert phrases.sanitize_message(text) == expected
+def test_foreign_text_is_sanitized(text: str, expected: str) -> None:
+    assert sanitize_message(text) == expected
 
 
 SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
@@ -107,16 +111,16 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "equal": ({"compared": 2, "measures": {"max_abs": 0.0}}, "2 values, equal"),
     "a gap": (
         {"compared": 2, "measures": {"max_abs": 1.2345e-7}, "margin": 0.12345},
-        "2 values, max |Δ| 1.23e-07, 12% of the bound",
+        "2 values, max |Δ| 1.23e-07, 12% of the tolerance",
     ),
-    "a tiny margin": ({"margin": 1e-9}, "1% of the bound"),
-    "all of the bound": ({"margin": 1.0}, "100% of the bound"),
+    "a tiny margin": ({"margin": 1e-9}, "1% of the tolerance"),
+    "all of the tolerance": ({"margin": 1.0}, "100% of the tolerance"),
     "no margin used": ({"margin": 0.0}, ""),
-    "over the bound": ({"margin": 2.5}, "250% of the bound"),
-    "far over the bound": ({"margin": 63164.06}, "63,164 times the bound"),
-    "beyond all bounds": ({"margin": math.inf}, "inf times the bound"),
+    "over the bound": ({"margin": 2.5}, "250% of the tolerance"),
+    "far over the bound": ({"margin": 63164.06}, "63,164 times the tolerance"),
+    "beyond all bounds": ({"margin": math.inf}, "inf times the tolerance"),
     "not a number": ({"measures": {"max_abs": math.nan}}, "max |Δ| nan"),
-    "nothing due": ({"measures": {"max_abs": 0.0}}, "nothing is due, and nothing came"),
+    "nothing due": ({"measures": {"max_abs": 0.0}}, "nothing expected, nothing obtained"),
     "what failed, not an error of 0 beside NaN": (
         {
             "verdict": "fail",
@@ -131,12 +135,12 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_a_case_is_summed_up_in_half_a_line(name: str) -> None:
+def test_case_summary(name: str) -> None:
     values, expected = SUMMARIES[name]
     assert phrases.format_case_summary(make_case("x", **values)) == expected
 
 
-def test_the_last_line_counts_verdicts_and_says_what_that_means() -> None:
+def test_conclusion_counts_verdicts() -> None:
     cases = [
         make_case("a"),
         make_case("b"),
@@ -158,7 +162,7 @@ def test_the_last_line_counts_verdicts_and_says_what_that_means() -> None:
     ) == ("1 case: 1 pass, 1 warning; warnings fail this run (--fail-on warning) (exit 1)")
 
 
-def test_each_kind_of_trouble_has_its_words() -> None:
+def test_each_error_kind_has_a_text() -> None:
     assert list(phrases.KIND_TEXT) == list(EXIT_CODES)
     for kind, text in phrases.KIND_TEXT.items():
         line = phrases.format_conclusion(make_report(findings=(make_finding(kind=kind),)), 2)

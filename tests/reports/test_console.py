@@ -71,18 +71,18 @@ def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str]) -> str:
     return out
 
 
-def test_a_run_that_passes_is_a_line_a_case_and_a_last_line(
+def test_passing_run_prints_one_line_per_case(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert said(passing(), 0, capsys) == (
         "  pass  b/sequential  210 values, equal\n"
-        "  pass  b/shuffled  210 values, max |Δ| 5.96e-08, 6% of the bound\n"
+        "  pass  b/shuffled  210 values, max |Δ| 5.96e-08, 6% of the tolerance\n"
         "\n"
         "2 cases: 2 pass (exit 0)\n"
     )
 
 
-def test_a_run_with_every_verdict_tells_the_worst_first(
+def test_run_with_every_verdict_prints_errors_first(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert said(mixed(), 3, capsys) == (
@@ -116,11 +116,11 @@ def test_a_run_with_every_verdict_tells_the_worst_first(
         "  notice[values] known failure (#12): v differs\n"
         "\n"
         "5 cases: 1 pass, 1 fail, 1 error, 1 known-failure, 1 skipped; "
-        "a bundle could not be had (exit 3)\n"
+        "a bundle could not be downloaded (exit 3)\n"
     )
 
 
-def test_a_run_that_verified_nothing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_cases_prints_why(capsys: pytest.CaptureFixture[str]) -> None:
     empty = make_finding("nothing-verified", "0 cases were verified", kind="empty")
     assert said(make_report(make_bundle(), findings=(empty,)), 6, capsys) == (
         "\n"
@@ -131,7 +131,7 @@ def test_a_run_that_verified_nothing_says_so(capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_foreign_text_is_defused_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_is_sanitized_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = make_finding(
         message=HOSTILE, details=(HOSTILE,), cause=HOSTILE, where=Location(Path(HOSTILE))
     )
@@ -157,12 +157,12 @@ def test_foreign_text_is_defused_on_every_line(capsys: pytest.CaptureFixture[str
         assert "##[" not in line
 
 
-def test_a_bundle_is_told_with_what_became_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bundle_is_printed_with_its_state(capsys: pytest.CaptureFixture[str]) -> None:
     RunConsole().print_bundle("loaders-v1", "in the store")
     assert capsys.readouterr().out == "loaders-v1: in the store\n"
 
 
-def test_a_download_is_told_now_and_then_and_not_at_every_block(
+def test_download_progress_is_printed_every_64_mib(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     progress = RunConsole().show_download("b")
@@ -175,7 +175,7 @@ def test_a_download_is_told_now_and_then_and_not_at_every_block(
     assert capsys.readouterr().out == "b: 67,108,864 bytes\n"
 
 
-def test_a_build_is_told_once_whatever_cargo_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     say = RunConsole().show_build("p example e")
     say("Compiling x")
     say("Compiling y")
@@ -183,20 +183,20 @@ def test_a_build_is_told_once_whatever_cargo_says(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_plain_console_is_for_all_but_terminals(
+def test_plain_console_unless_stdout_is_a_terminal(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
     assert (type(make_console()) is RunConsole) is not terminal
 
 
-def test_every_word_of_a_kind_fits_the_last_line() -> None:
+def test_every_error_kind_has_a_conclusion() -> None:
     for text in phrases.KIND_TEXT.values():
         assert len(text) < 70
         assert not text.endswith(".")
 
 
-def test_what_all_cases_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_shared_findings_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     broken = make_finding("compile-error", "expected `;`", kind="dump")
     cases = [make_case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
     text = said(make_report(make_bundle(*cases)), 5, capsys)

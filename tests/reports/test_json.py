@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 from parity import cli
 from parity.errors import EXIT_CODES, Location
 from parity.reports import json as json_report
+from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-from tests.test_console import mixed, passing
 
 if TYPE_CHECKING:
     from parity.results import Report
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = json.loads(files("parity").joinpath("schemas", "report.schema.json").read_bytes())
 VALIDATOR = Draft202012Validator(SCHEMA)
 DIGEST = "a1" * 32
-BUNDLE = Path(__file__).parent / "bundles" / "dataloader-batches-v1.tar"
+BUNDLE = Path(__file__).parents[1] / "bundles" / "dataloader-batches-v1.tar"
 
 
 def rich_finding() -> Report:
@@ -76,13 +76,13 @@ def read(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_is_of_the_form_that_its_schema_states(name: str, tmp_path: Path) -> None:
+def test_report_matches_its_schema(name: str, tmp_path: Path) -> None:
     code = EXIT_CODES.get(REPORTS[name].failure_kind, 0)  # type: ignore[arg-type]
     value = read(json_report.write_json(REPORTS[name], code, tmp_path))
     assert [error.message for error in VALIDATOR.iter_errors(value)] == []
 
 
-def test_everything_that_was_found_is_in_the_report(tmp_path: Path) -> None:
+def test_every_finding_is_in_the_report(tmp_path: Path) -> None:
     value = read(json_report.write_json(rich_finding(), 1, tmp_path))
     assert value["schema"] == 1
     assert value["tool"]["name"] == "parity-action"
@@ -115,14 +115,14 @@ def test_everything_that_was_found_is_in_the_report(tmp_path: Path) -> None:
     ]
 
 
-def test_foreign_text_arrives_as_it_is(tmp_path: Path) -> None:
+def test_foreign_text_is_kept_unchanged(tmp_path: Path) -> None:
     value = read(json_report.write_json(REPORTS["hostile"], 1, tmp_path))
     assert value["bundles"][0]["id"] == HOSTILE
     assert value["bundles"][0]["cases"][0]["findings"][0]["message"] == HOSTILE
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\\\ud800", "\udc80x", "a\x00b", "\u2028", "😀"])
-def test_no_character_costs_the_report(text: str, tmp_path: Path) -> None:
+def test_any_character_can_be_written(text: str, tmp_path: Path) -> None:
     whole = make_report(
         make_bundle(make_case("x", make_finding(message=text, measures={text: text})))
     )
@@ -131,7 +131,7 @@ def test_no_character_costs_the_report(text: str, tmp_path: Path) -> None:
     assert (found["message"], found["measures"]) == (text, {text: text})
 
 
-def test_a_measure_of_an_unforeseen_kind_does_not_cost_the_report(tmp_path: Path) -> None:
+def test_measure_of_unexpected_type_can_be_written(tmp_path: Path) -> None:
     measures = {"dtype": np.dtype("float32"), "set": {1}, "complex": 1j, "nan": np.float32("nan")}
     whole = make_report(make_bundle(make_case("x", measures=measures)))
     value = read(json_report.write_json(whole, 0, tmp_path))
@@ -144,14 +144,14 @@ def test_a_measure_of_an_unforeseen_kind_does_not_cost_the_report(tmp_path: Path
     assert VALIDATOR.is_valid(value)
 
 
-def test_an_earlier_report_is_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_earlier_report_is_replaced_completely(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("{old", encoding="utf-8")
     json_report.write_json(passing(), 0, tmp_path)
     assert read(tmp_path / "report.json")["exit_code"] == 0
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
-def test_a_disk_that_is_full_leaves_the_earlier_report(
+def test_full_disk_keeps_the_earlier_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "report.json").write_text("{}", encoding="utf-8")
@@ -209,20 +209,20 @@ def verified(tmp_path: Path, *more: str, spoil: bool, known: str = "") -> tuple[
     return code, value
 
 
-def test_the_report_of_a_whole_green_run_is_of_the_form(tmp_path: Path) -> None:
+def test_report_of_a_passing_run_matches_the_schema(tmp_path: Path) -> None:
     code, value = verified(tmp_path, spoil=False)
     assert (code, value["failure_kind"]) == (0, None)
     assert {case["verdict"] for case in value["bundles"][0]["cases"]} == {"pass"}
 
 
-def test_the_report_of_a_whole_red_run_is_of_the_form(tmp_path: Path) -> None:
+def test_report_of_a_failing_run_matches_the_schema(tmp_path: Path) -> None:
     code, value = verified(tmp_path, spoil=True)
     assert (code, value["failure_kind"]) == (5, "dump")
     codes = [f["code"] for case in value["bundles"][0]["cases"] for f in case["findings"]]
     assert codes == ["trailing-bytes"]
 
 
-def test_a_known_failure_of_a_whole_run_is_forgiven_and_told(tmp_path: Path) -> None:
+def test_known_failure_is_allowed_and_reported(tmp_path: Path) -> None:
     code, value = verified(tmp_path, spoil=True, known="*:trailing-bytes")
     assert (code, value["failure_kind"]) == (0, None)
     verdicts = sorted(case["verdict"] for case in value["bundles"][0]["cases"])
@@ -230,13 +230,13 @@ def test_a_known_failure_of_a_whole_run_is_forgiven_and_told(tmp_path: Path) -> 
     assert set(verdicts[1:]) == {"pass"}
 
 
-def test_a_known_failure_of_a_whole_run_that_shows_nowhere_is_red(tmp_path: Path) -> None:
+def test_known_failure_glob_without_match_fails(tmp_path: Path) -> None:
     code, value = verified(tmp_path, spoil=False, known="*:trailing-bytes")
     assert (code, value["failure_kind"]) == (1, "mismatch")
     assert [f["code"] for f in value["bundles"][0]["findings"]] == ["known-failure-passes"]
 
 
-def test_a_run_of_one_case_does_not_call_stale_what_others_may_show(tmp_path: Path) -> None:
+def test_run_of_one_case_reports_no_stale_glob(tmp_path: Path) -> None:
     code, value = verified(
         tmp_path, "--case", "*/sequential", spoil=False, known="*:trailing-bytes"
     )
@@ -262,14 +262,14 @@ SPOILED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_the_schema_allows_nothing_else(name: str) -> None:
+def test_schema_rejects_wrong_types(name: str) -> None:
     value = json.loads(json.dumps(json_report.build_json(rich_finding(), 1)))
     assert VALIDATOR.is_valid(value)
     SPOILED[name](value)
     assert not VALIDATOR.is_valid(value)
 
 
-def test_every_key_of_the_schema_is_owed() -> None:
+def test_every_key_of_the_schema_is_required() -> None:
     kinds = [SCHEMA, *(kind for kind in SCHEMA["$defs"].values() if "properties" in kind)]
     for kind in kinds:
         assert kind["additionalProperties"] is False

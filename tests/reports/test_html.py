@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.reports import charts, html
+from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-from tests.test_console import mixed, passing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,22 +58,22 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
-def test_every_case_and_finding_is_on_the_page() -> None:
+def test_page_has_every_case_and_finding() -> None:
     text = html.render_html(mixed(), 3)
     for words in (
-        "Parity is broken", "b/good", "b/quants", "there is no such file",
+        "Parity failed", "b/good", "b/quants", "there is no such file",
         "w[3] is 1.5, expected 1.25; bound 1e-06", "the rows are read in column order",
         "src/gguf.rs:7:1", "nox -s verify -- --case b/gguf", "0" * 64,
     ):  # fmt: skip
         assert words in text
-    assert "Parity holds" in html.render_html(passing(), 0)
+    assert "Parity verified" in html.render_html(passing(), 0)
 
 
-def test_the_same_report_is_the_same_bytes() -> None:
+def test_same_report_gives_the_same_bytes() -> None:
     assert html.render_html(drawn(), 1) == html.render_html(drawn(), 1)
 
 
-def test_the_page_needs_no_other_file_and_no_script() -> None:
+def test_page_is_self_contained_and_without_script() -> None:
     page = Page(html.render_html(drawn(), 1))
     assert page.open == []
     assert {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags} == set()
@@ -83,14 +83,14 @@ def test_the_page_needs_no_other_file_and_no_script() -> None:
         assert target.startswith("#")
 
 
-def test_links_lead_somewhere_and_ids_are_unique() -> None:
+def test_links_have_targets_and_ids_are_unique() -> None:
     page = Page(html.render_html(mixed(), 3))
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     assert {str(attrs["href"])[1:] for attrs in page.of("a")} <= set(ids)
 
 
-def test_a_keyboard_reaches_all_that_scrolls_and_drawings_have_words() -> None:
+def test_scrolling_areas_are_focusable_and_charts_have_labels() -> None:
     page = Page(html.render_html(drawn(), 1))
     assert page.of("a")[0]["href"] == "#findings"
     assert all("tabindex" in attrs for attrs in page.of("pre"))
@@ -109,7 +109,7 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
-def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+def test_foreign_text_is_escaped_everywhere(text: str) -> None:
     bad = make_finding(
         "values", text, tensor=text, cause=text, details=(text,), measures={text: text}
     )
@@ -124,12 +124,12 @@ def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
     assert "49" not in html.render_html(whole, 1).split("<body>")[1]
 
 
-def test_drawings_take_the_colours_of_the_page() -> None:
+def test_charts_use_the_colours_of_the_page() -> None:
     for svg in (
         charts.draw_histogram([(-3, 4), (-2, 0), (-1, 9)]),
         charts.draw_heatmap([[1, 0], [0, 5]]),
     ):
-        assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")
+        assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")  # noqa: S314 - our own
         assert "var(--bad)" in svg
         assert "currentColor" in svg
         assert not re.search(r"#0[123]0[123]0[123]|#000000|#ffffff", svg)
@@ -138,12 +138,12 @@ def test_drawings_take_the_colours_of_the_page() -> None:
 @pytest.mark.parametrize(
     "measures", [{}, {"histogram": {}}, {"map": []}, {"map": [[]]}, {"histogram": "x"}]
 )
-def test_what_cannot_be_drawn_is_left_out(measures: dict[str, object]) -> None:
+def test_invalid_chart_data_is_omitted(measures: dict[str, object]) -> None:
     whole = make_report(make_bundle(make_case("x", make_finding(measures=measures))))
     assert "<svg" not in html.render_html(whole, 1)
 
 
-def test_there_is_an_end_to_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_charts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_FIGURES", 3)
     (one,) = drawn().cases
     text = html.render_html(make_report(make_bundle(*(one,) * 9)), 1)
@@ -153,7 +153,7 @@ def test_there_is_an_end_to_drawings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 @pytest.mark.parametrize("scheme", ["0", "1"])
-def test_a_browser_shows_it(scheme: str, tmp_path: Path) -> None:
+def test_browser_renders_the_page(scheme: str, tmp_path: Path) -> None:
     assert CHROMIUM is not None
     (tmp_path / "r.html").write_text(html.render_html(drawn(), 1), encoding="utf-8")
     words = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"]
@@ -167,4 +167,4 @@ def test_a_browser_shows_it(scheme: str, tmp_path: Path) -> None:
     dumped = subprocess.run(
         [*words[:-1], "--dump-dom", page], check=True, capture_output=True, timeout=120, text=True
     )
-    assert "Parity is broken" in dumped.stdout
+    assert "Parity failed" in dumped.stdout

@@ -58,7 +58,7 @@ def github(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", INJECTIONS)
-def test_an_output_is_its_value_and_sets_no_other(name: str, github: Path) -> None:
+def test_output_value_sets_no_other_output(name: str, github: Path) -> None:
     value = INJECTIONS[name]
     parity_github.set_outputs({"worst-case": value, "total": "3"})
     found = read_outputs(github / "github_output")
@@ -66,13 +66,13 @@ def test_an_output_is_its_value_and_sets_no_other(name: str, github: Path) -> No
     assert found == {"worst-case": told, "total": "3"}
 
 
-def test_outputs_are_appended_and_the_last_counts(github: Path) -> None:
+def test_outputs_are_appended_and_the_last_wins(github: Path) -> None:
     parity_github.set_outputs({"conclusion": "error"})
     parity_github.set_outputs({"conclusion": "success"})
     assert read_outputs(github / "github_output") == {"conclusion": "success"}
 
 
-def test_a_delimiter_is_never_used_twice(github: Path) -> None:
+def test_delimiter_is_never_reused(github: Path) -> None:
     parity_github.set_outputs({"a": "1", "b": "2"})
     parity_github.set_outputs({"c": "3"})
     delimiters = re.findall("<<(.*)", (github / "github_output").read_text())
@@ -88,7 +88,7 @@ def test_without_a_runner_nothing_is_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_summary_fits_to_the_byte(github: Path) -> None:
+def test_summary_is_limited_to_the_byte(github: Path) -> None:
     path = github / "github_step_summary"
     path.write_text("before", encoding="utf-8")
     room = parity_github.measure_summary_room()
@@ -104,18 +104,18 @@ def test_a_summary_fits_to_the_byte(github: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "a", "100%", "%0A", "a\nb\r\nc", "x::y::z", "a,b=c:d", "::error::x"]
 )
-def test_a_command_is_read_back_by_the_runners_grammar(text: str) -> None:
+def test_command_is_parsed_back_by_the_runners_grammar(text: str) -> None:
     line = parity_github.format_command("error", text, file=text or "f", title=text or "t")
     assert "\n" not in line
     assert commands([line]) == [Command("error", text, {"file": text or "f", "title": text or "t"})]
 
 
-def test_a_command_without_properties() -> None:
+def test_command_without_properties() -> None:
     assert parity_github.format_command("add-mask", "a%b") == "::add-mask::a%25b"
     assert parity_github.format_command("error", "x", line=3) == "::error line=3::x"
 
 
-def test_between_fences_no_command_is_obeyed() -> None:
+def test_commands_between_fences_are_ignored() -> None:
     opening, closing = parity_github.make_fence()
     inside = ["::error::a", "::stop-commands::x", "  ::add-path::/b", "::set-output name=a::b"]
     assert commands([opening, *inside, closing, "::notice::c"]) == [Command("notice", "c")]
@@ -138,7 +138,7 @@ def test_paths_are_relative_to_the_workspace(path: str, told: str | None, github
     assert parity_github.find_workspace_path(full) == told
 
 
-def test_from_a_sub_directory_paths_are_still_the_workspaces(
+def test_paths_in_a_subfolder_are_relative_to_the_workspace(
     github: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (github / "sub").mkdir()
@@ -149,11 +149,11 @@ def test_from_a_sub_directory_paths_are_still_the_workspaces(
     assert parity_github.display_path(github) == "../port"
 
 
-def test_elsewhere_a_path_is_typed_as_it_is() -> None:
+def test_path_is_unchanged_without_a_runner() -> None:
     assert parity_github.display_path(Path("../port")) == "../port"
 
 
-def test_inputs_bear_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARITY_INPUT_MIN_CASES", "3")
     monkeypatch.setenv("INPUT_MIN_CASES", "4")
     assert parity_github.read_inputs() == {"min-cases": "3"}
@@ -173,9 +173,7 @@ CACHING = {
 
 
 @pytest.mark.parametrize(("event", "kind"), CACHING)
-def test_where_a_cache_may_be_read_and_written(
-    event: str, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_rules_by_event(event: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_EVENT_NAME", event)
     monkeypatch.setenv("GITHUB_REF_TYPE", kind)
     assert (parity_github.is_cache_readable(), parity_github.is_cache_writable()) == CACHING[
@@ -183,7 +181,7 @@ def test_where_a_cache_may_be_read_and_written(
     ]
 
 
-def test_a_lent_token_and_all_inputs_are_gone_before_the_port_runs(
+def test_token_and_inputs_are_removed_before_the_port_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "the user's own")

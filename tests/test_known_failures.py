@@ -46,7 +46,7 @@ FORGIVEN = {
 
 
 @pytest.mark.parametrize("name", FORGIVEN)
-def test_a_pattern_forgives_what_it_covers(name: str) -> None:
+def test_pattern_allows_matching_findings(name: str) -> None:
     result = apply(FORGIVEN[name], make_finding("values", "w differs", tensor="w"))
     assert (result.verdict, result.reason) == ("known-failure", "#1")
     (forgiven,) = result.findings
@@ -55,23 +55,23 @@ def test_a_pattern_forgives_what_it_covers(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["y", "xx", "X", "y:values", "y/w", "*y*"])
-def test_a_pattern_of_another_case_forgives_nothing(text: str) -> None:
+def test_pattern_of_another_case_allows_nothing(text: str) -> None:
     result = apply(text, make_finding("values", tensor="w"))
     assert (result.verdict, told(result)) == ("fail", [("error", "values")])
 
 
-def test_a_code_forgives_that_code_alone() -> None:
+def test_code_allows_only_that_code() -> None:
     result = apply("x:shape", make_finding("shape", tensor="w"), make_finding("nan", tensor="v"))
     assert (result.verdict, told(result)) == ("fail", [("notice", "shape"), ("error", "nan")])
 
 
-def test_a_code_turns_red_when_the_port_becomes_wrong_in_another_way() -> None:
+def test_code_does_not_allow_another_error() -> None:
     result = apply("x:refused", make_finding("wrong"))
     assert result.verdict == "fail"
     assert told(result) == [("error", "wrong"), ("error", "known-failure-passes")]
 
 
-def test_a_tensor_forgives_that_tensor_alone() -> None:
+def test_tensor_allows_only_that_tensor() -> None:
     result = apply(
         "x/w", make_finding(tensor="w"), make_finding(tensor="v"), make_finding(tensor=None)
     )
@@ -87,19 +87,19 @@ def test_several_patterns_add_up() -> None:
     assert result.reason == "#1"
 
 
-def test_reasons_are_all_told_once() -> None:
+def test_every_reason_is_reported_once() -> None:
     applied = KnownFailures(parse_known_failures({"x/w": "one", "x/v": "two", "x/q": "two"}), ["x"])
     errors = [make_finding(tensor=name) for name in "wvq"]
     assert applied.apply(make_case("x", *errors), "wvq").reason == "one; two"
 
 
-def test_a_slash_in_a_tensor_and_a_colon_in_its_name_belong_to_the_tensor() -> None:
+def test_slash_and_colon_belong_to_the_tensor_name() -> None:
     (pattern,) = parse_known_failures({"x/a/b:0": "#1"})
     assert (pattern.case, pattern.tensor, pattern.code) == ("x", "a/b:0", None)
 
 
 @pytest.mark.parametrize("kind", ["dump", "mismatch"])
-def test_what_is_the_ports_own_trouble_is_forgiven(kind: str) -> None:
+def test_errors_of_the_port_are_allowed(kind: str) -> None:
     assert (
         apply("x", make_finding("dump-panic", kind=kind), tensors=None).verdict == "known-failure"
     )
@@ -109,13 +109,13 @@ def test_what_is_the_ports_own_trouble_is_forgiven(kind: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x", "*", "x:reference-malformed", "*:reference-malformed", "x/w"]
 )
-def test_trouble_that_is_not_the_ports_is_never_forgiven(kind: str, text: str) -> None:
+def test_other_errors_are_never_allowed(kind: str, text: str) -> None:
     result = apply(text, make_finding("reference-malformed", kind=kind, tensor="w"), tensors=None)
     assert (result.verdict, told(result)) == ("error", [("error", "reference-malformed")])
 
 
 @pytest.mark.parametrize("level", ["warning", "notice"])
-def test_what_is_no_error_needs_no_forgiving(level: str) -> None:
+def test_warnings_and_notices_are_unchanged(level: str) -> None:
     result = apply("*:values", make_finding("values", level=level))
     assert (result.verdict, told(result)) == ("pass", [(level, "values")])
 
@@ -123,14 +123,14 @@ def test_what_is_no_error_needs_no_forgiving(level: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", "known failure 'x' (#1) no longer fails in x; take it out of the lockfile"),
-        ("*", "known failure '*' (#1) no longer fails in x; take it out of the lockfile"),
-        ("x/w", "known failure 'x/w' (#1) no longer fails in x; take it out of the lockfile"),
-        ("x:nan", "known failure 'x:nan' (#1) no longer fails in x; take it out of the lockfile"),
-        ("*/w", "known failure '*/w' (#1) no longer fails in x; take it out of the lockfile"),
+        ("x", "known failure 'x' (#1) no longer fails in x; remove it from the lockfile"),
+        ("*", "known failure '*' (#1) no longer fails in x; remove it from the lockfile"),
+        ("x/w", "known failure 'x/w' (#1) no longer fails in x; remove it from the lockfile"),
+        ("x:nan", "known failure 'x:nan' (#1) no longer fails in x; remove it from the lockfile"),
+        ("*/w", "known failure '*/w' (#1) no longer fails in x; remove it from the lockfile"),
     ],
 )
-def test_a_known_failure_that_passes_is_red(text: str, message: str) -> None:
+def test_passing_known_failure_is_an_error(text: str, message: str) -> None:
     result = apply(text)
     assert result.verdict == "fail"
     (stale,) = result.findings
@@ -138,19 +138,19 @@ def test_a_known_failure_that_passes_is_red(text: str, message: str) -> None:
     assert (stale.message, stale.where) == (message, WHERE)
 
 
-def test_a_tensor_that_passes_is_red_beside_one_that_fails() -> None:
+def test_passing_tensor_is_an_error_beside_a_failing_one() -> None:
     result = known("x/w", "x/v").apply(make_case("x", make_finding(tensor="w")), TENSORS)
     assert told(result) == [("notice", "values"), ("error", "known-failure-passes")]
     assert result.verdict == "fail"
 
 
-def test_of_tensors_under_one_pattern_one_that_fails_is_enough() -> None:
+def test_one_failing_tensor_keeps_a_pattern_in_use() -> None:
     assert apply("x/*", make_finding(tensor="w")).verdict == "known-failure"
 
 
 @pytest.mark.parametrize("text", ["x", "x/w", "x:nan", "*:nan"])
 @pytest.mark.parametrize("kind", ["reference", "dump"])
-def test_a_case_that_could_not_be_compared_makes_nothing_stale(text: str, kind: str) -> None:
+def test_case_without_comparison_makes_no_pattern_stale(text: str, kind: str) -> None:
     applied = known(text, cases=["x"])
     result = applied.apply(make_case("x", make_finding("other", kind=kind)), None)
     assert "known-failure-passes" not in [found.code for found in result.findings]
@@ -158,89 +158,89 @@ def test_a_case_that_could_not_be_compared_makes_nothing_stale(text: str, kind: 
 
 
 @pytest.mark.parametrize("text", ["x", "x/w", "x:nan", "*:nan"])
-def test_a_reference_that_is_suspect_makes_nothing_stale(text: str) -> None:
+def test_suspect_reference_makes_no_pattern_stale(text: str) -> None:
     applied = known(text, cases=["x"])
     result = applied.apply(make_case("x", make_finding("other", kind="reference")), TENSORS)
     assert told(result) == [("error", "other")]
     assert applied.find_unused() == []
 
 
-def test_a_dump_that_cannot_be_read_makes_no_tensor_stale() -> None:
+def test_unreadable_dump_makes_no_tensor_stale() -> None:
     result = apply("x/w", make_finding("truncated", kind="dump", tensor="v.bin"), tensors=())
     assert told(result) == [("error", "truncated")]
 
 
-def test_a_skipped_case_is_left_as_it_is() -> None:
+def test_skipped_case_is_unchanged() -> None:
     skipped = make_case("x", verdict="skipped", reason="no control")
     assert known("x").apply(skipped, None) is skipped
 
 
-def test_a_tensor_that_the_case_lacks_names_nothing() -> None:
+def test_unknown_tensor_is_an_error() -> None:
     result = apply("x/typo")
     (found,) = result.findings
     assert (found.code, found.kind, result.verdict) == ("names-nothing", "config", "error")
     assert found.message == (
-        "known failure 'x/typo' (#1) names no tensor of x; "
-        "correct it, or take it out of the lockfile"
+        "known failure 'x/typo' (#1) matches no tensor of x; "
+        "correct it, or remove it from the lockfile"
     )
 
 
-def test_a_tensor_that_only_a_finding_knows_is_named() -> None:
+def test_tensor_of_a_finding_counts_as_known() -> None:
     assert apply("x/extra", make_finding("tensor-extra", tensor="extra")).verdict == "known-failure"
 
 
-def test_a_code_of_any_case_is_stale_where_it_shows_in_none() -> None:
+def test_code_glob_without_match_is_stale() -> None:
     applied = known("*:nan", cases=["x", "y"])
     assert applied.apply(make_case("x"), TENSORS).verdict == "pass"
     assert applied.apply(make_case("y", make_finding("shape")), TENSORS).verdict == "fail"
     (stale,) = applied.find_unused()
     assert (stale.code, stale.kind) == ("known-failure-passes", "mismatch")
     assert stale.message == (
-        "known failure '*:nan' (#1) no longer shows in any case; take it out of the lockfile"
+        "known failure '*:nan' (#1) no longer fails in any case; remove it from the lockfile"
     )
 
 
-def test_a_code_of_any_case_is_in_use_where_it_shows_in_one() -> None:
+def test_code_glob_with_one_match_is_in_use() -> None:
     applied = known("*:nan", cases=["x", "y"])
     assert applied.apply(make_case("x"), TENSORS).verdict == "pass"
     assert applied.apply(make_case("y", make_finding("nan")), TENSORS).verdict == "known-failure"
     assert applied.find_unused() == []
 
 
-def test_two_patterns_that_forgive_the_same_are_both_in_use() -> None:
+def test_two_patterns_for_one_finding_are_both_in_use() -> None:
     applied = known("x", "*:nan", cases=["x"])
     assert applied.apply(make_case("x", make_finding("nan")), TENSORS).verdict == "known-failure"
     assert applied.find_unused() == []
 
 
-def test_a_run_of_some_cases_calls_nothing_stale_that_others_may_show() -> None:
+def test_partial_run_makes_no_glob_stale() -> None:
     applied = known("*:nan", "*/typo", cases=["x", "y"])
     assert applied.apply(make_case("x"), TENSORS).findings == ()
     assert applied.find_unused() == []
 
 
-def test_a_tensor_that_no_case_has_names_nothing() -> None:
+def test_tensor_glob_without_match_is_an_error() -> None:
     applied = known("*/typo", "*/w", cases=["x", "y"])
     applied.apply(make_case("x", make_finding(tensor="w")), TENSORS)
     applied.apply(make_case("y", make_finding(tensor="w")), TENSORS)
     (found,) = applied.find_unused()
     assert (found.code, found.kind) == ("names-nothing", "config")
-    assert "'*/typo' (#1) names no tensor of any case" in found.message
+    assert "'*/typo' (#1) matches no tensor of any case" in found.message
 
 
-def test_without_known_failures_nothing_changes() -> None:
+def test_without_known_failures_results_are_unchanged() -> None:
     result = make_case("x", make_finding())
     assert KnownFailures([], ["x"]).apply(result, TENSORS) == result
 
 
-def test_a_pattern_names_a_case_and_a_code_of_the_vocabulary() -> None:
+def test_pattern_must_name_a_case_and_a_known_code() -> None:
     found = parse_known_failures(
         dict.fromkeys(["x", "y*", "*", "z", "x:nan", "x:typo", "q:typo", "x/w"], "#1")
     )
     assert find_unmatched(found, ["y1", "x"], ["nan"]) == [
-        "known failure 'z' names no case of this bundle; cases: x, y1",
-        "known failure 'x:typo' names no finding code",
-        "known failure 'q:typo' names no case of this bundle; cases: x, y1",
+        "known failure 'z' matches no case of this bundle; cases: x, y1",
+        "known failure 'x:typo': unknown finding code",
+        "known failure 'q:typo' matches no case of this bundle; cases: x, y1",
     ]
 
 
@@ -262,5 +262,5 @@ def test_a_pattern_names_a_case_and_a_code_of_the_vocabulary() -> None:
         ("A", "a", False),
     ],
 )
-def test_only_a_star_stands_for_anything(pattern: str, text: str, expected: bool) -> None:
+def test_only_a_star_is_a_wildcard(pattern: str, text: str, expected: bool) -> None:
     assert match_glob(pattern, text) is expected

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from parity.reports.terminal import TerminalConsole
+from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-from tests.test_console import mixed, passing
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -37,7 +37,7 @@ class Terminal:
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_the_table_has_every_case_with_its_verdict(width: int) -> None:
+def test_table_has_every_case_with_its_verdict(width: int) -> None:
     terminal = Terminal(width)
     terminal.teller.print_report(mixed(), 3)
     rows = [line for line in terminal.text.splitlines() if line.startswith("│")]
@@ -58,7 +58,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert max(map(len, terminal.text.splitlines())) <= width
 
 
-def test_the_table_tells_what_was_compared_and_how_long_it_took() -> None:
+def test_table_has_counts_and_durations() -> None:
     terminal = Terminal()
     seconds = {"dump": 1.5, "compare": 0.25}
     terminal.teller.print_report(
@@ -73,13 +73,13 @@ def test_the_table_tells_what_was_compared_and_how_long_it_took() -> None:
     ]
 
 
-def test_a_run_without_a_case_has_no_table() -> None:
+def test_run_without_cases_has_no_table() -> None:
     terminal = Terminal()
     terminal.teller.print_report(make_report(), 0)
     assert terminal.text == "\nno case was run (exit 0)\n"
 
 
-def test_the_findings_are_told_in_the_words_of_the_plain_console() -> None:
+def test_findings_equal_those_of_the_plain_console() -> None:
     terminal = Terminal(200)
     terminal.teller.print_report(mixed(), 3)
     after = terminal.text[terminal.text.index("\n\nb/pth\n") :]
@@ -91,10 +91,10 @@ def test_the_findings_are_told_in_the_words_of_the_plain_console() -> None:
         "    cause: the rows are read in column order\n"
         "  repeat: nox -s verify -- --case b/pth\n"
     )
-    assert after.endswith("; a bundle could not be had (exit 3)\n")
+    assert after.endswith("; a bundle could not be downloaded (exit 3)\n")
 
 
-def test_brackets_in_foreign_text_are_no_markup() -> None:
+def test_brackets_in_foreign_text_are_not_markup() -> None:
     terminal = Terminal(200)
     found = make_finding(message="[bold]x[/bold] [/] w[0]", details=("[red]",))
     terminal.teller.print_case(make_case("[blink]c", found))
@@ -104,7 +104,7 @@ def test_brackets_in_foreign_text_are_no_markup() -> None:
         assert text in terminal.text
 
 
-def test_foreign_text_moves_nothing_and_gives_no_command() -> None:
+def test_foreign_text_gives_no_terminal_or_runner_command() -> None:
     terminal = Terminal(2000)
     hostile = make_finding(message=HOSTILE, details=(HOSTILE,), cause=HOSTILE)
     result = make_case(HOSTILE, hostile, bundle=HOSTILE, command=HOSTILE, reason=HOSTILE)
@@ -120,7 +120,7 @@ def test_foreign_text_moves_nothing_and_gives_no_command() -> None:
     assert "\x1b[31m::" not in terminal.raw.getvalue()
 
 
-def test_only_what_is_not_green_gets_a_line_while_it_runs() -> None:
+def test_only_failing_cases_are_printed_during_the_run() -> None:
     terminal = Terminal()
     for result in (*passing().cases, *mixed().cases):
         terminal.teller.print_case(result)
@@ -138,7 +138,7 @@ def test_verdicts_are_coloured() -> None:
     assert terminal.raw.getvalue() == "\x1b[1;31mfail \x1b[0mb/x\n"
 
 
-def test_bars_are_taken_down_before_the_end_is_told() -> None:
+def test_progress_bars_are_removed_before_the_report() -> None:
     terminal = Terminal()
     progress = terminal.teller.show_download("b")
     progress(10, 100)
@@ -149,7 +149,7 @@ def test_bars_are_taken_down_before_the_end_is_told() -> None:
     terminal.teller.print_report(passing(), 0)
     assert terminal.teller._progress is None
     assert terminal.teller._status is None
-    assert "fetching b" in terminal.text
+    assert "downloading b" in terminal.text
     assert "building p" in terminal.text
     assert terminal.raw.getvalue().count("\x1b[?25l") == terminal.raw.getvalue().count("\x1b[?25h")
     assert terminal.text.endswith("\n2 cases: 2 pass (exit 0)\n")

@@ -10,8 +10,8 @@ import pytest
 from parity.errors import ConfigError, Location, Problem
 from parity.reports import github_annotations
 from tests.action.grammar import Command, commands
+from tests.reports.test_console import mixed
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-from tests.test_console import mixed
 
 if TYPE_CHECKING:
     from parity.results import Report
@@ -36,7 +36,7 @@ def titles(whole: Report, most: int = 10) -> list[str]:
     return [command.properties["title"] for command in told(whole, most)]
 
 
-def test_every_kind_of_failure_word_for_word() -> None:
+def test_every_kind_of_failure() -> None:
     absent, panicked, differs = github_annotations.format_annotations(mixed(), 10)
     assert absent == (
         "::error file=fixtures.lock.yaml,line=8,col=7,title=absent%3A http-not-found"
@@ -54,13 +54,13 @@ def test_every_kind_of_failure_word_for_word() -> None:
     )
 
 
-def test_a_case_points_at_its_dump_example() -> None:
+def test_case_points_to_its_dump_program() -> None:
     whole = make_report(make_bundle(make_case("x", make_finding("values"), source=SOURCE)))
     (only,) = told(whole)
     assert (only.properties["file"], only.properties["line"]) == ("examples/dump.rs", "1")
 
 
-def test_a_file_outside_of_the_workspace_is_not_named() -> None:
+def test_file_outside_the_workspace_is_omitted() -> None:
     whole = make_report(
         make_bundle(make_case("x", make_finding("values", where=Location(Path("/etc/passwd"), 3))))
     )
@@ -68,7 +68,7 @@ def test_a_file_outside_of_the_workspace_is_not_named() -> None:
     assert set(only.properties) == {"title"}
 
 
-def test_the_worst_comes_first() -> None:
+def test_most_severe_annotation_is_first() -> None:
     cases = [
         make_case("near", make_finding("values"), margin=1.5),
         make_case("far", make_finding("values", "far"), margin=90.0),
@@ -84,7 +84,7 @@ def test_the_worst_comes_first() -> None:
     ]
 
 
-def test_a_cause_that_cases_share_is_told_once() -> None:
+def test_shared_cause_is_one_annotation() -> None:
     same = make_finding(
         "compile-error", "mismatched types", kind="dump", where=Location(Path("a.rs"), 2)
     )
@@ -97,7 +97,7 @@ def test_a_cause_that_cases_share_is_told_once() -> None:
     assert "in 7 cases: b/c0, b/c1, b/c2, b/c3, b/c4 and 2 more" in first.data
 
 
-def test_a_finding_that_cases_share_is_a_cause_without_a_place_too() -> None:
+def test_shared_finding_without_location_is_one_annotation() -> None:
     same = make_finding("dump-not-started", "not found", kind="dump")
     whole = make_report(make_bundle(*(make_case(f"c{n}", same, source=SOURCE) for n in range(3))))
     (only,) = told(whole)
@@ -124,7 +124,7 @@ def test_several_findings_of_a_case_are_one_annotation() -> None:
     ("count", "most", "shown"),
     [(10, 10, 10), (11, 10, 10), (300, 10, 10), (3, 2, 2), (2, 1, 1), (3, 0, 0)],
 )
-def test_there_are_never_more_than_asked_and_the_last_tells_of_the_rest(
+def test_annotations_are_limited_and_the_last_counts_the_rest(
     count: int, most: int, shown: int
 ) -> None:
     whole = make_report(
@@ -134,10 +134,10 @@ def test_there_are_never_more_than_asked_and_the_last_tells_of_the_rest(
     assert len(found) == shown
     if count > most > 0:
         assert found[-1].properties["title"] == f"parity: {count - most + 1} more errors"
-        assert "The job's summary tells all." in found[-1].data
+        assert "See the job's summary." in found[-1].data
 
 
-def test_warnings_have_a_budget_of_their_own_and_notices_none() -> None:
+def test_warnings_have_their_own_limit_and_notices_are_omitted() -> None:
     whole = make_report(
         make_bundle(
             make_case("x", make_finding("a", level="warning"), make_finding("b", level="notice"))
@@ -146,14 +146,14 @@ def test_warnings_have_a_budget_of_their_own_and_notices_none() -> None:
     assert [command.name for command in told(whole)] == ["warning"]
 
 
-def test_that_too_little_was_verified_is_told_where_nothing_says_why() -> None:
+def test_nothing_verified_is_shown_only_without_another_error() -> None:
     few = make_finding("nothing-verified", kind="empty")
     assert titles(make_report(findings=(few,))) == ["parity: nothing-verified"]
     broken = make_case("x", make_finding("dump-panic", kind="dump"))
     assert titles(make_report(make_bundle(broken), findings=(few,))) == ["b/x: dump-panic"]
 
 
-def test_titles_and_messages_keep_to_githubs_limits() -> None:
+def test_titles_and_messages_respect_the_limits_of_github() -> None:
     long = make_case("x" * 999, make_finding("values", "é" * 1990, details=("d" * 1990,) * 9))
     (only,) = told(make_report(make_bundle(long)))
     assert len(only.properties["title"]) == 255
@@ -174,7 +174,7 @@ INJECTIONS = [
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
-def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
+def test_foreign_text_is_escaped_everywhere(text: str) -> None:
     found = make_finding(
         "values", text, cause=text, details=(text,), where=Location(Path("a.rs"), 1)
     )
@@ -187,7 +187,7 @@ def test_foreign_text_is_text_wherever_it_stands(text: str) -> None:
     assert lines.isprintable() or "\ud800" in lines
 
 
-def test_an_error_that_ends_the_run_is_told_at_its_places() -> None:
+def test_error_that_ends_the_run_points_to_its_locations() -> None:
     problems = [Problem("yaml", f"wrong {n}", Location(Path("l.yaml"), n, 2)) for n in range(1, 13)]
     found = commands(github_annotations.format_error_annotations(ConfigError(*problems), 10))
     assert len(found) == 10

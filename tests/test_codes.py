@@ -20,12 +20,12 @@ def rows() -> list[tuple[str, str, str]]:
     return re.findall(r"^\| `([^`]+)` \| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 
 
-def test_every_code_that_the_source_utters_is_a_word() -> None:
+def test_every_code_in_the_source_is_listed() -> None:
     unknown = {code: places for code, places in UTTERED.items() if code not in FINDING_CODES}
     assert unknown == {}, "add these to parity/codes.py and docs/findings.md"
 
 
-def test_every_word_is_uttered_somewhere() -> None:
+def test_every_listed_code_is_in_the_source() -> None:
     assert [word for word in FINDING_CODES if word not in UTTERED] == []
 
 
@@ -48,7 +48,7 @@ def test_what_the_page_refers_to_is_there() -> None:
 
 
 @pytest.mark.parametrize("word", FINDING_CODES)
-def test_a_word_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
+def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", word)
     meaning = FINDING_CODES[word]
     assert 8 < len(meaning) < 100
@@ -71,5 +71,5 @@ def test_a_word_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("lockfile", "parity/strict.py"),
     ],
 )
-def test_the_search_sees_codes_of_every_kind(code: str, place: str) -> None:
+def test_search_finds_codes_of_every_kind(code: str, place: str) -> None:
     assert any(found.startswith(place) for found in UTTERED[code])
