@@ -18,7 +18,7 @@ from ratios import Ratio, report_ratios
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from parity.items.reference_pipeline import Dataset, Pipeline
-from parity.suites.pipeline import ExpectedRun, Run, audit_run, check_resumed
+from parity.loaders import ExpectedRun, Run, audit_run, check_resumed
 
 SIZES = (10**5, 10**6)
 BATCH = 256

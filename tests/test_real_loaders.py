@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from parity.items.reference_pipeline import Dataset, build_lesson_dataset
-from parity.suites.pipeline import (
+from parity.loaders import (
     ExpectedRun,
     Run,
     audit_run,

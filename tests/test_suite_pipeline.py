@@ -14,11 +14,7 @@ import pytest
 from parity.errors import ReferenceSuspectError
 from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
 from parity.lab.pins import pipeline as pins
-from parity.suites import find_suite
-from parity.suites.base import Dump
-from parity.suites.pipeline import (
-    ARGS,
-    SUITE,
+from parity.loaders import (
     ExpectedRun,
     Run,
     audit_run,
@@ -27,6 +23,9 @@ from parity.suites.pipeline import (
     check_repeated,
     check_resumed,
 )
+from parity.suites import find_suite
+from parity.suites.base import Dump
+from parity.suites.pipeline.suite import ARGS, SUITE
 from tests.support import pipeline as port
 from tests.support.pipeline import ID, MASK, FreePipeline, PortDump, X, Y
 from tests.support.pipeline_examples import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parity.checkpoints import blocks, locate_tensors
-from parity.lab.faults.inject import write_right_dump
+from parity.lab.faults.inject import write_tensors_dump
 from parity.suites import find_suite
 from parity.suites.base import Dump
 from parity.suites.tensors.suite import read_references
@@ -53,7 +53,7 @@ def test_every_mistake_of_a_block_type_is_caught_and_named(
 ) -> None:
     case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
     (tmp_path / "right").mkdir()
-    planted = write_right_dump("tensors", case, tmp_path / "right")
+    planted = write_tensors_dump(case, tmp_path / "right")
     assert planted is not None
     faults = [fault for fault in planted if fault.name.startswith("block-")]
     assert errors(case, tmp_path / "right") == []
@@ -144,7 +144,7 @@ def test_causes_of_a_pth_are_read_off_its_strides(
 ) -> None:
     case = cases["pth-y-columns"]
     (tmp_path / "right").mkdir()
-    planted = write_right_dump("tensors", case, tmp_path / "right") or []
+    planted = write_tensors_dump(case, tmp_path / "right") or []
     (fault,) = (fault for fault in planted if fault.name == "strides-ignored")
     fault.inject(tmp_path / "right")
     (finding,) = errors(case, tmp_path / "right")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import EXIT_CODES, ParityError, most_severe
-from parity.lab.faults.inject import write_right_dump
+from parity.lab import resolve_hook
 from parity.lab.faults.report import Detection, MutationReport, print_report
 from parity.lockfile import load
 from parity.reports.console import print_error
@@ -77,7 +77,7 @@ def _inject_into_case(
 ) -> None:
     right_folder = scratch / "right"
     right_folder.mkdir()
-    faults = write_right_dump(prepared.suite.name, case, right_folder)
+    faults = resolve_hook(prepared.suite.right_dump)(case, right_folder)
     if faults is None:
         report.skipped[case.id] = "since no dump is due there"
         return

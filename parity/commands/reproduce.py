@@ -23,7 +23,6 @@ from parity.reports import reproduction
 from parity.text import sanitize_message
 from parity.reports.reproduction import Reproduction
 from parity.suites.base import Dump
-from parity.suites.views import build_view, get_state_folder
 from parity.tensors.folder import list_tensors
 from parity.verify import fixture_aliases
 from parity.verify.environment import collect_environment
@@ -218,11 +217,8 @@ def _copy_files(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: P
 
 
 def _find_reference(prepared: PreparedBundle, case: Case) -> Path | None:
-    if prepared.suite.name == "tensors":
-        reference: Path | None = case.detail.reference
-        return reference
-    folder = get_state_folder(case)
-    return folder if folder.is_dir() else None
+    reference = prepared.suite.reference_path(case)
+    return reference if reference is not None and reference.exists() else None
 
 
 def _copy_dump(folder: Path, kept: Path) -> None:
@@ -258,7 +254,7 @@ def _format_view(
     prepared: PreparedBundle, case: Case, dump_run: DumpResult, name: str
 ) -> list[str]:
     try:
-        view = build_view(prepared.suite.name, case, Dump(folder=dump_run.folder), name)
+        view = prepared.suite.view(case, Dump(folder=dump_run.folder), name)
         lines = show.format_view(view, (), prepared.bounds[case.id])
         return [sanitize_message(text) for _, text in islice(lines, _MAX_LINES)]
     except ParityError as error:

@@ -19,7 +19,6 @@ from parity.port import dumps
 from parity.text import sanitize_message
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
-from parity.suites.views import build_view
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import expand_index, parse_index
 from parity.verify import execute, fixture_aliases, selection
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
 
     from parity.port.dumps import DumpResult
     from parity.reports.console import RunConsole
-    from parity.suites.base import Case
-    from parity.suites.views import TensorView
+    from parity.suites.base import Case, TensorView
     from parity.tensors.index_expression import Index
     from parity.verify.options import Options
     from parity.verify.prepare import PreparedBundle
@@ -81,7 +79,7 @@ def show(options: ShowOptions, console: RunConsole) -> int:
     prepared, case = find_case(verify, console)
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         dump_run = _check_dump(make_dump(prepared, case, verify, console, Path(folder))[0])
-        view = build_view(prepared.suite.name, case, Dump(folder=dump_run.folder), options.tensor)
+        view = prepared.suite.view(case, Dump(folder=dump_run.folder), options.tensor)
         view_lines = format_view(view, index, prepared.bounds[case.id], options.slice)
         for mark, text in _prepend_heading(
             f"{prepared.bundle.id}/{case.id} {options.tensor}", view_lines

@@ -1,1 +1,12 @@
 """Tools for people who make bundles: pins, audits, faults, the zoo, reference readers, scoreboard."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def resolve_hook(path: str) -> Any:
+    """Import the function ``module:name`` that a suite's record names."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

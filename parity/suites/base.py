@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from parity.bundle.tolerances import Tolerances
     from parity.results import Finding
+    from parity.tensors.dtypes import DType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,27 @@ class DumpComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TensorView:
+    """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side.
+
+    Attributes:
+        expected: In its storage type; of the dump's dtype where the dump is a `.bin`.
+        obtained: Likewise; its shape may be another one.
+        dtype: Of both.
+        note: What a reader should know of how they are laid side by side.
+        rows: Names of the rows of the first axis, None where their numbers will do.
+        cause: Under bounds, the cause of a difference.
+    """
+
+    expected: NDArray[Any]
+    obtained: NDArray[Any]
+    dtype: DType
+    note: str = ""
+    rows: Callable[[int], str] | None = None
+    cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Suite:
     """A bundle kind.
 
@@ -80,14 +104,27 @@ class Suite:
             ``ReferenceSuspectError`` where the reference itself cannot be read.
         options: Names of the ``options`` that the suite knows, with their values, or with
             what says why a value cannot be taken (empty where it can).
-        across: What cases say only together, as findings by case id; a case whose dump could
-            not be compared comes without it.
+        across: Compares cases with each other; returns findings by case id. A case whose dump
+            could not be compared is given without it.
+        view: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an
+            unknown name, ``DumpError`` and ``ReferenceSuspectError`` for unreadable files.
+        reference_path: File or folder of a case's reference tensors; None where it has none.
+        pin: ``module:function`` in ``parity.lab`` that makes a bundle.
+        audit: Likewise, derives a bundle's references again.
+        audit_libraries: Libraries that ``audit`` needs.
+        right_dump: Likewise, writes the correct dump of a case and lists the faults to plant.
     """
 
     name: str
     args: tuple[str, ...]
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
     verify: Callable[[Case, Dump, Tolerances], DumpComparison]
+    view: Callable[[Case, Dump, str], TensorView]
+    pin: str
+    audit: str
+    audit_libraries: tuple[str, ...]
+    right_dump: str
+    reference_path: Callable[[Case], Path | None] = lambda _case: None
     options: Mapping[str, tuple[Any, ...] | Callable[[Any], str]] = field(default_factory=dict)
     across: (
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None

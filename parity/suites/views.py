@@ -1,23 +1,20 @@
-"""The two sides of a tensor, of every bundle kind, as arrays that ``show`` can lay side by side."""
+"""Lay a tensor of a dump beside its reference, for every suite that compares tensors."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from parity import checkpoints
-from parity.diagnose import FailingTensor, diagnose
 from parity.errors import ConfigError, DumpError, Problem
+from parity.suites.base import TensorView
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -25,62 +22,24 @@ if TYPE_CHECKING:
     from parity.tensors.stored import StoredTensor
 
 
-@dataclass(frozen=True, kw_only=True)
-class TensorView:
-    """A tensor on both sides.
-
-    Attributes:
-        expected: In its storage type; of the dump's dtype where the dump is a `.bin`.
-        obtained: Likewise; its shape may be another one.
-        dtype: Of both.
-        note: What a reader should know of how they are laid side by side.
-        rows: Names of the rows of the first axis, None where their numbers will do.
-        cause: Under bounds, the cause of a difference.
-    """
-
-    expected: NDArray[Any]
-    obtained: NDArray[Any]
-    dtype: DType
-    note: str = ""
-    rows: Callable[[int], str] | None = None
-    cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
-
-
-def build_view(suite: str, case: Case, dump: Dump, tensor: str) -> TensorView:
-    """Both sides of ``tensor``.
+def view_tensor(
+    case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]
+) -> TensorView:
+    """Lay a tensor of the dump beside its reference, one of ``tensors``.
 
     Raises:
-        ConfigError: The case has no tensor of that name; lists those that it has.
-        DumpError: The dump lacks it, or it cannot be read.
-        ReferenceSuspectError: The reference cannot be read.
+        ConfigError: ``tensors`` has no tensor of that name; lists those that it has.
+        DumpError: The dump lacks it, or either side cannot be read.
     """
     try:
-        if suite == "dataloader":
-            return _view_dataloader(case, dump, tensor)
-        if suite == "pipeline":
-            return _view_pipeline(case, dump, tensor)
-        if suite == "serialize" and case.id == "onnx":
-            return _view_onnx(case, dump, tensor)
-        return _view_stored(suite, case, dump, tensor)
+        return _view(case, dump, tensor, tensors)
     except FormatError as error:
         raise DumpError(Problem(error.code, f"{tensor} {error.message}")) from None
 
 
-def get_state_folder(case: Case) -> Path:
-    """Folder of the references of a serialize case that is not onnx."""
-    return case.folder / ("reference_dequant" if case.id == "gguf" else "reference_state_dict")
-
-
-def _view_stored(suite: str, case: Case, dump: Dump, tensor: str) -> TensorView:
-    from parity.suites.tensors.suite import read_references
-
-    tensors: Mapping[str, StoredTensor] = (
-        read_references(case.detail)
-        if suite == "tensors"
-        else list_tensors(get_state_folder(case)).tensors
-    )
+def _view(case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]) -> TensorView:
     if tensor not in tensors:
-        raise _build_unknown_error(tensor, tensors)
+        raise build_unknown_error(tensor, tensors)
     expected, dump_files = tensors[tensor], list_tensors(dump.folder)
     for name, error in dump_files.unreadable.items():
         if name.startswith(f"{tensor}."):
@@ -109,6 +68,8 @@ def _find_cause(
     obtained: StoredTensor,
     bounds: Mapping[str, float],
 ) -> str | None:
+    from parity.diagnose import FailingTensor, diagnose
+
     checkpoint = case.placeholders.get("checkpoint")
     records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
     more: dict[str, Any] = {"bounds": bounds, "raw": records.get(tensor)}
@@ -128,94 +89,9 @@ def _convert_to_carrier(
     return expected.dtype, expected.read_array()
 
 
-def _build_unknown_error(tensor: str, names: Iterable[str]) -> ConfigError:
+def build_unknown_error(tensor: str, names: Iterable[str]) -> ConfigError:
+    """Build the error for a tensor that a case does not have; it lists those that it has."""
     available = list(names)
     rest = f" and {len(available) - 20:,} more" if len(available) > 20 else ""
     message = f"the case has no tensor {tensor!r:.80}; it has {', '.join(available[:20])}{rest}"
     return ConfigError(Problem("no-such-tensor", message))
-
-
-def _view_onnx(case: Case, dump: Dump, tensor: str) -> TensorView:
-    from parity.suites.serialize import onnx_export
-
-    inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
-    names = [f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in inputs]
-    if tensor not in names:
-        raise _build_unknown_error(tensor, names)
-    side, _, name = tensor.removeprefix("onnx-vs-").partition("/")
-    found = onnx_export.compute_outputs(case, dump, name)
-    for part in (side, "onnx"):
-        if part not in found:
-            message = f"the dump has no output of {part} for the input {name}"
-            raise DumpError(Problem("tensor-missing", message))
-    dtype = DTYPES["F32"]
-    if found["onnx"].dtype != dtype.storage:
-        message = f"the exported model's output is {found['onnx'].dtype}, expected float32"
-        raise DumpError(Problem("dtype", message))
-    note = f"expected is {'what the port computes itself' if side == 'port' else 'torch'}"
-    return TensorView(expected=found[side], obtained=found["onnx"], dtype=dtype, note=note)
-
-
-def _view_dataloader(case: Case, dump: Dump, tensor: str) -> TensorView:
-    from parity.items.identity import identify_rows
-    from parity.items.matching import UNKNOWN
-    from parity.suites.dataloader import batch_folder
-    from parity.suites.dataloader.reference import read_reference
-
-    if tensor not in ("features", "labels"):
-        raise _build_unknown_error(tensor, ("features", "labels"))
-    reference = read_reference(case.detail)
-    batches, _, found = batch_folder.read_folder(dump.folder, reference.shape)
-    if batches is None:
-        raise DumpError(Problem(found[0].code, found[0].message))
-    ordered = case.detail.mode == "ORDER"
-    dataset, expected_rows = reference.dataset, reference.expected
-    candidates = np.arange(len(dataset)) if case.detail.mode == "SUBSET" else expected_rows
-    identified = identify_rows(
-        dataset, candidates, batches, case.tolerances["max_abs"], ordered=ordered
-    )
-    if ordered and len(expected_rows) == len(identified):
-        rows, note = expected_rows, "each row beside the one that is due there"
-    else:
-        rows, note = identified, "each row beside the item that it is"
-    table: NDArray[Any] = dataset.features if tensor == "features" else dataset.labels
-    known = rows != UNKNOWN
-    expected = np.full((len(rows), *table.shape[1:]), np.nan, "<f4")
-    expected[known] = table[rows[known]]
-    obtained = batches.features if tensor == "features" else batches.labels
-
-    def row(position: int) -> str:
-        item = f"item {identified[position]}" if identified[position] != UNKNOWN else "no item"
-        return f"{batches.locate(position)}, {item}"
-
-    return TensorView(
-        expected=expected, obtained=obtained, dtype=DTYPES["F32"], note=note, rows=row
-    )
-
-
-def _view_pipeline(case: Case, dump: Dump, tensor: str) -> TensorView:
-    from parity.suites.pipeline.run_reader import read_run
-    from parity.suites.pipeline.runs import COLUMNS
-
-    if tensor not in COLUMNS:
-        raise _build_unknown_error(tensor, COLUMNS)
-    meta, expected_run = case.detail.meta, case.detail.expected
-    runs = []
-    for folder in (meta.folder, dump.folder):
-        run, found = read_run(folder, meta.start_batch, len(expected_run.sizes))
-        if run is None or not run.sizes:
-            message = found[0].message if found else "no batch is there"
-            raise DumpError(Problem("batch-missing", message))
-        runs.append(run)
-    expected, obtained = (np.asarray(getattr(run, tensor), "<f4") for run in runs)
-    batch_numbers = np.repeat(np.arange(len(runs[1].sizes)), runs[1].sizes) + meta.start_batch
-    starts = np.cumsum((0, *runs[1].sizes))
-
-    def row(position: int) -> str:
-        batch = int(batch_numbers[position])
-        return f"batch {batch} row {position - starts[batch - meta.start_batch]}"
-
-    note = "each row beside the one that the reference has there"
-    return TensorView(
-        expected=expected, obtained=obtained, dtype=DTYPES["F32"], note=note, rows=row
-    )

@@ -12,7 +12,7 @@ from parity.bundle import layout, manifest
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lockfile import parse
 from parity.port import outcome_json
-from parity.suites import pipeline
+from parity.suites.pipeline import suite as pipeline
 from parity.suites.dataloader import suite
 from tests.fuzz.files import refusal
 

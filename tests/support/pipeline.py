@@ -11,7 +11,7 @@ import numpy as np
 from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
 from parity.lab.pins import pipeline as pins
 from parity.suites.base import Case, Dump
-from parity.suites.pipeline import SUITE
+from parity.suites.pipeline.suite import SUITE
 from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:

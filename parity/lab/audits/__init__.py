@@ -7,29 +7,24 @@ The upstream libraries are imported inside functions.
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from parity.errors import ConfigError, Problem
+from parity.lab import resolve_hook
 from parity.lab.audits.compare_reference import Provenance
+from parity.suites import find_suite
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.results import CaseResult
-
-#: Module and libraries of each suite.
-_AUDITS = {
-    "dataloader": ("parity.lab.audits.dataloader", ("torch",)),
-    "pipeline": ("parity.lab.audits.pipeline", ("numpy",)),
-    "serialize": ("parity.lab.audits.serialize", ("torch", "safetensors", "gguf")),
-    "tensors": ("parity.lab.audits.tensors", ("torch", "safetensors", "gguf")),
-}
+    from parity.suites.base import Suite
 
 
 def list_missing_libraries(suite: str) -> list[str]:
-    """Libraries that auditing a bundle of this suite needs and that are not installed."""
-    return [name for name in _AUDITS[suite][1] if find_spec(name) is None]
+    """List the libraries that are not installed and that auditing a bundle of this suite needs."""
+    return [name for name in _get_suite(suite).audit_libraries if find_spec(name) is None]
 
 
 def audit(suite: str, tree: Path, bundle: str) -> tuple[CaseResult, ...]:
@@ -44,7 +39,15 @@ def audit(suite: str, tree: Path, bundle: str) -> tuple[CaseResult, ...]:
         ConfigError: ``missing-library``.
         ReferenceSuspectError: The bundle has no case that could be read.
     """
-    module, libraries = _AUDITS[suite]
-    provenance = Provenance.read(tree, libraries)
-    cases: tuple[CaseResult, ...] = import_module(module).audit(tree, bundle, provenance)
+    record = _get_suite(suite)
+    provenance = Provenance.read(tree, record.audit_libraries)
+    cases: tuple[CaseResult, ...] = resolve_hook(record.audit)(tree, bundle, provenance)
     return cases
+
+
+def _get_suite(name: str) -> Suite:
+    suite = find_suite(name)
+    if suite is None:
+        message = f"unknown suite {name!r}"
+        raise ConfigError(Problem("no-such-suite", message))
+    return suite

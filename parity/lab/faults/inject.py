@@ -13,7 +13,7 @@ from parity import checkpoints
 from parity.bundle.layout import find_batch_files
 from parity.items.reference_pipeline import Pipeline, compute_epoch_order
 from parity.lab.faults import batch_faults, key_faults, loader_runs, onnx_faults, tensor_faults
-from parity.suites.views import get_state_folder
+from parity.suites.serialize.view import get_reference_path
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
@@ -28,33 +28,37 @@ if TYPE_CHECKING:
     F32 = NDArray[np.float32]
 
 
-def write_right_dump(suite: str, case: Case, folder: Path) -> list[Fault] | None:
-    """Write what a right port dumps for ``case`` into ``folder``.
+def write_dataloader_dump(case: Case, folder: Path) -> list[Fault] | None:
+    """Copy the reference's batches; list their faults, None for a case of no batch."""
+    return _copy_batches(case, folder, lambda: _build_dataloader_run(case.detail))
 
-    Returns:
-        The faults that fit; None where the case is none to plant faults into: it expects a
-        refusal, or no batch.
+
+def write_pipeline_dump(case: Case, folder: Path) -> list[Fault] | None:
+    """Copy the reference's batches; list their faults, None for a case of no batch."""
+    return _copy_batches(
+        case, folder, lambda: _build_pipeline_run(case.detail.meta, case.detail.expected)
+    )
+
+
+def write_serialize_dump(case: Case, folder: Path) -> list[Fault]:
+    """Copy the references, or export the reference model; list their faults.
 
     Raises:
         DumpError: A library is missing.
     """
-    if suite == "dataloader":
-        return _copy_batches(case, folder, lambda: _build_dataloader_run(case.detail))
-    if suite == "pipeline":
-        return _copy_batches(
-            case, folder, lambda: _build_pipeline_run(case.detail.meta, case.detail.expected)
-        )
-    if suite == "serialize" and case.id == "onnx":
+    reference = get_reference_path(case)
+    if reference is None:
         return list(
             onnx_faults.list_onnx_faults(onnx_faults.write_correct_dump(case.folder, folder))
         )
-    if suite == "serialize":
-        return list(_copy_tensors(case, get_state_folder(case), folder))
-    return (
-        None
-        if case.detail.expect != "load"
-        else list(_copy_tensors(case, case.detail.reference, folder))
-    )
+    return list(_copy_tensors(case, reference, folder))
+
+
+def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
+    """Copy the references; list their faults, None for a case that expects a rejection."""
+    if case.detail.expect != "load":
+        return None
+    return list(_copy_tensors(case, case.detail.reference, folder))
 
 
 def _copy_tensors(case: Case, reference: Path, folder: Path) -> Iterator[Fault]:

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.lab.pins import dataloader, pipeline, serialize, tensors
+from parity.lab import resolve_hook
+from parity.lockfile.parse import SUITES
+from parity.suites import find_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +32,7 @@ def _pin_zoo(target_dir: Path) -> Path:
 #: The maker of each kind: takes the folder to write into and the kind's own keyword
 #: options, writes ``<bundle id>.tar`` there and returns its path.
 PINS: dict[str, Callable[..., Path]] = {
-    "dataloader": dataloader.pin,
-    "serialize": serialize.pin,
-    "pipeline": pipeline.pin,
-    "tensors": tensors.pin,
+    **{name: resolve_hook(suite.pin) for name in SUITES if (suite := find_suite(name))},
     "zoo": _pin_zoo,
 }
 

@@ -21,6 +21,7 @@ from parity.suites import batch_findings, item_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.dataloader import batch_folder
 from parity.suites.dataloader.reference import LoaderReference, read_reference
+from parity.suites.dataloader.view import build_view
 from parity.suites.messages import report_error
 from parity.suites.tolerance_findings import check_near_bound
 
@@ -167,4 +168,14 @@ def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints
     return [Finding(level="warning", code="not-shuffled", message=message)]
 
 
-SUITE = Suite(name="dataloader", args=ARGS, cases=read_cases, verify=verify)
+SUITE = Suite(
+    name="dataloader",
+    args=ARGS,
+    cases=read_cases,
+    verify=verify,
+    view=build_view,
+    pin="parity.lab.pins.dataloader:pin",
+    audit="parity.lab.audits.dataloader:audit",
+    audit_libraries=("torch",),
+    right_dump="parity.lab.faults.inject:write_dataloader_dump",
+)

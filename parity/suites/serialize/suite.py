@@ -18,6 +18,7 @@ from parity.bundle.manifest import find_tolerance_problems
 from parity.errors import Problem, ReferenceSuspectError
 from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.messages import EXAMPLES, format_list
+from parity.suites.serialize.view import build_view, get_reference_path
 from parity.suites.tensor_findings import TensorReference, compare_tensors
 from parity.tensors.folder import list_tensors
 
@@ -203,4 +204,15 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     return _FORMATS[case.id].verify(case, dump, tolerances)
 
 
-SUITE = Suite(name="serialize", args=ARGS, cases=read_cases, verify=verify)
+SUITE = Suite(
+    name="serialize",
+    args=ARGS,
+    cases=read_cases,
+    verify=verify,
+    view=build_view,
+    reference_path=get_reference_path,
+    pin="parity.lab.pins.serialize:pin",
+    audit="parity.lab.audits.serialize:audit",
+    audit_libraries=("torch", "safetensors", "gguf"),
+    right_dump="parity.lab.faults.inject:write_serialize_dump",
+)

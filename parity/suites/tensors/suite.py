@@ -14,7 +14,8 @@ from parity import checkpoints
 from parity.bundle import manifest
 from parity.bundle.layout import make_suspect_error
 from parity.results import Finding
-from parity.suites.base import Case, Dump, DumpComparison, Suite
+from parity.suites import views
+from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.filenames import is_portable
 from parity.suites.messages import EXAMPLES, format_count, format_list
 from parity.suites.tensor_findings import TensorReference, compare_tensors
@@ -142,10 +143,20 @@ def find_names_problem(value: Any) -> str:
     return ""
 
 
+def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
+    return views.view_tensor(case, dump, tensor, read_references(case.detail))
+
+
 SUITE = Suite(
     name="tensors",
     args=ARGS,
     cases=read_cases,
     verify=verify,
+    view=_build_view,
+    reference_path=lambda case: case.detail.reference,
+    pin="parity.lab.pins.tensors:pin",
+    audit="parity.lab.audits.tensors:audit",
+    audit_libraries=("torch", "safetensors", "gguf"),
+    right_dump="parity.lab.faults.inject:write_tensors_dump",
     options={"gguf-dims": ("stored", "logical"), "checkpoint-names": find_names_problem},
 )
