@@ -94,7 +94,7 @@ def test_every_code_in_the_suite_s_source_is_on_the_page() -> None:
     folder = Path(__file__).parents[1] / "parity" / "suites"
     files = [*(folder / "pipeline").glob("*.py"), folder / "batch_findings.py"]
     source = "\n".join(path.read_text("utf-8") for path in files)
-    pattern = r'(?:wrong|each|_unusable)\(\s*"([a-z-]+)"|code="([a-z-]+)"|: \("([a-z]+-[a-z-]+)", "'
+    pattern = r'(?:report_error|report_each|_report_unusable)\(\s*"([a-z-]+)"|code="([a-z-]+)"|: \("([a-z]+-[a-z-]+)", "'
 
     codes = {word for groups in re.findall(pattern, source) for word in groups if word}
     assert len(codes) > 25
