@@ -498,7 +498,7 @@ def test_nan_in_an_output_is_drift(unpacked: Callable[[str], Path]) -> None:
         ("mlp_weights.bin", encode_f32([1.0]),
          "mlp_weights.bin holds tensors of [1] dimensions, expected [2, 1, 2, 1]"),
         ("mlp_weights.bin", b"\0",
-         "mlp_weights.bin ends at byte 1, where the number of dimensions should stand"),
+         "mlp_weights.bin ends at byte 1, where the number of dimensions is expected"),
         ("input_ones.bin", encode_f32([[1.0, 2.0]]),
          "input and weights of shapes [[1, 2], [8, 4], [8], [2, 8], [2]] are no MLP"),
         ("input_ones.bin", None, "input_ones.bin cannot be read: No such file or directory"),

@@ -364,7 +364,7 @@ def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "data", "note"),
     [
-        ("batch_0001.bin", b"\1", "ends at byte 1, where the number of tensors should stand"),
+        ("batch_0001.bin", b"\1", "ends at byte 1, where the number of tensors is expected"),
         ("meta.json", b"[]", "k/meta.json: holds list, not an object"),
     ],
 )

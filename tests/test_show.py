@@ -89,8 +89,8 @@ def test_anything_else_is_refused(text: str) -> None:
     ("text", "why"),
     [
         ("0,0,0", "slice '0,0,0': has 3 parts, the tensor has 2 dimensions: [2, 3]"),
-        ("0,3", "slice '0,3': 3 lies outside of axis 1, which has 3 elements"),
-        ("-3", "slice '-3': -3 lies outside of axis 0, which has 2 elements"),
+        ("0,3", "slice '0,3': 3 is outside of axis 1, which has 3 elements"),
+        ("-3", "slice '-3': -3 is outside of axis 0, which has 2 elements"),
     ],
 )
 def test_a_slice_that_does_not_fit_says_why(text: str, why: str) -> None:

@@ -997,7 +997,7 @@ FILES: dict[str, tuple[bytes, str]] = {
         raw(FEATURES, LABELS)[4:],
         (
             "error[trailing-bytes/dump] batch_0001.bin 68 bytes follow the data that the header "
-            "announces (file: 100 bytes); read without the count that is due first, the file is 2 "
+            "announces (file: 100 bytes); read without the leading count, the file is 2 "
             "tensors of the shapes [4, 4], [4]"
         ),
     ),
@@ -1013,7 +1013,7 @@ FILES: dict[str, tuple[bytes, str]] = {
         b"",
         (
             "error[truncated/dump] batch_0001.bin ends at byte 0, where the number of tensors "
-            "should stand"
+            "is expected"
         ),
     ),
     "a file cut short": (

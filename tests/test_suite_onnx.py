@@ -716,7 +716,7 @@ def test_references_that_do_not_match(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
         onnx_export.verify(case, dump, BOUNDS)
     assert caught.value.problems[0].message == (
-        "onnx-mlp/input_ones.bin: ends at byte 0, where the number of dimensions should stand"
+        "onnx-mlp/input_ones.bin: ends at byte 0, where the number of dimensions is expected"
     )
     for path in case.folder.iterdir():
         path.unlink()

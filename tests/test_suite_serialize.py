@@ -312,9 +312,9 @@ def test_references_that_are_not_there(tree: Path) -> None:
     shutil.rmtree(folder)
     assert suspected(tree) == "resnet18-pth/reference_state_dict: is missing"
     folder.mkdir()
-    assert suspected(tree) == "resnet18-pth/reference_state_dict: holds no tensor"
+    assert suspected(tree) == "resnet18-pth/reference_state_dict: contains no tensor"
     write_files(folder, {"fc.bias.bin": np.zeros((0,), "<f4")})
-    assert suspected(tree) == "resnet18-pth/reference_state_dict: holds not one element"
+    assert suspected(tree) == "resnet18-pth/reference_state_dict: contains no element"
 
 
 def test_references_that_cannot_be_read(tree: Path) -> None:
@@ -326,7 +326,7 @@ def test_references_that_cannot_be_read(tree: Path) -> None:
     )
     write_files(folder, {"fc.bias.bin": STATE["fc.bias"], "fc.bias.npy": STATE["fc.bias"]})
     assert suspected(tree) == (
-        "resnet18-pth/reference_state_dict: the tensor 'fc.bias' stands twice"
+        "resnet18-pth/reference_state_dict: the tensor 'fc.bias' is in two files"
     )
 
 

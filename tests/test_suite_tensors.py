@@ -297,16 +297,32 @@ def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
         "dtype",
         "z is F32 in the .bin dump, expected C64",
     )
-    outcome = verify_dump(
-        tmp_path, due, {"z.npy": np.array([1 + 3j], "<c8")}, bounds={"max_abs": 9}
-    )
-    assert error(outcome) == (
+    off = {"z.npy": np.array([1.5 + 2j], "<c8")}
+    assert list_findings(verify_dump(tmp_path, due, off, bounds={"max_abs": 1.0})) == []
+    assert error(verify_dump(tmp_path, due, off, bounds={"max_abs": 0.4})) == (
         "values",
         (
-            "z: 1 of 1 element differs; worst at [0]: expected (1+2j), obtained (1+3j); "
-            "bound: max_abs <= 9"
+            "z: 1 of 1 element differs; worst at [0]: expected (1+2j), obtained (1.5+2j) (off by "
+            "0.5, 4,194,304 ULP); bound: max_abs <= 0.4"
         ),
     )
+
+
+def test_integers_are_exact_beside_floats_and_take_max_abs_among_themselves(
+    tmp_path: Path,
+) -> None:
+    ids, off = np.array([2**53 + 1, 7], "<i8"), np.array([2**53, 7], "<i8")
+    due = {"ids.npy": ids, "w.npy": f32(1.0)}
+    for bounds in ({"max_abs": 1.0}, {"ulp": 4}, {"relative": 0.5}):
+        outcome = verify_dump(tmp_path, due, {**due, "ids.npy": off}, bounds=bounds)
+        assert error(outcome) == (
+            "values",
+            "ids: 1 of 2 elements differs; worst at [0]: expected 9007199254740993, obtained "
+            "9007199254740992 (off by 1); bound: exact",
+        )
+    alone = {"ids.npy": ids}, {"ids.npy": off}
+    assert list_findings(verify_dump(tmp_path, *alone, bounds={"max_abs": 2.0})) == []
+    assert error(verify_dump(tmp_path, *alone, bounds={"ulp": 4}))[0] == "values"
 
 
 # --- values --------------------------------------------------------------------------------
@@ -490,7 +506,7 @@ def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
         ("error", "bad-header",
          "c.bin announces 4,294,967,295 dimensions at byte 0; at most 32 are accepted"),
         ("error", "bad-header",
-         "d.npy is no .npy file: EOF: reading magic string, expected 8 bytes got 0"),
+         "d.npy is not a .npy file: EOF: reading magic string, expected 8 bytes got 0"),
     ]  # fmt: skip
     assert [finding.tensor for finding in outcome.findings] == ["a", "b", "c", "d"]
     assert {finding.kind for finding in outcome.findings} == {"dump"}
@@ -526,11 +542,11 @@ def test_a_file_that_shrinks_while_it_is_read(
 # --- references that cannot be right ---------------------------------------------------------
 
 SUSPECT: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing": ({"notes.txt": b""}, "a/reference: holds no tensor"),
-    "no element": ({"w.npy": np.zeros((0, 2))}, "a/reference: holds not one element"),
+    "nothing": ({"notes.txt": b""}, "a/reference: contains no tensor"),
+    "no element": ({"w.npy": np.zeros((0, 2))}, "a/reference: contains no element"),
     "one that is cut": ({"w.bin": b"\x01"}, ("a/reference: w.bin ends at byte 1, where the number "
-                        "of dimensions should stand")),
-    "one twice": ({"w.bin": W, "w.npy": W}, "a/reference: the tensor 'w' stands twice"),
+                        "of dimensions is expected")),
+    "one twice": ({"w.bin": W, "w.npy": W}, "a/reference: the tensor 'w' is in two files"),
     "column-major": ({"w.npy": np.asfortranarray(W)}, ("a/reference: w.npy is in column-major "
                      "(Fortran) order; write it in row-major order")),
 }  # fmt: skip

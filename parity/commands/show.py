@@ -239,16 +239,22 @@ def _format_row(view: TensorView, at: int) -> tuple[str, str, str, str]:
     expected, obtained = (
         _read_value(side.reshape(-1)[at : at + 1], view) for side in (view.expected, view.obtained)
     )
-    with np.errstate(all="ignore"):
-        difference = (
-            f"{float(obtained) - float(expected):+.3g}"
-            if expected.tobytes() != obtained.tobytes()
-            else ""
-        )
     label = str(position)
     if view.rows is not None:
         label = f"{view.rows(position[0])} {position[1:] or ''}".rstrip()
+    difference = _format_difference(expected, obtained, view.dtype.kind)
     return label, _format_value(expected), _format_value(obtained), difference
+
+
+def _format_difference(expected: Any, obtained: Any, kind: str) -> str:
+    if expected.tobytes() == obtained.tobytes():
+        return ""
+    if kind in ("int", "bool"):
+        return f"{int(obtained) - int(expected):+,}"  # exact, beyond 2**53 too
+    with np.errstate(all="ignore"):
+        if kind == "complex":
+            return f"{complex(obtained) - complex(expected):+.3g}"
+        return f"{float(obtained) - float(expected):+.3g}"
 
 
 def _read_value(element: NDArray[Any], view: TensorView) -> Any:

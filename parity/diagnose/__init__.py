@@ -44,7 +44,7 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
     Returns:
         None where nothing differs, or where a dump in f32 of complex numbers has no cause.
     """
-    if tensor.expected_dtype.kind == "opaque" and tensor.obtained_dtype != tensor.expected_dtype:
+    if tensor.expected_dtype.kind == "complex" and tensor.obtained_dtype != tensor.expected_dtype:
         # No number of the one is a number of the other; the checkpoint's bytes may tell.
         return search.find_byte_shift(tensor)
     if not tensor.count or not tensor.summary.differing:

@@ -88,7 +88,7 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
             )
     for other in DTYPES.values():
         same_size = other.storage.itemsize == dtype.storage.itemsize
-        if other != dtype and same_size and other.kind != "opaque":
+        if other != dtype and same_size and other.kind != "complex":
             read = view_tensor(tensor, other)
             if read is not None and tensor.obtained_dtype.name == "F32":
                 yield _make_misread(dtype, other, read)
@@ -189,7 +189,7 @@ def _propose_other_sizes(
         return
     for other in DTYPES.values():
         width = other.storage.itemsize
-        if other.kind == "opaque" or width == dtype.storage.itemsize:
+        if other.kind == "complex" or width == dtype.storage.itemsize:
             continue
         count = min(len(content) // width, tensor.count)
         if count < tensor.count and (whole := _read_whole_storage(tensor, dtype, other)):

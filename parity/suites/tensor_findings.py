@@ -18,7 +18,7 @@ from parity.suites.messages import (
 )
 from parity.suites.tensor_notices import collect_notices
 from parity.tensors import FormatError
-from parity.tensors.compare import compare
+from parity.tensors.compare import compare, select_bounds
 from parity.tensors.dtypes import F32
 
 if TYPE_CHECKING:
@@ -55,6 +55,16 @@ class TensorReference:
     widened: Collection[str] = ()
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
+    @property
+    def integers_only(self) -> bool:
+        """Whether no tensor has floats, so that ``max_abs`` is meant for integers."""
+        return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
+
+    def select_bounds(self, name: str) -> Mapping[str, float]:
+        """Return the bounds that apply to one tensor."""
+        dtype = self.tensors[name].dtype
+        return select_bounds(dtype, self.tolerances, integers_only=self.integers_only)
+
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
     """Hold the tensors of a dump against those that are owed; every failing one is told."""
@@ -67,7 +77,7 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
         if obtained is not None:
             more, measures = _compare_pair(name, expected, obtained, reference)
             if more and (measures is not None or _is_other_dtype(expected, obtained)):
-                more = _add_causes(more, expected, obtained, reference)
+                more = _add_causes(name, more, expected, obtained, reference)
             findings += more
             if measures is not None:
                 results[name] = measures
@@ -90,11 +100,12 @@ def _report_broken(name: str, error: FormatError) -> Finding:
 
 def _is_other_dtype(expected: StoredTensor, obtained: StoredTensor) -> bool:
     """A dump in f32 of what f32 cannot hold: complex numbers, all of them there."""
-    as_f32 = obtained.suffix == ".bin" and expected.dtype.kind == "opaque"
+    as_f32 = obtained.suffix == ".bin" and expected.dtype.kind == "complex"
     return as_f32 and expected.shape == obtained.shape
 
 
 def _add_causes(
+    name: str,
     findings: list[Finding],
     expected: StoredTensor,
     obtained: StoredTensor,
@@ -105,7 +116,7 @@ def _add_causes(
             finding,
             expected,
             obtained,
-            reference.tolerances,
+            reference.select_bounds(name),
             locate=reference.locate,
             others=reference.tensors,
         )
@@ -118,12 +129,18 @@ def _compare_pair(
 ) -> tuple[list[Finding], Measures | None]:
     if expected.shape != obtained.shape:
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
-    seen_as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "opaque"
+    seen_as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "complex"
     if obtained.dtype != expected.dtype and not seen_as_f32:
         return [tensor_headers.report_dtype(name, expected, obtained)], None
     payloads = name not in reference.widened
     try:
-        measures = compare(expected, obtained, reference.tolerances, payloads=payloads)
+        measures = compare(
+            expected,
+            obtained,
+            reference.tolerances,
+            payloads=payloads,
+            integers_only=reference.integers_only,
+        )
     except FormatError as error:
         return [report_unreadable(name, error)], None
     if measures.passed:
@@ -198,8 +215,8 @@ def _format_sample(sample: Sample, dtype: DType) -> str:
 
 
 def _format_value(value: Any, dtype: DType) -> str:
-    if dtype.name == "C64":
-        return str(value.view("<c8"))
+    if dtype.kind == "complex":
+        return str(np.complex64(value))
     narrow = {"F32": np.float32, "F16": np.float16}.get(dtype.name)
     return format_number(value if narrow is None else narrow(value))
 

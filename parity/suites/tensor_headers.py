@@ -104,7 +104,12 @@ def _describe_elements(
 ) -> str:
     """Whether the elements, one after the other, are the reference's."""
     try:
-        measures = compare(expected, replace(obtained, shape=expected.shape), reference.tolerances)
+        measures = compare(
+            expected,
+            replace(obtained, shape=expected.shape),
+            reference.tolerances,
+            integers_only=reference.integers_only,
+        )
     except FormatError:
         return ""
     if measures.passed:

@@ -1,7 +1,7 @@
-"""Tensor codecs: strict readers of the files that dumps and references consist of.
+"""Read and compare the tensors of dumps and references.
 
-Every reader bounds what a header says against the file's size before it
-allocates or loops, and refuses trailing bytes.
+Every reader checks a header's numbers against the file's size before it allocates or
+loops, and rejects trailing bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class FormatError(Exception):
 
     Attributes:
         code: ``truncated``, ``trailing-bytes``, ``bad-header`` or ``unreadable``.
-        message: What is wrong and where in the file, expected and obtained.
+        message: The problem, its place in the file, expected and obtained.
     """
 
     def __init__(self, code: str, message: str) -> None:

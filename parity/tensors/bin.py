@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 def read_tensor(path: Path) -> NDArray[np.float32]:
-    """The tensor of a single-tensor file, in the header's shape.
+    """Read the tensor of a single-tensor file, in the header's shape.
 
     Raises:
         FormatError: The file is not exactly one tensor.
@@ -49,7 +49,7 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
 
 
 def locate_tensor(path: Path) -> StoredTensor:
-    """Where the tensor of a single-tensor file lies; only the header is read.
+    """Locate the tensor of a single-tensor file; only the header is read.
 
     Raises:
         FormatError: The file is not exactly one tensor.
@@ -62,7 +62,7 @@ def locate_tensor(path: Path) -> StoredTensor:
 
 
 def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.float32]]:
-    """The tensors of a batch file, in file order.
+    """Read the tensors of a batch file, in file order.
 
     Args:
         path: The file.
@@ -75,12 +75,12 @@ def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.floa
 
 
 def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
-    """Where the tensors of a batch file lie, in file order; only headers are read.
+    """Locate the tensors of a batch file, in file order; only headers are read.
 
     Args:
         path: The file.
-        counted: It begins with their number; else tensors follow up to its end, as in
-            upstream's `mlp_weights.bin`.
+        counted: The file begins with their number; else tensors follow up to its end, as
+            in upstream's `mlp_weights.bin`.
 
     Raises:
         FormatError: The file is not exactly such tensors, or more than are accepted.
@@ -99,7 +99,7 @@ def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
 
 
 def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
-    """The tensors of a file that holds ``count`` of them, one after the other, uncounted.
+    """Read the tensors of a file of ``count`` tensors without a leading count.
 
     Raises:
         FormatError: The file is not exactly that many tensors.
@@ -110,7 +110,7 @@ def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
 def _parse_file(
     path: Path, parse: Callable[[FileIO, int], tuple[T, int]], max_bytes: int | None = None
 ) -> T:
-    """What ``parse`` makes of a file and its size; it says at which byte it ended."""
+    """Apply ``parse`` to a file and its size; it returns a result and the byte it ended at."""
     try:
         with FileIO(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -142,7 +142,7 @@ def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], in
         if len(shapes) < 2:
             raise
         what = f"{len(shapes):,} tensors of the shapes {_format_shapes(shapes)}"
-        hint = f"read without the count that is due first, the file is {what}"
+        hint = f"read without the leading count, the file is {what}"
         raise FormatError(error.code, f"{error.message}; {hint}") from None
 
 
@@ -159,9 +159,9 @@ def _parse_counted_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float
 
 
 def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
-    """Of the tensors that fill a file to its end exactly; none where it is not made of such.
+    """Return the shapes of tensors that fill a file to its end exactly, or none.
 
-    Scalars and empty tensors do not count: zeros would be any number of them.
+    Scalars and empty tensors do not count: zeros could be any number of them.
     """
     found: list[tuple[int, ...]] = []
     while at < size and len(found) < MAX_TENSORS:
@@ -175,7 +175,7 @@ def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
 
 
 def _format_shapes(shapes: list[tuple[int, ...]]) -> str:
-    """``[4, 8], [4]``."""
+    """Format shapes as ``[4, 8], [4]``."""
     some = ", ".join(str(list(shape)) for shape in shapes[:_MAX_LISTED])
     return some + (", …" if len(shapes) > _MAX_LISTED else "")
 
@@ -203,7 +203,7 @@ def _read_count(file: FileIO) -> int:
 
 
 def _locate_tensor(path: Path, file: FileIO, at: int, size: int) -> tuple[StoredTensor, int]:
-    """The tensor whose header begins at byte ``at``, and the byte at which its data ends."""
+    """Return the tensor whose header begins at byte ``at``, and the byte at which it ends."""
     shape, start = _read_shape(file, at, size)
     tensor = StoredTensor(path, start, DTYPES["F32"], shape, path.suffix)
     return tensor, start + tensor.nbytes
@@ -214,7 +214,7 @@ def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32],
     file.seek(start)
     found = np.fromfile(file, F32_STORAGE, prod(shape))
     if found.size < prod(shape):
-        # The file has shrunk since its size was looked at.
+        # The file has shrunk since its size was read.
         code = "truncated"
         message = (
             f"shape {list(shape)} needs {prod(shape):,} values at byte {start}, "
@@ -225,7 +225,7 @@ def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32],
 
 
 def _read_shape(file: FileIO, at: int, size: int) -> tuple[tuple[int, ...], int]:
-    """The shape that stands at byte ``at``, held against the bytes that are left, and its end."""
+    """Read the shape at byte ``at``, check it against the bytes left; return it and its end."""
     ndim = _read_u32(file, at, "the number of dimensions")
     if ndim > MAX_NDIM:
         code = "bad-header"
@@ -262,16 +262,16 @@ def _read_u32(file: FileIO, at: int, what: str) -> int:
 
 def _make_truncated_error(start: int, raw: bytes, what: str) -> FormatError:
     end = start + len(raw)
-    return FormatError("truncated", f"ends at byte {end}, where {what} should stand")
+    return FormatError("truncated", f"ends at byte {end}, where {what} is expected")
 
 
 def encode_tensor(array: NDArray[np.float32]) -> bytes:
-    """``array`` as a single-tensor file; any strides, written in row-major order."""
+    """Encode ``array``, of any strides, as a single-tensor file in row-major order."""
     header = struct.pack(f"<{1 + array.ndim}I", array.ndim, *array.shape)
     return header + np.ascontiguousarray(array, F32_STORAGE).tobytes()
 
 
 def encode_batch(arrays: Iterable[NDArray[np.float32]]) -> bytes:
-    """``arrays`` as a batch file."""
+    """Encode ``arrays`` as a batch file."""
     tensors = [encode_tensor(array) for array in arrays]
     return struct.pack("<I", len(tensors)) + b"".join(tensors)

@@ -1,15 +1,15 @@
-"""Two tensors held against each other: measures out, no words.
+"""Compare two tensors element by element; measures out, no messages.
 
-``pass = all(error <= bound)``, never ``not any(error > bound)``, so that no NaN
-passes. Exact means the same bits. Tensors are read in chunks, so that one of any
-size is compared without being held; equal chunks cost one comparison of bytes, and
-large tensors are held against each other by two threads, a half each.
+``pass = all(error <= tolerance)``, never ``not any(error > tolerance)``, so that no NaN
+passes. Exact means equal bits. Tensors are read in chunks, so that memory does not depend
+on their size; equal chunks cost one comparison of bytes, and two threads share a large
+tensor.
 """
 
 from __future__ import annotations
 
-from math import isfinite, prod, sqrt
-from typing import TYPE_CHECKING, Any
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,27 @@ if TYPE_CHECKING:
 #: Cells of the map of bad elements, per side at most.
 MAX_CELLS = 32
 _MEASURES = ("max_abs", "relative", "ulp", "cosine")
+_EXACT = {"exact": 1.0}
+
+
+def select_bounds(
+    dtype: DType, bounds: Mapping[str, float], *, integers_only: bool = False
+) -> Mapping[str, float]:
+    """Return the bounds of a case that apply to a tensor of ``dtype``.
+
+    Bounds of a case are meant for its floats and complex numbers. Integers and booleans are
+    exact: no tolerance of an embedding makes another token id right.
+
+    Args:
+        dtype: The expected one.
+        bounds: By measure.
+        integers_only: The case has integers only, so that its ``max_abs`` is meant for them.
+    """
+    if dtype.kind in ("float", "complex"):
+        return bounds
+    if dtype.kind == "int" and integers_only and "max_abs" in bounds and not bounds.get("exact"):
+        return {"max_abs": bounds["max_abs"]}
+    return _EXACT
 
 
 def compare(
@@ -36,19 +57,21 @@ def compare(
     bounds: Mapping[str, float],
     *,
     payloads: bool = True,
+    integers_only: bool = False,
 ) -> Measures:
-    """Compare two tensors whose shapes are equal, under all of ``bounds``; none is exact.
+    """Compare two tensors of one shape under all ``bounds`` that apply; none means exact.
 
     Where the obtained one is float32 in a `.bin`, which states no dtype, an expected one of
-    another dtype is rounded once to float32; otherwise the dtypes must be equal (the
-    caller's part).
+    another dtype is rounded once to float32; otherwise the caller checks that the dtypes
+    are equal.
 
     Args:
         expected: The reference.
         obtained: The dump.
-        bounds: By measure.
-        payloads: Whether a NaN's payload counts under exact; where the reference itself was
-            widened or dequantised it is nobody's promise.
+        bounds: By measure; see ``select_bounds``.
+        payloads: Whether a NaN's payload counts under exact; not where the reference itself
+            was widened or dequantised.
+        integers_only: The case has integers only.
 
     Raises:
         FormatError: A file cannot be read.
@@ -57,6 +80,7 @@ def compare(
     if expected.shape != obtained.shape or obtained.dtype not in (expected.dtype, F32):
         message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
         raise ValueError(message)
+    bounds = select_bounds(expected.dtype, bounds, integers_only=integers_only)
 
     def compare_part(part: range) -> _Comparison:
         state = _Comparison(
@@ -66,7 +90,7 @@ def compare(
             state.add(chunk)
         return state
 
-    # The sums of a direction depend on the order of addition.
+    # The sums of a cosine depend on the order of addition.
     in_one_part = "cosine" in bounds
     first, *later = map_ranges(compare_part, split_ranges(expected, 1 if in_one_part else THREADS))
     for state in later:
@@ -77,14 +101,30 @@ def compare(
 def compare_arrays(
     expected: NDArray[Any], obtained: NDArray[Any], dtype: DType, bounds: Mapping[str, float]
 ) -> Measures:
-    """The same for two arrays in memory, of equal shape and of ``dtype``'s storage type."""
-    state = _Comparison(dtype, dtype, bounds, expected.shape)
+    """Compare two arrays in memory, of equal shape and of ``dtype``'s storage type."""
+    state = _Comparison(dtype, dtype, select_bounds(dtype, bounds), expected.shape)
     state.add(Chunk(0, expected.reshape(-1), obtained.reshape(-1)))
     return state.finish()
 
 
+class _Errors(NamedTuple):
+    """Errors of elements whose bits differ.
+
+    Attributes:
+        bad: Elements that break a bound.
+        error: Absolute difference; NaN where one side is not finite.
+        size: Absolute value of the expected element.
+        ulp: Steps between the two in the expected dtype, None for integers.
+    """
+
+    bad: NDArray[np.bool_]
+    error: NDArray[np.float64]
+    size: NDArray[np.float64]
+    ulp: NDArray[np.uint64] | None
+
+
 class _Comparison:
-    """Measures in the making, fed chunk by chunk."""
+    """The measures of two tensors, updated chunk by chunk."""
 
     def __init__(
         self,
@@ -99,9 +139,9 @@ class _Comparison:
         self.compare_payloads = payloads and not self.as_f32
         self.expected_dtype = expected
         self.dtype = F32 if self.as_f32 else expected
-        # Where nothing is asked, nothing may pass unseen.
+        # Without a bound, only equal bits pass.
         self.exact = bool(bounds.get("exact")) or not any(name in bounds for name in _MEASURES)
-        self.measures = Measures(bounds={"exact": 1.0} if self.exact else bounds)
+        self.measures = Measures(bounds=_EXACT if self.exact else bounds)
         self.cosine = CosineAccumulator() if "cosine" in self.measures.bounds else None
         self.rows, self.columns = prod(shape[:-1]), shape[-1] if shape else 1
         self.measures.grid = (min(self.rows, MAX_CELLS), min(self.columns, MAX_CELLS))
@@ -112,60 +152,67 @@ class _Comparison:
             expected = self.expected_dtype.round_to_f32(expected)
         self.measures.count += len(expected)
         if self.cosine is not None:
-            sides = (self.dtype.decode(side).astype(np.float64) for side in (expected, obtained))
+            sides = (self._split_parts(side).reshape(-1) for side in (expected, obtained))
             self.cosine.add(*sides)
         if chunk.equal:
             return
         at = np.flatnonzero(view_bits(expected) != view_bits(obtained))
         if len(at):
-            self._measure_differing(chunk.start + at, expected[at], obtained[at])
+            self._add_differing(chunk.start + at, expected[at], obtained[at])
 
-    def _measure_differing(
+    def _split_parts(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
+        """Return elements as float64 ``(parts, n)``: real and imaginary parts, else one row."""
+        numbers = np.ascontiguousarray(self.dtype.decode(chunk))
+        if self.dtype.kind == "complex":
+            return numbers.view(np.float64).reshape(-1, 2).T
+        return numbers.astype(np.float64).reshape(1, -1)
+
+    def _add_differing(
         self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
-        """Elements whose bits differ: only these can break a bound."""
-        size, ulp = np.abs(self.dtype.decode(expected).astype(np.float64)), None
-        if self.dtype.kind == "float":
-            bad, error, ulp = self._measure_floats(expected, obtained)
-        elif self.dtype.kind == "opaque":
-            bad, error = np.ones(len(at), np.bool_), np.full(len(at), np.nan)
+        """Measure elements whose bits differ: only these can break an elementwise bound."""
+        if self.dtype.kind in ("float", "complex"):
+            errors = self._measure_floats(expected, obtained)
         else:
             error = _compute_integer_error(expected, obtained)
-            bad = self._find_violations(error, size, None)
-        self._update_extremes(error, size, ulp)
-        self._collect_samples(at, expected, obtained, (bad, error, ulp))
+            size = np.abs(expected.astype(np.float64))
+            errors = _Errors(self._find_violations(error, size, None), error, size, None)
+        self._update_extremes(errors)
+        self._collect_samples(at, expected, obtained, errors)
 
-    def _measure_floats(
-        self, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        left, right = self.dtype.decode(expected), self.dtype.decode(obtained)
-        sides = np.isfinite(left), np.isfinite(right)
-        finite = sides[0] & sides[1]
+    def _measure_floats(self, expected: NDArray[Any], obtained: NDArray[Any]) -> _Errors:
+        """Measure floats, or complex numbers by both parts: the error is ``|a - b|``."""
+        left, right = self._split_parts(expected), self._split_parts(obtained)
+        parts = self.dtype.parts
+        codes = _view_parts(expected, parts), _view_parts(obtained, parts)
+        same = codes[0] == codes[1]
+        finite = np.isfinite(left), np.isfinite(right)
+        both_nan = np.isnan(left) & np.isnan(right)
         with np.errstate(all="ignore"):
-            error = np.where(finite, np.abs(left - right), np.nan)
-        both = np.isnan(left) & np.isnan(right)
-        zeros = (left == 0) & (right == 0)
-        top = self.dtype.width - (self.dtype.name != "F8_E8M0")
-        ulp = _count_ulps(view_bits(expected), view_bits(obtained), 1 << top)
-        bad = self._find_violations(error, np.abs(left), ulp)
-        # Equal infinities have equal bits and are not here; NaN beside NaN is all the
-        # reference asks for, but for its payload under exact.
-        bad = np.where(both, self.exact and self.compare_payloads, bad)
-        expected_lost, obtained_lost = self.measures.nonfinite
-        nonfinite_counts = (len(side) - int(np.count_nonzero(side)) for side in sides)
-        self.measures.nonfinite = (
-            expected_lost + next(nonfinite_counts),
-            obtained_lost + next(nonfinite_counts),
-        )
-        self.measures.lost += int(np.count_nonzero(~finite & ~both))
-        self.measures.zeros += int(np.count_nonzero(zeros))
-        self.measures.payloads += int(np.count_nonzero(both))
-        return bad, error, ulp
+            gap = np.where(finite[0] & finite[1], np.abs(left - right), np.nan)
+            error = _take_norm(np.where(same | both_nan, 0.0, gap))
+            size = _take_norm(np.where(both_nan, 0.0, left))
+        top = self.dtype.width // parts - (self.dtype.name != "F8_E8M0")
+        steps = np.where(same | both_nan, 0, _count_ulps(*codes, 1 << top))
+        # A NaN beside a NaN is what the reference asks for, but for its payload under exact.
+        payload = (same | both_nan).all(axis=0)
+        error[payload] = np.nan
+        bad = self._find_violations(error, size, steps.max(axis=0))
+        bad = np.where(payload, self.exact and self.compare_payloads, bad)
+        zero_signs = (same | ((left == 0) & (right == 0))).all(axis=0)
+        broken = (~(finite[0] & finite[1]) & ~both_nan & ~same).any(axis=0)
+        lost = [int((~side.all(axis=0)).sum()) for side in finite]
+        measures = self.measures
+        measures.nonfinite = measures.nonfinite[0] + lost[0], measures.nonfinite[1] + lost[1]
+        measures.lost += int(np.count_nonzero(broken))
+        measures.zeros += int(np.count_nonzero(zero_signs))
+        measures.payloads += int(np.count_nonzero(payload))
+        return _Errors(bad, error, size, steps.max(axis=0))
 
     def _find_violations(
         self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None
     ) -> NDArray[np.bool_]:
-        """Elements that break a bound; NaN breaks every one, since it is never <= anything."""
+        """Return which elements break a bound; NaN breaks each, being never <= anything."""
         if self.exact:
             return np.ones(len(error), np.bool_)
         within = np.ones(len(error), np.bool_)
@@ -175,16 +222,14 @@ class _Comparison:
             elif name == "relative":
                 with np.errstate(all="ignore"):  # a bound of 0 beside an infinity
                     within &= error <= bound * size
-            elif name == "ulp":
-                within &= (error if ulp is None else ulp) <= bound
+            elif name == "ulp" and ulp is not None:
+                within &= ulp <= bound
         violations: NDArray[np.bool_] = ~(within & np.isfinite(error))
         return violations
 
-    def _update_extremes(
-        self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None
-    ) -> None:
-        defined = ~np.isnan(error)
-        error, size = error[defined], size[defined]
+    def _update_extremes(self, errors: _Errors) -> None:
+        defined = ~np.isnan(errors.error)
+        error, size = errors.error[defined], errors.size[defined]
         if not len(error):
             return
         measures = self.measures
@@ -192,21 +237,17 @@ class _Comparison:
         with np.errstate(all="ignore"):
             relative = np.where(error == 0, 0.0, error / size)
         measures.max_relative = max(measures.max_relative, float(relative.max()))
-        if ulp is not None:
-            measures.max_ulp = max(measures.max_ulp, int(ulp[defined].max()))
+        if errors.ulp is not None:
+            measures.max_ulp = max(measures.max_ulp, int(errors.ulp[defined].max()))
         decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)]))
         for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
             measures.histogram[int(decade)] += int(count)
 
     def _collect_samples(
-        self,
-        at: NDArray[Any],
-        expected: NDArray[Any],
-        obtained: NDArray[Any],
-        measured: tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None],
+        self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any], errors: _Errors
     ) -> None:
-        bad, error, ulp = measured
-        bad_indices = np.flatnonzero(bad)
+        error, ulp = errors.error, errors.ulp
+        bad_indices = np.flatnonzero(errors.bad)
         if not len(bad_indices):
             return
         self.measures.bad += len(bad_indices)
@@ -237,16 +278,28 @@ class _Comparison:
             self.measures.bad_cells[divmod(int(cell), across)] += int(count)
 
     def finish(self) -> Measures:
-        """The measures, the direction among them."""
+        """Return the measures, with the cosine where a bound asks for it."""
         if self.cosine is not None:
-            # Below the bound's own size max_abs decides; a direction means nothing there.
-            least = self.measures.bounds.get("max_abs", 0.0) * sqrt(self.measures.count)
+            least = self.measures.bounds.get("max_abs", 0.0)
             self.measures.cosine = self.cosine.compute_cosine(least)
         return self.measures
 
 
+def _view_parts(chunk: NDArray[Any], parts: int) -> NDArray[Any]:
+    """Return bits ``(parts, n)``, of the real and the imaginary parts each."""
+    flat = np.ascontiguousarray(chunk)
+    codes: NDArray[Any] = flat.view(f"<u{flat.itemsize // parts}").reshape(-1, parts)
+    return codes.T
+
+
+def _take_norm(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the absolute values of ``(1, n)`` or ``(2, n)`` parts; NaN where one is NaN."""
+    norm: NDArray[np.float64] = np.abs(parts[0]) if len(parts) == 1 else np.hypot(*parts)
+    return np.where(np.isnan(parts).any(axis=0), np.nan, norm)  # hypot(inf, nan) is inf
+
+
 def _compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
-    """Absolute differences of integers: never wrapped, and rounded up, never down."""
+    """Return absolute differences of integers: never wrapped, and rounded up, never down."""
     larger, smaller = np.maximum(expected, obtained), np.minimum(expected, obtained)
     gap: NDArray[np.uint64] = larger.astype(np.uint64) - smaller.astype(np.uint64)
     error = gap.astype(np.float64)
@@ -256,7 +309,7 @@ def _compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> ND
 
 
 def _count_ulps(expected: NDArray[Any], obtained: NDArray[Any], half: int) -> NDArray[np.uint64]:
-    """Steps between floats given by their bits; +0 and -0 are the same point.
+    """Return the steps between floats given by their bits; +0 and -0 are the same point.
 
     Args:
         expected: Bits of one side.

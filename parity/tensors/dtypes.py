@@ -1,6 +1,6 @@
-"""The element types that tensors come in, named as safetensors names them.
+"""The element types of tensors, in one table: safetensors', torch's and NumPy's names.
 
-``bfloat16`` and the floats of 8, 6 and 4 bits have no NumPy type: they are held as
+``bfloat16`` and the floats of 8, 6 and 4 bits have no NumPy type: they are stored as
 unsigned integers, and a table or a shift widens them. Sources: the safetensors format
 description; OCP 8-bit floating point for E4M3 (no infinity, NaN at 0x7f and 0xff) and
 E5M2; OCP Microscaling for E8M0 and for the types of 4 and 6 bits, which have neither
@@ -18,7 +18,23 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kind = Literal["float", "int", "bool", "opaque"]
+Kind = Literal["float", "int", "bool", "complex"]
+#: By float type: bits of the mantissa, bias of the exponent.
+_FORMATS = {
+    "F64": (52, 1023),
+    "F32": (23, 127),
+    "F16": (10, 15),
+    "BF16": (7, 127),
+    "F8_E4M3": (3, 7),
+    "F8_E5M2": (2, 15),
+    "F8_E4M3FNUZ": (3, 8),
+    "F8_E5M2FNUZ": (2, 16),
+    "F4": (1, 1),
+    "F6_E2M3": (3, 1),
+    "F6_E3M2": (2, 3),
+}
+#: First code, without the sign, that is no number.
+_FIRST_SPECIAL = {"F8_E4M3": 0x7F, "F8_E5M2": 0x7C}
 
 
 @dataclass(frozen=True)
@@ -27,66 +43,93 @@ class DType:
 
     Attributes:
         name: safetensors' name, such as ``BF16``.
-        storage: NumPy type of one element as it lies in a file, little-endian; an unsigned
-            integer where NumPy has no type of that kind.
-        kind: ``opaque`` types can be compared by their bytes only.
+        storage: NumPy type of an element in a file, little-endian; an unsigned integer
+            where NumPy has no type of that kind.
         packed: Bits of an element where several share a byte in a file; ``storage`` is then
-            what one is taken apart into. 0 where an element is whole bytes.
+            the type that one is unpacked into. 0 where an element is whole bytes.
+        torch: torch's name, such as ``bfloat16``; empty where torch has none.
     """
 
     name: str
     storage: np.dtype[Any]
     kind: Kind
     packed: int = 0
+    torch: str = ""
 
     @property
     def width(self) -> int:
         """Bits of an element in a file."""
         return self.packed or 8 * self.storage.itemsize
 
+    @property
+    def is_native(self) -> bool:
+        """Whether NumPy has a type of this kind, so that ``storage`` holds the values."""
+        return (
+            self.storage.kind in {"float": "f", "int": "iu", "bool": "", "complex": "c"}[self.kind]
+        )
+
+    @property
+    def parts(self) -> int:
+        """Floats in an element: 2 for complex numbers, else 1."""
+        return 2 if self.kind == "complex" else 1
+
+    @property
+    def epsilon(self) -> float:
+        """Distance from 1.0 to the next number, of each part of a complex one."""
+        mantissa, _ = _FORMATS.get(self.name, _FORMATS["F32"])
+        return float(2.0**-mantissa)
+
+    @property
+    def smallest_normal(self) -> float:
+        """The smallest positive number that is not subnormal."""
+        _, bias = _FORMATS.get(self.name, _FORMATS["F32"])
+        return float(2.0 ** (1 - bias))
+
     def decode(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Elements as numbers: float64 for floats, the storage itself for all else."""
-        if self.kind != "float":
+        """Return elements as numbers: float64 or complex128, integers and booleans as stored."""
+        if self.kind not in ("float", "complex"):
             return chunk
         with np.errstate(invalid="ignore"):  # a signalling NaN stays a NaN
-            return self.widen(chunk).astype(np.float64)
+            wide = np.complex128 if self.kind == "complex" else np.float64
+            return self.widen(chunk).astype(wide)
 
     def widen(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Elements of a float type in the narrowest float type of NumPy that holds them."""
+        """Return floats in the narrowest NumPy float that represents them exactly."""
         if self.name == "BF16":
             wide: NDArray[np.float32] = (chunk.astype("<u4") << np.uint32(16)).view("<f4")
             return wide
-        if self.storage.itemsize == 1:
+        if self.kind == "float" and self.storage.itemsize == 1:
             narrow: NDArray[np.float32] = _build_code_table(self.name, self.width)[chunk]
             return narrow
         return chunk
 
     def round_to_f32(self, chunk: NDArray[Any]) -> NDArray[np.float32]:
-        """Elements rounded once to float32, as a `.bin` dump carries them."""
+        """Return elements rounded once to float32, as a `.bin` dump stores them."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.widen(chunk).astype("<f4") if self.kind == "float" else chunk.astype("<f4")
+            return self.widen(chunk).astype("<f4")
 
     @property
     def fits_f32(self) -> bool:
-        """Whether float32 holds every value of the type."""
-        return self.storage.itemsize < 4 or self.name == "F32"
+        """Whether float32 represents every value of the type."""
+        return self.storage.itemsize < 4 or self.name == "F32"  # noqa: PLR2004 - bytes of float32
 
 
 def view_bits(chunk: NDArray[Any]) -> NDArray[Any]:
-    """The elements' bits as unsigned integers, without a copy."""
+    """Return the elements' bits as unsigned integers, without a copy."""
     return chunk.view(f"<u{chunk.dtype.itemsize}")
 
 
 @cache
 def _build_code_table(name: str, width: int) -> NDArray[np.float32]:
-    """Value of each code of a float of at most 8 bits."""
+    """Return the value of each code of a float of at most 8 bits."""
     codes = np.arange(1 << width)
     if name == "F8_E8M0":
         powers = 2.0 ** (codes - 127.0)
         powers[-1] = np.nan
         return powers.astype(np.float32)
-    mantissa, bias, special = _FLOAT_FORMATS[name]
+    mantissa, bias = _FORMATS[name]
     top = 1 << width - 1
+    special = _FIRST_SPECIAL.get(name, top)
     sign = np.where(codes & top, -1.0, 1.0)
     exponent = (codes & top - 1) >> mantissa
     fraction = (codes & ((1 << mantissa) - 1)) / (1 << mantissa)
@@ -101,45 +144,40 @@ def _build_code_table(name: str, width: int) -> NDArray[np.float32]:
     return values.astype(np.float32)
 
 
-#: Bits of the mantissa, bias of the exponent, first code of no sign that is no number.
-_FLOAT_FORMATS = {
-    "F8_E4M3": (3, 7, 0x7F),
-    "F8_E5M2": (2, 15, 0x7C),
-    "F8_E4M3FNUZ": (3, 8, 0x80),
-    "F8_E5M2FNUZ": (2, 16, 0x80),
-    "F4": (1, 1, 0x08),
-    "F6_E2M3": (3, 1, 0x20),
-    "F6_E3M2": (2, 3, 0x20),
-}
-
-
 def _build_dtypes() -> dict[str, DType]:
-    plain: dict[str, tuple[str, Kind]] = {
-        "F64": ("<f8", "float"),
-        "F32": ("<f4", "float"),
-        "F16": ("<f2", "float"),
-        "BF16": ("<u2", "float"),
-        "F8_E4M3": ("u1", "float"),
-        "F8_E5M2": ("u1", "float"),
-        "F8_E4M3FNUZ": ("u1", "float"),
-        "F8_E5M2FNUZ": ("u1", "float"),
-        "F8_E8M0": ("u1", "float"),
-        "I64": ("<i8", "int"),
-        "I32": ("<i4", "int"),
-        "I16": ("<i2", "int"),
-        "I8": ("i1", "int"),
-        "U64": ("<u8", "int"),
-        "U32": ("<u4", "int"),
-        "U16": ("<u2", "int"),
-        "U8": ("u1", "int"),
-        "BOOL": ("u1", "bool"),
-        "C64": ("<u8", "opaque"),
-    }
-    return {name: DType(name, np.dtype(code), kind) for name, (code, kind) in plain.items()}
+    rows: tuple[tuple[str, str, Kind, str], ...] = (
+        ("F64", "<f8", "float", "float64"),
+        ("F32", "<f4", "float", "float32"),
+        ("F16", "<f2", "float", "float16"),
+        ("BF16", "<u2", "float", "bfloat16"),
+        ("F8_E4M3", "u1", "float", "float8_e4m3fn"),
+        ("F8_E5M2", "u1", "float", "float8_e5m2"),
+        ("F8_E4M3FNUZ", "u1", "float", "float8_e4m3fnuz"),
+        ("F8_E5M2FNUZ", "u1", "float", "float8_e5m2fnuz"),
+        ("F8_E8M0", "u1", "float", "float8_e8m0fnu"),
+        ("I64", "<i8", "int", "int64"),
+        ("I32", "<i4", "int", "int32"),
+        ("I16", "<i2", "int", "int16"),
+        ("I8", "i1", "int", "int8"),
+        ("U64", "<u8", "int", "uint64"),
+        ("U32", "<u4", "int", "uint32"),
+        ("U16", "<u2", "int", "uint16"),
+        ("U8", "u1", "int", "uint8"),
+        ("BOOL", "u1", "bool", "bool"),
+        ("C64", "<c8", "complex", "complex64"),
+    )
+    return {name: DType(name, np.dtype(code), kind, 0, torch) for name, code, kind, torch in rows}
 
 
 DTYPES: dict[str, DType] = _build_dtypes()
-#: Those that only a safetensors file carries, several elements to a byte.
+#: By torch's name without ``torch.``, such as ``float32``.
+TORCH_DTYPES: dict[str, DType] = {dtype.torch: dtype for dtype in DTYPES.values()}
+#: By NumPy's code without the byte order, such as ``f4``.
+NUMPY_DTYPES: dict[str, DType] = {
+    "b1": DTYPES["BOOL"],
+    **{dtype.storage.str[1:]: dtype for dtype in DTYPES.values() if dtype.is_native},
+}
+#: Types that only a safetensors file has, several elements to a byte.
 PACKED: dict[str, DType] = {
     name: DType(name, np.dtype("u1"), "float", packed)
     for name, packed in (("F4", 4), ("F6_E2M3", 6), ("F6_E3M2", 6))

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class FolderContents:
-    """What a folder holds.
+    """The tensors of a folder.
 
     Attributes:
         tensors: By name; the name of a `.bin` or `.npy` is its file's stem.
-        broken: By file name, what cannot be read and why.
-        twice: Names that stand in more than one file.
+        unreadable: Errors of files that cannot be read, by file name.
+        duplicates: Names that are in more than one file.
     """
 
     tensors: dict[str, StoredTensor] = field(default_factory=dict)
@@ -30,16 +30,16 @@ class FolderContents:
     duplicates: list[str] = field(default_factory=list)
 
     def list_problems(self) -> list[str]:
-        """Why these cannot be references: each must be readable, named once, and hold something."""
+        """List why these cannot be references: each must be readable, named once, not empty."""
         found = [f"{name} {error.message}" for name, error in self.unreadable.items()]
-        found += [f"the tensor {name!r} stands twice" for name in self.duplicates]
+        found += [f"the tensor {name!r} is in two files" for name in self.duplicates]
         if not found and not any(tensor.count for tensor in self.tensors.values()):
-            found.append("holds not one element" if self.tensors else "holds no tensor")
+            found.append("contains no element" if self.tensors else "contains no tensor")
         return found
 
 
 def list_tensors(place: Path) -> FolderContents:
-    """The tensors of a folder, or of one `.safetensors` file; other files are passed over.
+    """List the tensors of a folder, or of one `.safetensors` file; other files are ignored.
 
     Only headers are read.
     """
@@ -57,9 +57,9 @@ def list_tensors(place: Path) -> FolderContents:
 
 
 def is_companion(path: Path) -> bool:
-    """Whether this is `._name` beside `name`: what macOS keeps of a file on other file systems.
+    """Return whether this is the file `._name` that macOS keeps beside `name` on other systems.
 
-    A tensor may be called so as well, so such a file is passed over only if it is none.
+    A tensor may have such a name, so the file is ignored only where it cannot be read.
     """
     stem = path.name.removeprefix("._")
     return stem != path.name and bool(stem) and path.with_name(stem).is_file()

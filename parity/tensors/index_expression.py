@@ -1,4 +1,4 @@
-"""NumPy's slice syntax as a typed value: read strictly, never evaluated."""
+"""Parse NumPy's slice syntax strictly; it is never evaluated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PARTS = 64
 
 
 def parse_index(text: str) -> Index:
-    """``1:3, 0, ..., ::2`` as an index; brackets around it may be left out.
+    """Parse ``1:3, 0, ..., ::2``, with or without brackets, into an index.
 
     Raises:
         ConfigError: Anything else than numbers, slices and one ``...``.
@@ -54,11 +54,11 @@ def _parse_part(text: str, part: str) -> int | slice | EllipsisType:
 
 
 def expand_index(index: Index, shape: tuple[int, ...], text: str) -> Index:
-    """``index`` with its ``...`` written out for ``shape``.
+    """Return ``index`` with its ``...`` written out for ``shape``.
 
     Raises:
-        ConfigError: It has more parts than the tensor has dimensions, or a number that lies
-            outside of one.
+        ConfigError: It has more parts than the tensor has dimensions, or a number outside
+            of one.
     """
     count = len(index) - index.count(...)
     if count > len(shape):
@@ -69,7 +69,7 @@ def expand_index(index: Index, shape: tuple[int, ...], text: str) -> Index:
     expanded = (*index[:at], *gap, *index[at + 1 :])
     for axis, (part, length) in enumerate(zip(expanded, shape, strict=True)):
         if isinstance(part, int) and not -length <= part < length:
-            message = f"{part} lies outside of axis {axis}, which has {length:,} elements"
+            message = f"{part} is outside of axis {axis}, which has {length:,} elements"
             raise _build_error(text, message)
     return expanded
 

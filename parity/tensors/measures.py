@@ -1,4 +1,4 @@
-"""What comparing two tensors showed, as data."""
+"""The result of comparing two tensors, as data."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Sample:
 
     @property
     def severity(self) -> float:
-        """How far off it is; what is not finite is furthest."""
+        """Distance between the two; infinite where one is not finite."""
         return self.error if math.isfinite(self.error) else math.inf
 
 
 def pick_worse(one: Sample | None, other: Sample | None) -> Sample | None:
-    """The sample that is further off; the first of two that are equally far."""
+    """Return the sample that is further off; the first of two that are equally far."""
     return max(
         (each for each in (one, other) if each), key=lambda each: each.severity, default=None
     )
@@ -49,25 +49,25 @@ def pick_worse(one: Sample | None, other: Sample | None) -> Sample | None:
 
 @dataclass
 class Measures:
-    """What comparing two tensors of one shape showed.
+    """The result of comparing two tensors of one shape.
 
     Attributes:
+        bounds: Those that were applied.
         count: Elements compared.
         bad: Elements that break an elementwise bound.
         max_abs, max_relative, max_ulp: Over pairs of finite elements; relative to the expected.
         worst: The bad element that is furthest off; one that is not finite comes first.
-        first: The first bad elements.
-        specials: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
-        lost: Bad elements where only one side is NaN or infinite, or the signs differ.
+        samples: The first bad elements.
+        nonfinite: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
+        lost: Bad elements where only one side is NaN or infinite, or infinities differ in sign.
         zeros: Elements that are 0.0 on one side and -0.0 on the other.
-        payloads: NaN on both sides with other bits.
-        histogram: Elements whose error lies in ``[10**k, 10**(k+1))``, by k.
-        places: Where the bad elements lie, by cell of ``grid``: the axes but the last are its
-            rows, the last its columns.
+        payloads: Elements that are NaN on both sides with other bits.
+        histogram: Number of elements whose error is in ``[10**k, 10**(k+1))``, by k.
+        bad_cells: Number of bad elements by cell of ``grid``, whose columns are the last axis
+            and whose rows are all others.
         grid: Rows and columns of the map; both 0 where there is none.
-        cosine: None where none was asked, or the norms are too small to speak of a direction
-            (rule R5).
-        bounds: Those that were asked.
+        cosine: None where no bound asks for it, or both norms are within ``max_abs``, which
+            then decides alone (rule R5).
     """
 
     bounds: Mapping[str, float]
@@ -88,7 +88,7 @@ class Measures:
     cosine: float | None = None
 
     def add(self, later: Measures) -> None:
-        """Take in what a later part of the same two tensors showed, but for the direction."""
+        """Add the measures of a later part of the same two tensors, all but the cosine."""
         for name in ("count", "bad", "lost", "zeros", "payloads"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
         for name in ("max_abs", "max_relative", "max_ulp"):
@@ -102,18 +102,18 @@ class Measures:
 
     @property
     def bad_map(self) -> list[list[int]]:
-        """The map of bad elements, row by row."""
+        """Number of bad elements by cell of the map, row by row."""
         down, across = self.grid
         return [[self.bad_cells[row, column] for column in range(across)] for row in range(down)]
 
     @property
     def passed(self) -> bool:
-        """Whether every bound holds."""
+        """Whether no bound is broken."""
         return self.bad == 0 and (self.cosine is None or self.cosine >= self.bounds["cosine"])
 
     @property
     def margin(self) -> float | None:
-        """Largest share of an elementwise bound that was used; None under exact."""
+        """Largest used share of an elementwise bound; None under exact."""
         used = {"max_abs": self.max_abs, "relative": self.max_relative, "ulp": float(self.max_ulp)}
         shares = [
             used[name] / bound for name, bound in self.bounds.items() if bound and name in used
@@ -123,10 +123,10 @@ class Measures:
 
 @dataclass
 class CosineAccumulator:
-    """The cosine between two tensors in the making (rule R5).
+    """Sums for the cosine between two tensors (rule R5).
 
     Sums are of float64 elements scaled by a power of two, so that neither large nor small
-    values cost them; pairs that are not finite are left to the elementwise bounds.
+    values lose precision; pairs that are not finite are left to the elementwise bounds.
     """
 
     dot: float = 0.0
@@ -134,7 +134,7 @@ class CosineAccumulator:
     scale: int = -(2**15)
 
     def add(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> None:
-        """Take in a chunk of each side."""
+        """Add a chunk of each side."""
         finite = np.isfinite(left) & np.isfinite(right)
         if not finite.all():
             left, right = left[finite], right[finite]
@@ -162,9 +162,14 @@ class CosineAccumulator:
             self.scale = scale
 
     def compute_cosine(self, least: float) -> float | None:
-        """The cosine; None where a norm is not above ``least``, so that it means nothing."""
+        """Return the cosine: 0 where one side alone is all zero, 1 where both are.
+
+        Args:
+            least: The stated ``max_abs``. Returns None where neither norm is above it: a
+                direction means nothing there.
+        """
         smaller, larger = sorted(self.squares)
-        if least and _scale_by_power(math.sqrt(smaller), self.scale) <= least:
+        if least and _scale_by_power(math.sqrt(larger), self.scale) <= least:
             return None
         if smaller == 0:
             return float(larger == 0)

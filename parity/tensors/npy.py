@@ -1,4 +1,4 @@
-"""`.npy` files: NumPy's own header parser, bounded, no pickles; the data where it lies."""
+"""Locate the tensor of a `.npy` file: NumPy's own header parser, bounded, no pickles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.dtypes import NUMPY_DTYPES, DType
 from parity.tensors.stored import StoredTensor
 
 if TYPE_CHECKING:
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 MAX_HEADER = 10_000
 MAX_NDIM = 32
 _LIMIT = 2**63
-_NAMES = {"f8": "F64", "f4": "F32", "f2": "F16", "b1": "BOOL", "c8": "C64"} | {
-    f"{sign}{size}": f"{sign.upper()}{8 * size}" for sign in "iu" for size in (1, 2, 4, 8)
-}
 
 
 def locate_tensor(path: Path) -> StoredTensor:
-    """The tensor of a file.
+    """Return the tensor of a file; only the header is read.
 
     Raises:
         FormatError: Not a `.npy` file, of a dtype that is not compared (objects are never
@@ -68,7 +65,7 @@ def _read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _call_parser(parser: Callable[..., Any], file: Any, **options: int) -> Any:
-    """What one of NumPy's parsers reads; they let errors of Python's own tokenizer through."""
+    """Call one of NumPy's parsers; they let errors of Python's own tokenizer through."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the Python literal in a foreign header
@@ -76,7 +73,7 @@ def _call_parser(parser: Callable[..., Any], file: Any, **options: int) -> Any:
     except OSError:
         raise
     except Exception as error:
-        message = f"is no .npy file: {' '.join(str(error).split()):.300}"
+        message = f"is not a .npy file: {' '.join(str(error).split()):.300}"
         raise FormatError("bad-header", message) from error
 
 
@@ -89,8 +86,9 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 
 def _find_dtype(dtype: np.dtype[Any]) -> DType:
-    name = _NAMES.get(dtype.str[1:])
-    if name is None or dtype.str.startswith(">"):
-        message = f"has the dtype {dtype.str!r:.80}; known are little-endian {', '.join(_NAMES)}"
+    found = NUMPY_DTYPES.get(dtype.str[1:])
+    if found is None or dtype.str.startswith(">"):
+        known = ", ".join(NUMPY_DTYPES)
+        message = f"has the dtype {dtype.str!r:.80}; known are little-endian {known}"
         raise FormatError("dtype-unsupported", message)
-    return DTYPES[name]
+    return found

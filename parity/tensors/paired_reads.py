@@ -1,4 +1,4 @@
-"""Two tensors read side by side, a chunk at a time, in parts that threads can share."""
+"""Read two tensors side by side, a chunk at a time, in ranges that threads can share."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ T = TypeVar("T")
 
 
 class _Buffer:
-    """Where chunks of one side are read to: bytes, since one memcmp tells whether they equal."""
+    """Buffer for chunks of one side: bytes, so that one memcmp compares two of them."""
 
     def __init__(self) -> None:
         self.raw = bytearray(CHUNK_BYTES + _ALIGNMENT)
         self._address = np.frombuffer(self.raw, np.uint8).ctypes.data
 
     def find_start(self, tensor: StoredTensor) -> int:
-        """Byte at which data of ``tensor`` is to begin."""
+        """Return the byte of the buffer at which data of ``tensor`` begins."""
         return (tensor.offset - self._address) % _ALIGNMENT
 
     def view_array(self, tensor: StoredTensor) -> NDArray[Any]:
-        """The buffer as elements of ``tensor``'s storage type."""
+        """View the buffer as elements of ``tensor``'s storage type."""
         kind = tensor.dtype.storage
         return np.frombuffer(self.raw, kind, CHUNK_BYTES // kind.itemsize, self.find_start(tensor))
 
 
 class _Buffers(threading.local):
-    """Two of each thread's own: fresh ones for each tensor would cost as much as to compare it."""
+    """Two per thread, reused: allocating for each tensor would cost as much as comparing it."""
 
     def __init__(self) -> None:
         self.expected, self.obtained = _Buffer(), _Buffer()
@@ -72,10 +72,10 @@ class Chunk(NamedTuple):
 
 
 def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:
-    """The elements of a tensor in at most so many parts, each of whole chunks but the last."""
+    """Split the elements of a tensor into at most so many ranges of whole chunks."""
     if tensor.nbytes < _MIN_BYTES:
         max_parts = 1
-    # At least one part, though it be empty.
+    # At least one range, even if it is empty.
     step = CHUNK_BYTES // tensor.dtype.storage.itemsize
     length = max(step, -(-tensor.count // (max_parts * step)) * step)
     return [
@@ -85,7 +85,7 @@ def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:
 
 
 def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
-    """What ``task`` makes of each part, on a thread each."""
+    """Return the results of ``task`` for each range, on a thread each."""
     if len(parts) == 1:
         return [task(parts[0])]
     with ThreadPoolExecutor(len(parts)) as pool:
@@ -93,7 +93,7 @@ def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
 
 
 def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> Iterator[Chunk]:
-    """The elements of ``part`` on both sides, read into buffers that are used again.
+    """Read the elements of ``part`` on both sides into buffers that are reused.
 
     Raises:
         FormatError: A file cannot be read.

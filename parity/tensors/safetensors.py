@@ -1,4 +1,4 @@
-"""A strict reader of safetensors headers; the data is read where it lies.
+"""Locate the tensors of a safetensors file; a strict reader of its header.
 
 ``[u64 header length][JSON header][data]``. Rules, from the format's description:
 the header is at most 100 MB and begins with ``{``; keys are not repeated;
@@ -30,10 +30,10 @@ _LIMIT = 2**63
 
 
 def locate_tensors(path: Path) -> dict[str, StoredTensor]:
-    """The tensors of a file by name.
+    """Return the tensors of a file by name.
 
     Raises:
-        FormatError: The file is not a safetensors file that holds to the rules.
+        FormatError: The file breaks a rule of the format.
     """
     text, start, size = _read_header(path)
     try:
@@ -68,7 +68,7 @@ def _parse_header(text: bytes) -> dict[str, Any]:
     if not text.startswith(b"{"):
         _fail("bad-header", f"header begins with {text[:8]!r}, not with a brace")
     try:
-        # What begins with a brace and can be parsed is an object.
+        # JSON that begins with a brace is an object.
         header: dict[str, Any] = json.loads(
             text.decode("utf-8"),
             object_pairs_hook=_reject_duplicates,
@@ -88,15 +88,15 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for name, value in pairs:
         if name in entries:
-            _fail("bad-header", f"the key {name!r:.200} stands in the header twice")
+            _fail("bad-header", f"the key {name!r:.200} is in the header twice")
         entries[name] = value
         if not (_is_text(name) and (_is_text(value) or not isinstance(value, str))):
-            _fail("bad-header", f"the entry {name!r:.200} holds half of a surrogate pair")
+            _fail("bad-header", f"the entry {name!r:.200} contains half of a surrogate pair")
     return entries
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a string of whole characters; JSON can also spell halves of them."""
+    """Return whether it is a string of whole characters; JSON can spell halves of them."""
     try:
         return isinstance(value, str) and bool(value.encode() or True)
     except UnicodeEncodeError:
@@ -105,12 +105,12 @@ def _is_text(value: object) -> bool:
 
 def _parse_integer(text: str) -> int:
     if text.startswith("-") or len(text) > len(str(_LIMIT)) or int(text) >= _LIMIT:
-        _fail("bad-header", f"header holds the number {text:.40}; known are 0 to 2**63 - 1")
+        _fail("bad-header", f"header contains the number {text:.40}; known are 0 to 2**63 - 1")
     return int(text)
 
 
 def _reject_float(text: str) -> NoReturn:
-    _fail("bad-header", f"header holds {text:.40}, where only whole numbers may stand")
+    _fail("bad-header", f"header contains {text:.40}, where only whole numbers are allowed")
 
 
 def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
@@ -132,7 +132,7 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     if rest:
         _fail("bad-header", f"{what} does not fill its last byte")
     if (span := offsets[1] - offsets[0]) != needed:
-        _fail("bad-header", f"{what} needs {needed:,} bytes, its data_offsets hold {span:,}")
+        _fail("bad-header", f"{what} needs {needed:,} bytes, its data_offsets span {span:,}")
     return StoredTensor(path, start + offsets[0], dtype, shape, path.suffix)
 
 

@@ -1,7 +1,7 @@
-"""A tensor where it lies: in which file, at which byte, of which type and shape.
+"""Locate and read a tensor in a file: its byte offset, type and shape.
 
-Reading is by chunks into a buffer of the caller's, so that a tensor of any size
-is compared without being held.
+Reading is by chunks into the caller's buffer, so that memory does not depend on the
+tensor's size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class StoredTensor:
 
     Attributes:
         offset: Byte at which the data begins.
-        carrier: Suffix of the file, such as ``.bin``; decides what it says of its dtype.
+        suffix: Of the file, such as ``.bin``, which has no dtypes.
     """
 
     path: Path
@@ -49,14 +49,14 @@ class StoredTensor:
         return self.count * self.dtype.width // 8
 
     def read_array(self) -> NDArray[Any]:
-        """The whole tensor in its storage type; only for what is small or must be held."""
+        """Read the whole tensor in its storage type; only where it is small."""
         with self.open() as reader:
             flat = np.empty(self.count, self.dtype.storage)
             reader.read(0, flat)
         return flat.reshape(self.shape)
 
     def open(self) -> TensorReader:
-        """The file, to read elements from; closed by ``with``.
+        """Open the file to read elements; closed by ``with``.
 
         Raises:
             FormatError: The file cannot be opened.
@@ -110,10 +110,10 @@ class TensorReader:
 def unpack_codes(
     content: NDArray[np.uint8], width: int, skip: int, count: int
 ) -> NDArray[np.uint8]:
-    """The codes of ``count`` elements of ``width`` bits, after ``skip`` bits, a byte each.
+    """Return the codes of ``count`` elements of ``width`` bits, after ``skip`` bits, a byte each.
 
-    The first element lies in the lowest bits. safetensors' description is silent on that; it
-    matters only where a dump holds the values in another dtype.
+    The first element is in the lowest bits. safetensors' description does not say so; it
+    matters only where a dump has the values in another dtype.
     """
     chosen = np.unpackbits(content, bitorder="little")[skip : skip + count * width]
     return np.packbits(chosen.reshape(count, width), axis=1, bitorder="little").reshape(count)

@@ -559,7 +559,9 @@ def test_what_does_not_pass_is_not_tried_again(
 ) -> None:
     server.add("/b", s.make_status(code))
 
-    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
+    problem = problem_of(
+        f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy()
+    )
 
     assert problem.details[:2] == (f"got     HTTP status {code}", f"from    {server.url}/b")
     assert (time_.slept, len(server.requests)) == ([], 1)
@@ -571,7 +573,9 @@ def test_a_server_that_asks_for_too_long(
 ) -> None:
     server.add("/b", s.make_status(429, "Retry-After: 61"))
 
-    problem = problem_of(f"{server.url}/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
+    problem = problem_of(
+        f"{server.url}/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy()
+    )
 
     assert problem == Problem(
         "http-rate-limited",
@@ -600,7 +604,9 @@ def test_retry_after_is_waited_for(server: s.FaultServer, tmp_path: Path, time_:
 def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
     server.add("/b", s.make_ok(DATA[:1000], length=len(DATA)))
 
-    problem = problem_of(f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
+    problem = problem_of(
+        f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy()
+    )
 
     assert problem == Problem(
         "fetch-network",

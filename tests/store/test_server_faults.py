@@ -479,7 +479,9 @@ def test_a_fetch_has_an_end_of_its_own(
     tmp_path: Path, server: s.FaultServer, time_: FakeClock
 ) -> None:
     server.add("/b.tar", s.send_and_wait(b"", 5))
-    store = Store(tmp_path / "store", retry_policy=time_.make_retry_policy(total_time=0.3, window=30.0))
+    store = Store(
+        tmp_path / "store", retry_policy=time_.make_retry_policy(total_time=0.3, window=30.0)
+    )
 
     with pytest.raises(FetchError) as caught:
         store.fetch_tree(make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path)

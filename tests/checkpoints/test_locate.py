@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from parity.checkpoints import StorageLocation
     from parity.tensors.stored import StoredTensor
 
-ZOO = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+ZOO = Path(__file__).parents[1] / "bundles" / "checkpoint-zoo-v1.tar"
 #: Cases of the zoo with a reference whose tensors lie in no plain way in their file, and why.
 NOT_PLAIN = {
     "pth-y-no-checksums": "the member's checksum is not that of its bytes",

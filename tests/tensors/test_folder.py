@@ -95,13 +95,16 @@ def test_a_name_twice_is_told(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"a.bin": ONE, "b.npy": ONE, "m.safetensors": many})
     found = list_tensors(folder)
     assert sorted(found.duplicates) == ["a", "b"]
-    assert found.list_problems() == ["the tensor 'a' stands twice", "the tensor 'b' stands twice"]
+    assert found.list_problems() == [
+        "the tensor 'a' is in two files",
+        "the tensor 'b' is in two files",
+    ]
 
 
 def test_references_hold_something(tmp_path: Path) -> None:
-    assert list_tensors(tmp_path).list_problems() == ["holds no tensor"]
+    assert list_tensors(tmp_path).list_problems() == ["contains no tensor"]
     write_files(tmp_path, {"a.npy": np.zeros((0, 3), "<f4"), "b.bin": f32()})
-    assert list_tensors(tmp_path).list_problems() == ["holds not one element"]
+    assert list_tensors(tmp_path).list_problems() == ["contains no element"]
     write_files(tmp_path, {"c.bin": ONE})
     assert list_tensors(tmp_path).list_problems() == []
 

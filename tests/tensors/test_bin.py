@@ -122,11 +122,11 @@ BATCH = words(1, 2, 2, 3) + bytes(24)
 
 #: What the file holds; how it is refused.
 REFUSED = {
-    "empty": (b"", "truncated", "ends at byte 0, where the number of tensors should stand"),
+    "empty": (b"", "truncated", "ends at byte 0, where the number of tensors is expected"),
     "half a count": (
         b"\1\0",
         "truncated",
-        "ends at byte 2, where the number of tensors should stand",
+        "ends at byte 2, where the number of tensors is expected",
     ),
     "a tensor too few": (
         words(2, 1, 1) + bytes(4),
@@ -141,17 +141,17 @@ REFUSED = {
     "a count alone": (
         words(2),
         "truncated",
-        "ends at byte 4, where the number of dimensions should stand",
+        "ends at byte 4, where the number of dimensions is expected",
     ),
     "tensors without a count": (
         words(2, 2, 1) + words(7, 7) + words(1, 2) + bytes(8),
         "truncated",
         (
             "shape [1, 7] needs 28 bytes of data at byte 16, the file has 20 left; read without "
-            "the count that is due first, the file is 2 tensors of the shapes [2, 1], [2]"
+            "the leading count, the file is 2 tensors of the shapes [2, 1], [2]"
         ),
     ),
-    "no shape": (words(1, 2, 3), "truncated", "ends at byte 12, where dimension 1 should stand"),
+    "no shape": (words(1, 2, 3), "truncated", "ends at byte 12, where dimension 1 is expected"),
     "data cut": (
         BATCH[:-1],
         "truncated",
@@ -252,7 +252,7 @@ class TestRefusals:
         file.write_bytes(b"")
         assert refusal(read_tensor, file) == (
             "truncated",
-            "ends at byte 0, where the number of dimensions should stand",
+            "ends at byte 0, where the number of dimensions is expected",
         )
         file.write_bytes(words(1, 1) + bytes(5))
         assert refusal(read_tensor, file) == (

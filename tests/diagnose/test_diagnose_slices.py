@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parity.diagnose import tensor_slices
-from tests.test_diagnose import cause, numbers, quantised, raw_of
+from tests.diagnose.test_diagnose import cause, numbers, quantised, raw_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -852,7 +852,7 @@ def test_large_blocks_are_tried_for_one_cause_at_a_time(
 def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
     raw, right = quantised(tmp_path, "Q4_0")
     for last in (raw.stop - 18, raw.stop - 1):
-        odd = StorageLocation(**{**raw.__dict__, "last": last})
+        odd = StorageLocation(**{**raw.__dict__, "stop": last})
         assert cause(right, right * 2, raw=odd).code == "factor"
 
 
@@ -895,10 +895,10 @@ def test_an_empty_tensor_in_a_file_has_no_cause(tmp_path: Path) -> None:
 _LIMIT = """
 import sys
 from pathlib import Path
-from parity.tensors.bin import stored
-from parity.diagnose import Subject, diagnose
+from parity.tensors.bin import locate_tensor
+from parity.diagnose import FailingTensor, diagnose
 folder = Path(sys.argv[1])
-subject = Subject.of("w", stored(folder / "w.bin"), stored(folder / "v.bin"))
+subject = FailingTensor.of("w", locate_tensor(folder / "w.bin"), locate_tensor(folder / "v.bin"))
 code = diagnose(subject).code
 # Not getrusage: its peak is the parent's at the time of the fork, where that is larger.
 status = Path("/proc/self/status").read_text()
@@ -931,7 +931,7 @@ def test_a_large_tensor_is_not_held_in_memory(code: str, tmp_path: Path) -> None
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
     )
     found, megabytes = ended.stdout.split()
     assert found == code

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAGIC = b"\x93NUMPY"
-NO_MAGIC = "is no .npy file: EOF: reading magic string, expected 8 bytes got "
+NO_MAGIC = "is not a .npy file: EOF: reading magic string, expected 8 bytes got "
 WRONG_MAGIC = (
-    "is no .npy file: the magic string is not correct; "
+    "is not a .npy file: the magic string is not correct; "
     "expected b'\\x93NUMPY', got b'PK\\x03\\x04ab'"
 )
-KNOWN = "f8, f4, f2, b1, c8, i1, i2, i4, i8, u1, u2, u4, u8"
+KNOWN = "b1, f8, f4, f2, i8, i4, i2, i1, u8, u4, u2, u1, c8"
 
 
 def saved(array: NDArray[Any], **options: Any) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from parity.tensors import FormatError
 from parity.tensors import paired_reads as module
-from parity.tensors.compare import compare, compare_arrays
+from parity.tensors.compare import compare, compare_arrays, select_bounds
 from parity.tensors.dtypes import DTYPES, PACKED, view_bits
 from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample
 from tests.support.tensors import bf16, f32, from_bits, store_bin, store_npy, store_tensor
@@ -311,31 +311,86 @@ def test_integers_do_not_wrap_or_round_down(name: str, left: int, right: int, er
         expected, obtained = (np.array([side], storage) for side in sides)
         found = held(expected, obtained, EXACT, name)
         assert (found.passed, found.bad, found.max_abs, found.max_ulp) == (False, 1, error, 0)
-        for measure in ("max_abs", "ulp"):
-            assert held(expected, obtained, {measure: error}, name).passed
-            least = np.nextafter(error, 0)
-            assert not held(expected, obtained, {measure: float(least)}, name).passed
+        for bounds in ({"max_abs": error}, {"ulp": error}, {"relative": 9.0}, {"cosine": -1.0}):
+            found = held(expected, obtained, bounds, name)
+            assert (found.passed, found.bounds) == (False, {"exact": 1.0})
 
 
-def test_integers_have_a_relative_error_and_a_direction() -> None:
-    expected, obtained = np.array([100, 200], "u1"), np.array([110, 200], "u1")
-    assert held(expected, obtained, {"relative": 0.1}, "U8").passed
-    assert not held(expected, obtained, {"relative": 0.0999}, "U8").passed
-    expected, obtained = np.array([-128, 0], "i1"), np.array([-127, 0], "i1")
-    assert held(expected, obtained, {"relative": 1 / 128}, "I8").passed
-    assert held(expected, expected[::-1], {"cosine": 0.5}, "I8").cosine == 0.0
-    large = np.array([2**62, -(2**62), 2**40], "<i8")
-    found = held(large, large, {"max_abs": 0.0, "cosine": 1.0}, "I64")
-    assert (found.passed, found.cosine) == (True, 1.0)
+def test_max_abs_applies_to_integers_in_a_case_of_integers_only(tmp_path: Path) -> None:
+    ids = store_npy(tmp_path / "a.npy", np.array([1, 2**53 + 1], "<i8"))
+    off = store_npy(tmp_path / "b.npy", np.array([2, 2**53], "<i8"))
+    bounds = {"max_abs": 1.0, "ulp": 0.0, "cosine": 1.0}
+    found = compare(ids, off, bounds, integers_only=True)
+    assert (found.passed, found.bounds, found.margin) == (True, {"max_abs": 1.0}, 1.0)
+    assert not compare(ids, off, {"max_abs": 0.5}, integers_only=True).passed
+    assert not compare(ids, off, {"ulp": 4.0}, integers_only=True).passed
+    assert not compare(ids, off, {"max_abs": 9.0, "exact": 1.0}, integers_only=True).passed
+    assert not compare(ids, off, bounds).passed
 
 
-def test_opaque_elements_are_bytes_under_any_bound() -> None:
-    """Complex numbers are no distances apart that a bound could speak of."""
-    left, right = np.array([1, 2], "<u8"), np.array([1, 3], "<u8")
-    for bounds in (EXACT, {"max_abs": 1e30}, {"ulp": 1e30}):
-        found = held(left, right, bounds, "C64")
-        assert (found.passed, found.bad, found.max_abs) == (False, 1, 0.0)
-        assert held(left, left, bounds, "C64").passed
+def test_booleans_are_exact_even_among_integers() -> None:
+    assert select_bounds(DTYPES["BOOL"], {"max_abs": 1.0}, integers_only=True) == EXACT
+    assert select_bounds(PACKED["F4"], {"ulp": 1.0}) == {"ulp": 1.0}
+
+
+def test_complex_numbers_are_compared_by_the_distance_between_them() -> None:
+    expected = np.array([3 + 4j, 1e-30 + 0j, 2 + 2j], "<c8")
+    obtained = expected + np.array([0.3 + 0.4j, 0, 0], "<c8")
+    found = held(expected, obtained, {"max_abs": 0.51}, "C64")
+    assert (found.passed, found.bad, found.max_abs) == (True, 0, pytest.approx(0.5))
+    assert found.max_relative == pytest.approx(0.1)
+    assert held(expected, obtained, {"relative": 0.11}, "C64").passed
+    assert held(expected, obtained, {"max_abs": 0.49}, "C64").bad == 1
+    assert held(expected, obtained, {"relative": 0.09}, "C64").bad == 1
+    found = held(expected, obtained, EXACT, "C64")
+    assert (found.bad, found.worst and found.worst.expected) == (1, 3 + 4j)
+    assert held(expected, expected * np.complex64(1j), {"cosine": 0.5}, "C64").cosine == 0.0
+    assert held(expected, expected, {"cosine": 1.0}, "C64").cosine == 1.0
+
+
+def test_ulp_of_complex_numbers_is_asked_of_each_part() -> None:
+    one = np.float32(1)
+    expected = np.array([1 + 1j], "<c8")
+    real, both = (
+        np.array([np.nextafter(one, np.float32(2)) + 1j * im], "<c8")
+        for im in (one, np.nextafter(one, np.float32(0)))
+    )
+    assert held(expected, real, {"ulp": 1.0}, "C64").passed
+    assert held(expected, both, {"ulp": 1.0}, "C64").max_ulp == 1
+    assert not held(expected, both, {"ulp": 0.0}, "C64").passed
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "passes"),
+    [
+        (complex(math.nan, 1), complex(math.nan, 1), True),
+        (complex(math.nan, 1), complex(math.nan, 1.25), True),
+        (complex(math.nan, 1), complex(math.nan, 2), False),
+        (complex(math.nan, 1), complex(1, math.nan), False),
+        (complex(math.inf, 1), complex(math.inf, 1.25), True),
+        (complex(math.inf, 1), complex(-math.inf, 1), False),
+        (complex(1, math.inf), complex(1, 3e38), False),
+        (complex(0.0, 1), complex(-0.0, 1), True),
+        (complex(1, 1), complex(1, math.nan), False),
+    ],
+)
+def test_parts_that_are_not_finite(left: complex, right: complex, *, passes: bool) -> None:
+    expected, obtained = np.array([left], "<c8"), np.array([right], "<c8")
+    found = held(expected, obtained, {"max_abs": 0.5}, "C64")
+    assert found.passed is passes
+    assert held(obtained, obtained, EXACT, "C64").passed
+
+
+def test_a_payload_and_a_sign_of_zero_in_one_part_of_a_complex_number() -> None:
+    one = from_bits("<f4", 0x7FC00000, 0).view("<c8")
+    other = from_bits("<f4", 0x7FC00001, 0x80000000).view("<c8")
+    payload = from_bits("<f4", 0x7FC00001, 0).view("<c8")
+    found = held(one, payload, EXACT, "C64")
+    assert (found.bad, found.payloads, found.zeros) == (1, 1, 0)
+    found = held(one, other, EXACT, "C64")
+    assert (found.bad, found.payloads, found.zeros) == (1, 0, 0)
+    found = held(np.array([0 + 1j], "<c8"), np.array([complex(-0.0, 1)], "<c8"), EXACT, "C64")
+    assert (found.bad, found.zeros, found.lost) == (1, 1, 0)
 
 
 def test_an_exponent_alone_has_no_sign_to_step_over() -> None:
@@ -351,7 +406,9 @@ def test_an_exponent_alone_has_no_sign_to_step_over() -> None:
 def test_a_cosine_is_held_beside_the_other_bounds() -> None:
     expected, obtained = f32(1.0, 0.0), f32(1.0, 1.0)
     found = held(expected, obtained, {"max_abs": 1.0, "cosine": 0.9})
-    assert (found.bad, found.passed, found.worst) == (0, True, None)  # norms within the bound
+    assert (found.bad, found.passed, found.worst) == (0, False, None)  # one norm is above it
+    found = held(f32(0.5, 0.0), f32(0.0, 0.5), {"max_abs": 0.6, "cosine": 0.9})
+    assert (found.passed, found.cosine) == (True, None)  # neither is
     found = held(expected, obtained, {"max_abs": 1.0 - 1e-7, "cosine": 0.9})
     assert not found.passed
     found = held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.9999})
@@ -393,10 +450,11 @@ def test_small_values_after_zeros_have_a_direction() -> None:
     assert direction.compute_cosine(0.0) == -1.0
 
 
-def test_the_least_norm_is_that_of_all_elements_at_the_bound() -> None:
+def test_an_all_zero_output_breaks_a_cosine_however_many_its_elements() -> None:
     values = np.full(4, 3.0, "<f4")
-    assert held(values, values, {"max_abs": 2.0, "cosine": 0.5}).cosine == 1.0
-    assert held(values, values, {"max_abs": 3.0, "cosine": 0.5}).cosine is None
+    assert held(values, values * 0, {"max_abs": 3.0, "cosine": 0.5}).cosine == 0.0
+    assert held(values, values, {"max_abs": 5.9, "cosine": 0.5}).cosine == 1.0
+    assert held(values, values, {"max_abs": 6.0, "cosine": 0.5}).cosine is None
 
 
 def test_a_norm_is_above_the_least_or_means_nothing() -> None:

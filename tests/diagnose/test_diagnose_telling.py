@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.test_diagnose import cause, numbers
+from tests.diagnose.test_diagnose import cause, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

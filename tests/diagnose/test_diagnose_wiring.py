@@ -21,7 +21,7 @@ from parity.tensors.bin import encode_tensor, read_tensor
 if TYPE_CHECKING:
     from parity.suites.base import DumpComparison
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -80,14 +80,14 @@ def test_a_diagnosis_that_breaks_costs_no_verdict(
 _PASSING = """
 import sys
 from pathlib import Path
-from parity.suites import suite
+from parity.suites import find_suite
 from parity.suites.base import Dump
 tree = Path(sys.argv[1])
-kind = suite("serialize")
+kind = find_suite("serialize")
 folders = {"pth": "resnet18-pth/reference_state_dict", "gguf": "gguf/reference_dequant"}
 for case in kind.cases(tree, {}):
     if case.id in folders:
-        outcome = kind.verify(case, Dump(folder=tree / folders[case.id]), dict(case.bounds))
+        outcome = kind.verify(case, Dump(folder=tree / folders[case.id]), dict(case.tolerances))
         assert not [f for f in outcome.findings if f.level == "error"]
 heavy = ("torch", "gguf", "safetensors", "parity.diagnose", "parity.checkpoints.blocks", "parity.lab.faults")
 print([name for name in sys.modules if name.startswith(heavy)])
@@ -129,10 +129,15 @@ def recorded(folder: Path, entry: Any) -> dict[str, Any]:
 
 def test_records_of_where_tensors_lie(tmp_path: Path) -> None:
     (found,) = recorded(tmp_path, GOOD).values()
-    assert (found.kind, found.shape, found.stride, found.offset) == ("F32", (3, 2), (1, 3), 0)
+    assert (found.type_name, found.shape, found.stride, found.storage_offset) == (
+        "F32",
+        (3, 2),
+        (1, 3),
+        0,
+    )
     block = {"type": "Q4_0", "byte_range": [0, 18], "dims": [32, 1]}
     (found,) = recorded(tmp_path, block).values()
-    assert (found.kind, found.shape, found.stride) == ("Q4_0", (1, 32), None)
+    assert (found.type_name, found.shape, found.stride) == ("Q4_0", (1, 32), None)
 
 
 @pytest.mark.parametrize("change", ODD)

@@ -8,10 +8,10 @@ from pathlib import Path
 from parity.checkpoints import blocks
 from parity.diagnose import CODES
 from parity.tensors.dtypes import DTYPES
-from tests.test_diagnose import SINGLE
-from tests.test_diagnose_runs import RUNS
+from tests.diagnose.test_diagnose import SINGLE
+from tests.diagnose.test_diagnose_runs import RUNS
 
-PAGE = (Path(__file__).parents[1] / "docs" / "diagnosis.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "diagnosis.md").read_text("utf-8")
 
 
 def test_every_cause_is_on_the_page_with_its_meaning_and_a_place_to_look() -> None:
