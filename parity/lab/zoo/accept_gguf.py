@@ -189,10 +189,10 @@ _LAYOUTS = [
     ZooCase("gguf-y-alignment-last", _build_late_alignment,
             "an alignment stated after another key", _ALIGNMENT),
     ZooCase("gguf-y-other-order", lambda: build_gguf(*_THREE, data_order=(2, 0, 1)),
-            "tensors listed in another order than they lie", _DOC),
+            "tensors listed in another order than their data", _DOC),
     ZooCase("gguf-y-gap", lambda: build_gguf(_THREE[0], _GAP),
             "a gap of two alignments between two tensors",
-            "gguf-py reads it; each offset stands for itself"),
+            "gguf-py reads it; each offset is independent"),
     ZooCase("gguf-y-filler", lambda: build_gguf(*_THREE, padding=b"\xaa"),
             "padding that is not zero", f"{_DOC}: padding of any bytes"),
     ZooCase("gguf-y-no-metadata", lambda: build_gguf(_THREE[0]), "no metadata at all", _DOC),
@@ -218,7 +218,7 @@ _NAMES = [
 #: The document leaves them open, or a reader need not know them.
 _EITHER = [
     ZooCase("gguf-i-big-endian", _build_big_endian,
-            "version 3, most significant byte first: the magic does not tell",
+            "version 3, most significant byte first: the magic is the same",
             f"{_DOC}: endianness"),
     ZooCase("gguf-i-version-1", lambda: build_gguf(_W, version=1, has_32bit_counts=True),
             "version 1, whose counts have 32 bits", _VERSION, expected=_EXPECTED),

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from parity.lab.pins.libraries import import_library
-from parity.lab.zoo.case import ZooCase, draw_dyadic
+from parity.lab.zoo.case import ZooCase, draw_dyadic, make_random
 
 _SAVE = "torch.save, read back by torch.load"
 _PROTOCOL_4 = f"{_SAVE}; weights_only lacks the opcodes of protocol 4"
@@ -44,6 +44,28 @@ def _make_plain() -> dict[str, Any]:
 
 def _make_parameter() -> Any:
     return import_library("torch").nn.Parameter(make_f32("parameter", 4, 3))
+
+
+def _make_stateful_parameter() -> Any:
+    parameter = import_library("torch").nn.Parameter(make_f32("stateful", 3, 4).t())
+    parameter.tag = "a Python attribute"
+    return parameter
+
+
+def _make_attributed(tensor: Any) -> Any:
+    tensor.tag = "a Python attribute"
+    return tensor
+
+
+def _make_uint16() -> Any:
+    codes = make_random("attributed uint16").draw_bytes(7, 6)
+    return import_library("torch").from_numpy(codes.view("<u2")).t()
+
+
+def _make_checkpoint() -> dict[str, Any]:
+    views = make_f32("nested views", 6, 7)
+    state = {"a": views[1:4].t(), "b": views[:, 2:5]}
+    return {"model": {"state_dict": state}, "config": {"lr": 0.5}, "epoch": 3}
 
 
 def _make_module_state() -> Any:
@@ -93,8 +115,19 @@ _STATES = [
     ZooCase("pth-y-nested", lambda: save(
                 {"state_dict": {"fc.weight": make_f32("nested", 2, 5)}, "epoch": 7, "loss": 0.5}),
             "a state dict beside an epoch and a loss; a tensor under a, then b is a.b", _SAVE),
+    ZooCase("pth-y-nested-views", lambda: save(_make_checkpoint()),
+            "a state dict two keys deep; its tensors are views of one storage", _SAVE),
+    ZooCase("pth-y-parameter-with-state", lambda: save({"weight": _make_stateful_parameter()}),
+            "a transposed Parameter with a Python attribute",
+            "torch._utils._rebuild_parameter_with_state"),
+    ZooCase("pth-y-tensor-with-state",
+            lambda: save_w(_make_attributed(make_f32("of type", 3, 5).t())),
+            "a transposed tensor with a Python attribute", "torch._tensor._rebuild_from_type_v2"),
+    ZooCase("pth-y-uint16-with-state", lambda: save_w(_make_attributed(_make_uint16())),
+            "a transposed tensor of uint16 with a Python attribute",
+            "torch._tensor._rebuild_from_type_v2 around _rebuild_tensor_v3"),
     ZooCase("pth-y-many-entries", lambda: save(_make_many()),
-            "280 entries: memo indices beyond 255 take LONG_BINPUT and LONG_BINGET", _SAVE),
+            "280 entries: memo indices beyond 255 need LONG_BINPUT and LONG_BINGET", _SAVE),
     ZooCase("pth-y-protocol-3", lambda: save(_make_plain(), pickle_protocol=3),
             "pickle protocol 3", _SAVE),
     ZooCase("pth-y-protocol-4", lambda: save(_make_plain(), pickle_protocol=4),
@@ -110,7 +143,7 @@ _LAYOUTS = [
     ZooCase("pth-y-permuted", lambda: save_w(make_f32("permuted", 2, 3, 4).permute(2, 0, 1)),
             "three permuted axes", _VIEW),
     ZooCase("pth-y-channels-last", lambda: save_w(_make_images()),
-            "channels_last: the second axis lies fastest", _VIEW),
+            "channels_last: the second axis varies fastest", _VIEW),
     ZooCase("pth-y-columns", lambda: save_w(make_f32("layouts", 7, 9)[:, 2:6]),
             "a slice of columns: rows with gaps between them", _VIEW),
     ZooCase("pth-y-rows", lambda: save_w(make_f32("layouts", 7, 9)[2:5]),
@@ -122,7 +155,7 @@ _LAYOUTS = [
     ZooCase("pth-y-offset", lambda: save_w(make_f32("flat", 30)[11:]),
             "a storage offset", _VIEW),
     ZooCase("pth-y-large-offset", lambda: save_w(_make_large_offset()),
-            "an offset beyond 16 bits, which takes BININT", _VIEW),
+            "an offset beyond 16 bits, which needs BININT", _VIEW),
     ZooCase("pth-y-fortran", lambda: save_w(make_f32("fortran", 4, 3).t()),
             "column-major: shape [3, 4], strides 1 and 3", _VIEW),
     ZooCase("pth-y-overlapping", lambda: save_w(make_f32("flat", 30).unfold(0, 4, 2)),

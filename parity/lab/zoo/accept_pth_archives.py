@@ -14,6 +14,7 @@ from parity.lab.zoo.pth_builder import (
     EMPTY_LIST,
     MARK,
     PERSID,
+    REDUCE,
     SETITEM,
     SETITEMS,
     SYSTEM,
@@ -28,6 +29,7 @@ from parity.lab.zoo.pth_builder import (
     push_dict,
     push_global,
     push_int,
+    push_ints,
     push_legacy_storage,
     push_long1,
     push_storage,
@@ -118,6 +120,13 @@ def _build_string() -> bytes:
     return build_checkpoint("string", push_dict(("w", old.replace(push_text("0"), b"U\x010"))))
 
 
+def _build_rebuild_tensor() -> bytes:
+    """Build a transposed view by the four arguments that torch wrote before 0.4."""
+    view = push_storage(), push_int(0), push_ints([2, 3]), push_ints([1, 2])
+    call = push_global("torch._utils", "_rebuild_tensor") + push_tuple(*view) + REDUCE
+    return build_checkpoint("rebuild", push_dict(("w", call)))
+
+
 def _build_memo_bomb() -> bytes:
     """Build lists that contain the one before them twice, from the memo."""
     lists = [EMPTY_LIST + b"q\x01"]
@@ -152,7 +161,7 @@ _CONTAINERS = [
     ZooCase("pth-y-legacy-dtypes", _build_legacy_dtypes,
             "storages of three dtypes: each count is of elements, not bytes", _LEGACY),
     ZooCase("pth-i-tar", _build_tar, "the container before torch 0.1.10: a tar",
-            "torch.serialization.legacy_load, which refuses weights_only",
+            "torch.serialization.legacy_load, which rejects weights_only",
             expected=expect_w("tar")),
     ZooCase("pth-y-big-endian", _build_big_endian,
             "storages stored most significant byte first, as the record byteorder says", _TORCH,
@@ -184,6 +193,9 @@ _PICKLES = [
             "SETITEM beside SETITEMS, one storage from the memo by LONG_BINGET", _OPCODES),
     ZooCase("pth-y-string", _build_string,
             "strings of Python 2: SHORT_BINSTRING", _OPCODES),
+    ZooCase("pth-y-rebuild-tensor", _build_rebuild_tensor,
+            "a transposed tensor without requires_grad and hooks, as before torch 0.4",
+            "torch._utils._rebuild_tensor: storage, offset, size, stride"),
     ZooCase("pth-i-after-stop",
             lambda: build_checkpoint("after", records={
                 "data.pkl": build_pickle(push_w()) + b"more"}),
@@ -192,7 +204,7 @@ _PICKLES = [
             "thirty lists, each twice in the next: 2^30 paths to nothing",
             f"{_SILENT}; a walk must not take them all", expected=expect_w("bomb")),
     ZooCase("pth-i-self-reference", _build_self_reference,
-            "a dict that holds itself", f"{_OPCODES}: the memo allows it",
+            "a dict that contains itself", f"{_OPCODES}: the memo allows it",
             expected=expect_w("self")),
 ]
 _ZIPS = [

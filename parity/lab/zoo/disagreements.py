@@ -1,4 +1,4 @@
-"""Where reference readers, the format's document and what is due do not agree, in words."""
+"""Explain where the reference readers disagree with each other or with the rule of a case."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NAMES = {"torch": "torch with weights_only", "torch-full": "torch without weights_only"}
-_VERBS = {
-    "loaded": "reads it",
-    "refused": "refuses it",
-    "crashed": "crashes on it",
-    "limit": "runs out of time or memory on it",
+#: Verbs by a reader's outcome.
+VERBS = {
+    "loaded": "reads",
+    "refused": "rejects",
+    "crashed": "crashes on",
+    "limit": "runs out of time or memory on",
 }
-#: What every reader says where there is nothing to explain.
+#: The outcome of every reader where there is nothing to explain.
 _UNREMARKABLE = {"load": "loaded", "refuse": "refused", "either": "loaded"}
 
 
 def explain_disagreement(
-    expect: str, rule: str, answers: Mapping[str, str], *, against: bool = False
+    expect: str, rule: str, outcomes: Mapping[str, str], *, disputed: bool = False
 ) -> str:
-    """Why a case is not plain: what each reader says to it, and where the rule stands.
+    """Explain a case that the readers do not agree on.
 
     Args:
         expect: ``load``, ``refuse`` or ``either``.
-        rule: The section of a document, or what else the bundle goes by.
-        said: Class by reader.
-        against: The rule speaks against what a reader loads.
+        rule: The section of a document, or another source of the rule.
+        outcomes: Outcome by reader.
+        disputed: The rule forbids the case although a reader loads it.
 
     Returns:
-        One sentence without its full stop; empty where every reader says what is due, and
-        what may be either is read by all, and nothing speaks against it.
+        One sentence without its full stop; empty where every reader does as expected, every
+        reader loads an ``either``, and the case is not disputed.
     """
-    if not answers or (set(answers.values()) == {_UNREMARKABLE[expect]} and not against):
+    if not outcomes or (set(outcomes.values()) == {_UNREMARKABLE[expect]} and not disputed):
         return ""
-    text = ", ".join(_format_clauses(expect, answers))
-    return f"{text}{_format_rule_prefix(expect, answers, against=against)}{rule}" if rule else text
+    text = ", ".join(_format_clauses(expect, outcomes))
+    return f"{text}{_choose_link(expect, outcomes, disputed=disputed)}{rule}" if rule else text
 
 
-def _format_rule_prefix(expect: str, answers: Mapping[str, str], *, against: bool) -> str:
-    """How the rule is led in."""
-    refuse = expect == "refuse"
-    if (refuse or against) and "loaded" in answers.values():
+def _choose_link(expect: str, outcomes: Mapping[str, str], *, disputed: bool) -> str:
+    """Choose the words between the readers and the rule."""
+    if (expect == "refuse" or disputed) and "loaded" in outcomes.values():
         return ", against "
-    return "; a refusal is due by " if refuse else "; "
+    return "; it must be rejected: " if expect == "refuse" else "; "
 
 
-def _format_clauses(expect: str, answers: Mapping[str, str]) -> list[str]:
-    """What each reader says; torch's two are one where they agree."""
-    if len(answers) > 1 and answers.get("torch") == answers.get("torch-full"):
-        return [f"torch {_choose_verb(expect, answers['torch'])}"]
+def _format_clauses(expect: str, outcomes: Mapping[str, str]) -> list[str]:
+    """Format a clause for each reader; torch's two are one where they agree."""
+    if len(outcomes) > 1 and outcomes.get("torch") == outcomes.get("torch-full"):
+        return [f"torch {_choose_verb(expect, outcomes['torch'])}"]
     return [
-        f"{_NAMES.get(reader, reader)} {_choose_verb(expect, answers[reader])}"
-        for reader in answers
+        f"{_NAMES.get(reader, reader)} {_choose_verb(expect, outcome)}"
+        for reader, outcome in outcomes.items()
     ]
 
 
-def _choose_verb(expect: str, word: str) -> str:
-    is_accepted = expect == "refuse" and word == "loaded"
-    return "takes it" if is_accepted else _VERBS.get(word, word)
+def _choose_verb(expect: str, outcome: str) -> str:
+    if expect == "refuse" and outcome == "loaded":
+        return "accepts it"
+    return f"{VERBS[outcome]} it" if outcome in VERBS else outcome

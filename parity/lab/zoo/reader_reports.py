@@ -1,4 +1,4 @@
-"""A report for each reference reader, as `verify` writes it: a column for `scoreboard`."""
+"""Write a report for each reference reader, as `verify` does: a column for `scoreboard`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from parity.lab.zoo.reader_results import ReaderResults
     from parity.lockfile import Bundle, Lockfile
 
-    #: A bundle, the digest of its tree, and its columns.
+    #: A bundle, the digest of its tree, and the results of its readers.
     BundleReaders = tuple[Bundle, str, tuple[ReaderResults, ...]]
 
 
 def clear_reports(folder: Path | None) -> None:
-    """Remove what an earlier run told: it must not stand where this one ends without a report.
+    """Remove the reports of an earlier run, so that none remains where this run writes none.
 
     Raises:
         ConfigError: ``report-dir``.
@@ -37,7 +37,7 @@ def clear_reports(folder: Path | None) -> None:
 
 
 def write_reports(lock: Lockfile, by_bundle: Sequence[BundleReaders], folder: Path) -> None:
-    """Write ``<reader>/report.json`` below ``folder``, for each reader that was asked.
+    """Write ``<reader>/report.json`` below ``folder``, for each reader that read a case.
 
     Raises:
         ConfigError: ``report-dir``.

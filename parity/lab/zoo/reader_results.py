@@ -1,9 +1,9 @@
-"""What the reference readers make of a bundle's cases, judged as a port is judged.
+"""Run the reference readers on a bundle's cases, and evaluate them as ports.
 
 torch, safetensors and gguf-py are columns beside the ports: each reads the cases of its format
-in a process of its own, what it read is dumped, and the dump is held against the references.
-What the bundle records of a reader is no fault of it; another word than the recorded one is
-drift of the reference, and says nothing about any port.
+in a process of its own, its tensors are dumped, and the dump is compared with the references.
+An outcome that the bundle records is a known failure of the reader. Another outcome than the
+recorded one is drift of the reference, and says nothing about any port.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from parity.verify.evaluate import CaseEvaluator
 from parity.verify.prepare import PreparedBundle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from parity.lab.readers import ReaderResult
     from parity.lab.readers.record import ReaderRecord
@@ -41,20 +41,14 @@ if TYPE_CHECKING:
     from parity.suites.base import Case
 
 _READERS = {".pth": "torch", ".pt": "torch", ".safetensors": "safetensors", ".gguf": "gguf-py"}
-#: How a reader is called, for the report.
+#: The call of each reader, for the report.
 _CALLS = {
     "torch": "torch.load(weights_only=True)",
     "safetensors": "safetensors.deserialize",
     "gguf-py": "gguf.GGUFReader, gguf.quants.dequantize",
 }
-#: What a record may own up to: never a wrong value.
+#: Outcomes that a record may excuse: never a wrong value.
 _RECORDABLE = ("refused", "accepted", "crashed", "hung", "out-of-memory")
-_VERBS = {
-    "loaded": "reads",
-    "refused": "refuses",
-    "crashed": "crashes on",
-    "limit": "runs out of time or memory on",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +56,7 @@ class ReaderResults:
     """One reader over the cases of its format.
 
     Attributes:
-        drift: Where it says another thing than the bundle records of it.
+        drift: Cases whose outcome is another than the bundle records.
     """
 
     reader: str
@@ -72,31 +66,31 @@ class ReaderResults:
 
     @property
     def port(self) -> dict[str, str]:
-        """As a report tells what was held against the bundle."""
+        """Describe the reader where a report describes the port."""
         return {"reader": self.reader, "version": self.version, "call": _CALLS[self.reader]}
 
     @property
     def unexpected(self) -> tuple[CaseResult, ...]:
-        """Cases that it gets wrong, though nothing in the bundle says that it does."""
+        """Cases that fail, and are not recorded as failing."""
         return tuple(case for case in self.cases if case.errors)
 
     @property
     def summary(self) -> str:
-        """How often it met each end."""
-        words = Counter(case.outcome or "not shown" for case in self.cases)
-        counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+        """Count the cases by outcome."""
+        outcomes = Counter(case.outcome or "not shown" for case in self.cases)
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         return f"{self.reader} {self.version} over {len(self.cases)} cases: {counts}"
 
 
 def collect_reader_results(
     bundle: Bundle, fetched: FetchedBundle, command: str
 ) -> tuple[ReaderResults, ...]:
-    """A column for each reader that has a case which says what it expects.
+    """Collect the results of each reader that has a case with an expectation.
 
     Args:
         bundle: Of any suite; only ``tensors`` has such cases.
         fetched: Its tree.
-        command: The line that repeats it.
+        command: The command that repeats it.
 
     Raises:
         ReferenceSuspectError: The bundle cannot be read; ``audit-crashed``: a reader does not
@@ -105,28 +99,22 @@ def collect_reader_results(
     cases_by_reader = _find_cases(bundle, fetched.path)
     reader_record = record.read_record(fetched.path)
     with TemporaryDirectory(prefix="parity-") as folder, ThreadPoolExecutor() as pool:
-        out_folders = {reader: Path(folder, reader) for reader in cases_by_reader}
-        answers = pool.map(
-            lambda one: _ask_reader(bundle, one, cases_by_reader[one], out_folders[one]),
-            cases_by_reader,
-        )
-        return tuple(
-            _evaluate_reader(
-                _ReaderRun(
-                    one,
-                    _prepare_bundle(bundle, fetched, cases_by_reader[one]),
-                    reader_record,
-                    command,
-                ),
-                reply,
-                out_folder,
+        runs = [
+            _ReaderRun(
+                name=reader,
+                prepared=_prepare_bundle(bundle, fetched, cases),
+                record=reader_record,
+                command=command,
+                out_folder=Path(folder, reader),
             )
-            for (one, out_folder), reply in zip(out_folders.items(), answers, strict=True)
-        )
+            for reader, cases in cases_by_reader.items()
+        ]
+        results = pool.map(_run_reader, runs)
+        return tuple(_evaluate_reader(run, found) for run, found in zip(runs, results, strict=True))
 
 
 def _find_cases(bundle: Bundle, tree: Path) -> dict[str, tuple[Case, ...]]:
-    """The cases that state what they expect, by the reader of their checkpoint."""
+    """Find the cases that state an expectation, by the reader of their checkpoint."""
     by_reader: dict[str, tuple[Case, ...]] = {}
     for case in SUITE.cases(tree, {}) if bundle.suite == SUITE.name else ():
         path = case.detail.checkpoint
@@ -136,23 +124,10 @@ def _find_cases(bundle: Bundle, tree: Path) -> dict[str, tuple[Case, ...]]:
     return by_reader
 
 
-def _ask_reader(
-    bundle: Bundle, reader: str, cases: Sequence[Case], out_folder: Path
-) -> dict[str, ReaderResult]:
-    out_folder.mkdir()
-    try:
-        return readers.read_files(
-            reader, {case.id: case.detail.checkpoint for case in cases}, out_folder
-        )
-    except RuntimeError as error:
-        problem = Problem("audit-crashed", f"{bundle.id}: {error}", bundle.where.get(""))
-        raise ReferenceSuspectError(problem) from error
-
-
 def _prepare_bundle(
     bundle: Bundle, fetched: FetchedBundle, cases: tuple[Case, ...]
 ) -> PreparedBundle:
-    """The bundle as it is, without what the lockfile says of its port."""
+    """Prepare the bundle without the lockfile's options and known failures of its port."""
     return PreparedBundle(
         bundle=replace(bundle, options={}, bounds={}, known_failures={}),
         suite=SUITE,
@@ -166,48 +141,56 @@ def _prepare_bundle(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _ReaderRun:
-    """A reader, what it is asked, and what the bundle records of it."""
+    """A reader, its cases, and the outcomes that the bundle records."""
 
     name: str
     prepared: PreparedBundle
     record: ReaderRecord
     command: str
+    out_folder: Path
 
     @property
     def library(self) -> str:
         return readers.LIBRARIES[self.name]
 
 
-def _evaluate_reader(
-    reader: _ReaderRun, answers: Mapping[str, ReaderResult], out_folder: Path
-) -> ReaderResults:
-    evaluator = CaseEvaluator(reader.prepared, lambda _case, _control: reader.command)
-    for case in reader.prepared.cases:
-        evaluator.add(case, _build_dump_run(answers[case.id], out_folder / case.id))
-    results = evaluator.finish_results(lambda _result: None)
-    pairs = list(zip(reader.prepared.cases, results, strict=True))
+def _run_reader(run: _ReaderRun) -> dict[str, ReaderResult]:
+    run.out_folder.mkdir()
+    files = {case.id: case.detail.checkpoint for case in run.prepared.cases}
+    try:
+        return readers.read_files(run.name, files, run.out_folder)
+    except RuntimeError as error:
+        bundle = run.prepared.bundle
+        problem = Problem("audit-crashed", f"{bundle.id}: {error}", bundle.where.get(""))
+        raise ReferenceSuspectError(problem) from error
+
+
+def _evaluate_reader(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> ReaderResults:
+    evaluator = CaseEvaluator(run.prepared, lambda _case, _control: run.command)
+    for case in run.prepared.cases:
+        evaluator.add(case, _build_dump_run(results[case.id], run.out_folder / case.id))
+    evaluated = evaluator.finish_results(lambda _result: None)
     return ReaderResults(
-        reader=reader.name,
-        version=find_version(reader.library) or "",
+        reader=run.name,
+        version=find_version(run.library) or "",
         cases=tuple(
-            _annotate_result(reader, case, result, answers[case.id]) for case, result in pairs
+            _annotate_result(run, case, result, results[case.id])
+            for case, result in zip(run.prepared.cases, evaluated, strict=True)
         ),
-        drift=tuple(_find_drift(reader, answers)),
+        drift=tuple(_find_drift(run, results)),
     )
 
 
-def _build_dump_run(answer: ReaderResult, folder: Path) -> DumpResult:
-    """What a reader said, as the end of a port's program."""
+def _build_dump_run(result: ReaderResult, folder: Path) -> DumpResult:
+    """Express the outcome of a reader as the end of a port's program."""
     folder.mkdir(exist_ok=True)
-    completed = _build_completed(answer)
-    has_dump = (folder / "dump.safetensors").is_file()
-    late_message = f"it took more than {readers.SECONDS:g} seconds"
+    completed = _build_completed(result)
     findings = exit_findings.explain_exit(
         completed,
-        has_output=has_dump,
-        timeout_reason=late_message,
+        has_output=(folder / "dump.safetensors").is_file(),
+        timeout_reason=f"it took more than {readers.SECONDS:g} seconds",
         repo=folder,
         cwd=folder,
         where=None,
@@ -217,59 +200,60 @@ def _build_dump_run(answer: ReaderResult, folder: Path) -> DumpResult:
     )
 
 
-def _build_completed(answer: ReaderResult) -> ProcessResult:
-    timed_out = answer.outcome == "limit" and answer.reason == "time"
-    signal = answer.reason if answer.outcome == "crashed" else ""
-    code = None if timed_out or signal else int(answer.outcome != "loaded")
-    stderr = {"refused": answer.reason, "limit": "MemoryError"}.get(answer.outcome, "")
+def _build_completed(result: ReaderResult) -> ProcessResult:
+    timed_out = result.outcome == "limit" and result.reason == "time"
+    signal = result.reason if result.outcome == "crashed" else ""
+    code = None if timed_out or signal else int(result.outcome != "loaded")
+    stderr = {"refused": result.reason, "limit": "MemoryError"}.get(result.outcome, "")
     return ProcessResult((), code, signal or None, timed_out, "", stderr, 0.0)
 
 
 def _annotate_result(
-    reader: _ReaderRun, case: Case, result: CaseResult, answer: ReaderResult
+    run: _ReaderRun, case: Case, evaluated: CaseResult, result: ReaderResult
 ) -> CaseResult:
-    """The result with what the bundle owns up to forgiven, and with what is to be explained."""
-    recorded = reader.record.get_outcomes(case.id)
-    answers = {**recorded, reader.name: answer.outcome}
-    against = case.id in reader.record.disputed
+    """Excuse what the bundle records, and explain where readers or rule disagree."""
+    recorded = run.record.get_outcomes(case.id)
     why = disagreements.explain_disagreement(
-        case.expect, case.detail.rule, answers, against=against
+        case.expect,
+        case.detail.rule,
+        {**recorded, run.name: result.outcome},
+        disputed=case.id in run.record.disputed,
     )
-    if answer.outcome == "loaded" and answer.reason and case.expect != "refuse":
-        reason = f"the library loads it, and its tensors cannot be told: {answer.reason}"
-        result = replace(result, verdict="skipped", reason=reason, outcome="", findings=())
-    elif result.errors and _is_recorded(result.outcome, recorded.get(reader.name), answer):
-        known = parse_known_failures({f"{case.id}:{result.outcome}": why})
-        result = KnownFailures(known, [case.id]).apply(result, None)
+    if result.outcome == "loaded" and result.reason and case.expect != "refuse":
+        reason = f"the library loads it, but its tensors cannot be dumped: {result.reason}"
+        evaluated = replace(evaluated, verdict="skipped", reason=reason, outcome="", findings=())
+    elif evaluated.errors and _is_recorded(evaluated.outcome, recorded.get(run.name), result):
+        known = parse_known_failures({f"{case.id}:{evaluated.outcome}": why})
+        evaluated = KnownFailures(known, [case.id]).apply(evaluated, None)
     if not why:
-        return result
+        return evaluated
     note = Finding(level="notice", code="disputed", kind="reference", message=why)
-    return replace(result, findings=(*result.findings, note))
+    return replace(evaluated, findings=(*evaluated.findings, note))
 
 
-def _is_recorded(outcome: str, recorded: str | None, answer: ReaderResult) -> bool:
-    """Whether the bundle says so itself, or says nothing of it."""
-    return outcome in _RECORDABLE and recorded in (None, answer.outcome)
+def _is_recorded(outcome: str, recorded: str | None, result: ReaderResult) -> bool:
+    """Check that the bundle records the outcome, or records nothing."""
+    return outcome in _RECORDABLE and recorded in (None, result.outcome)
 
 
-def _find_drift(reader: _ReaderRun, answers: Mapping[str, ReaderResult]) -> list[Finding]:
-    """Where the reader says another thing than the bundle records of it."""
+def _find_drift(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> list[Finding]:
+    """Find outcomes that are not those that the bundle records."""
     findings = []
-    for case, answer in answers.items():
-        recorded = reader.record.get_outcomes(case).get(reader.name, answer.outcome)
-        if recorded != answer.outcome:
-            findings.append(_build_drift_finding(reader, case, recorded, answer.outcome))
+    for case, result in results.items():
+        recorded = run.record.get_outcomes(case).get(run.name, result.outcome)
+        if recorded != result.outcome:
+            findings.append(_build_drift_finding(run, case, recorded, result.outcome))
     return findings
 
 
-def _build_drift_finding(reader: _ReaderRun, case: str, recorded: str, current: str) -> Finding:
-    then = reader.record.versions.get(reader.library, "")
-    now = find_version(reader.library) or ""
+def _build_drift_finding(run: _ReaderRun, case: str, recorded: str, current: str) -> Finding:
+    verbs = disagreements.VERBS
     message = (
-        f"{reader.name} {now} {_VERBS[current]} {case}, and the bundle records that {reader.name} "
-        f"{then} {_VERBS.get(recorded, recorded)} it: the reference reader has changed, not a port"
+        f"{run.name} {find_version(run.library) or ''} {verbs[current]} {case}, but the bundle "
+        f"records that {run.name} {run.record.versions.get(run.library, '')} "
+        f"{verbs.get(recorded, recorded)} it: the reference reader has changed, not a port"
     )
-    hint = "look at which of the two is right, and make the bundle again with today's libraries"
+    hint = "find out which of the two is right, and make the bundle again with today's libraries"
     return Finding(
         level="error", kind="reference", code="reader-drift", message=message, details=(hint,)
     )

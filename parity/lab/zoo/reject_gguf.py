@@ -24,7 +24,7 @@ from parity.lab.zoo.gguf_builder import (
 )
 
 _DOC = "ggml docs/gguf.md"
-_READER = "gguf-py refuses"
+_READER = "gguf-py rejects it"
 _ITEMS = f"{_DOC}: as many items follow"
 _ALIGNMENT, _UINT32 = f"{_DOC}: general.alignment, a multiple of 8", f"{_DOC}: a uint32"
 #: Levels that overflow a stack of 8 MiB in a reader that calls itself at each: 600 kB.
@@ -154,7 +154,7 @@ _METADATA = [
             "a bool that is neither 0 nor 1", f"{_DOC}: anything else is invalid",
             by_document=True),
     _reject("gguf-n-key-twice", lambda: _build_w("twice", _ONCE, _ONCE),
-            "a key that stands twice", _READER),
+            "a key that occurs twice", _READER),
     _reject("gguf-n-key-not-utf8", lambda: _build_w("kutf", encode_pair(b"a.\xff", 0, b"\x01")),
             "a key that is not UTF-8", f"{_DOC}: a key is ASCII"),
     _reject("gguf-n-pairs-missing", lambda: _build_w("pm", _ONCE, pair_count=0),
@@ -162,8 +162,8 @@ _METADATA = [
     _reject("gguf-n-alignment-0", lambda: _align(0), "an alignment of zero", _ALIGNMENT),
     _reject("gguf-n-alignment-3", lambda: _align(3), "an alignment of three", _ALIGNMENT),
     _reject("gguf-n-alignment-24", lambda: _align(24),
-            "an alignment that is a multiple of eight and no power of two",
-            "gguf-py refuses; ggml too"),
+            "an alignment that is a multiple of eight but not a power of two",
+            "gguf-py rejects it; ggml too"),
     _reject("gguf-n-alignment-2-31", lambda: _align(2**31),
             "an alignment of 2^31: the data begins beyond the file", _READER),
     _reject("gguf-n-alignment-u64", lambda: _align(32, "uint64"),
@@ -210,7 +210,7 @@ _INFOS = [
     _reject("gguf-n-dims-2-31", lambda: _build_info("ndim", ndim=2**31), "2^31 dimensions",
             _READER),
     _reject("gguf-n-dims-missing", lambda: _build_info("three", ndim=3, kind=30),
-            "three dimensions where two stand: what follows is read as the third", _READER),
+            "three dimensions where there are two: the next field is read as the third", _READER),
     _reject("gguf-n-dim-2-31", lambda: _build_info("d31", (2**31, 2)),
             "a dimension of 2^31", _READER),
     _reject("gguf-n-dim-2-63", lambda: _build_info("d63", (2**63, 1)),
@@ -231,10 +231,10 @@ _INFOS = [
     _reject("gguf-n-type-2-31", lambda: _build_info("t31", kind=2**31),
             "a type with its highest bit set", _READER),
     _reject("gguf-n-row-of-33", lambda: _build_blocks("Q4_0", 2, (33, 1)),
-            "a row of 33 elements of a type whose blocks hold 32", _READER),
+            "a row of 33 elements of a type with blocks of 32", _READER),
     _reject("gguf-n-row-of-128", lambda: _build_blocks("Q4_K", 2, (128, 4)),
             "rows of half a block, whose sum is whole blocks", _READER),
-    _reject("gguf-n-cut-block", _cut_block, "three blocks of which two are there", _READER),
+    _reject("gguf-n-cut-block", _cut_block, "three blocks of which two are present", _READER),
     _reject("gguf-n-offset-past-end", lambda: _set_offset(4096),
             "an offset beyond the file", _READER),
     _reject("gguf-n-offset-at-end", lambda: _set_offset(32),
@@ -244,7 +244,7 @@ _INFOS = [
             "an offset that wraps around when the data's start is added",
             f"{_DOC}: tensor_data holds every tensor", by_document=True),
     _reject("gguf-n-offset-misaligned", lambda: _build_info("mis", offset=12),
-            "an offset that is no multiple of the alignment",
+            "an offset that is not a multiple of the alignment",
             f"{_DOC}: must be a multiple of ALIGNMENT", by_document=True),
     _reject("gguf-n-name-twice", lambda: build_gguf(_make_w("again"), _make_w("again 2")),
             "two tensors of one name", _READER),

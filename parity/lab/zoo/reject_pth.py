@@ -35,10 +35,11 @@ from parity.lab.zoo.pth_builder import (
     push_w,
 )
 
-_TORCH = "torch.load refuses, with and without weights_only"
+_TORCH = "torch.load rejects it, with and without weights_only"
 _OPCODES = "CPython Lib/pickletools.py"
-_EXECUTED = "torch.load(weights_only=True) refuses; nothing may be executed"
-_DEPTH = "the format sets no depth: refuse, or pass over it; no stack may overflow"
+_EXECUTED = "torch.load(weights_only=True) rejects it; nothing may be executed"
+_SIZE = "the size of its dump: 2^62 bytes; CPython Lib/pickletools.py sets no limit"
+_DEPTH = "the format limits no depth: reject it, or ignore the value; no stack may overflow"
 #: Levels that overflow a stack of 8 MiB in a reader that calls itself at each.
 _LEVELS = 100_000
 #: The file that a hostile pickle would write.
@@ -170,10 +171,10 @@ _STORAGES = [
             "a persistent id of three parts, not five", _TORCH),
     ZooCase("pth-n-pid-tag",
             lambda: _identify("tag", push_text("module"), _FLOATS, _ZERO, _CPU, push_int(6)),
-            "a persistent id that is no storage's", _TORCH),
+            "a persistent id that does not name a storage", _TORCH),
     ZooCase("pth-n-pid-class",
             lambda: _identify("class", _STORAGE, _ORDERED, _ZERO, _CPU, push_int(6)),
-            "a persistent id whose class is no storage", _TORCH),
+            "a persistent id whose class is not a storage's", _TORCH),
     ZooCase("pth-n-pid-text",
             lambda: build_checkpoint("text id", push_w(push_text("storage 0") + PERSID)),
             "a persistent id that is text", _TORCH),
@@ -189,7 +190,7 @@ _STORAGES = [
     ZooCase("pth-n-storage-2-60", lambda: _store("s260", 2**60),
             "a storage of 2^60 declared elements, whose bytes still fit 63 bits", _TORCH),
     ZooCase("pth-n-storage-2-63", lambda: _store("s263", 2**63),
-            "a storage of 2^63 declared elements, which no int64 holds", _TORCH),
+            "a storage of 2^63 declared elements, more than an int64 can count", _TORCH),
     ZooCase("pth-n-storage-negative", lambda: _store("negative", -6),
             "a storage of a negative length", _TORCH),
     ZooCase("pth-n-storage-zero", lambda: _store("zero", 0),
@@ -220,6 +221,9 @@ _VIEWS = [
     ZooCase("pth-n-size-product",
             lambda: build_view("prod", size=[2**32, 2**32], stride=[2**32, 1]),
             "sizes whose product is 2^64, zero in 64 bits", _TORCH),
+    ZooCase("pth-n-expanded-huge",
+            lambda: build_view("huge", size=[2**30, 2**30], stride=[0, 0]),
+            "an expanded view of 2^60 elements on one", _SIZE, by_document=True),
     ZooCase("pth-n-stride-count", lambda: build_view("count", stride=[1]),
             "two sizes and one stride", _TORCH),
     ZooCase("pth-n-too-few-arguments", lambda: _rebuild("few", push_storage(), push_int(0)),

@@ -19,10 +19,10 @@ from parity.lab.zoo.pth_builder import (
     push_w,
 )
 
-_TORCH = "torch.load refuses, with and without weights_only"
-_OUTSIDE = "torch.load refuses a member outside of the first one's folder"
+_TORCH = "torch.load rejects it, with and without weights_only"
+_OUTSIDE = "torch.load rejects a member outside of the first one's folder"
 _VERSIONS = "caffe2/serialize/versions.h: kMaxSupportedFileFormatVersion"
-_UNSAID = "which one is meant is not said"
+_UNSAID = "the format does not define which one is meant"
 _ZIP = "PKWARE APPNOTE"
 _CENTRAL, _END = b"PK\x01\x02", b"PK\x05\x06"
 _PAST_END = b"\xf0\xff\xff\x7f"
@@ -93,7 +93,7 @@ _DIRECTORIES = [
     ZooCase("pth-n-local-header-past-end", lambda: _patch("away", _CENTRAL, 42, _PAST_END),
             "a member that begins beyond the file", f"{_ZIP} 4.4.16"),
     ZooCase("pth-n-local-header-absent", lambda: _patch("none", _CENTRAL, 42, b"\x05\0\0\0"),
-            "a member's offset at which no header stands", f"{_ZIP} 4.3.7"),
+            "a member's offset at which there is no header", f"{_ZIP} 4.3.7"),
     ZooCase("pth-n-name-length", lambda: _patch("name", _CENTRAL, 28, b"\xff\xff"),
             "a member's name that is longer than the directory", f"{_ZIP} 4.4.10"),
     ZooCase("pth-n-no-directory-entry", lambda: _patch("sign", _CENTRAL, 0, b"PKxx"),
@@ -138,7 +138,7 @@ _RECORDS = [
             "a version of the archive that no torch writes", _VERSIONS),
     ZooCase("pth-n-version-word",
             lambda: build_checkpoint("word", records={"version": b"three\n"}),
-            "a version that is no number", _TORCH),
+            "a version that is not a number", _TORCH),
     ZooCase("pth-n-no-version",
             lambda: build_checkpoint("no version", records={"version": None}),
             "an archive without its version", _TORCH),

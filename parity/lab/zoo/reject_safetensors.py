@@ -9,7 +9,7 @@ from parity.lab.zoo.case import ExpectedTensor, ZooCase, draw_dyadic
 from parity.lab.zoo.safetensors_builder import build_parts, build_safetensors, make_f32
 
 _README = "safetensors README, Format"
-_LIBRARY = "the library safetensors refuses"
+_LIBRARY = "the safetensors library rejects it"
 _UNIQUE = f"{_README}: duplicate keys are disallowed"
 _STRINGS = f"{_README}: a text-to-text map"
 _HOLES = f"{_README}: the byte buffer is indexed whole and without holes"
@@ -123,10 +123,10 @@ _JSON = [
     ZooCase("safetensors-n-json-comma", lambda: build_safetensors(_TEXT[:-1] + ",}", _DATA),
             "a comma before the last brace", "RFC 8259, section 4"),
     ZooCase("safetensors-n-json-duplicate-name", _build_duplicate_name,
-            "a name that stands twice", _UNIQUE, by_document=True),
+            "a name that occurs twice", _UNIQUE, by_document=True),
     ZooCase("safetensors-n-json-duplicate-field",
             lambda: _replace('"dtype": "F32"', '"dtype": "F32", "dtype": "F32"', 1),
-            "a dtype that stands twice in one entry", _UNIQUE, by_document=True),
+            "a dtype that occurs twice in one entry", _UNIQUE, by_document=True),
     ZooCase("safetensors-n-json-deep-arrays",
             lambda: build_safetensors(
                 '{"__metadata__":' + "[" * _ARRAYS + "]" * _ARRAYS + "}", b""),
@@ -165,7 +165,7 @@ _FIELDS = [
     ZooCase("safetensors-n-shape-text", lambda: _set_fields("text", shape=["6"]),
             "a dimension that is a string", _LIBRARY),
     ZooCase("safetensors-n-shape-number", lambda: _set_fields("bare", shape=6),
-            "a shape that is no array", _LIBRARY),
+            "a shape that is not an array", _LIBRARY),
 ]
 _OFFSETS = [
     ZooCase("safetensors-n-offsets-float", lambda: _set_fields("o float", data_offsets=[0, 24.0]),
@@ -188,15 +188,15 @@ _OFFSETS = [
     ZooCase("safetensors-n-offsets-2-64", lambda: _set_fields("o 64", data_offsets=[0, 2**64 + 24]),
             "an offset that wraps around to the right one", _LIBRARY),
     ZooCase("safetensors-n-length-short", lambda: _set_fields("short", data_offsets=[0, 20]),
-            "offsets that hold less than the shape needs", _LIBRARY),
+            "offsets that span less than the shape needs", _LIBRARY),
     ZooCase("safetensors-n-length-long", lambda: _set_fields("long", shape=[5]),
-            "offsets that hold more than the shape needs", _LIBRARY),
+            "offsets that span more than the shape needs", _LIBRARY),
     ZooCase("safetensors-n-length-dtype", lambda: _set_fields("wide", dtype="F64"),
             "a dtype that needs twice the bytes", _LIBRARY),
     ZooCase("safetensors-n-overlap", lambda: _set_offsets([0, 24], [16, 24], 24),
             "two tensors that share eight bytes", _HOLES),
     ZooCase("safetensors-n-alias", lambda: _set_offsets([0, 24], [0, 8], 24),
-            "a tensor that lies at the start of another", _HOLES),
+            "a tensor whose data is the start of another's", _HOLES),
     ZooCase("safetensors-n-hole", lambda: _set_offsets([0, 24], [28, 36], 36),
             "a hole of four bytes between two tensors", _HOLES),
     ZooCase("safetensors-n-hole-first", _build_hole_first,
@@ -209,7 +209,7 @@ _OFFSETS = [
     ZooCase("safetensors-n-shape-2-31", lambda: _set_fields("s31", shape=[2**31]),
             "a dimension of 2^31 over 24 bytes", _LIBRARY),
     ZooCase("safetensors-n-shape-2-64", lambda: _set_fields("s64", shape=[2**64 + 6]),
-            "a dimension that no 64 bits hold", _LIBRARY),
+            "a dimension beyond 64 bits", _LIBRARY),
 ]
 # fmt: on
 
@@ -225,7 +225,7 @@ _ALLOWED = [
             expected=_HUGE),
     ZooCase("safetensors-i-entry-array",
             lambda: build_safetensors(_ARRAY, draw_dyadic("array", 1).tobytes()),
-            "a tensor whose fields stand in an array, in order", _SILENT),
+            "a tensor whose fields are an array, in order", _SILENT),
     ZooCase("safetensors-i-name-nul",
             lambda: build_safetensors(*build_parts({"a\0b": make_f32("nul", 2)})),
             "a zero byte in a name, escaped", _SILENT),

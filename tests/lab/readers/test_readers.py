@@ -1,4 +1,4 @@
-"""The reference readers: each in a process of its own, and one bad file costs no other."""
+"""The reference readers: each runs in a process of its own, and one bad file costs no other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READERS['fake'] = fake
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that does what a file's name says."""
+    """Make a reader that does what a file's name says."""
     body = Path(readers.__file__).with_name("child.py").read_text(encoding="utf-8")
     start = body.index("if __name__")
     child = tmp_path / "child.py"
@@ -63,9 +63,9 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
 
-    said = readers.read_files("fake", files, out)
+    results = readers.read_files("fake", files, out)
 
-    assert said == {
+    assert results == {
         "a-good": ReaderResult("loaded"),
         "b-crash": ReaderResult("crashed", "SIGABRT"),
         "c-bad": ReaderResult("refused", "ValueError: no"),
@@ -86,7 +86,7 @@ def test_a_reader_that_does_not_start_is_an_error(tmp_path: Path) -> None:
         readers.read_files("no-such", {"a": tmp_path})
 
 
-def test_nothing_is_started_for_no_file() -> None:
+def test_no_file_starts_no_process() -> None:
     assert readers.read_files("torch", {}) == {}
 
 
@@ -98,7 +98,7 @@ def raising(error: Exception) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "expected"),
     [
         (ValueError("bad\nmore"), ("refused", "ValueError: bad")),
         (ValueError(), ("refused", "ValueError: ")),
@@ -108,18 +108,18 @@ def raising(error: Exception) -> Any:
         (KeyError("x" * 300), ("refused", f"KeyError: '{'x' * 189}")),
     ],
 )
-def test_what_an_error_of_a_reader_means(error: Exception, said: tuple[str, str]) -> None:
-    assert run_reader(raising(error), Path(), None) == said
+def test_errors_are_classified(error: Exception, expected: tuple[str, str]) -> None:
+    assert run_reader(raising(error), Path(), None) == expected
 
 
-def test_tensors_that_cannot_be_made_are_no_refusal(tmp_path: Path) -> None:
-    said = run_reader(lambda _path: raising(KeyError("dtype")), Path(), tmp_path / "x")  # type: ignore[arg-type,return-value]
-    assert said[0] == "loaded"
-    assert said[1].startswith("TypeError: ")
+def test_tensors_that_cannot_be_made_are_not_a_rejection(tmp_path: Path) -> None:
+    result = run_reader(lambda _path: raising(KeyError("dtype")), Path(), tmp_path / "x")  # type: ignore[arg-type,return-value]
+    assert result[0] == "loaded"
+    assert result[1].startswith("TypeError: ")
     assert not (tmp_path / "x").exists()
 
 
-def test_the_file_written_is_read_back(tmp_path: Path) -> None:
+def test_written_tensors_are_read_back(tmp_path: Path) -> None:
     two = np.array([[1.5, -2.0]], np.float32)
     write_tensors({"ä\0": ("F32", (1, 2), two.tobytes()), "": ("I8", (), b"\xff")}, tmp_path / "a")
 
@@ -134,7 +134,7 @@ def test_the_file_written_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.process  # importing torch asks the system for its name
-def test_a_dict_in_itself_and_a_deep_one_come_to_an_end() -> None:
+def test_cycles_and_deep_dicts_end() -> None:
     torch = pytest.importorskip("torch")
     tensor = torch.zeros(2)
     state: dict[str, Any] = {"w": tensor, "list": [tensor], "in": {"b": tensor}}
@@ -155,7 +155,7 @@ RECORD = {
 }
 
 
-def test_the_record_of_a_bundle(tmp_path: Path) -> None:
+def test_the_record_of_a_bundle_is_read(tmp_path: Path) -> None:
     assert record.read_record(tmp_path) == record.ReaderRecord()
     (tmp_path / record.RECORD_NAME).write_text(json.dumps(RECORD))
 
@@ -180,7 +180,7 @@ def test_the_record_of_a_bundle(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_record_of_another_form_is_suspect(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_malformed_record_is_suspect(tmp_path: Path, change: dict[str, Any]) -> None:
     (tmp_path / record.RECORD_NAME).write_text(json.dumps(RECORD | change))
     with pytest.raises(ReferenceSuspectError, match="is not a record of the readers' outcomes"):
         record.read_record(tmp_path)
@@ -190,17 +190,17 @@ def test_a_record_of_another_form_is_suspect(tmp_path: Path, change: dict[str, A
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("reader", ["safetensors", "gguf-py"])
-def test_a_reader_says_what_the_zoo_records(tmp_path: Path, reader: str) -> None:
+def test_the_outcomes_are_those_that_the_zoo_records(tmp_path: Path, reader: str) -> None:
     with tarfile.open(BUNDLE) as tar:
         tar.extractall(tmp_path / "zoo", filter="data")
     group = "gguf" if reader == "gguf-py" else reader
-    slow = "gguf-n-array-2-31"  # it takes all the time that it is given
+    slow = "gguf-n-array-2-31"  # it runs until its time limit
     cases = [one for one in manifest.load(tmp_path / "zoo") if one.group == group]
     files = {one.id: one.checkpoint for one in cases if one.checkpoint and one.id != slow}
 
-    said = readers.read_files(reader, files)
+    results = readers.read_files(reader, files)
 
     recorded = record.read_record(tmp_path / "zoo")
-    assert {name: one.outcome for name, one in said.items()} == {
+    assert {name: one.outcome for name, one in results.items()} == {
         name: recorded.get_outcomes(name)[reader] for name in files
     }

@@ -1,4 +1,4 @@
-"""The zoo: every kind has its cases, every reference is what upstream reads, nothing is twice."""
+"""The zoo: every kind has its cases, every reference is as upstream reads it, none is twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def each(prefix: str, words: str) -> str:
     return " ".join(f"{prefix}{word}" for word in words.split())
 
 
-#: Every kind of file that the zoo must hold, and the cases that hold it; `*` ends a prefix.
+#: Every kind of file that the zoo must contain, and its cases.
 KINDS = {
     # pth, to be loaded
     "zip container": "pth-y-zip",
@@ -40,7 +40,9 @@ KINDS = {
     "OrderedDict": "pth-y-ordered-dict",
     "a module's state dict": "pth-y-module",
     "Parameter": "pth-y-parameter",
-    "nested": "pth-y-nested",
+    "nested": "pth-y-nested pth-y-nested-views",
+    "every call that rebuilds a tensor": "pth-y-rebuild-tensor pth-y-zip pth-y-uint16 "
+    "pth-y-parameter pth-y-parameter-with-state pth-y-tensor-with-state pth-y-uint16-with-state",
     "more than 256 entries": "pth-y-many-entries",
     "transposed": "pth-y-transposed",
     "permuted": "pth-y-permuted",
@@ -98,10 +100,11 @@ KINDS = {
         for scale in ("zero", "subnormal", "infinite", "nan")
     ),
     "big-endian and v1": "gguf-i-big-endian gguf-i-version-1",
-    # to be refused
+    # to be rejected
     "2^31": "pth-n-storage-2-31 safetensors-n-length-2-31 gguf-n-tensors-2-31 gguf-n-dim-2-31",
     "2^60": "pth-n-storage-2-60 safetensors-n-length-2-60 gguf-n-array-2-60 gguf-n-pairs-2-60",
     "2^63": "pth-n-storage-2-63 safetensors-n-length-2-63 gguf-n-tensors-2-63 gguf-n-offset-2-63",
+    "a view far larger than its storage": "pth-n-expanded-huge",
     "zero": "pth-n-storage-zero safetensors-n-length-0 gguf-n-alignment-0",
     "negative": "pth-n-storage-negative safetensors-n-offsets-negative gguf-n-dim-minus-3",
     "overlapping": "safetensors-n-overlap safetensors-n-alias gguf-i-shared-data",
@@ -167,7 +170,7 @@ def test_it_is_large_enough_and_small_enough(cases: dict[str, TensorCase]) -> No
     assert BUNDLE.stat().st_size < 3_000_000
 
 
-def test_each_case_says_what_it_is_and_where_the_rule_stands(cases: dict[str, TensorCase]) -> None:
+def test_each_case_states_why_and_its_rule(cases: dict[str, TensorCase]) -> None:
     for case in cases.values():
         assert case.has_expectation, case.id
         assert case.id.startswith(f"{case.group}-")
@@ -179,9 +182,9 @@ def test_each_case_says_what_it_is_and_where_the_rule_stands(cases: dict[str, Te
         assert (case.reference is None) == (case.expect == "refuse")
 
 
-def test_no_two_say_the_same(cases: dict[str, TensorCase]) -> None:
-    said = [(case.group, case.expect, case.why) for case in cases.values()]
-    assert len(set(said)) == len(said)
+def test_no_two_cases_are_alike(cases: dict[str, TensorCase]) -> None:
+    texts = [(case.group, case.expect, case.why) for case in cases.values()]
+    assert len(set(texts)) == len(texts)
     contents = [
         case.checkpoint.read_bytes() for case in cases.values() if case.checkpoint is not None
     ]
@@ -190,29 +193,29 @@ def test_no_two_say_the_same(cases: dict[str, TensorCase]) -> None:
     assert len(contents) - len(filled) == 3  # the empty file of each format
 
 
-#: Cases that gguf-py loads, and that ggml or its document would not.
-AGAINST = {"gguf-i-five-dims", "gguf-i-shared-data", "gguf-i-not-padded"}
+#: Cases that gguf-py loads although ggml or its document forbids them.
+DISPUTED = {"gguf-i-five-dims", "gguf-i-shared-data", "gguf-i-not-padded"}
 
 
-def test_what_the_readers_said_is_recorded(tree: Path, cases: dict[str, TensorCase]) -> None:
+def test_the_outcomes_of_the_readers_are_recorded(tree: Path, cases: dict[str, TensorCase]) -> None:
     record = json.loads((tree / "readers.json").read_text(encoding="utf-8"))
     assert record["versions"].keys() == {"torch", "safetensors", "gguf", "numpy"}
     assert record["cases"].keys() == cases.keys()
     hostile = {name for name in cases if name.startswith("pth-n-global-") and "absent" not in name}
-    for name, said in record["cases"].items():
+    for name, outcomes in record["cases"].items():
         readers = {
             "pth": {"torch", "torch-full"},
             "safetensors": {"safetensors"},
             "gguf": {"gguf-py"},
         }
-        asked = readers[cases[name].group] - ({"torch-full"} if name in hostile else set())
-        assert said.keys() == asked, name
-        assert set(said.values()) <= {"loaded", "refused", "crashed", "limit"}
-        assert cases[name].expect != "load" or "loaded" in said.values(), name
-    assert {name for name in record["against"] if cases[name].expect == "either"} == AGAINST
+        expected = readers[cases[name].group] - ({"torch-full"} if name in hostile else set())
+        assert outcomes.keys() == expected, name
+        assert set(outcomes.values()) <= {"loaded", "refused", "crashed", "limit"}
+        assert cases[name].expect != "load" or "loaded" in outcomes.values(), name
+    assert {name for name in record["against"] if cases[name].expect == "either"} == DISPUTED
 
 
-#: Cases to be refused although a reference reader takes them, or dies of them: a document rules.
+#: Cases to be rejected although a reference reader loads them, or does not survive them.
 BY_DOCUMENT = {
     "safetensors-n-json-space-first",
     "safetensors-n-json-duplicate-name",
@@ -222,27 +225,28 @@ BY_DOCUMENT = {
     "gguf-n-offset-minus-32",
     "gguf-n-array-2-31",
     "pth-n-bytes-2-60",
+    "pth-n-expanded-huge",
 }
 
 
-def test_a_reader_s_refusal_or_a_document_stands_behind_each_refusal(
+def test_each_rejection_has_a_reader_or_a_document(
     tree: Path, cases: dict[str, TensorCase]
 ) -> None:
-    said = json.loads((tree / "readers.json").read_text(encoding="utf-8"))["cases"]
+    outcomes = json.loads((tree / "readers.json").read_text(encoding="utf-8"))["cases"]
     by_document = {
         name
         for name, case in cases.items()
-        if case.expect == "refuse" and set(said[name].values()) != {"refused"}
+        if case.expect == "refuse" and set(outcomes[name].values()) != {"refused"}
     }
     assert by_document == BY_DOCUMENT
     for name in by_document:
         assert re.search("README|docs/|Lib/", cases[name].rule), name
 
 
-# --- the references are what upstream reads -----------------------------------------------------
+# --- the references are as upstream reads them --------------------------------------------------
 
 
-def expected(case: TensorCase) -> dict[str, StoredTensor]:
+def read_reference(case: TensorCase) -> dict[str, StoredTensor]:
     assert case.reference is not None
     return safetensors.locate_tensors(case.reference)
 
@@ -250,21 +254,24 @@ def expected(case: TensorCase) -> dict[str, StoredTensor]:
 @pytest.mark.torch
 @pytest.mark.slow
 @pytest.mark.process  # importing torch asks the system for its name
-def test_torch_reads_what_the_references_say(cases: dict[str, TensorCase]) -> None:
+def test_torch_reads_the_values_of_the_references(cases: dict[str, TensorCase]) -> None:
     torch = pytest.importorskip("torch")
     load_file = pytest.importorskip("safetensors.torch").load_file
     for case in of(cases, "pth", "load"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             loaded = dict(flat("", torch.load(case.checkpoint, weights_only=False)))
-        due = load_file(case.reference)
-        assert loaded.keys() == due.keys(), case.id
+        expected = load_file(case.reference)
+        assert loaded.keys() == expected.keys(), case.id
         for name, tensor in loaded.items():
             computed = case.tolerances != {"exact": 1.0}
-            came = tensor.detach().float() if computed else tensor.detach()
-            assert (came.dtype, came.shape) == (due[name].dtype, due[name].shape), case.id
+            obtained = tensor.detach().float() if computed else tensor.detach()
+            assert (obtained.dtype, obtained.shape) == (
+                expected[name].dtype,
+                expected[name].shape,
+            ), case.id
             left, right = (
-                one.contiguous().reshape(-1).view(torch.uint8) for one in (came, due[name])
+                one.contiguous().reshape(-1).view(torch.uint8) for one in (obtained, expected[name])
             )
             assert torch.equal(left, right), case.id
 
@@ -277,88 +284,88 @@ def flat(path: str, value: Any) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.torch
-def test_the_library_reads_what_the_references_of_safetensors_say(
+def test_safetensors_reads_the_values_of_the_references(
     cases: dict[str, TensorCase],
 ) -> None:
     library = pytest.importorskip("safetensors")
     for case in of(cases, "safetensors", "load"):
         assert case.checkpoint is not None
-        due = expected(case)
+        expected = read_reference(case)
         read = dict(library.deserialize(case.checkpoint.read_bytes()))
-        assert read.keys() == due.keys(), case.id
+        assert read.keys() == expected.keys(), case.id
         for name, entry in read.items():
-            assert tuple(entry["shape"]) == due[name].shape
+            assert tuple(entry["shape"]) == expected[name].shape
             if case.tolerances == {"exact": 1.0}:
-                assert entry["dtype"] == due[name].dtype.name
-                assert bytes(entry["data"]) == due[name].read_array().tobytes(), case.id
+                assert entry["dtype"] == expected[name].dtype.name
+                assert bytes(entry["data"]) == expected[name].read_array().tobytes(), case.id
 
 
 @pytest.mark.torch
-def test_the_library_reads_floats_narrower_than_a_byte(cases: dict[str, TensorCase]) -> None:
+def test_safetensors_reads_floats_narrower_than_a_byte(cases: dict[str, TensorCase]) -> None:
     library = pytest.importorskip("safetensors")
     for dtype in ("F4", "F6_E2M3", "F6_E3M2"):
         case = cases[f"safetensors-i-{dtype.lower().replace('_', '-')}"]
         assert case.checkpoint is not None
         assert case.reference is not None
         ((name, entry),) = library.deserialize(case.checkpoint.read_bytes())
-        due = expected(case)[name]
-        lying = case.reference.read_bytes()[due.offset : due.offset + due.nbytes]
-        assert (entry["dtype"], tuple(entry["shape"])) == (due.dtype.name, due.shape)
-        assert bytes(entry["data"]) == lying
+        expected = read_reference(case)[name]
+        raw = case.reference.read_bytes()[expected.offset : expected.offset + expected.nbytes]
+        assert (entry["dtype"], tuple(entry["shape"])) == (expected.dtype.name, expected.shape)
+        assert bytes(entry["data"]) == raw
 
 
 @pytest.mark.torch
-def test_gguf_py_reads_what_the_references_say(cases: dict[str, TensorCase]) -> None:
+def test_gguf_py_reads_the_values_of_the_references(cases: dict[str, TensorCase]) -> None:
     gguf = pytest.importorskip("gguf")
     for case in of(cases, "gguf", "load"):
-        due = expected(case)
+        expected = read_reference(case)
         tensors = gguf.GGUFReader(case.checkpoint).tensors
-        assert {tensor.name for tensor in tensors} == due.keys(), case.id
+        assert {tensor.name for tensor in tensors} == expected.keys(), case.id
         for tensor in tensors:
-            reference = due[tensor.name]
+            reference = expected[tensor.name]
             assert tuple(tensor.shape) == reference.shape, case.id
-            came = tensor.data
+            obtained = tensor.data
             if case.tolerances != {"exact": 1.0}:
                 with np.errstate(all="ignore"):
-                    came = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            assert same(np.asarray(came), reference), case.id
+                    obtained = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            assert same(np.asarray(obtained), reference), case.id
 
 
-def same(came: np.ndarray, due: StoredTensor) -> bool:
-    array = due.read_array()
+def same(obtained: np.ndarray, expected: StoredTensor) -> bool:
+    array = expected.read_array()
     if array.dtype == np.float32:
-        return np.array_equal(came.reshape(-1), array.reshape(-1), equal_nan=True)
-    return came.tobytes() == array.tobytes()
+        return np.array_equal(obtained.reshape(-1), array.reshape(-1), equal_nan=True)
+    return obtained.tobytes() == array.tobytes()
 
 
-# --- no wrong decoder meets the right values ------------------------------------------------------
+# --- no wrong decoder finds the right values ----------------------------------------------------
 
 QUANTS = [kind for kind in blocks.DECODERS if kind not in ("F32", "F16", "BF16")]
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", QUANTS)
-def test_a_wrong_decoder_shows(kind: str, cases: dict[str, TensorCase]) -> None:
+def test_a_wrong_decoder_gives_other_values(kind: str, cases: dict[str, TensorCase]) -> None:
     gguf = pytest.importorskip("gguf")
     case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
     (tensor,) = gguf.GGUFReader(case.checkpoint).tensors
     right = blocks.DECODERS[kind]
     raw = tensor.data.reshape(-1, right.size)
-    due = expected(case)["w"].read_array().reshape(-1)
-    assert np.array_equal(right(raw).reshape(-1), due)
+    expected = read_reference(case)["w"].read_array().reshape(-1)
+    assert np.array_equal(right(raw).reshape(-1), expected)
     wrong = blocks.list_mistakes(kind)
     assert wrong
     for one in wrong:
         with np.errstate(all="ignore"):
-            came = one.decoder(raw).reshape(-1)
-        assert not np.array_equal(came, due, equal_nan=True), one.name
+            obtained = one.decoder(raw).reshape(-1)
+        assert not np.array_equal(obtained, expected, equal_nan=True), one.name
 
 
 @pytest.mark.parametrize("group", ["pth", "safetensors", "gguf"])
 def test_values_are_not_all_alike(group: str, cases: dict[str, TensorCase]) -> None:
-    """All zeros, or all of one value, are what a broken reader hits by chance."""
+    """A broken reader would find all zeros, or all of one value, by chance."""
     for case in of(cases, group, "load", "either"):
-        for name, tensor in expected(case).items():
+        for name, tensor in read_reference(case).items():
             values = tensor.read_array().reshape(-1)
             if len(values) > 3 and "specials" not in case.id:
                 assert len(np.unique(values.view("u1"))) > 1, (case.id, name)

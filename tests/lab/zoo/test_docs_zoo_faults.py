@@ -1,4 +1,4 @@
-"""``docs/zoo-faults.md`` names each silent fault that a port's lockfile declares, and no other."""
+"""``docs/zoo-faults.md`` lists each silent fault that a port's lockfile declares, and no other."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PORTS = {
 }
 
 
-def declared(port: str) -> set[str]:
-    """Cases whose silent fault the port's lockfile declares."""
+def read_declared(port: str) -> set[str]:
+    """Read the cases whose silent fault the port's lockfile declares."""
     lock = yaml.safe_load((ROOT / "tests/ports/zoo" / f"{port}.lock.yaml").read_text("utf-8"))
     known = lock["bundles"]["checkpoint-zoo-v1"]["known-failures"]
     pairs = (key.rsplit(":", 1) for key in known)
     return {case for case, code in pairs if code in SILENT}
 
 
-def told(title: str) -> set[str]:
-    """Cases in the first column of a port's table; ``-x`` after ``pth-y-w`` ends another name."""
+def list_cases(title: str) -> set[str]:
+    """List the cases in the first column of a port's table; ``-x`` ends the name before it."""
     section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{title} "))
     found = set()
@@ -42,8 +42,10 @@ def told(title: str) -> set[str]:
 
 @pytest.mark.parametrize(("port", "title"), PORTS.items(), ids=list(PORTS))
 def test_each_silent_fault_is_on_the_page(port: str, title: str) -> None:
-    names = told(title)
-    missing = {case for case in declared(port) if not any(_is(case, name) for name in names)}
+    names = list_cases(title)
+    missing = {
+        case for case in read_declared(port) if not any(_matches(case, name) for name in names)
+    }
     assert missing == set()
 
 
@@ -51,10 +53,12 @@ def test_each_silent_fault_is_on_the_page(port: str, title: str) -> None:
 def test_no_other_case_is_on_the_page(port: str, title: str) -> None:
     lock = (ROOT / "tests/ports/zoo" / f"{port}.lock.yaml").read_text("utf-8")
     cases = set(re.findall(r'^ +"([a-z0-9-]+):', lock, re.MULTILINE))
-    assert {name for name in told(title) if not any(_is(case, name) for case in cases)} == set()
+    assert {
+        name for name in list_cases(title) if not any(_matches(case, name) for case in cases)
+    } == set()
 
 
-def _is(case: str, name: str) -> bool:
+def _matches(case: str, name: str) -> bool:
     first, _, end = name.partition("…")
     same_kind = case.split("-")[:2] == first.split("-")[:2]
     return case == name or (bool(end) and same_kind and case.endswith(end))

@@ -1,4 +1,4 @@
-"""Reference readers as columns: judged as ports are, and held to what the bundle records."""
+"""Reference readers as columns: evaluated as ports are, and compared with the bundle's record."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ RIGHT = {"w": ("F32", (2, 3), W.tobytes())}
 WRONG = {"w": ("F32", (2, 3), (W + 1).tobytes())}
 PART: dict[str, Any] = {}
 
-# --- in words -----------------------------------------------------------------------------------
+# --- disagreements ------------------------------------------------------------------------------
 
-APART = "torch with weights_only refuses it, torch without weights_only"
+APART = "torch with weights_only rejects it, torch without weights_only"
 BOTH = f"{APART} reads it"
 
 
 @pytest.mark.parametrize(
-    ("expect", "said", "against", "words"),
+    ("expect", "outcomes", "disputed", "expected"),
     [
         ("load", {"torch": "loaded", "torch-full": "loaded"}, False, ""),
         ("load", {"torch": "refused", "torch-full": "loaded"}, False, f"{BOTH}; rule 1"),
         ("load", {"gguf-py": "crashed"}, False, "gguf-py crashes on it; rule 1"),
-        ("load", {"torch": "refused"}, False, "torch with weights_only refuses it; rule 1"),
+        ("load", {"torch": "refused"}, False, "torch with weights_only rejects it; rule 1"),
         ("refuse", {"gguf-py": "refused"}, False, ""),
-        ("refuse", {"safetensors": "loaded"}, False, "safetensors takes it, against rule 1"),
+        ("refuse", {"safetensors": "loaded"}, False, "safetensors accepts it, against rule 1"),
         (
             "refuse",
             {"gguf-py": "limit"},
             False,
-            "gguf-py runs out of time or memory on it; a refusal is due by rule 1",
+            "gguf-py runs out of time or memory on it; it must be rejected: rule 1",
         ),
         (
             "refuse",
             {"torch": "refused", "torch-full": "limit"},
             False,
-            f"{APART} runs out of time or memory on it; a refusal is due by rule 1",
+            f"{APART} runs out of time or memory on it; it must be rejected: rule 1",
         ),
         ("either", {"torch": "loaded", "torch-full": "loaded"}, False, ""),
         (
             "either",
             {"torch": "refused", "torch-full": "refused"},
             False,
-            "torch refuses it; rule 1",
+            "torch rejects it; rule 1",
         ),
         ("either", {"torch": "refused", "torch-full": "loaded"}, False, f"{BOTH}; rule 1"),
         ("either", {"gguf-py": "loaded"}, True, "gguf-py reads it, against rule 1"),
@@ -72,24 +72,27 @@ BOTH = f"{APART} reads it"
         ("either", {"gguf-py": "another word"}, False, "gguf-py another word; rule 1"),
     ],
 )
-def test_what_is_not_plain_is_explained(
-    expect: str, said: dict[str, str], against: bool, words: str
+def test_a_disagreement_is_explained(
+    expect: str, outcomes: dict[str, str], disputed: bool, expected: str
 ) -> None:
-    assert disagreements.explain_disagreement(expect, "rule 1", said, against=against) == words
-
-
-def test_without_a_rule_the_readers_alone_are_told() -> None:
     assert (
-        disagreements.explain_disagreement("refuse", "", {"gguf-py": "loaded"})
-        == "gguf-py takes it"
+        disagreements.explain_disagreement(expect, "rule 1", outcomes, disputed=disputed)
+        == expected
     )
 
 
-# --- judged -------------------------------------------------------------------------------------
+def test_a_disagreement_without_a_rule_names_the_readers_alone() -> None:
+    assert (
+        disagreements.explain_disagreement("refuse", "", {"gguf-py": "loaded"})
+        == "gguf-py accepts it"
+    )
+
+
+# --- results ------------------------------------------------------------------------------------
 
 
 class Zoo:
-    """A bundle of GGUF cases, what its reader says to each, and what is recorded."""
+    """A bundle of GGUF cases, the result of its reader for each, and the recorded outcomes."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -155,7 +158,7 @@ REFUSED, LOADED = ReaderResult("refused", "ValueError: no"), ReaderResult("loade
 
 
 @pytest.mark.parametrize(
-    ("expect", "came", "recorded", "ended"),
+    ("expect", "answer", "recorded", "expected"),
     [
         ("load", (LOADED, RIGHT), "loaded", ("right", "pass")),
         ("load", (LOADED, RIGHT), "", ("right", "pass")),
@@ -184,23 +187,23 @@ REFUSED, LOADED = ReaderResult("refused", "ValueError: no"), ReaderResult("loade
         ("either", (LOADED, WRONG), "loaded", ("wrong", "fail")),
     ],
 )
-def test_a_reader_is_judged_as_a_port_is(
+def test_a_reader_is_evaluated_as_a_port(
     zoo: Zoo,
     expect: str,
-    came: tuple[ReaderResult, Mapping[str, Any] | None],
+    answer: tuple[ReaderResult, Mapping[str, Any] | None],
     recorded: str,
-    ended: tuple[str, str],
+    expected: tuple[str, str],
 ) -> None:
-    zoo.case("x", expect, *came, recorded)
+    zoo.case("x", expect, *answer, recorded)
 
     found = {case.case: case for case in zoo.column().cases}["x"]
 
-    assert (found.outcome, found.verdict) == ended
+    assert (found.outcome, found.verdict) == expected
     assert (found.expect, found.group) == (expect, "gguf")
     assert found.command == "python -m parity audit zoo"
 
 
-def test_what_the_lockfile_says_of_its_port_says_nothing_of_a_reader(zoo: Zoo) -> None:
+def test_options_of_the_port_do_not_apply_to_a_reader(zoo: Zoo) -> None:
     column = zoo.column(
         options={"gguf-dims": "logical"},
         known_failures={"y-good:right": "x"},
@@ -209,7 +212,7 @@ def test_what_the_lockfile_says_of_its_port_says_nothing_of_a_reader(zoo: Zoo) -
     assert [case.verdict for case in column.cases] == ["pass"]
 
 
-def test_a_column_says_what_it_is(zoo: Zoo) -> None:
+def test_a_column_describes_its_reader(zoo: Zoo) -> None:
     zoo.case("n", "refuse", LOADED, RIGHT, "loaded")
     column = zoo.column()
     assert column.port == {
@@ -219,28 +222,28 @@ def test_a_column_says_what_it_is(zoo: Zoo) -> None:
     }
     assert column.summary == "gguf-py 0.2.0 over 2 cases: 1 right, 1 accepted"
     (note,) = [one for one in column.cases[1].findings if one.code == "disputed"]
-    assert (note.level, note.message) == ("notice", "gguf-py takes it, against R")
-    assert column.cases[1].reason == "gguf-py takes it, against R"
+    assert (note.level, note.message) == ("notice", "gguf-py accepts it, against R")
+    assert column.cases[1].reason == "gguf-py accepts it, against R"
 
 
-def test_the_other_reader_of_a_library_is_told_of_by_the_record(zoo: Zoo) -> None:
+def test_the_record_explains_the_other_reader_of_a_library(zoo: Zoo) -> None:
     zoo.case("i", "either", LOADED, RIGHT, "loaded")
     zoo.recorded["i"]["torch-full"] = "refused"
     zoo.more["against"] = ["i"]
 
     found = zoo.column().cases[1].findings
 
-    told = "gguf-py reads it, torch without weights_only refuses it, against R"
-    assert [one.message for one in found] == [told]
+    message = "gguf-py reads it, torch without weights_only rejects it, against R"
+    assert [one.message for one in found] == [message]
 
 
 DRIFT = (
-    "gguf-py 0.2.0 reads n, and the bundle records that gguf-py 0.1.0 refuses it: the reference "
+    "gguf-py 0.2.0 reads n, but the bundle records that gguf-py 0.1.0 rejects it: the reference "
     "reader has changed, not a port"
 )
 
 
-def test_another_word_than_the_recorded_one_is_drift(zoo: Zoo) -> None:
+def test_another_outcome_than_the_recorded_one_is_drift(zoo: Zoo) -> None:
     zoo.case("n", "refuse", LOADED, RIGHT, "refused")
 
     (finding,) = zoo.column().drift
@@ -249,7 +252,7 @@ def test_another_word_than_the_recorded_one_is_drift(zoo: Zoo) -> None:
     assert finding.message == DRIFT
 
 
-def test_a_reader_that_got_better_has_drifted_too(zoo: Zoo) -> None:
+def test_a_reader_that_improved_is_drift_too(zoo: Zoo) -> None:
     zoo.case("y", "load", LOADED, RIGHT, "refused")
     column = zoo.column()
     assert [case.verdict for case in column.cases] == ["pass", "pass"]
@@ -277,13 +280,15 @@ def test_a_reader_that_does_not_start_is_an_error_of_the_audit(zoo: Zoo) -> None
     ("suite", "entry"),
     [
         ("serialize", {"expect": "refuse", "checkpoint": "c.gguf"}),
-        ("tensors", {"checkpoint": "c.gguf"}),  # says nothing of what it expects
+        ("tensors", {"checkpoint": "c.gguf"}),  # states no expectation
         ("tensors", {"expect": "load"}),
         ("tensors", {"expect": "refuse", "checkpoint": "c.onnx"}),
     ],
     ids=str,
 )
-def test_what_no_reader_is_asked(tmp_path: Path, suite: str, entry: dict[str, Any]) -> None:
+def test_cases_without_a_reader_are_left_out(
+    tmp_path: Path, suite: str, entry: dict[str, Any]
+) -> None:
     files = {
         "parity.json": encode_json({"schema": 1, "cases": {"a": entry}}),
         "a/reference/r.safetensors": make_reference(),
@@ -295,10 +300,10 @@ def test_what_no_reader_is_asked(tmp_path: Path, suite: str, entry: dict[str, An
     assert reader_results.collect_reader_results(bundle, fetched, "") == ()
 
 
-# --- told and written ---------------------------------------------------------------------------
+# --- printed and written ------------------------------------------------------------------------
 
 
-def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
+def test_the_audit_prints_a_line_a_reader_and_each_failure(
     zoo: Zoo, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zoo.case("n", "refuse", LOADED, RIGHT, "refused")
@@ -310,20 +315,22 @@ def test_the_audit_tells_a_line_a_reader_and_what_is_bad(
         "zoo: gguf-py 0.2.0 over 2 cases: 1 right, 1 accepted\n"
         "  FAIL  zoo/n  accepted\n"
         f"    error[reader-drift] {DRIFT}\n"
-        "      | look at which of the two is right, and make the bundle again with today's "
+        "      | find out which of the two is right, and make the bundle again with today's "
         "libraries\n"
         "    error[accepted] taken, where a refusal is due (); it ended well and dumped 1 file\n"
     )
 
 
-def test_drift_is_never_well(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drift_alone_fails_the_audit(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
     zoo.case("y", "load", LOADED, RIGHT, "refused")
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
     assert not isolated.print_reader(bundle, zoo.column(), RunConsole())
     assert "FAIL" not in capsys.readouterr().out
 
 
-def test_a_column_that_is_well_is_one_line(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_column_without_failures_is_one_line(
+    zoo: Zoo, capsys: pytest.CaptureFixture[str]
+) -> None:
     bundle = Bundle(id="zoo", source="z.tar", suite="tensors", dump=Dump())
     assert isolated.print_reader(bundle, zoo.column(), RunConsole())
     assert capsys.readouterr().out == "zoo: gguf-py 0.2.0 over 1 cases: 1 right\n"
@@ -341,7 +348,7 @@ def reported(zoo: Zoo, tmp_path: Path) -> Callable[[], Path]:
 
 
 @pytest.mark.parametrize(("recorded", "code"), [("loaded", 0), ("refused", 7)])
-def test_a_report_a_reader_is_a_column_of_the_table(
+def test_the_report_of_a_reader_is_a_column_of_the_scoreboard(
     zoo: Zoo,
     reported: Callable[[], Path],
     capsys: pytest.CaptureFixture[str],
@@ -357,14 +364,12 @@ def test_a_report_a_reader_is_a_column_of_the_table(
     assert [case.outcome for case in found.cases] == ["right", "accepted"]
 
     assert run_command_line(["scoreboard", str(out / "gguf-py")]) == 0
-    told = capsys.readouterr().out
-    assert "gguf-py (reference)\n" in told, "its version is no part of its name"
-    assert "  n                  ✗ accepted\n    gguf-py takes it, against R\n" in told
+    printed = capsys.readouterr().out
+    assert "gguf-py (reference)\n" in printed, "its version is not part of its name"
+    assert "  n                  ✗ accepted\n    gguf-py accepts it, against R\n" in printed
 
 
-def test_an_earlier_report_goes_before_anything_is_asked(
-    reported: Callable[[], Path], tmp_path: Path
-) -> None:
+def test_earlier_reports_are_removed(reported: Callable[[], Path], tmp_path: Path) -> None:
     out = reported()
     clear_reports(None)
     clear_reports(out)
@@ -372,7 +377,7 @@ def test_an_earlier_report_goes_before_anything_is_asked(
     assert list(out.rglob("*.json")) == []
 
 
-def test_a_folder_that_is_none_is_a_clear_error(
+def test_a_report_folder_that_is_a_file_is_an_error(
     reported: Callable[[], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "out").write_text("")

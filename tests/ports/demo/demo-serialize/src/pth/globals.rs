@@ -3,7 +3,8 @@
 //! Source: the pickles that torch 2 writes, read with `pickletools.dis`. There is no way from
 //! here to any other code: a name that is not listed is a refusal.
 
-use super::value::{Heap, Place, StorageRef, TensorRef, Value};
+use super::rebuild;
+use super::value::{Heap, StorageRef, Value};
 use crate::error::{refuse, Refusal, Result};
 use crate::scalar::Dtype;
 use std::rc::Rc;
@@ -12,10 +13,16 @@ use std::rc::Rc;
 #[derive(Debug, Clone)]
 pub(super) enum Global {
     OrderedDict,
+    /// A view by its storage, offset, shape and strides alone, as before torch 0.4.
+    RebuildView,
     RebuildTensor,
     /// As the former, and the dtype follows: for dtypes that have no storage class.
     RebuildTensorOfDtype,
     RebuildParameter,
+    /// A tensor with state: the call that rebuilds it, its class, arguments and attributes.
+    RebuildFromType,
+    /// The class `torch.Tensor`.
+    TensorClass,
     /// `torch.Size`, which is a tuple.
     Size,
     /// `torch.device`: nothing that a dump shows.
@@ -87,11 +94,14 @@ const KINDS: [(&str, &str); 6] = [
 pub(super) fn find(module: &str, name: &str) -> Result<Global> {
     let found = match (module, name) {
         ("collections", "OrderedDict") => Some(Global::OrderedDict),
+        ("torch._utils", "_rebuild_tensor") => Some(Global::RebuildView),
         ("torch._utils", "_rebuild_tensor_v2") => Some(Global::RebuildTensor),
         ("torch._utils", "_rebuild_tensor_v3") => Some(Global::RebuildTensorOfDtype),
         ("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state") => {
             Some(Global::RebuildParameter)
         }
+        ("torch._tensor", "_rebuild_from_type_v2") => Some(Global::RebuildFromType),
+        ("torch", "Tensor") => Some(Global::TensorClass),
         ("torch", "Size") => Some(Global::Size),
         ("torch", "device") => Some(Global::Device),
         ("torch" | "torch.storage", "UntypedStorage") => Some(Global::Storage(None)),
@@ -135,12 +145,14 @@ pub(super) fn call(function: &Value, args: &[Value], heap: &Heap) -> Result<Call
     };
     match function {
         Global::OrderedDict => ordered_dict(args, heap),
-        Global::RebuildTensor => tensor(args, None, heap),
-        Global::RebuildTensorOfDtype => tensor_of_dtype(args, heap),
-        Global::RebuildParameter => parameter(args),
+        Global::RebuildView => rebuild::view(args, heap),
+        Global::RebuildTensor => rebuild::tensor(args, None, heap),
+        Global::RebuildTensorOfDtype => rebuild::tensor_of_dtype(args, heap),
+        Global::RebuildParameter => rebuild::parameter(args),
+        Global::RebuildFromType => rebuild::from_type(args, heap),
         Global::Size => size(args),
         Global::Device => Ok(Called::Value(Value::Other)),
-        _ => refuse("the pickle calls a storage class or a dtype"),
+        _ => refuse("the pickle calls a class or a dtype"),
     }
 }
 
@@ -175,75 +187,6 @@ fn size(args: &[Value]) -> Result<Called> {
     match args {
         [Value::Tuple(place)] => Ok(Called::Value(Value::Tuple(*place))),
         _ => refuse("torch.Size has arguments of another shape"),
-    }
-}
-
-/// `(data, requires_grad, hooks[, state])` is its data.
-fn parameter(args: &[Value]) -> Result<Called> {
-    match args {
-        [Value::Tensor(tensor), _, _] | [Value::Tensor(tensor), _, _, _] => {
-            Ok(Called::Value(Value::Tensor(Rc::clone(tensor))))
-        }
-        _ => refuse("a parameter is rebuilt from something other than a tensor"),
-    }
-}
-
-/// `(storage, offset, size, stride, requires_grad, hooks, dtype[, metadata])`.
-fn tensor_of_dtype(args: &[Value], heap: &Heap) -> Result<Called> {
-    match args.get(6) {
-        Some(Value::Global(Global::Dtype(dtype))) => {
-            let mut others = args.to_vec();
-            others.remove(6);
-            tensor(&others, Some(*dtype), heap)
-        }
-        Some(Value::Global(Global::UnreadDtype(name))) => {
-            refuse(format!("tensors of torch.{name} are not read"))
-        }
-        _ => refuse("a tensor is rebuilt without a dtype"),
-    }
-}
-
-/// `(storage, offset, size, stride, requires_grad, hooks[, metadata])`.
-fn tensor(args: &[Value], dtype: Option<Dtype>, heap: &Heap) -> Result<Called> {
-    let [Value::Storage(storage), offset, shape, strides, _, _, metadata @ ..] = args else {
-        return refuse("a tensor is rebuilt from other arguments than a storage and its view");
-    };
-    check_metadata(metadata, heap)?;
-    let dtype = dtype.or(storage.dtype);
-    let dtype = dtype.ok_or_else(|| Refusal::new("a tensor lies on an untyped storage"))?;
-    let (shape, strides) = (
-        heap.counts(shape, "a shape")?,
-        heap.counts(strides, "strides")?,
-    );
-    if shape.len() != strides.len() {
-        return refuse(format!(
-            "shape {shape:?} and strides {strides:?} differ in length"
-        ));
-    }
-    let storage = Rc::clone(storage);
-    let offset = offset.count("a storage offset")?;
-    let tensor = TensorRef {
-        storage,
-        dtype,
-        offset,
-        shape,
-        strides,
-    };
-    Ok(Called::Value(Value::Tensor(Rc::new(tensor))))
-}
-
-/// `{"neg": True}` and `{"conj": True}` mark views whose elements change on reading.
-fn check_metadata(metadata: &[Value], heap: &Heap) -> Result<()> {
-    let set = |place: &Place| {
-        heap.pairs(*place)
-            .iter()
-            .any(|(_, flag)| matches!(flag, Value::True))
-    };
-    match metadata {
-        [] | [Value::None] => Ok(()),
-        [Value::Dict(place)] if !set(place) => Ok(()),
-        [Value::Dict(_)] => refuse("tensors that are negated or conjugated views are not read"),
-        _ => refuse("a tensor is rebuilt with too many arguments"),
     }
 }
 

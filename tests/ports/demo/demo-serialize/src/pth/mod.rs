@@ -15,6 +15,7 @@ mod legacy;
 mod literal;
 mod machine;
 mod op;
+mod rebuild;
 mod storage;
 mod value;
 mod zip;

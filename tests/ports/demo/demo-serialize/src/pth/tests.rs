@@ -132,6 +132,41 @@ fn strides_and_offsets_are_followed() {
 }
 
 #[test]
+fn every_call_that_rebuilds_a_tensor_follows_its_strides() {
+    let id = [
+        text("storage"),
+        global("torch", "FloatStorage"),
+        text("0"),
+        text("cpu"),
+        short(6),
+    ];
+    let storage = [&tuple(&id)[..], b"Q"].concat();
+    let pair = |first, second| tuple(&[short(first), short(second)]);
+    let view = [storage, short(0), pair(3, 2), pair(1, 3)];
+    let call = |function: &[u8], args: &[u8]| [function, args, b"R"].concat();
+    let oldest = call(&global("torch._utils", "_rebuild_tensor"), &tuple(&view));
+    let hooks = [&global("collections", "OrderedDict")[..], b")R"].concat();
+    let more = [&view[..], &[vec![op::NEWFALSE], hooks]].concat();
+    let from_type = |class: &[u8]| {
+        let args = [
+            global("torch._utils", "_rebuild_tensor_v2"),
+            class.to_vec(),
+            tuple(&more),
+            b"}".to_vec(),
+        ];
+        let function = global("torch._tensor", "_rebuild_from_type_v2");
+        call(&function, &tuple(&args))
+    };
+    let bytes: Vec<u8> = (0..6_u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+    for value in [oldest, from_type(&global("torch", "Tensor"))] {
+        let read = checkpoint_of(&pickle(&dict(&[("w", &value)])), &bytes, b"little").unwrap();
+        assert_eq!(read[0].data, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]);
+    }
+    let other = from_type(&global("torch", "Size"));
+    assert!(checkpoint_of(&pickle(&dict(&[("w", &other)])), &bytes, b"little").is_err());
+}
+
+#[test]
 fn views_beyond_the_storage_are_refused() {
     assert!(view(6, &[1], &[1]).is_err());
     assert!(view(6, &[], &[]).is_err());
