@@ -38,6 +38,10 @@ NOT_PLAIN = {
     "pth-i-sparse-csr": "no view of a storage",
     "pth-i-quantized": "no view of a storage",
     "pth-i-nested-tensor": "no view of a storage",
+    "pth-y-parameter-with-state": "rebuilt by a call that is not read yet",
+    "pth-y-tensor-with-state": "rebuilt by a call that is not read yet",
+    "pth-y-uint16-with-state": "rebuilt by a call that is not read yet",
+    "pth-y-rebuild-tensor": "rebuilt by a call that is not read yet",
     "pth-y-legacy": "no zip",
     "pth-y-legacy-views": "no zip",
     "pth-y-legacy-dtypes": "no zip",
@@ -58,7 +62,7 @@ NOT_PLAIN = {
 #: Views that are turned on reading; what lies there is what they were before.
 TURNED = {
     "pth-i-negated-view": np.negative,
-    "pth-i-conjugated-view": lambda due: np.conj(due.view("<c8")).view("<u8"),
+    "pth-i-conjugated-view": np.conj,
 }
 
 
@@ -214,8 +218,8 @@ def test_nothing_in_a_pickle_runs(capsys: pytest.CaptureFixture[str]) -> None:
         found = read_pickle(
             pickle.dumps({"a": _Called(), "b": [1, (2, "x"), None, True]}, protocol)
         )
-        assert (str(found["a"].call), found["a"].args) == ("builtins.print", ("never",)) or (
-            str(found["a"].call) == "__builtin__.print"
+        assert (str(found["a"].function), found["a"].args) == ("builtins.print", ("never",)) or (
+            str(found["a"].function) == "__builtin__.print"
         )
         assert found["b"] == [1, (2, "x"), None, True]
     assert capsys.readouterr().out == ""

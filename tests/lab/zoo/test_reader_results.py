@@ -366,7 +366,7 @@ def test_the_report_of_a_reader_is_a_column_of_the_scoreboard(
     assert run_command_line(["scoreboard", str(out / "gguf-py")]) == 0
     printed = capsys.readouterr().out
     assert "gguf-py (reference)\n" in printed, "its version is not part of its name"
-    assert "  n                  ✗ accepted\n    gguf-py accepts it, against R\n" in printed
+    assert "  n                     ✗ accepted\n    gguf-py accepts it, against R\n" in printed
 
 
 def test_earlier_reports_are_removed(reported: Callable[[], Path], tmp_path: Path) -> None:
