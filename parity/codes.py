@@ -105,8 +105,9 @@ FINDING_CODES: dict[str, str] = {
     "dump-signal": "the dump was ended by a signal",
     "dump-timeout": "the dump took longer than it may, or its turn came too late",
     "dump-empty": "the dump ended well and wrote nothing",
+    "dump-too-deep": "the dump nests folders too deep to be read",
     "dump-missing": "among ready dumps there is none for this case",
-    "output-not-empty": "the output folder holds files of an earlier run",
+    "output-not-empty": "the output folder contains files of an earlier run or another case",
     # Bundles.
     "no-cases": "a bundle without a case",
     "reference-malformed": "a bundle whose own files do not hold together",

@@ -62,13 +62,13 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
     [
         ("labels-rolled", "parity/suites/item_findings.py"),
         ("signed-zero", "parity/suites/tensor_findings.py"),
-        ("trailing-bytes", "parity/codecs/bin.py"),
-        ("http-server-error", "parity/fixtures/http/statuses.py"),
+        ("trailing-bytes", "parity/tensors/bin.py"),
+        ("http-server-error", "parity/store/http/statuses.py"),
         ("store-failed", "parity.store.disk"),
         ("no-example", "parity.port.cargo.messages"),
-        ("dump-panic", "parity/dumps/ends.py"),
-        ("yaml-merge", "parity/strict.py"),
-        ("lockfile", "parity/strict.py"),
+        ("dump-panic", "parity/port/exit_findings.py"),
+        ("yaml-merge", "parity/lockfile/yaml_reader.py"),
+        ("lockfile", "parity/lockfile/yaml_reader.py"),
     ],
 )
 def test_search_finds_codes_of_every_kind(code: str, place: str) -> None:

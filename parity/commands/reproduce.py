@@ -18,7 +18,8 @@ from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
 from parity.github import display_path
-from parity.port import dumps, output
+from parity.port import output
+from parity.port.run import expand_placeholders
 from parity.reports import reproduction
 from parity.text import sanitize_message
 from parity.reports.reproduction import Reproduction
@@ -32,7 +33,7 @@ from parity.verify.options import VerifyOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from parity.port.dumps import DumpResult
+    from parity.port.run import DumpResult
     from parity.reports.console import RunConsole
     from parity.results import CaseResult, Finding
     from parity.suites.base import Case
@@ -278,10 +279,10 @@ def _format_run_command(prepared: PreparedBundle, case: Case, checkpoint: str) -
     overrides = {"checkpoint": checkpoint, "fixture_dir": ".", "output_dir": "obtained-again"}
     values = {**case.placeholders, "case": case.id, "bundle_dir": ".", **overrides}
     args = list(dump.command or dump.args or prepared.suite.args)
-    expanded = dumps.expand_placeholders(args, values)
+    expanded = expand_placeholders(args, values)
     if dump.command is not None:
         return shlex.join(expanded)
-    (example,) = dumps.expand_placeholders([dump.example or ""], values)
+    (example,) = expand_placeholders([dump.example or ""], values)
     return shlex.join(["cargo", "run", "--release", "--example", example, "--", *expanded])
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.lockfile import load
-from parity.port import dumps
+from parity.port.outcome_json import load_dump
 from parity.text import sanitize_message
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.port.dumps import DumpResult
+    from parity.port.run import DumpResult
     from parity.reports.console import RunConsole
     from parity.suites.base import Case, TensorView
     from parity.tensors.index_expression import Index
@@ -131,7 +131,7 @@ def make_dump(
     """
     if options.dumps is not None:
         port = {"dumps": options.dumps.as_posix()}
-        return dumps.load_dump(options.dumps, prepared.bundle.id, case.id), port
+        return load_dump(options.dumps, prepared.bundle.id, case.id), port
     sink = _SingleDump()
     context = execute.RunContext(
         options=options, console=console, outputs=folder.resolve(), deadline=None

@@ -1,4 +1,4 @@
-"""What a program said on its way out, cut down to the reason.
+"""Read the last output of a program, and cut it down to the reason of its failure.
 
 Backtraces are cut away: ``RUST_BACKTRACE=1`` is set on many CI systems, and then the
 last lines of a failing program are frames, with the reason far above them.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-#: Lines of a program's last words that go into a message's details.
+#: Lines of a program's last output that go into a message's details.
 MAX_LINES = 20
 #: Characters that are kept of each.
 MAX_WIDTH = 400
@@ -25,7 +25,7 @@ _BACKTRACE_HEAD = re.compile(r"\s*stack backtrace:\s*$", re.IGNORECASE)
 _FRAME = re.compile(r"\s*(\d+:\s|at \S|note: (Some details are omitted|run with `RUST_BACK))")
 _NOTE = re.compile(r"\s*note: run with `RUST_BACKTRACE=")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\s*$")
-# Since Rust 1.73 the reason follows on lines of its own; before, it stood in quotes.
+# Since Rust 1.73 the reason follows on lines of its own; before, it was in quotes.
 _PANIC = re.compile(r"panicked at (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+):?$")
 _OLD_PANIC = re.compile(
     r"panicked at '(?P<reason>.*)', (?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+)$"
@@ -46,24 +46,24 @@ class Panic:
 
 
 def clean_lines(text: str) -> list[str]:
-    """The lines of ``text`` without colours, backtraces and Python's stack frames."""
+    """Return the lines of ``text`` without colours, backtraces and Python's stack frames."""
     plain = [line[:_MAX_LINE] for line in _ANSI.sub("", text).splitlines()]
     return list(_strip_tracebacks(_strip_backtraces(plain)))
 
 
 def select_last_lines(text: str, count: int = MAX_LINES) -> tuple[str, ...]:
-    """The last lines that say something, each cut to a bearable width."""
+    """Return the last lines that are not empty, each cut to ``MAX_WIDTH`` characters."""
     kept = [line.rstrip() for line in clean_lines(text) if line.strip()]
     return tuple(truncate_line(line) for line in kept[-count:])
 
 
 def truncate_line(line: str, width: int = MAX_WIDTH) -> str:
-    """``line``, or its beginning and an ellipsis."""
+    """Return ``line``, or its beginning and an ellipsis."""
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
 def find_reason(text: str) -> str:
-    """The one line that says most about a failure, or an empty string.
+    """Return the one line that says most about a failure, or an empty string.
 
     A panic's reason; else the last line that begins with ``Error:``, whose causes
     follow it; else the last line.
@@ -76,7 +76,7 @@ def find_reason(text: str) -> str:
 
 
 def find_panic(text: str) -> Panic | None:
-    """The first panic in ``text``; later ones tend to be its consequences."""
+    """Return the first panic in ``text``; later ones tend to be its consequences."""
     kept = [line.rstrip() for line in clean_lines(text)]
     for index, line in enumerate(kept):
         if match := _OLD_PANIC.search(line) or _PANIC.search(line):
@@ -88,7 +88,7 @@ def find_panic(text: str) -> Panic | None:
 
 
 def locate_source(file: str, repo: Path, start: Path) -> Path | None:
-    """The source ``file`` under ``within``, or None.
+    """Return the path of the source ``file`` below ``repo``, or None.
 
     rustc writes it relative to the workspace's root, which is ``start`` or a folder
     above it, and writes an absolute path for what lies outside the workspace.
@@ -102,7 +102,7 @@ def locate_source(file: str, repo: Path, start: Path) -> Path | None:
 
 
 def _join_reason_lines(kept: list[str]) -> str:
-    """The reason that follows a panic's first line: up to three lines, in one."""
+    """Join the reason that follows a panic's first line, up to three lines, into one."""
     parts: list[str] = []
     for line in kept[:_REASON_LINES]:
         if not line.strip() or "panicked at" in line:
@@ -120,7 +120,7 @@ def _strip_backtraces(plain: Iterable[str]) -> Iterator[str]:
 
 
 def _strip_tracebacks(plain: Iterable[str]) -> Iterator[str]:
-    """Of a Python traceback only the line with the exception is kept."""
+    """Keep only the line with the exception of a Python traceback."""
     inside = False
     for line in plain:
         inside = bool(_TRACEBACK.match(line)) or (inside and line[:1] in (" ", ""))

@@ -1,6 +1,6 @@
-"""The port's side of a case: its program is run into a fresh folder, and what came of it is told.
+"""Run the program of a case into a fresh folder, and describe how it ended.
 
-A program's end becomes findings, never an exception: the cases after it go on.
+A program's end becomes findings, never an exception: the cases after it still run.
 """
 
 from __future__ import annotations
@@ -15,37 +15,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, DumpError, Location, Problem
-from parity.port import process
+from parity.port import dump_folder, exit_findings, process
 from parity.port.cargo.call import Program
-from parity.port.exit_findings import describe_missed_deadline, describe_not_started, explain_exit
+from parity.results import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from parity.lockfile import Dump
-    from parity.results import Finding
 
 #: Bytes kept of a program's stdout, whose last JSON line some suites read.
 STDOUT_LIMIT = 1024 * 1024
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-# A start that races with the end of the run is caught by a later round of killing.
+# A start that races with the end of the run is stopped by a later round.
 _STOP_ROUNDS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One case to run.
+    """One run of a case.
 
     Attributes:
-        args: Words after the program's own, placeholders expanded; paths in them are
+        args: Arguments after the program's own, placeholders expanded; paths in them are
             absolute, because the program runs in a folder of its own choice.
-        output_dir: The case's own folder; made here, refused unless it is empty.
+        output_dir: The case's own folder; made here, rejected unless it is empty.
         timeout: Seconds.
         repo: Root of the repo under test, in which a panic's source file is looked for.
         where: The line of the lockfile that says how the case is dumped.
-        memory: Bytes that the program may allocate, where the system can bound it.
+        memory: Bytes that the program may allocate, where the system can limit it.
     """
 
     name: str
@@ -60,15 +59,15 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class DumpResult:
-    """What became of one case's run.
+    """The end of one run of a case.
 
     Attributes:
-        folder: Where the files lie.
+        folder: Folder of the dump's files.
         stdout, stderr: The last bytes of each.
         seconds: Of the program's run alone.
-        findings: Why there is nothing to compare; empty where there is something.
-        ended: How the program ended; None where none was started, or nothing says so.
-        late: It was stopped by the run's deadline, which says nothing about it.
+        findings: Why there is nothing to compare; empty if there is something.
+        process_result: How the program ended; None if none was started, or nothing says so.
+        past_deadline: It was stopped by the run's deadline, which says nothing about it.
     """
 
     folder: Path
@@ -80,48 +79,31 @@ class DumpResult:
     past_deadline: bool = False
 
 
-def run_case(
-    program: Program,
-    args: Sequence[str],
-    *,
-    output_dir: Path,
-    timeout: float,
-    repo: Path,
-    deadline: float | None = None,
-    where: Location | None = None,
-) -> DumpResult:
-    """Run one case; the arguments are those of ``FetchJob`` and ``run_job``."""
-    job = Job(
-        name=output_dir.name,
-        program=program,
-        args=tuple(args),
-        output_dir=output_dir,
-        timeout=timeout,
-        repo=repo,
-        where=where,
-    )
-    return run_job(job, deadline=deadline)
-
-
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
-    """Run one case into its folder; whatever becomes of it is in the findings.
+    """Run one case into its folder; every way of ending is in the findings.
 
     Args:
         job: The case.
         deadline: End of the whole run by ``time.monotonic``; cuts the job's timeout.
-
-    Raises:
-        DumpError: ``output-not-empty``, where files of an earlier run would be compared.
     """
-    _prepare_folder(job)
+    if problem := _prepare_folder(job):
+        return _fail(job, Finding.from_problem(problem, "dump"))
     seconds = process.limit_timeout(job.timeout, deadline)
     if seconds <= 0:
-        return DumpResult(folder=job.output_dir, findings=(describe_missed_deadline(job.where),))
+        return _fail(job, exit_findings.describe_missed_deadline(job.where))
     try:
-        result = _run_program(job, seconds)
+        result = process.run(
+            (*job.program.argv, *job.args),
+            cwd=job.program.cwd,
+            env=job.program.env,
+            timeout=seconds,
+            stdout_limit=STDOUT_LIMIT,
+            memory=job.memory,
+        )
     except process.NotStartedError as error:
-        finding = describe_not_started(error.program, error.reason, job.where)
-        return DumpResult(folder=job.output_dir, findings=(finding,))
+        return _fail(
+            job, exit_findings.describe_not_started(error.program, error.reason, job.where)
+        )
     return _make_result(job, result, seconds)
 
 
@@ -132,16 +114,15 @@ def run_jobs(
     deadline: float | None = None,
     on_done: Callable[[Job, DumpResult], None] | None = None,
 ) -> list[DumpResult]:
-    """Run cases next to each other; the results are in the order of ``jobs``.
+    """Run cases next to each other; return the results in the order of ``jobs``.
+
+    All programs have ended when this returns or raises, also after Ctrl-C.
 
     Args:
         jobs: The cases; no two share a folder.
         workers: Cases at a time, by default as many as there are processors.
-        deadline: End of the whole run by ``time.monotonic``; what is not begun by then, is not.
-        on_done: Told of each case as it ends, from the calling thread.
-
-    Raises:
-        DumpError: As ``run_job``; all programs have ended then, after Ctrl-C too.
+        deadline: End of the whole run by ``time.monotonic``; no case starts after it.
+        on_done: Called with each case as it ends, from the calling thread.
     """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         futures = {pool.submit(run_job, job, deadline=deadline): job for job in jobs}
@@ -156,19 +137,18 @@ def run_jobs(
 
 
 def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
-    """The program of ``dump.command`` and its words, placeholders not yet expanded.
+    """Return the program of ``dump.command`` and its arguments, placeholders not yet expanded.
 
     Raises:
-        DumpError: ``dump-not-started``, where the caller's PATH has no such program.
+        DumpError: ``dump-not-started``, if the caller's PATH has no such program.
     """
     first, *args = dump.command or ("",)
     env = process.build_environment(dump.env)
     cwd = (repo / dump.cwd).resolve()
     program = process.find_program(first, env.get("PATH", ""), cwd)
-    where = dump.where.get("command")
     if program is None:
         message = f"The dump could not be started: {first!r} was not found, or is not executable."
-        raise DumpError(Problem("dump-not-started", message, where))
+        raise DumpError(Problem("dump-not-started", message, dump.where.get("command")))
     port = {"command": shlex.join((first, *args))}
     return Program((program,), cwd, env, None, port), tuple(args)
 
@@ -176,7 +156,7 @@ def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
 def expand_placeholders(
     args: Sequence[str], values: Mapping[str, str], where: Location | None = None
 ) -> tuple[str, ...]:
-    """Each word with its placeholders replaced; ``{{`` and ``}}`` stand for braces.
+    """Return the arguments with placeholders replaced; ``{{`` and ``}}`` stand for braces.
 
     Raises:
         ConfigError: ``placeholder``, for a name that ``values`` lacks or a lone brace.
@@ -188,40 +168,42 @@ def expand_placeholders(
 
 
 def find_json_line(stdout: str) -> dict[str, Any] | None:
-    """The last line of ``stdout`` that is a JSON object, or None."""
+    """Return the last line of ``stdout`` that is a JSON object, or None."""
     for line in reversed(stdout[-STDOUT_LIMIT:].splitlines()):
         if line.lstrip().startswith("{") and (value := _parse_json_object(line)) is not None:
             return value
     return None
 
 
-def _prepare_folder(job: Job) -> None:
-    job.output_dir.mkdir(parents=True, exist_ok=True)
-    if any(job.output_dir.iterdir()):
-        message = f"The output folder {job.output_dir.as_posix()!r} is not empty."
-        raise DumpError(Problem("output-not-empty", message, job.where))
+def _prepare_folder(job: Job) -> Problem | None:
+    """Make the output folder; files of an earlier run, or of another case, must not count."""
+    folder = job.output_dir
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.iterdir()):
+            return None
+        message = f"The output folder {folder.as_posix()!r} is not empty."
+    except OSError as error:
+        message = f"The output folder {folder.as_posix()!r} cannot be made: {error.strerror}."
+    return Problem("output-not-empty", message, job.where)
 
 
-def _run_program(job: Job, seconds: float) -> process.ProcessResult:
-    return process.run(
-        (*job.program.argv, *job.args),
-        cwd=job.program.cwd,
-        env=job.program.env,
-        timeout=seconds,
-        stdout_limit=STDOUT_LIMIT,
-        memory=job.memory,
-    )
+def _fail(job: Job, finding: Finding) -> DumpResult:
+    return DumpResult(folder=job.output_dir, findings=(finding,))
 
 
 def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> DumpResult:
-    findings = explain_exit(
+    too_deep = dump_folder.remove_deep_folders(job.output_dir)
+    findings = exit_findings.explain_exit(
         result,
-        has_output=has_file(job.output_dir),
+        has_output=dump_folder.has_file(job.output_dir),
         timeout_reason=_explain_timeout(job, seconds),
         repo=job.repo,
-        cwd=_find_source_folder(job.program),
+        cwd=Path(job.program.env.get("CARGO_MANIFEST_DIR") or job.program.cwd),
         where=job.where,
     )
+    if too_deep and not findings:
+        findings = (exit_findings.describe_deep_dump(job.where),)
     return DumpResult(
         folder=job.output_dir,
         stdout=result.stdout,
@@ -235,25 +217,12 @@ def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> Dum
 
 def _explain_timeout(job: Job, seconds: float) -> str:
     if seconds < job.timeout:
-        return f"the run's deadline came after {seconds:.1f} seconds"
-    return f"its {job.timeout:g} seconds (timeout) were over"
-
-
-def _find_source_folder(program: Program) -> Path:
-    """Where a panic's path begins, or a folder below it."""
-    return Path(program.env.get("CARGO_MANIFEST_DIR") or program.cwd)
-
-
-def has_file(folder: Path) -> bool:
-    """Whether anything was written into ``folder``, however deep."""
-    try:
-        return any(path.is_file() for path in folder.rglob("*"))
-    except OSError:
-        return True  # something is there, though it lies too deep to be looked at
+        return f"the run's deadline passed after {seconds:.1f} seconds"
+    return f"it reached its limit of {job.timeout:g} seconds (timeout)"
 
 
 def _stop_jobs(futures: Mapping[Future[DumpResult], Job]) -> None:
-    """Start nothing more, and kill what runs."""
+    """Start nothing more, and stop what runs."""
     for future in futures:
         future.cancel()
     for _ in range(_STOP_ROUNDS):
@@ -271,7 +240,7 @@ def _resolve_placeholder(
     if match[1] in values:
         return values[match[1]]
     allowed = ", ".join(f"{{{name}}}" for name in sorted(values))
-    message = f"{text!r} in {match.string!r} is no placeholder of this case; allowed: {allowed}."
+    message = f"{text!r} in {match.string!r} is not a placeholder of this case; allowed: {allowed}."
     raise ConfigError(Problem("placeholder", message, where))
 
 

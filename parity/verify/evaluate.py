@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from parity.errors import ParityError
 from parity.known_failures import KnownFailures, parse_known_failures
-from parity.port import dumps
+from parity.port.run import find_json_line
 from parity.results import CaseResult, Finding, decide_verdict
 from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.errors import Location
-    from parity.port.dumps import DumpResult
+    from parity.port.run import DumpResult
     from parity.suites.base import Case
     from parity.verify.prepare import PreparedBundle
 
@@ -94,7 +94,7 @@ class CaseEvaluator:
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
         if link:
             return None, [link]
-        dump = Dump(folder=dump_run.folder, stdout_json=dumps.find_json_line(dump_run.stdout))
+        dump = Dump(folder=dump_run.folder, stdout_json=find_json_line(dump_run.stdout))
         try:
             comparison = self.prepared.suite.verify(case, dump, self.prepared.bounds[case.id])
         except ParityError as error:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
-from parity.port import dumps
+from parity.port.outcome_json import load_dump
+from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
 from parity.results import Finding
 from parity.verify import fixture_aliases, store_guard
 from parity.verify.evaluate import CaseEvaluator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from parity.lockfile import Dump
     from parity.port.cargo import Program
-    from parity.port.dumps import DumpResult, Job
     from parity.reports.console import RunConsole
     from parity.results import BundleResult, CaseResult
     from parity.suites.base import Case
@@ -68,7 +68,7 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         port = {"dumps": context.options.dumps.as_posix()}
         for case in prepared.cases:
             folder = context.options.dumps
-            evaluator.add(case, dumps.load_dump(folder, prepared.bundle.id, case.id))
+            evaluator.add(case, load_dump(folder, prepared.bundle.id, case.id))
     else:
         before = store_guard.read_state(prepared.tree)
         with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
@@ -148,7 +148,7 @@ def run_dumps(
             for run in runs
         ]
     by_name = {job.name: case for case, job in jobs}
-    dumps.run_jobs(
+    run_jobs(
         [job for _, job in jobs],
         workers=context.options.jobs,
         deadline=context.deadline,
@@ -160,9 +160,7 @@ def run_dumps(
 def _build_failed_run(
     context: RunContext, prepared: PreparedBundle, case: Case, findings: tuple[Finding, ...]
 ) -> DumpResult:
-    return dumps.DumpResult(
-        folder=context.outputs / prepared.bundle.id / case.id, findings=findings
-    )
+    return DumpResult(folder=context.outputs / prepared.bundle.id / case.id, findings=findings)
 
 
 def _build_program(
@@ -178,7 +176,7 @@ def _build_program(
     if dump.command is None:
         from parity.port import cargo
 
-        (example,) = dumps.expand_placeholders(
+        (example,) = expand_placeholders(
             [dump.example or ""], _build_placeholders(prepared, case), _locate_program(dump)
         )
         key = cargo.make_build_key(dump, example)
@@ -194,7 +192,7 @@ def _build_program(
 def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
     options = context.options
     if dump.command is not None:
-        return _BuildResult(*dumps.resolve_command(dump, options.repo))
+        return _BuildResult(*resolve_command(dump, options.repo))
     from parity.port import cargo
     from parity.store.store import Store
 
@@ -228,10 +226,10 @@ def _build_job(
     args = build.args if dump.command else dump.args
     aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
     values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
-    return dumps.Job(
+    return Job(
         name=name,
         program=build.ready,
-        args=dumps.expand_placeholders(
+        args=expand_placeholders(
             prepared.suite.args if args is None else args, values, _locate_program(dump)
         ),
         output_dir=folder,

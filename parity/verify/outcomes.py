@@ -6,10 +6,10 @@ zero, with a word of why, and no tensor left behind.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from parity.port.exit_findings import is_out_of_memory
 from parity.results import Finding
 from parity.suites.messages import format_count
 from parity.tensors.folder import list_tensors
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from parity.port.dumps import DumpResult
+    from parity.port.run import DumpResult
     from parity.suites.base import Case, DumpComparison
 
     #: Compares the dump: what it showed, or why it cannot be compared.
@@ -37,11 +37,6 @@ MEANINGS = {
 }
 #: Which words are right, by what is owed.
 ACCEPTABLE = {"load": ("right",), "refuse": ("refused",), "either": ("right", "refused")}
-_OUT_OF_MEMORY = re.compile(
-    r"^(memory allocation of \d+ bytes failed|\S*MemoryError\b|.*\bstd::bad_alloc\b"
-    r"|fatal error: .*out of memory|.*OutOfMemoryError\b|.*heap out of memory)",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -96,8 +91,8 @@ def _find_ending(dump_run: DumpResult) -> str:
         return ""
     if ended.timed_out:
         return "hung"
-    if ended.signal == "SIGKILL" or _OUT_OF_MEMORY.search(ended.stderr):
-        return "out-of-memory"  # nobody but the system kills with that signal
+    if is_out_of_memory(ended):
+        return "out-of-memory"
     if any(finding.code == "dump-panic" for finding in dump_run.findings):
         return "panicked"
     has_message = bool(ended.stderr.strip() or ended.stdout.strip())

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,64 @@ def test_features_and_cargo_args_reach_build_and_run(repo: Path) -> None:
     assert spoken(build(repo)) == ["false true"]
     assert spoken(build(repo, features=("loud",))) == ["true true"]
     assert spoken(build(repo, profile="release", cargo_args=("--all-features",))) == ["true false"]
+
+
+@cargo_test
+def test_each_variant_of_an_example_keeps_its_own_executable(repo: Path) -> None:
+    """Cargo writes them all to one path."""
+    write(
+        repo,
+        {
+            "Cargo.toml": '[workspace]\nmembers = ["port", "other"]\nresolver = "2"\n',
+            "port/examples/show.rs": 'fn main() { println!("port {}", cfg!(feature = "loud")); }',
+            "other/Cargo.toml": package("other", ""),
+            "other/src/lib.rs": "",
+            "other/examples/show.rs": 'fn main() { println!("other"); }',
+        },
+    )
+    variants = [{}, {"features": ("loud",)}, {"package": "other"}, {"profile": "release"}, {}]
+
+    programs = [build(repo, **variant) for variant in variants]
+
+    assert [spoken(program) for program in programs] == [
+        ["port false"],
+        ["port true"],
+        ["other"],
+        ["port false"],
+        ["port false"],
+    ]
+    paths = [Path(program.argv[0]) for program in programs]
+    assert len({*paths}) == 4, "the last is the first"
+    assert {path.parent for path in paths[:3]} == {repo / "target/debug/examples"}, "for $ORIGIN"
+
+
+@cargo_test
+@posix
+def test_each_variant_keeps_its_own_executable_under_a_runner(repo: Path) -> None:
+    loud = 'fn main() { println!("{}", cfg!(feature = "loud")); }'
+    write(repo, {"port/examples/show.rs": loud})
+    write(repo, {".cargo/config.toml": "[target.'cfg(all())']\nrunner = ['env']\n"})
+
+    quiet, loud_one = build(repo), build(repo, features=("loud",))
+
+    with ThreadPoolExecutor() as pool:
+        said = list(pool.map(spoken, [quiet, loud_one] * 4))
+    assert said == [["false"], ["true"]] * 4
+
+
+@cargo_test
+def test_an_executable_is_copied_where_no_link_can_be_made(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(os, "link", fail)
+    first = build(repo, env={"A": "1"})
+    second = build(repo, env={"A": "2"})
+
+    assert first.argv != second.argv
+    assert spoken(first)[2] == spoken(second)[2] == "FROM_DUMP=-"
 
 
 @cargo_test
@@ -357,7 +416,7 @@ def test_a_missing_package(repo: Path) -> None:
 
     assert problem.code == "no-package"
     assert problem.message == (
-        "There is no such package: package ID specification `prot` did not match any packages"
+        "The package does not exist: package ID specification `prot` did not match any packages"
     )
     assert "help: a package with a similar name exists: `port`" in problem.details
 
@@ -367,7 +426,7 @@ def test_a_repo_without_cargo_toml(tmp_path: Path) -> None:
     (problem,) = failure(tmp_path)
 
     assert problem.code == "no-package"
-    assert problem.message.startswith("There is no such package: could not find `Cargo.toml` in")
+    assert problem.message.startswith("The package does not exist: could not find `Cargo.toml` in")
 
 
 @cargo_test
@@ -381,7 +440,7 @@ def test_a_dependency_that_is_not_at_hand_offline(
 
     assert problem.code == "no-registry"
     assert problem.message == (
-        "A dependency could not be had: no network, or not fetched before going offline: "
+        "A dependency cannot be downloaded: no network, or not fetched before --offline: "
         "no matching package named `ryu` found"
     )
 
@@ -405,7 +464,8 @@ def test_a_build_that_takes_too_long(repo: Path) -> None:
     assert time.monotonic() - began < 30
     assert problem.code == "build-timeout"
     assert problem.message == (
-        "The build of example 'show' was stopped: its 3 seconds (build-timeout) were over."
+        "The build of example 'show' was stopped: "
+        "it reached its limit of 3 seconds (build-timeout)."
     )
 
 
@@ -414,7 +474,7 @@ def test_a_build_after_the_deadline(repo: Path) -> None:
     (problem,) = failure(repo, deadline=time.monotonic() - 1)
 
     assert problem.code == "build-timeout"
-    assert problem.message.endswith("was stopped: the run's deadline came.")
+    assert problem.message.endswith("was stopped: the run's deadline passed.")
 
 
 # A published crate, by a fake cargo that installs a file: the registry is not ours to need.

@@ -1,8 +1,10 @@
-"""What becomes of a case's run: files in a fresh folder, or a finding that says why not."""
+"""A run of a case leaves files in a fresh folder, or a finding that says why not."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 import textwrap
 import threading
@@ -14,8 +16,10 @@ import pytest
 
 from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile import Dump
-from parity.port import cargo, dumps, output, process
+from parity.port import cargo, exit_findings, output, process, run
 from parity.port.cargo import Program
+from parity.port.dump_folder import MAX_DEPTH
+from parity.port.outcome_json import load_dump
 
 if TYPE_CHECKING:
     from parity.results import Finding
@@ -46,12 +50,15 @@ def python(code: str, **env: str) -> Program:
     return Program(words, Path.cwd(), process.build_environment(env), None, {})
 
 
-def run(program: Program, folder: Path, *args: str, **fields: Any) -> dumps.Dumped:
+def dump(program: Program, folder: Path, *args: str, **fields: Any) -> run.DumpResult:
+    deadline = fields.pop("deadline", None)
     given = {"output_dir": folder / "out", "timeout": 30.0, "repo": folder, "where": LOCK}
-    return dumps.run_case(program, args, **{**given, **fields})
+    return run.run_job(
+        run.Job(name="out", program=program, args=args, **{**given, **fields}), deadline=deadline
+    )
 
 
-def only(dumped: dumps.Dumped) -> Finding:
+def only(dumped: run.DumpResult) -> Finding:
     (finding,) = dumped.findings
     assert (finding.level, finding.kind) == ("error", "dump")
     return finding
@@ -94,7 +101,7 @@ def test_a_dump_that_ends_well(tmp_path: Path) -> None:
         print("{}"); print("aside", file=sys.stderr)
     """
 
-    dumped = run(python(code), tmp_path, str(tmp_path / "out"))
+    dumped = dump(python(code), tmp_path, str(tmp_path / "out"))
 
     assert dumped.findings == ()
     assert dumped.folder == tmp_path / "out"
@@ -103,25 +110,23 @@ def test_a_dump_that_ends_well(tmp_path: Path) -> None:
     assert dumped.seconds > 0
 
 
-def test_files_of_an_earlier_run_are_refused(tmp_path: Path) -> None:
+def test_files_of_an_earlier_run_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x.bin").touch()
 
-    with pytest.raises(DumpError) as caught:
-        run(python(""), tmp_path)
-    assert caught.value.problems == (
-        Problem(
-            "output-not-empty",
-            f"The output folder {(tmp_path / 'out').as_posix()!r} is not empty.",
-            LOCK,
-        ),
+    finding = only(dump(python(""), tmp_path))
+
+    assert (finding.code, finding.message, finding.where) == (
+        "output-not-empty",
+        f"The output folder {(tmp_path / 'out').as_posix()!r} is not empty.",
+        LOCK,
     )
 
 
 @process_test
 @pytest.mark.parametrize("code", ["", "import os, sys; os.mkdir(sys.argv[1] + '/deep')"])
 def test_a_dump_that_writes_nothing(tmp_path: Path, code: str) -> None:
-    finding = only(run(python(code), tmp_path, str(tmp_path / "out")))
+    finding = only(dump(python(code), tmp_path, str(tmp_path / "out")))
 
     assert finding.code == "dump-empty"
     assert finding.message == (
@@ -139,7 +144,7 @@ def test_an_exit_code_with_its_reason(tmp_path: Path) -> None:
         sys.exit(3)
     """
 
-    finding = only(run(python(code), tmp_path))
+    finding = only(dump(python(code), tmp_path))
 
     assert finding.code == "dump-exit"
     assert finding.message == "The dump ended with exit code 3: Error: no opcode 0x8c"
@@ -149,7 +154,7 @@ def test_an_exit_code_with_its_reason(tmp_path: Path) -> None:
 
 @process_test
 def test_an_exception_of_python_keeps_its_last_line(tmp_path: Path) -> None:
-    finding = only(run(python("def f():\n  raise ValueError('bad magic')\nf()"), tmp_path))
+    finding = only(dump(python("def f():\n  raise ValueError('bad magic')\nf()"), tmp_path))
 
     assert finding.message == "The dump ended with exit code 1: ValueError: bad magic"
     assert finding.details == ("ValueError: bad magic",)
@@ -157,11 +162,11 @@ def test_an_exception_of_python_keeps_its_last_line(tmp_path: Path) -> None:
 
 @process_test
 def test_a_silent_failure_and_one_that_speaks_on_stdout(tmp_path: Path) -> None:
-    silent = only(run(python("raise SystemExit(4)"), tmp_path))
+    silent = only(dump(python("raise SystemExit(4)"), tmp_path))
     code = "print('out of ideas'); raise SystemExit(5)"
-    spoken = only(run(python(code), tmp_path, output_dir=tmp_path / "2"))
+    spoken = only(dump(python(code), tmp_path, output_dir=tmp_path / "2"))
 
-    assert silent.message == "The dump ended with exit code 4, and said nothing."
+    assert silent.message == "The dump ended with exit code 4, and printed nothing."
     assert spoken.message == "The dump ended with exit code 5: out of ideas"
 
 
@@ -169,7 +174,7 @@ def test_a_silent_failure_and_one_that_speaks_on_stdout(tmp_path: Path) -> None:
 def test_a_panic_points_at_its_line(port: tuple[Path, Program], tmp_path: Path) -> None:
     repo, program = port
 
-    finding = only(run(program, tmp_path, "panic", repo=repo))
+    finding = only(dump(program, tmp_path, "panic", repo=repo))
 
     assert finding.code == "dump-panic"
     assert finding.message == (
@@ -183,7 +188,7 @@ def test_a_panic_points_at_its_line(port: tuple[Path, Program], tmp_path: Path) 
 
 @cargo_test
 def test_a_failed_assertion_tells_both_sides(port: tuple[Path, Program], tmp_path: Path) -> None:
-    finding = only(run(port[1], tmp_path, "assert", repo=port[0]))
+    finding = only(dump(port[1], tmp_path, "assert", repo=port[0]))
 
     assert finding.message.endswith(
         ":5:21: assertion `left == right` failed; left: 2; right: 3",
@@ -192,7 +197,7 @@ def test_a_failed_assertion_tells_both_sides(port: tuple[Path, Program], tmp_pat
 
 @cargo_test
 def test_the_first_panic_is_the_reason(port: tuple[Path, Program], tmp_path: Path) -> None:
-    finding = only(run(port[1], tmp_path, "thread", repo=port[0]))
+    finding = only(dump(port[1], tmp_path, "thread", repo=port[0]))
 
     assert finding.message.endswith(":6:43: inner")
 
@@ -201,28 +206,28 @@ def test_the_first_panic_is_the_reason(port: tuple[Path, Program], tmp_path: Pat
 def test_a_panic_outside_the_repo_points_at_the_lockfile(
     port: tuple[Path, Program], tmp_path: Path
 ) -> None:
-    assert only(run(port[1], tmp_path, "panic")).where == LOCK
+    assert only(dump(port[1], tmp_path, "panic")).where == LOCK
 
 
 @cargo_test
 def test_exit_code_101_is_a_panic_without_a_word(
     port: tuple[Path, Program], tmp_path: Path
 ) -> None:
-    finding = only(run(port[1], tmp_path, "exit"))
+    finding = only(dump(port[1], tmp_path, "exit"))
 
     assert finding.code == "dump-panic"
     assert finding.message == (
-        "The dump ended with exit code 101, as after a Rust panic, and told no reason."
+        "The dump ended with exit code 101, as after a Rust panic, and printed no reason."
     )
 
 
 @cargo_test
 @posix
 def test_a_signal_has_its_name(port: tuple[Path, Program], tmp_path: Path) -> None:
-    finding = only(run(port[1], tmp_path, "abort"))
+    finding = only(dump(port[1], tmp_path, "abort"))
 
     assert finding.code == "dump-signal"
-    assert finding.message == "The dump was ended by SIGABRT, and said nothing."
+    assert finding.message == "The dump was ended by SIGABRT, and printed nothing."
     assert finding.measures == {"signal": "SIGABRT"}
 
 
@@ -236,12 +241,12 @@ def test_a_timeout_with_a_grandchild_that_holds_the_pipe(tmp_path: Path) -> None
     """
     began = time.monotonic()
 
-    finding = only(run(python(code), tmp_path, timeout=1.5))
+    finding = only(dump(python(code), tmp_path, timeout=1.5))
 
     assert time.monotonic() - began < 15
     assert finding.code == "dump-timeout"
     assert finding.message == (
-        "The dump was stopped with all its children: its 1.5 seconds (timeout) were over."
+        "The dump was stopped with all its children: it reached its limit of 1.5 seconds (timeout)."
     )
     assert finding.details == ("reading block 7",)
 
@@ -251,19 +256,19 @@ def test_the_deadline_cuts_the_timeout(tmp_path: Path) -> None:
     began = time.monotonic()
     program = python("import time; time.sleep(60)")
 
-    dumped = run(program, tmp_path, timeout=50.0, deadline=began + 1)
+    dumped = dump(program, tmp_path, timeout=50.0, deadline=began + 1)
 
     assert only(dumped).code == "dump-timeout"
     assert dumped.seconds < 10
     assert only(dumped).message == (
-        "The dump was stopped with all its children: the run's deadline came after 1.0 seconds."
+        "The dump was stopped with all its children: the run's deadline passed after 1.0 seconds."
     )
 
 
 def test_nothing_starts_after_the_deadline(tmp_path: Path) -> None:
-    dumped = run(python(""), tmp_path, deadline=time.monotonic() - 1)
+    dumped = dump(python(""), tmp_path, deadline=time.monotonic() - 1)
 
-    assert only(dumped).message == "The dump was not started: the run's deadline had come."
+    assert only(dumped).message == "The dump was not started: the run's deadline had passed."
     assert dumped.process_result is None
 
 
@@ -271,7 +276,7 @@ def test_nothing_starts_after_the_deadline(tmp_path: Path) -> None:
 def test_a_program_that_is_absent(tmp_path: Path) -> None:
     program = Program((str(tmp_path / "gone"),), tmp_path, {}, None, {})
 
-    finding = only(run(program, tmp_path))
+    finding = only(dump(program, tmp_path))
 
     assert finding.code == "dump-not-started"
     assert finding.message == (
@@ -279,9 +284,9 @@ def test_a_program_that_is_absent(tmp_path: Path) -> None:
     )
 
 
-def jobs(tmp_path: Path, program: Program, *names: str) -> list[dumps.Job]:
+def jobs(tmp_path: Path, program: Program, *names: str) -> list[run.Job]:
     return [
-        dumps.Job(
+        run.Job(
             name=name,
             program=program,
             args=(str(tmp_path / name), name),
@@ -301,7 +306,7 @@ def test_cases_run_next_to_each_other_in_their_order(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
     program = python(WRITE.format("2.0 if sys.argv[2] == 'a' else 0"))
 
-    done = dumps.run_jobs(
+    done = run.run_jobs(
         jobs(tmp_path, program, "a", "b", "c"),
         workers=2,
         on_done=lambda job, dumped: told.append((job.name, len(dumped.findings))),
@@ -316,7 +321,7 @@ def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
     program = python(WRITE.format("1"))
     began = time.monotonic()
 
-    done = dumps.run_jobs(
+    done = run.run_jobs(
         jobs(tmp_path, program, *"abcdefghij"), workers=1, deadline=time.monotonic() + 2.5
     )
 
@@ -331,11 +336,11 @@ def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
     quick = python("")
     began = time.monotonic()
 
-    def interrupt(_job: dumps.Job, _dumped: dumps.Dumped) -> None:
+    def interrupt(_job: run.Job, _dumped: run.DumpResult) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        dumps.run_jobs(
+        run.run_jobs(
             [*jobs(tmp_path, quick, "quick"), *jobs(tmp_path, program, *"abcdef")],
             workers=3,
             on_done=interrupt,
@@ -346,18 +351,142 @@ def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
 
 
 @process_test
-def test_a_full_folder_ends_the_run_before_anything_is_compared(tmp_path: Path) -> None:
+def test_a_full_output_folder_fails_its_case_alone(tmp_path: Path) -> None:
+    """An earlier run, or another case, wrote into it."""
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "old").touch()
+    (tmp_path / "c").touch()
 
-    with pytest.raises(DumpError, match="output-not-empty"):
-        dumps.run_jobs(jobs(tmp_path, python(WRITE.format(0)), "a", "b"))
+    good, full, file = run.run_jobs(jobs(tmp_path, python(WRITE.format(0)), "a", "b", "c"))
+
+    assert good.findings == ()
+    assert [only(one).code for one in (full, file)] == ["output-not-empty"] * 2
+
+
+@process_test
+@posix
+@pytest.mark.parametrize(
+    "code",
+    [
+        "shutil.rmtree(out)",
+        "shutil.rmtree(out.parent)",
+        "shutil.rmtree(out); out.write_text('a file')",
+        "shutil.rmtree(out); out.symlink_to('/nowhere')",
+        "shutil.rmtree(out); os.mkfifo(out)",
+        "os.mkfifo(out / 'x.bin')",
+        "out.chmod(0)",
+    ],
+)
+def test_no_output_folder_is_too_odd_for_a_finding(tmp_path: Path, code: str) -> None:
+    (tmp_path / "dumps").mkdir()
+    program = python(f"import os, pathlib, shutil, sys; out = pathlib.Path(sys.argv[1]); {code}")
+    folder = tmp_path / "dumps" / "out"
+
+    dumped = dump(program, tmp_path, str(folder), output_dir=folder)
+
+    assert [finding.code for finding in dumped.findings] in (["dump-empty"], [])
+    if folder.is_dir():
+        folder.chmod(0o700)
+
+
+#: Nests 3,000 folders, whose path is longer than the system takes at once.
+NEST = """
+import os, sys
+os.chdir(sys.argv[1])
+for _ in range(3000):
+    os.mkdir("nested")
+    os.chdir("nested")
+"""
+
+
+@process_test
+@posix
+def test_folders_nested_too_deep_are_removed_and_reported(tmp_path: Path) -> None:
+    dumped = dump(python(NEST), tmp_path, str(tmp_path / "out"))
+
+    assert only(dumped).code in ("dump-too-deep", "dump-empty")
+    assert len(list((tmp_path / "out").rglob("*"))) <= MAX_DEPTH + 1
+    shutil.rmtree(tmp_path / "out")
+
+
+@process_test
+@posix
+def test_a_ready_dump_nested_too_deep_is_reported_and_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "b" / "x"
+    folder.mkdir(parents=True)
+    (folder / "w.bin").touch()
+    subprocess.run([sys.executable, "-c", NEST, str(folder)], check=True)
+
+    assert only(load_dump(tmp_path, "b", "x", LOCK)).code == "dump-too-deep"
+
+    assert (folder / "/".join(["nested"] * (MAX_DEPTH + 2))).is_dir()
+    subprocess.run(["rm", "-r", str(folder)], check=True)
+
+
+@process_test
+@posix
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link to a device"])
+def test_an_outcome_that_is_not_a_file_is_never_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "b" / "x" / "outcome.json"
+    path.parent.mkdir(parents=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+
+    finding = only(load_dump(tmp_path, "b", "x", LOCK))
+
+    assert (finding.code, finding.message) == (
+        "outcome-malformed",
+        "outcome.json of this case is not a regular file.",
+    )
+
+
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "memory allocation of 1152921504606846976 bytes failed",
+        "thread 'main' panicked at src/read.rs:7:9:\nan `Err` value: TryReserveError { kind: … }",
+        "Error: memory allocation failed because the memory allocator returned an error",
+        "Error: memory allocation failed because the computed capacity exceeded the maximum",
+        "MemoryError",
+        "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 1.00 EiB for an array with",
+        "terminate called after throwing an instance of 'std::bad_alloc'\n  what():",
+        "RuntimeError: DefaultCPUAllocator: can't allocate memory: you tried to allocate 7 bytes.",
+        "Error: mmap: Cannot allocate memory (os error 12)",
+        "fatal error: runtime: out of memory",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
+    ],
+)
+def test_running_out_of_memory_is_recognised_in_each_wording(stderr: str) -> None:
+    assert exit_findings.is_out_of_memory(ended(exit_code=1, stderr=stderr))
+    assert not exit_findings.is_out_of_memory(ended(exit_code=0, stderr=stderr))
+
+
+def test_running_out_of_memory_is_recognised_without_a_word() -> None:
+    assert exit_findings.is_out_of_memory(ended(signal="SIGKILL"))
+    assert exit_findings.is_out_of_memory(ended(exit_code=1, reached_limit=True))
+    assert not exit_findings.is_out_of_memory(ended(exit_code=1, stderr="not a GGUF file"))
+    assert not exit_findings.is_out_of_memory(ended(signal="SIGABRT", stderr="capacity overflow"))
+
+
+def ended(
+    *,
+    exit_code: int | None = None,
+    signal: str | None = None,
+    stderr: str = "",
+    reached_limit: bool = False,
+) -> process.ProcessResult:
+    return process.ProcessResult((), exit_code, signal, False, "", stderr, 0.0, reached_limit)
 
 
 def test_placeholders_are_replaced_within_words() -> None:
     words = ("--target", "{case}", "--dir={output_dir}/x", "{{case}}", "a }} b", "")
 
-    assert dumps.expand_placeholders(words, {"case": "gguf", "output_dir": "/o {case}"}) == (
+    assert run.expand_placeholders(words, {"case": "gguf", "output_dir": "/o {case}"}) == (
         "--target",
         "gguf",
         "--dir=/o {case}/x",
@@ -372,13 +501,13 @@ def test_placeholders_are_replaced_within_words() -> None:
 )
 def test_what_is_no_placeholder_is_refused(word: str) -> None:
     if word == "{{{case}":
-        assert dumps.expand_placeholders([word], {"case": "x"}) == ("{x",)
+        assert run.expand_placeholders([word], {"case": "x"}) == ("{x",)
         return
     with pytest.raises(ConfigError) as caught:
-        dumps.expand_placeholders(["ok", word], {"seed": "42", "case": "x"}, LOCK)
+        run.expand_placeholders(["ok", word], {"seed": "42", "case": "x"}, LOCK)
     (problem,) = caught.value.problems
     assert (problem.code, problem.where) == ("placeholder", LOCK)
-    assert problem.message.endswith("is no placeholder of this case; allowed: {case}, {seed}.")
+    assert problem.message.endswith("is not a placeholder of this case; allowed: {case}, {seed}.")
     assert repr(word) in problem.message
 
 
@@ -396,7 +525,7 @@ def test_a_command_is_found_on_the_callers_path(
     monkeypatch.setenv("PATH", os.pathsep.join([str(own), str(theirs)]))
     dump = Dump(command=("python", "dump it.py", "{case}"), cwd="sub", env={"A": "1"})
 
-    program, words = dumps.resolve_command(dump, tmp_path / "repo")
+    program, words = run.resolve_command(dump, tmp_path / "repo")
 
     assert program.argv == (str(theirs / name),)
     assert words == ("dump it.py", "{case}")
@@ -409,7 +538,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     dump = Dump(command=("no-such-program",), where={"command": LOCK})
 
     with pytest.raises(DumpError) as caught:
-        dumps.resolve_command(dump, tmp_path)
+        run.resolve_command(dump, tmp_path)
     assert caught.value.problems == (
         Problem(
             "dump-not-started",
@@ -424,14 +553,14 @@ def test_dumps_that_lie_ready(tmp_path: Path) -> None:
     (tmp_path / "b-v1" / "full" / "x.bin").touch()
     (tmp_path / "b-v1" / "empty").mkdir()
 
-    assert dumps.load_dump(tmp_path, "b-v1", "full").findings == ()
-    assert dumps.load_dump(tmp_path, "b-v1", "full").folder == tmp_path / "b-v1" / "full"
-    empty = only(dumps.load_dump(tmp_path, "b-v1", "empty"))
-    missing = only(dumps.load_dump(tmp_path, "b-v1", "gone", LOCK))
+    assert load_dump(tmp_path, "b-v1", "full").findings == ()
+    assert load_dump(tmp_path, "b-v1", "full").folder == tmp_path / "b-v1" / "full"
+    empty = only(load_dump(tmp_path, "b-v1", "empty"))
+    missing = only(load_dump(tmp_path, "b-v1", "gone", LOCK))
     folder = (tmp_path / "b-v1").as_posix()
     assert (empty.code, empty.message) == (
         "dump-empty",
-        f"The dump of this case is empty: '{folder}/empty' holds no file.",
+        f"The dump of this case is empty: '{folder}/empty' contains no file.",
     )
     assert (missing.code, missing.where, missing.message) == (
         "dump-missing",
@@ -449,11 +578,11 @@ def test_dumps_that_lie_ready(tmp_path: Path) -> None:
         ('{"a": 1}\ntext\n{broken\n', {"a": 1}),
         ('  {"a": 1}  \r\n', {"a": 1}),
         ('{"a":' * 100_000 + "\n", None),
-        ('{"a": "' + "x" * dumps.STDOUT_LIMIT + '"}', None),
+        ('{"a": "' + "x" * run.STDOUT_LIMIT + '"}', None),
     ],
 )
 def test_the_last_line_that_is_an_object(stdout: str, found: dict[str, int] | None) -> None:
-    assert dumps.find_json_line(stdout) == found
+    assert run.find_json_line(stdout) == found
 
 
 @pytest.mark.parametrize(

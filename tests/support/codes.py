@@ -1,7 +1,7 @@
-"""Every finding code that the source of ``parity`` can utter, read off its syntax trees.
+"""Collect every finding code that the source of ``parity`` can report, from its syntax trees.
 
-A code is what is given for a parameter or field named ``code``, or assigned to a variable of
-that name. What stands in a table is named in ``TABLES``.
+A code is an argument for a parameter or field named ``code``, or a value of a variable of that
+name. Codes in tables are read from the tables in ``TABLES``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 ROOT = Path(__file__).parent.parent.parent
-#: Their words are causes and mistakes, told in sentences, with lists of their own.
-EXCLUDED = ("parity/diagnose", "parity/blocks", "parity/faults", "parity/drift")
-#: What stands in tables: by module, the codes of its namespace.
+#: Their codes are of causes and mistakes, with lists of their own.
+EXCLUDED = ("parity/diagnose", "parity/checkpoints/blocks", "parity/lab/faults", "parity/drift")
+#: By module, the codes in tables of its namespace.
 TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "parity.port.cargo.messages": lambda names: [
         *names["_MEANING"],
         *(row[0] for row in names["_TEXTS"]),
     ],
-    "parity.verify.outcomes": lambda names: names["MEANING"].keys() - {"right"},
+    "parity.verify.outcomes": lambda names: names["MEANINGS"].keys() - {"right"},
     "parity.store.disk": lambda names: names["_HINTS"],
     "parity.store.archive_record": lambda names: names["_CODES"].values(),
     "parity.store.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
@@ -33,7 +33,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     ],
 }
 #: Functions that return a code, or a tuple that begins with one.
-RETURNING = ("_code", "_bits_only", "_meaning")
+RETURNING = ("_choose_code", "_classify_bit_difference", "_find_meaning")
 
 Signatures = dict[str, int]
 

@@ -1,4 +1,4 @@
-"""Cargo's part: examples of a repo, or of a published crate, become programs to run."""
+"""Build examples of the repo under test, or of a published crate, with cargo."""
 
 from parity.port.cargo.build import build_program, make_build_key, read_commit
 from parity.port.cargo.call import Program

@@ -1,18 +1,25 @@
-"""Examples of the repo under test, or of a published port, become programs to run.
+"""Build examples of the repo under test, or of a published crate, as programs to run.
 
-Cargo is asked once per example: never for two packages in one call, because it would
-unify their features and build something else than the maintainer's own call does.
-A program is then started itself, which costs milliseconds where ``cargo run`` costs
-tenths of a second, with exactly what ``cargo run`` gives it.
+Cargo builds one example a call: for two packages in one call it would unify their features and
+build something else than the maintainer's own call does. The program is then started directly,
+which costs milliseconds where ``cargo run`` costs tenths of a second, with the arguments,
+folder and environment that ``cargo run`` gives it.
+
+Cargo writes every variant of an example (features, profile, package) to one path, so each
+executable is linked under a name of its own before the next build.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from parity.lockfile import Dump
 
 
-# A configuration that holds everywhere and that nobody else writes: a runner under it
+# A configuration that applies everywhere and that nobody else writes: a runner under it
 # gives way to one for the target's own triple, and never replaces the repo's own.
 _RUNNER_KEY = 'target."cfg(not(parity_nowhere))".runner'
 _RUNNER_PATTERN = re.compile(r"^[^#\n]*\brunner\b[\"']?\s*=", re.MULTILINE)
@@ -35,10 +42,12 @@ _RUNNER_VARIABLE = re.compile(r"CARGO_TARGET_.+_RUNNER$")
 _GIT_SECONDS = 30.0
 # Set inside a git hook, they would point at another repository.
 _GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"})
+# By the path that cargo writes, the variant that ``cargo run`` may overwrite it with.
+_run_by_cargo: dict[Path, str] = {}
 
 
 def make_build_key(dump: Dump, example: str) -> Hashable:
-    """Equal for cases that one call of ``build`` serves."""
+    """Return a key that is equal for cases with the same program."""
     env = tuple(sorted(dump.env.items()))
     return (dump.package, dump.crate, example, dump.profile, dump.features, env, dump.cwd)
 
@@ -58,15 +67,15 @@ def build_program(
     """Build ``example`` of ``dump.package``, or of ``dump.crate`` under ``crates``.
 
     Args:
-        dump: How the port makes its side; ``package`` or ``crate`` is set.
+        dump: How the port writes its dump; ``package`` or ``crate`` is set.
         example: Name of the example, its placeholders expanded.
         repo: Root of the repo under test; findings name its files as paths below it.
         toolchain: Name of a rustup toolchain, or empty for the one that the repo selects.
-        cargo_args: Further words for every call of cargo.
+        cargo_args: Further arguments for every call of cargo.
         offline: Let cargo fetch nothing.
         crates: Folder of the store for published ports, shared by all of them.
         deadline: End of the whole run by ``time.monotonic``; cuts ``dump.build_timeout``.
-        say: Is given cargo's progress line by line, as cargo wrote it: escape it.
+        on_progress: Called with each line of cargo's progress, as cargo wrote it: escape it.
 
     Raises:
         DumpError: One problem or several, with the code ``no-cargo``, ``compile-error``,
@@ -95,7 +104,7 @@ def build_program(
 
 
 def read_commit(repo: Path) -> str | None:
-    """The commit that ``repo`` is at, with ``-dirty`` after local changes; None without git."""
+    """Return the commit of ``repo``, with ``-dirty`` after local changes; None without git."""
     env = {
         name: value
         for name, value in process.build_environment().items()
@@ -110,14 +119,14 @@ def read_commit(repo: Path) -> str | None:
 
 
 def _choose_folder(dump: Dump, repo: Path) -> Path:
-    """Where cargo and the program run: in the repo, or for a crate beside the lockfile."""
+    """Choose the folder to run in: in the repo, or for a crate beside the lockfile."""
     location = dump.where.get("crate") if dump.crate else None
     base = location.path.parent if location and location.path.is_file() else repo
     return (base / dump.cwd).resolve()
 
 
 def _build_package(call: CargoCall) -> Program:
-    """Build an example of the repo and find out how cargo would run it."""
+    """Build an example of the repo, and record how cargo would run it."""
     package = ("-p", call.dump.package or "")
     cargo_output = call.build("build", "--keep-going", *package)
     if cargo_output.executable is None:
@@ -125,7 +134,13 @@ def _build_package(call: CargoCall) -> Program:
         raise DumpError(Problem("build-failed", message, call.where))
     port = {"package": package[1], "version": cargo_output.version, "commit": read_commit(call.cwd)}
     known = {key: value for key, value in port.items() if value}
-    argv, cwd, env = _record_run(call, cargo_output.executable) or _use_cargo_run(call)
+    variant = _name_variant(call)
+    record = _record_run(call)
+    if record is None:
+        argv, cwd, env = _use_cargo_run(call, cargo_output.executable, variant)
+    else:
+        argv = (str(_keep_executable(call, cargo_output.executable, variant)),)
+        cwd, env = Path(record["cwd"]), _remove_own_variables(record["env"], call.env)
     source = (
         output.locate_source(str(cargo_output.source), call.repo, call.cwd)
         if cargo_output.source
@@ -137,14 +152,58 @@ def _build_package(call: CargoCall) -> Program:
 _Invocation = tuple[tuple[str, ...], Path, "Mapping[str, str]"]
 
 
-def _use_cargo_run(call: CargoCall) -> _Invocation:
-    """``cargo run`` itself, for a repo that configures a runner of its own."""
-    args = ("run", "-q", "-p", call.dump.package or "", *call.flags, "--")
-    return (*call.command_prefix, *args), call.cwd, call.env
+def _name_variant(call: CargoCall) -> str:
+    """Return a name for everything that decides which executable is built."""
+    key = (make_build_key(call.dump, call.example), call.toolchain, call.cargo_args)
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
-def _record_run(call: CargoCall, executable: Path) -> _Invocation | None:
-    """What ``cargo run`` gives the program, by a recorder in its place; None if it cannot say."""
+def _keep_executable(call: CargoCall, built: Path, variant: str) -> Path:
+    """Link or copy ``built`` beside itself, so that no later build replaces it.
+
+    It stays in its folder, where its libraries are (``$ORIGIN``, DLLs). Cargo removes an
+    executable before it links the next, so a hard link is safe.
+
+    Raises:
+        DumpError: ``build-failed``.
+    """
+    name, suffix = (built.stem, ".exe") if built.suffix == ".exe" else (built.name, "")
+    kept = built.with_name(f"{name}-parity-{variant}{suffix}")
+    partial = kept.with_name(f"{kept.name}.{os.getpid()}.part")
+    try:
+        if kept.exists() and kept.samefile(built):
+            return kept
+        partial.unlink(missing_ok=True)
+        try:
+            os.link(built, partial)
+        except OSError:
+            shutil.copy2(built, partial)
+        partial.replace(kept)
+    except OSError as error:
+        message = f"The executable {built.as_posix()!r} cannot be kept: {error.strerror or error}."
+        raise DumpError(Problem("build-failed", message, call.where)) from error
+    return kept
+
+
+def _use_cargo_run(call: CargoCall, built: Path, variant: str) -> _Invocation:
+    """Use ``cargo run`` itself, for a repo that configures a runner of its own.
+
+    Each run may write ``built`` again, so a second variant of it gets a target folder of its
+    own.
+
+    Raises:
+        DumpError: As ``CargoCall.build``.
+    """
+    package = ("-p", call.dump.package or "")
+    if _run_by_cargo.setdefault(built, variant) != variant:
+        target = built.parents[2] / "parity" / variant
+        call = replace(call, env={**call.env, "CARGO_TARGET_DIR": str(target)})
+        call.build("build", *package)
+    return (*call.command_prefix, "run", "-q", *package, *call.flags, "--"), call.cwd, call.env
+
+
+def _record_run(call: CargoCall) -> dict[str, Any] | None:
+    """Return what ``cargo run`` gives the program, by a recorder in its place; None if unknown."""
     if _has_runner(call):
         return None
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
@@ -154,10 +213,7 @@ def _record_run(call: CargoCall, executable: Path) -> _Invocation | None:
         config = f"{_RUNNER_KEY}={json.dumps(runner, ensure_ascii=False)}"
         package = ("-p", call.dump.package or "")
         call.run(("run", "-q", "--config", config, *package, *call.flags), call.env)
-        record = _read_record(file)
-    if record is None:
-        return None
-    return (str(executable),), Path(record["cwd"]), _remove_own_variables(record["env"], call.env)
+        return _read_record(file)
 
 
 def _read_record(file: Path) -> dict[str, Any] | None:
@@ -175,10 +231,10 @@ def _remove_own_variables(env: dict[str, str], caller_env: Mapping[str, str]) ->
 
 
 def _has_runner(call: CargoCall) -> bool:
-    """Whether a configuration that cargo reads in ``cwd`` mentions a runner.
+    """Return whether a configuration that cargo reads in ``cwd`` mentions a runner.
 
-    Too often yes is only slower: cargo then runs the cases. Where a file is included
-    from elsewhere, cargo prefers its runner and the record stays unwritten.
+    A wrong yes is only slower: cargo then runs the cases. If a file is included from
+    elsewhere, cargo prefers its runner and no record is written.
     """
     if any(_RUNNER_VARIABLE.match(name) for name in call.env):
         return True

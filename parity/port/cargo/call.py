@@ -1,4 +1,4 @@
-"""Calls of cargo for one example: their words, their surroundings, and what a failure means."""
+"""Call cargo for one example: arguments, environment, and the meaning of a failure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from parity.lockfile import Dump
 
-# A build script's words can be long, and its reason stands at their end.
+# A build script can print much, and its reason comes last.
 _STDERR_LIMIT = 1024 * 1024
-# Bars redraw their line with carriage returns; what we read and show are lines.
+# Progress bars redraw their line with carriage returns; we read and print lines.
 _PLAIN_OUTPUT = {"CARGO_TERM_PROGRESS_WHEN": "never", "CARGO_TERM_COLOR": "never"}
 
 
@@ -27,10 +27,10 @@ class Program:
     """A program that is ready to run.
 
     Attributes:
-        argv: The words before the case's own.
+        argv: The program and the arguments before the case's own.
         env: Its whole environment.
-        version: Of the package it belongs to; None for a command.
-        port: What reports say of it: crate, package and commit, or command.
+        version: Version of its package; None for a command.
+        port: Its description in reports: crate, package and commit, or command.
         source: The source file of an example of the repo.
     """
 
@@ -44,15 +44,15 @@ class Program:
 
 @dataclass(frozen=True, kw_only=True)
 class CargoCall:
-    """What all calls of cargo for one example have in common.
+    """The common part of all calls of cargo for one example.
 
     Attributes:
-        repo: Root of the repo under test, as given; places are told relative to it.
-        cwd: Where cargo runs: its config and toolchain files hold there.
+        repo: Root of the repo under test, as given; locations are relative to it.
+        cwd: Folder in which cargo runs, whose config and toolchain files apply.
         env: The whole environment of cargo, and of the example under ``cargo run``.
-        ends: When the build's time is over, by ``time.monotonic``.
-        cut_short: The run's deadline, not the build's own timeout, decided about ``ends``.
-        say: Is given cargo's progress, line by line, unescaped.
+        deadline: End of the build's time, by ``time.monotonic``.
+        cut_short: ``deadline`` is the run's, not the build's own timeout.
+        on_progress: Called with each line of cargo's progress, unescaped.
     """
 
     dump: Dump
@@ -69,14 +69,14 @@ class CargoCall:
 
     @property
     def where(self) -> Location | None:
-        """The line of the lockfile that a person would look at."""
+        """The line of the lockfile that names the program."""
         locations = self.dump.where
         keys = ("crate",) if self.dump.crate else ("example", "package")
         return next((locations[key] for key in keys if key in locations), None)
 
     @property
     def command_prefix(self) -> tuple[str, ...]:
-        """Cargo itself, by its path on the caller's PATH, and the toolchain."""
+        """Cargo, by its path on the caller's PATH, and the toolchain."""
         cargo = process.find_program("cargo", self.env.get("PATH", ""))
         if cargo is None:
             message = "cargo was not found on PATH; install Rust (https://rustup.rs)."
@@ -85,7 +85,7 @@ class CargoCall:
 
     @property
     def target_args(self) -> tuple[str, ...]:
-        """The words that decide which executable comes out."""
+        """The arguments that decide which executable is built."""
         dump = self.dump
         # "--profile release" is "--release", and unlike it is known to all three verbs.
         profile = ("--profile", dump.profile)
@@ -94,21 +94,21 @@ class CargoCall:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The words that each verb is given, the same for build and run."""
+        """The arguments of each verb, the same for build and run."""
         return ("--offline", *self.target_args) if self.offline else self.target_args
 
     def read_configs(self) -> list[str]:
-        """The texts of the configuration files that cargo reads in ``cwd``, nearest first."""
+        """Read the configuration files that apply in ``cwd``, nearest first."""
         folders = [folder / ".cargo" for folder in (self.cwd, *self.cwd.parents)]
         folders.append(Path(self.env.get("CARGO_HOME") or Path.home() / ".cargo"))
         files = [folder / name for folder in folders for name in ("config.toml", "config")]
         return [text for file in dict.fromkeys(files) if (text := _read_text(file))]
 
     def build(self, *args: str, env: Mapping[str, str] | None = None) -> CargoOutput:
-        """Run a verb of cargo that builds the example; ``words`` begin with the verb.
+        """Run a verb of cargo that builds the example; ``args`` begin with the verb.
 
         Raises:
-            DumpError: With the codes of ``cargo_messages.problems``, or ``build-timeout``.
+            DumpError: With the codes of ``explain_failure``, or ``build-timeout``.
         """
         cargo_output = CargoOutput(self.example)
         args = (*args, "--message-format=json", *self.flags)
@@ -122,7 +122,7 @@ class CargoCall:
         return cargo_output
 
     def read_version(self) -> str:
-        """Cargo's release, commit and host, of the toolchain that ``cwd`` selects."""
+        """Return cargo's release, commit and host, of the toolchain that ``cwd`` selects."""
         result = self.run(("-Vv",), self.env)
         if result.exit_code != 0:
             raise self._make_error(CargoOutput(self.example), result.stderr)
@@ -140,7 +140,7 @@ class CargoCall:
         env: Mapping[str, str],
         on_line: Callable[[str], None] | None = None,
     ) -> process.ProcessResult:
-        """Run cargo, with this whole environment, in what is left of the build's time.
+        """Run cargo with this whole environment, in the rest of the build's time.
 
         Raises:
             DumpError: ``no-cargo``, or ``build-failed`` where it cannot be started.
@@ -160,15 +160,15 @@ class CargoCall:
             raise DumpError(Problem("build-failed", message, self.where)) from error
 
     def make_timeout_error(self, details: tuple[str, ...] = ()) -> DumpError:
-        """The error of a build whose time is over."""
-        timeout = f"{self.dump.build_timeout:g} seconds (build-timeout) were over"
-        reason = "the run's deadline came" if self.cut_short else f"its {timeout}"
+        """Return the error of a build whose time is over."""
+        limit = f"it reached its limit of {self.dump.build_timeout:g} seconds (build-timeout)"
+        reason = "the run's deadline passed" if self.cut_short else limit
         message = f"The build of example {self.example!r} was stopped: {reason}."
         return DumpError(Problem("build-timeout", message, self.where, details))
 
 
 def _read_text(file: Path) -> str:
-    """What ``file`` says; nothing where it is absent or out of reach."""
+    """Return the text of ``file``; nothing if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,7 +1,7 @@
-"""Published ports: a crate's example, built by ``cargo install`` once and found again.
+"""Build an example of a published crate by ``cargo install``, once, and find it again.
 
-The folder of a build is named after everything that decides what comes out, so that
-another toolchain or other flags never find a program that they did not make.
+The folder of a build is named after everything that decides the result, so that another
+toolchain or other flags never find a program that they did not make.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-# Variables of the caller that change what a compiler makes.
+# Variables of the caller that change the result of a compiler.
 _COMPILER_VARIABLES = ("AR", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTC", "RUSTFLAGS")
 _COMPILER_PREFIXES = (
     "CARGO_BUILD_",
@@ -33,7 +33,7 @@ _COMPILER_PREFIXES = (
 
 
 def install(call: CargoCall, crates: Path) -> Program:
-    """The example of ``dump.crate``, built under ``crates`` if it is not there yet.
+    """Return the example of ``dump.crate``, built under ``crates`` if it is not there yet.
 
     Raises:
         DumpError: It could not be built, or another process builds it for too long.
@@ -52,7 +52,7 @@ def install(call: CargoCall, crates: Path) -> Program:
 
 
 def _publish(call: CargoCall, root: Path) -> None:
-    """Build into a folder next to ``root``, and let it bear that name only when whole."""
+    """Build into a folder next to ``root``, and rename it to ``root`` only when complete."""
     partial = root.with_suffix(".part")
     for stale in (partial, root):
         shutil.rmtree(stale, ignore_errors=True)
@@ -66,12 +66,12 @@ def _publish(call: CargoCall, root: Path) -> None:
 def _build(call: CargoCall, partial: Path, target: Path) -> None:
     name, _, version = (call.dump.crate or "").partition("@")
     args = ("install", name, "--version", version, "--locked", "--root", str(partial))
-    # Crates of one family share most of their dependencies, and so this folder.
+    # Crates of one family share most of their dependencies, so they share this folder.
     call.build(*args, env={"CARGO_TARGET_DIR": str(target)})
 
 
 def _compute_key(call: CargoCall) -> str:
-    """Name of the build's folder: 64 hex digits."""
+    """Return the name of the build's folder: 64 hex digits."""
     dump = call.dump
     target = [dump.crate, call.target_args, sorted(dump.env.items())]
     text = json.dumps(
@@ -81,7 +81,7 @@ def _compute_key(call: CargoCall) -> str:
 
 
 def _select_variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The variables that change what a compiler makes."""
+    """Return the variables that change what a compiler makes."""
     chosen = [
         name for name in env if name in _COMPILER_VARIABLES or name.startswith(_COMPILER_PREFIXES)
     ]

@@ -1,4 +1,4 @@
-"""What cargo and rustc say, as data: executables, diagnostics, and the reason of a failure.
+"""Read the messages of cargo and rustc: executables, diagnostics, the reason of a failure.
 
 rustc's diagnostics come as JSON on stdout; cargo's own errors (a missing example, a
 build script that failed, no network) come as text on stderr and nowhere else.
@@ -19,7 +19,7 @@ from parity.port import output
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Diagnostics that are told; the rest are counted.
+#: Diagnostics that are reported; the rest are counted.
 MAX_ERRORS = 5
 
 _MAX_RENDERED_LINES = 30
@@ -30,7 +30,7 @@ _NETWORK = re.compile(
     r"download of .+ failed|failed to fetch|unable to update registry|[Cc]ould ?n[o']t connect|"
     r"[Cc]ould ?n[o']t resolve|network failure|spurious network error"
 )
-# The first that is found in cargo's own words decides.
+# The first that is found in cargo's own text decides.
 _TEXTS = (
     ("no-example", re.compile(r"no example target named")),
     ("no-registry", _NETWORK),
@@ -39,8 +39,8 @@ _TEXTS = (
 )
 _MEANING = {
     "no-example": "The package has no such example",
-    "no-registry": "A dependency could not be had: no network, or not fetched before going offline",
-    "no-package": "There is no such package",
+    "no-registry": "A dependency cannot be downloaded: no network, or not fetched before --offline",
+    "no-package": "The package does not exist",
     "no-cargo": "The toolchain is not installed",
     "build-failed": "cargo could not build",
 }
@@ -48,14 +48,14 @@ _MEANING = {
 
 @dataclass
 class CargoOutput:
-    """What cargo told on stdout, gathered line by line; memory stays bounded.
+    """The messages of cargo on stdout, read line by line in bounded memory.
 
     Attributes:
-        example: Name of the example whose executable is wanted.
+        example: Name of the example that is built.
         executable: Its path, once it is built.
         source: The example's own source file.
         package_id: Cargo's id of the package it belongs to.
-        errors: The first ``MAX_ERRORS`` diagnostics; ``more`` counts the others.
+        errors: The first ``MAX_ERRORS`` diagnostics; ``more_errors`` counts the others.
     """
 
     example: str
@@ -66,7 +66,7 @@ class CargoOutput:
     more_errors: int = 0
 
     def read_line(self, line: str) -> None:
-        """Take one line; what is no message of cargo is passed over."""
+        """Read one line; a line that is not a message of cargo is skipped."""
         message = _parse_json_object(line)
         # A procedural macro may print to the same stream, so the shape is not certain.
         with contextlib.suppress(KeyError, TypeError, AttributeError):
@@ -99,14 +99,14 @@ class CargoOutput:
 def explain_failure(
     cargo_output: CargoOutput, stderr: str, *, repo: Path, start: Path, where: Location | None
 ) -> list[Problem]:
-    """Why cargo failed, most telling first; never empty.
+    """Return why cargo failed, the clearest reason first; never empty.
 
     Args:
-        heard: What it said on stdout.
-        stderr: The last of cargo's own words.
-        repo: Places are told for files under it, as paths that begin with it.
+        cargo_output: Its messages on stdout.
+        stderr: The end of cargo's own text.
+        repo: Locations in files below it are reported, as paths that begin with it.
         start: The package's folder, or one below the workspace's root.
-        where: The place to name where rustc names none.
+        where: The location to name if rustc names none.
     """
     found = [
         *_convert_diagnostics(cargo_output, repo, start, where),
@@ -159,7 +159,7 @@ def _format_title(diagnostic: dict[str, Any]) -> str:
 
 
 def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> Location | None:
-    """Where the error is, or the macro call that led to it, in the repo's own sources."""
+    """Find the error, or the macro call that led to it, in the repo's own sources."""
     for span in spans:
         current: dict[str, Any] | None = span if span["is_primary"] else None
         while current:
@@ -170,7 +170,7 @@ def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> 
 
 
 def _find_script_failures(stderr: str, where: Location | None) -> Iterator[Problem]:
-    """One problem per build script that failed, with the reason that it gave."""
+    """Yield one problem per build script that failed, with the reason that it gave."""
     blocks = re.split(r"^(?=error)", stderr, flags=re.MULTILINE)
     for block in blocks:
         if found := _SCRIPT.match(block):

@@ -1,4 +1,4 @@
-"""Stands in for a program under ``cargo run``: writes down what cargo hands it, and ends.
+"""Replace a program under ``cargo run``, and write down what cargo gives it.
 
 Run by path, as ``python -I recorder.py RECORD PROGRAM ARGS…``; it imports nothing of ours.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 def main(argv: list[str]) -> None:
     """Write arguments, folder and environment as JSON to the file named first."""
-    record = {"argv": argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}
+    record = {"argv": argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}  # noqa: PTH109 - a str
     Path(argv[0]).write_text(json.dumps(record), encoding="ascii")
 
 

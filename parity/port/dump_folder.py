@@ -1,0 +1,72 @@
+"""Look into the folder that a port wrote, whatever it left there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+#: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
+MAX_DEPTH = 32
+
+
+def has_file(folder: Path) -> bool:
+    """Return whether anything was written into ``folder``, however deep."""
+    try:
+        return any(path.is_file() for path in folder.rglob("*"))
+    except OSError:
+        return True  # there is something that cannot be looked at
+
+
+def is_too_deep(folder: Path) -> bool:
+    """Return whether ``folder`` nests folders deeper than ``MAX_DEPTH``."""
+    return bool(_list_deep_folders(folder))
+
+
+def remove_deep_folders(folder: Path) -> bool:
+    """Remove what is nested deeper than ``MAX_DEPTH`` folders; return whether there was any.
+
+    Code that reads, copies or removes the dump afterwards can walk it by recursion.
+    """
+    deep = _list_deep_folders(folder)
+    for tree in deep:
+        _remove_deep_tree(tree)
+    return bool(deep)
+
+
+def _list_deep_folders(folder: Path) -> Sequence[Path]:
+    level = [folder]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for parent in level for child in _list_folders(parent)]
+    return level
+
+
+def _list_folders(folder: Path) -> Sequence[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # removed, not a folder, or not readable
+
+
+def _remove_deep_tree(tree: Path) -> None:
+    """Remove a tree of any depth: each folder moves beside ``tree`` before its parent goes."""
+    pending = [tree]
+    number = 0
+    while pending:
+        folder = pending.pop()
+        with contextlib.suppress(OSError):
+            folder.chmod(0o700)
+        for child in _list_folders(folder):
+            number += 1
+            moved = tree.with_name(f"{number}.removed")
+            with contextlib.suppress(OSError):
+                child.chmod(0o700)
+                child.rename(moved)
+                pending.append(moved)
+        shutil.rmtree(folder, ignore_errors=True)
