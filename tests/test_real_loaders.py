@@ -173,7 +173,7 @@ def test_torch_s_distributed_sampler_pads_with_items_that_come_twice() -> None:
     run = Run.of(itertools.chain.from_iterable(loaders))
 
     found = audit_run(run, owed(batch_size=3))
-    assert codes(found) == ["final-batch", "item-twice"]
+    assert codes(found) == ["batch-size", "item-twice"]
     assert found[1].message.startswith("item 0 came again in batch 3 row 2, after batch 0 row 0")
 
 
@@ -232,7 +232,7 @@ def test_grain_s_batches_cross_the_border_of_an_epoch() -> None:
 
     first = both.slice_batches(0, 3)
     found = audit_run(first, owed())
-    assert codes(found) == ["final-batch", "item-twice"]
+    assert codes(found) == ["batch-size", "item-twice"]
     one, other = both.ids[:11], both.ids[11:]
     assert sorted(one) == sorted(other) == LESSON.ids.tolist()
     assert one != other

@@ -872,16 +872,31 @@ class TestMeasures:
 
 class TestUnshuffled:
     WORDS = (
-        "warning[not-shuffled] the case shuffles (seed 42), yet all {} items came in the data "
-        "set's own order; is the shuffle switched on?"
+        "{}[not-shuffled] the case (seed 42) shuffles, but all {} items came in the data set's "
+        "own order; a shuffle does so with probability {}: check that shuffling is switched on"
     )
 
-    @pytest.mark.parametrize("spec", [SET, SUBSET])
-    def test_a_shuffle_in_the_data_set_s_order_is_remarked(
-        self, spec: LoaderSpec, tmp_path: Path
+    @pytest.mark.parametrize(
+        ("spec", "count", "chance"), [(SET, 10, "2.8e-07"), (SUBSET, 8, "5.5e-07")]
+    )
+    def test_the_data_set_s_order_is_an_error_where_its_chance_is_below_a_millionth(
+        self, spec: LoaderSpec, count: int, chance: str, tmp_path: Path
     ) -> None:
         dump = split_order(range(10), 4, drop_last=spec.drop_last)
-        assert told(held(tmp_path, spec, dump)) == [self.WORDS.format(sum(map(len, dump)))]
+        assert told(held(tmp_path, spec, dump)) == [self.WORDS.format("error", count, chance)]
+
+    @pytest.mark.parametrize(
+        ("items", "chance"),
+        [([0, 2, 3, 4, 5, 6, 7, 8, 9], "2.8e-06"), (range(7), "1.7e-06"), (range(6), "6.6e-06")],
+    )
+    def test_the_data_set_s_order_is_a_warning_above(
+        self, items: Sequence[int], chance: str, tmp_path: Path
+    ) -> None:
+        count = len(items)
+        spec = LoaderSpec("SUBSET", SHUFFLED, batch_size=count, drop_last=True)
+        assert told(held(tmp_path, spec, split_order(items, count))) == [
+            self.WORDS.format("warning", count, chance)
+        ]
 
     def test_not_where_an_order_is_owed(self, tmp_path: Path) -> None:
         assert told(held(tmp_path, ORDER, ORDER.make_run())) == []
@@ -890,10 +905,6 @@ class TestUnshuffled:
         dump = split_order(range(10), 4)
         value((0, 0), 0, NAN)(dump)
         assert [f.code for f in held(tmp_path, SET, dump).findings] == ["nan"]
-
-    def test_not_for_seven_items_which_may_come_so_by_chance(self, tmp_path: Path) -> None:
-        spec = LoaderSpec("SUBSET", SHUFFLED, batch_size=7, drop_last=True)
-        assert told(held(tmp_path, spec, split_order(range(7), 7))) == []
 
     def test_not_where_the_reference_s_order_is_all_that_is_known(self, tmp_path: Path) -> None:
         """Without the whole data set, its order is not known either."""

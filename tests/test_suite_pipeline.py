@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 from parity.errors import ReferenceSuspectError
-from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
+from parity.items.reference_pipeline import (
+    Dataset,
+    Pipeline,
+    build_lesson_dataset,
+    compute_epoch_order,
+)
 from parity.lab.pins import pipeline as pins
 from parity.loaders import (
     ExpectedRun,
@@ -653,6 +658,40 @@ def test_runs_in_memory_are_audited_under_every_policy_and_resumed_at_every_cut(
             assert [f.code for f in check_resumed(whole, _run(pipeline), "whole")] == []
             shifted = Run.of([b for b, _ in pipeline.run(pipeline.start(seed=17, epoch=1))], cut)
             assert check_resumed(whole, shifted, "whole") != []
+
+
+@pytest.mark.parametrize("order", ["exact", "free"])
+@pytest.mark.parametrize("case", ["keep-resume-1", "keep-resume-2", "pad-resume-1", "pad-resume-2"])
+def test_a_run_that_resumes_at_another_place_is_a_wrong_start_and_no_padding(
+    tree: Path, tmp_path: Path, case: str, order: str
+) -> None:
+    """Full batches from elsewhere have the sizes of another policy, and no masked slot."""
+    cut, epoch = int(case[-1]), build_lesson_dataset().ids[compute_epoch_order(11, 17, 0)].tolist()
+    for start in (start for start in range(11) if start != 4 * cut):
+        dumps = port.make_correct_dumps()
+        run = dumps[case]
+        items = epoch[start : start + 4 * len(run.batches)]
+        sizes = [len(items[first : first + 4]) for first in range(0, len(items), 4)]
+        run.rebatch([make_row(item) for item in items], sizes, cut)
+        run.correct_claims()
+        partner = case.partition("-")[0]
+        chosen = {name: dumps[name] for name in (partner, case)}
+        found = port.verify_dumps(tree, chosen, tmp_path / str(start), order=order)[case]
+
+        starts = [finding for finding in found if finding.code == "resume-start"]
+        assert [finding.obtained for finding in starts] == [str(start)], (start, found)
+        assert not [
+            finding for finding in found if "was padded" in f"{finding.message}{finding.cause}"
+        ]
+
+
+def test_full_batches_of_items_alone_are_not_called_padded() -> None:
+    dataset = build_lesson_dataset()
+    ids = [*range(11), 0]
+    batches = [(part, dataset.x[part], dataset.y[part]) for part in np.asarray(ids).reshape(3, 4)]
+    expected = ExpectedRun(dataset=dataset, batch_size=4, policy="keep")
+    found = audit_run(Run.of(batches), expected)
+    assert [finding.code for finding in found][:2] == ["batch-size", "item-twice"]
 
 
 def test_items_may_bear_any_ids() -> None:

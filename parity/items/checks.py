@@ -8,6 +8,7 @@ delivers ids. All functions return data; words are made elsewhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, lgamma
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -192,6 +193,29 @@ def _find_batch_order(
     number = np.minimum(np.searchsorted(starts, sources[starts]), len(starts) - 1)
     # Runs that tile the due order and begin where its batches do are its batches.
     return tuple(number.tolist()) if np.array_equal(starts[number], sources[starts]) else None
+
+
+def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float:
+    """Return the probability that a uniform shuffle gives this order; 1 if it is not ascending.
+
+    Args:
+        obtained: ``(k,)`` known items as delivered.
+        classes: ``(m,)`` for each item of the data set the number of its class of equal items.
+        start: Items of the epoch that come before the run.
+    """
+    if not (np.diff(obtained) > 0).all():
+        return 1.0
+    count, total = len(obtained), len(classes)
+    totals = np.bincount(classes, minlength=1)
+    delivered = np.bincount(classes[obtained], minlength=len(totals))
+    if not np.array_equal(obtained, np.arange(start, start + count)):
+        # Any ascending part of the data set would look the same.
+        totals, total = delivered, count
+    repeated = np.flatnonzero((totals > 1) & (delivered > 0))
+    log = lgamma(total - count + 1) - lgamma(total + 1)
+    for size, taken in zip(totals[repeated].tolist(), delivered[repeated].tolist(), strict=True):
+        log += lgamma(size + 1) - lgamma(size - taken + 1)
+    return exp(log)
 
 
 @dataclass(frozen=True)

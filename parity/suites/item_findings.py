@@ -9,6 +9,7 @@ import numpy as np
 
 from parity.items import checks, identity
 from parity.items.matching import UNKNOWN
+from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.messages import EXAMPLES, format_count, format_list, format_number, report_error
 
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.items.checks import DeliveredBatches, Floats, Ints, MembershipDifference
-    from parity.results import Finding
+    from parity.results import Level
+
+#: Probability of a right shuffle above which its order is not worth a warning.
+_RARE = 1e-2
+#: Probability below which it is an error.
+_IMPOSSIBLE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderAudit:
-    """A delivered run with what each of its rows is.
+    """A delivered run, and the item that each of its rows is.
 
     Attributes:
         table: ``(m, d)``, the data set's features by item number.
@@ -258,6 +264,28 @@ def _check_order(audit: LoaderAudit) -> list[Finding]:
             measures={"displaced": len(difference.displaced)},
         )
     ]
+
+
+def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> list[Finding]:
+    """Report items that come in the data set's order though the case shuffles.
+
+    An error where a shuffle hardly ever does so, else a warning.
+
+    Args:
+        obtained: ``(k,)`` known items as delivered.
+        classes: ``(m,)`` for each item of the data set the number of its class of equal items.
+        case: The case and its seed, as the beginning of the message.
+        start: Items of the epoch that come before the run.
+    """
+    chance = checks.measure_order_chance(obtained, classes, start)
+    if chance > _RARE:
+        return []
+    message = (
+        f"{case} shuffles, but all {len(obtained):,} items came in the data set's own order; a "
+        f"shuffle does so with probability {chance:.2g}: check that shuffling is switched on"
+    )
+    level: Level = "error" if chance < _IMPOSSIBLE else "warning"
+    return [Finding(level=level, code="not-shuffled", message=message)]
 
 
 def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> list[Finding]:

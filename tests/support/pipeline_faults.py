@@ -360,9 +360,7 @@ def _list_relation_faults() -> Iterator[Fault]:
     yield _make_copy("epoch-ignored", "keep-epoch-1", "keep")
     yield _make_copy("seed-ignored", "keep-seed-18", "keep")
     yield _make_copy("order-shared", "keep-seed-18", "keep-epoch-1")
-    yield _make_fault(
-        "not-shuffled", "keep-batch-3", _deliver_in_order, order="free", level="warning"
-    )
+    yield _make_fault("not-shuffled", "keep-batch-3", _deliver_in_order, order="free")
 
 
 def _deliver_in_order(w: PortDump) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from parity.suites.base import Case, Dump
     from parity.suites.pipeline.runs import Run
 
+#: Errors that say already how resuming failed.
+_RESUME = {"resume-start", "resume-order"}
 #: For another key that gives the same order: the code, and what it comes from.
 _SAME_ORDER = {
     "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
@@ -37,6 +39,7 @@ class _RelatedCase:
     meta: PipelineCase
     run: Run | None
     faulty: bool
+    has_resume_error: bool = False
 
 
 def check_relations(
@@ -70,7 +73,8 @@ def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
     )
     if run is not None:
         found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
-    return _RelatedCase(meta, run, any(finding.level == "error" for finding in found))
+    errors = {finding.code for finding in found if finding.level == "error"}
+    return _RelatedCase(meta, run, faulty=bool(errors), has_resume_error=bool(errors & _RESUME))
 
 
 def _iterate_relations(
@@ -110,10 +114,19 @@ def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> lis
     if key == "disjoint_with":
         return relations.check_disjoint(related.run, other.run, partner)
     if related.faulty:
-        return []
+        return [] if other.faulty else _check_start(key, related, other.run)
     if other.faulty:
         return [_report_skipped(f"not held against {partner} ({key}), which has errors of its own")]
     return _compare_runs(key, related.run, related.meta, other.run, other.meta)
+
+
+def _check_start(key: str, related: _RelatedCase, whole: Run) -> list[Finding]:
+    """Report only a wrong start of a resumed run: its other errors follow from it."""
+    run = related.run
+    if key != "resume_of" or run is None or related.has_resume_error:
+        return []
+    before = whole.slice_batches(0, run.first_batch - whole.first_batch)
+    return relations.check_resumed_ids(whole.ids, run, len(before.ids), strict=True)
 
 
 def _compare_runs(

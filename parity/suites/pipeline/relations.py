@@ -55,25 +55,27 @@ def _count_known(obtained: Sequence[float], whole: Sequence[float]) -> int:
 
 
 def _find_place(whole: Sequence[float], obtained: list[float], position: int) -> int | None:
-    """Where else in the epoch the run goes on; it then runs to the end, or is of due length."""
+    """Return where else in the epoch the run's items follow each other; None if nowhere."""
     if not obtained or obtained[0] not in whole:
         return None
     place = list(whole).index(obtained[0])
-    to_the_end = list(whole[place:]) == obtained
-    as_long = (
-        len(obtained) == len(whole) - position and list(whole[place:][: len(obtained)]) == obtained
-    )
-    return place if place != position and (to_the_end or as_long) else None
+    if place == position or list(whole[place : place + len(obtained)]) != obtained:
+        return None
+    # One item alone proves a place only where no more are expected.
+    is_alone = len(obtained) == 1 and len(whole) not in (place + 1, position + 1)
+    return None if is_alone else place
 
 
 def _report_elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
     has_rest = position < len(whole)
     expected = (
-        f"item {whole[position]} at place {position}" if has_rest else "nothing, the epoch is over"
+        f"item {whole[position]} at position {position}"
+        if has_rest
+        else "no item, since the epoch is over"
     )
     message = (
-        f"after the restart at batch {run.first_batch} the run goes on with item {run.ids[0]} "
-        f"at place {place} of the epoch; due is {expected}"
+        f"after the restart at batch {run.first_batch} the run continues with item "
+        f"{run.ids[0]} at position {place} of the epoch; expected {expected}"
     )
     return report_error("resume-start", message, expected=str(position), obtained=str(place))
 
