@@ -41,7 +41,7 @@ def test_what_uses_more_than_four_fifths_of_a_bound_is_a_notice() -> None:
 
     assert (finding.level, finding.code, finding.tensor) == ("notice", "near-bound", "a")
     assert finding.message == (
-        "2 tensors of 4 use more than 80% of the bound, most of it a with 93.0%: a, b"
+        "2 tensors of 4 use more than 80% of the tolerance, most of it a with 93.0%: a, b"
     )
     assert check_near_bound({"c": NEAR_SHARE, "d": None}) == check_near_bound({}) == []
 

@@ -186,8 +186,8 @@ def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> Non
 
 
 KEY = "comfy.gguf.orig_shape.w"
-FLAT = "; both hold 6 elements"
-STATED = f"; it is that of the checkpoint's key {KEY}, [2, 1, 1, 3], where the header's is owed"
+FLAT = "; both have 6 elements"
+STATED = f"; it is the one in the checkpoint's key {KEY}, [2, 1, 1, 3], where the header's is expected"
 #: Shape and first value of the dump; what is said beside the two shapes.
 SHAPED: dict[str, tuple[tuple[int, ...], float, str]] = {
     "as the key has it": (
@@ -240,10 +240,10 @@ def parts_of(names: str, count: int = 2) -> dict[str, bytes]:
 LOST = {
     "the whole second part": (
         "bd",
-        "; it lies in a-00002-of-00002.gguf, of whose 2 tensors none came",
+        "; it is in a-00002-of-00002.gguf, and all 2 tensors of it are missing",
     ),
-    "one of the second part": ("d", "; it lies in a-00002-of-00002.gguf"),
-    "one of each": ("ab", "; it lies in a-0000{}-of-00002.gguf"),
+    "one of the second part": ("d", "; it is in a-00002-of-00002.gguf"),
+    "one of each": ("ab", "; it is in a-0000{}-of-00002.gguf"),
 }
 
 

@@ -176,7 +176,14 @@ def test_a_tensor_too_many(tmp_path: Path) -> None:
 
 def test_nothing_at_all_is_missing_not_equal(tmp_path: Path) -> None:
     outcome = verify_dump(tmp_path, {"w.npy": W}, {"log.txt": b"done"})
-    assert error(outcome) == ("tensor-missing", "w (F32 [2, 3]) is missing from the dump")
+    assert [(f.code, f.message) for f in outcome.findings] == [
+        ("tensor-missing", "w (F32 [2, 3]) is missing from the dump"),
+        (
+            "file-unread",
+            "1 file of the dump is not read: log.txt (text); tensors are read from .bin, .npy and "
+            ".safetensors files",
+        ),
+    ]
     assert outcome.compared == 0
 
 
@@ -184,7 +191,7 @@ def test_a_tensor_twice(tmp_path: Path) -> None:
     outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W, "w.bin": W})
     assert error(outcome) == (
         "tensor-twice",
-        "w stands in more than one file of the dump; which one is meant?",
+        "more than one file of the dump has w; write each tensor once",
     )
     assert (outcome.findings[0].kind, outcome.findings[0].tensor) == ("dump", "w")
 
@@ -193,10 +200,10 @@ def test_a_tensor_twice(tmp_path: Path) -> None:
 
 SHAPES = [
     ((2, 3), (3, 2), "w has the shape [3, 2], expected [2, 3]; the dimensions are reversed"),
-    ((2, 3), (6,), "w has the shape [6], expected [2, 3]; both hold 6 elements"),
-    ((2, 3), (2, 3, 1), "w has the shape [2, 3, 1], expected [2, 3]; both hold 6 elements"),
-    ((1,), (), "w has the shape [], expected [1]; both hold 1 element"),
-    ((), (1, 1), "w has the shape [1, 1], expected []; both hold 1 element"),
+    ((2, 3), (6,), "w has the shape [6], expected [2, 3]; both have 6 elements"),
+    ((2, 3), (2, 3, 1), "w has the shape [2, 3, 1], expected [2, 3]; both have 6 elements"),
+    ((1,), (), "w has the shape [], expected [1]; both have 1 element"),
+    ((), (1, 1), "w has the shape [1, 1], expected []; both have 1 element"),
     ((2, 3, 4), (4, 3, 2), ("w has the shape [4, 3, 2], expected [2, 3, 4]; the dimensions are"
      " reversed")),
     ((2, 3), (2, 2), "w has the shape [2, 2], expected [2, 3]"),
@@ -246,8 +253,15 @@ def test_a_bin_dump_of_what_f32_cannot_hold_is_told(tmp_path: Path) -> None:
     }
     dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
     outcome = verify_dump(tmp_path, due, dump)
-    text = "2 tensors wider than f32 compared as f32, since a .bin carries no more: a, b"
-    assert list_findings(outcome) == [("notice", "seen-as-f32", text)]
+    text = "2 tensors wider than f32 compared as f32, since a .bin has no other dtype: a, b"
+    unverified = (
+        "b: 1 of 1 integer was not verified: float32, which a .bin contains, cannot represent "
+        "them; the first is 16777217 at [0]; write I64 as .npy or .safetensors"
+    )
+    assert list_findings(outcome) == [
+        ("error", "not-verified", unverified),
+        ("notice", "seen-as-f32", text),
+    ]
     wrong = verify_dump(tmp_path, due, dump | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))})
     assert list_findings(wrong)[0] == (
         "error",
@@ -280,11 +294,11 @@ def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
 ) -> None:
     """A dump of infinities is no proof that a port read 1e300."""
     monkeypatch.setattr("parity.suites.tensor_notices._CHUNK_ELEMENTS", 2)
-    due = {"w.npy": np.array(values), "z.npy": np.array([2**63 - 1])}
+    due = {"w.npy": np.array(values), "z.npy": np.array([2**62])}
     with np.errstate(over="ignore"):
         dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
-    head = "2 tensors wider than f32 compared as f32, since a .bin carries no more: w, z"
-    tail = f"{text}, and no more is proven of these" if text else ""
+    head = "2 tensors wider than f32 compared as f32, since a .bin has no other dtype: w, z"
+    tail = f"{text} and cannot be compared further" if text else ""
     assert list_findings(verify_dump(tmp_path, due, dump)) == [
         ("notice", "seen-as-f32", head + tail)
     ]
@@ -419,7 +433,7 @@ def test_the_bounds_given_decide_not_the_stated_ones(tmp_path: Path) -> None:
     """The lockfile may tighten them; the suite is told the result."""
     case = make_tensors_case(tmp_path / "b", {"w.bin": f32(1.0)}, bounds={"max_abs": 1.0})
     dump = Dump(folder=write_files(tmp_path / "d", {"w.bin": f32(1.5)}))
-    assert suite.verify(case, dump, {"max_abs": 1.0}).findings == ()
+    assert {f.code for f in suite.verify(case, dump, {"max_abs": 1.0}).findings} == {"blind-bound"}
     assert error(suite.verify(case, dump, {"max_abs": 0.25}))[0] == "values"
 
 

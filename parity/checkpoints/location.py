@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from parity.bundle.layout import read_json
 from parity.errors import ReferenceSuspectError
 from parity.tensors.dtypes import DTYPES
@@ -13,6 +15,10 @@ from parity.tensors.dtypes import DTYPES
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.tensors.dtypes import DType
 
 _TORCH_PREFIXES = {"float": "F", "int": "I", "uint": "U"}
 _TORCH_NAMES = {
@@ -107,6 +113,46 @@ def apply_stride(
         return None
     fields = {**location.__dict__, "stride": stride}
     return StorageLocation(**fields)
+
+
+def read_stored_dtypes(folder: Path) -> dict[str, DType]:
+    """Read the dtype of each tensor in its checkpoint where `meta.json` states a plain one."""
+    try:
+        entries: Any = read_json(folder / "meta.json").get("tensors")
+    except ReferenceSuspectError:
+        return {}
+    if not isinstance(entries, dict):
+        return {}
+    names = {key: _parse_type(entry) for key, entry in entries.items() if isinstance(entry, dict)}
+    return {key: DTYPES[name] for key, name in names.items() if name in DTYPES}
+
+
+def view_elements(location: StorageLocation, dtype: DType) -> NDArray[Any] | None:
+    """View a tensor's elements in its checkpoint, in their logical order, without a copy.
+
+    Returns:
+        An array of ``dtype``'s storage type and the tensor's shape; None where the checkpoint
+        stores another dtype, or cannot be read.
+    """
+    if location.type_name != dtype.name or dtype.packed:
+        return None
+    size = dtype.storage.itemsize
+    count = (location.stop - location.start) // size
+    if not prod(location.shape) or location.storage_offset >= count:
+        return None
+    try:
+        flat = np.memmap(location.path, dtype.storage, "r", location.start, count)
+    except (OSError, ValueError):
+        return None
+    stride = location.stride
+    if stride is None:
+        end = location.storage_offset + prod(location.shape)
+        part = flat[location.storage_offset : end]
+        return part.reshape(location.shape) if end <= count else None
+    steps = tuple(step * size for step in stride)
+    return np.lib.stride_tricks.as_strided(
+        flat[location.storage_offset :], location.shape, steps, writeable=False
+    )
 
 
 def _parse_integers(value: Any) -> tuple[int, ...] | None:

@@ -71,6 +71,25 @@ def add_tensor_cause(
     return add_cause(finding, find)
 
 
+def find_wrong_decoder(
+    name: str, expected: StoredTensor, obtained: StoredTensor, location: StorageLocation
+) -> Cause | None:
+    """Find the known mistake of a quantised type's decoder that gives the dump bit by bit.
+
+    Returns:
+        None where no known mistake does, or the right decoder does so, too.
+    """
+    from parity.diagnose import FailingTensor, block_mistakes
+
+    try:
+        tensor = FailingTensor.of(
+            name, expected, obtained, bounds={"exact": 1.0}, raw=location, others=dict
+        )
+        return block_mistakes.find_decoder_mistake(tensor)
+    except Exception:
+        return None
+
+
 def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[Finding]:
     """Findings about who came and in which order, each with the cause of the whole run."""
     errors = [finding for finding in findings if finding.level == "error"]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.suites import diagnosis, tensor_headers, tolerance_findings
+from parity.checkpoints.location import view_elements
+from parity.suites import (
+    diagnosis,
+    tensor_headers,
+    tensor_names,
+    tensor_notices,
+    tolerance_findings,
+)
 from parity.suites.base import DumpComparison
 from parity.suites.messages import (
     format_count,
@@ -16,64 +23,33 @@ from parity.suites.messages import (
     report_error,
     report_unreadable,
 )
-from parity.suites.tensor_notices import collect_notices
 from parity.tensors import FormatError
-from parity.tensors.compare import compare, select_bounds
+from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Mapping
 
-    from parity.checkpoints import StorageLocation
     from parity.results import Finding
+    from parity.suites.tensor_reference import TensorReference
     from parity.tensors.dtypes import DType
     from parity.tensors.folder import FolderContents
     from parity.tensors.measures import Measures, Sample
     from parity.tensors.stored import StoredTensor
 
-
-@dataclass(frozen=True, kw_only=True)
-class TensorReference:
-    """The tensors that a case owes.
-
-    Attributes:
-        tensors: By name.
-        tolerances: Hold for each of them.
-        others: Names that a port may dump though no reference exists, with their dtype.
-        complete: Anything beyond ``tensors`` and ``others`` is wrong, not merely unknown.
-        shape_note: Said beside a shape that differs, such as the order of its dimensions.
-        widened: Names whose values were stored in another dtype and widened or dequantised,
-            so that no NaN's payload is owed.
-        raw: Where tensors lie in their checkpoint, for diagnosis; empty where not recorded.
-    """
-
-    tensors: Mapping[str, StoredTensor]
-    tolerances: Mapping[str, float]
-    unreferenced: Mapping[str, str] = field(default_factory=dict)
-    complete: bool = True
-    shape_note: str = ""
-    widened: Collection[str] = ()
-    locate: Callable[[], Mapping[str, StorageLocation]] = dict
-
-    @property
-    def integers_only(self) -> bool:
-        """Whether no tensor has floats, so that ``max_abs`` is meant for integers."""
-        return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
-
-    def select_bounds(self, name: str) -> Mapping[str, float]:
-        """Return the bounds that apply to one tensor."""
-        dtype = self.tensors[name].dtype
-        return select_bounds(dtype, self.tolerances, integers_only=self.integers_only)
+#: Files beside the tensors of a dump that are read by others, or are none of its results.
+_KNOWN_FILES = ("outcome.json",)
 
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
-    """Hold the tensors of a dump against those that are owed; every failing one is told."""
+    """Compare the tensors of a dump with the reference's; report every one that fails."""
     findings = [_report_broken(name, error) for name, error in found.unreadable.items()]
-    findings += [tensor_headers.report_duplicate(name) for name in found.duplicates]
-    findings += tensor_headers.check_names(reference, found)
+    findings += [tensor_names.report_duplicate(name) for name in found.duplicates]
+    more, renamed = tensor_names.check_names(reference, found)
+    findings += more
     results: dict[str, Measures] = {}
     for name, expected in reference.tensors.items():
-        obtained = found.tensors.get(name)
+        obtained = found.tensors.get(renamed.get(name, name))
         if obtained is not None:
             more, measures = _compare_pair(name, expected, obtained, reference)
             if more and (measures is not None or _is_other_dtype(expected, obtained)):
@@ -81,10 +57,16 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
             findings += more
             if measures is not None:
                 results[name] = measures
-    findings += collect_notices(reference, found, results)
-    more, scales = tolerance_findings.check_tensors(reference, found, results)
+    pairs = {
+        name: (reference.tensors[name], found.tensors[renamed.get(name, name)]) for name in results
+    }
+    findings += tensor_notices.collect_notices(reference, pairs, results)
+    more, scales = tolerance_findings.check_tensors(reference, pairs, results)
+    findings += more
+    if unread := [path for path in found.unread if path not in _KNOWN_FILES]:
+        findings.append(tensor_names.report_unread(unread))
     return DumpComparison(
-        findings=(*findings, *more),
+        findings=tuple(findings),
         measures=_summarize_measures(reference, results, scales),
         margin=max((m.margin for m in results.values() if m.margin is not None), default=None),
         compared=sum(m.count for m in results.values()),
@@ -93,7 +75,7 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
 
 
 def _report_broken(name: str, error: FormatError) -> Finding:
-    """A `.bin` or `.npy` is one tensor, and bears its name for ``known-failures``."""
+    """Report a file; a `.bin` or `.npy` is one tensor, whose name ``known-failures`` may use."""
     stem, _, suffix = name.rpartition(".")
     return replace(report_unreadable(name, error), tensor=name if suffix == "safetensors" else stem)
 
@@ -129,24 +111,51 @@ def _compare_pair(
 ) -> tuple[list[Finding], Measures | None]:
     if expected.shape != obtained.shape:
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
-    seen_as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "complex"
-    if obtained.dtype != expected.dtype and not seen_as_f32:
-        return [tensor_headers.report_dtype(name, expected, obtained)], None
+    as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "complex"
+    stored = reference.stored_dtypes.get(name, expected.dtype)
+    typed_as_stored = obtained.dtype == stored and stored != expected.dtype and not as_f32
+    is_narrowed = stored.width > obtained.dtype.width and not as_f32
+    if (obtained.dtype != expected.dtype or is_narrowed) and not (as_f32 or typed_as_stored):
+        return [tensor_headers.report_dtype(name, stored, obtained)], None
     payloads = name not in reference.widened
     try:
-        measures = compare(
-            expected,
-            obtained,
-            reference.tolerances,
-            payloads=payloads,
-            integers_only=reference.integers_only,
-        )
+        if typed_as_stored:
+            measures = _compare_stored(name, expected, obtained, reference)
+        else:
+            measures = compare(
+                expected,
+                obtained,
+                reference.tolerances,
+                payloads=payloads,
+                integers_only=reference.integers_only,
+            )
+        findings = tensor_notices.check_carrier(name, expected, obtained)
     except FormatError as error:
         return [report_unreadable(name, error)], None
     if measures.passed:
-        return [], measures
-    dtype = F32 if obtained.suffix == ".bin" else expected.dtype
-    return [report_values(name, measures, expected.shape, dtype)], measures
+        return findings, measures
+    dtype = F32 if obtained.suffix == ".bin" else obtained.dtype
+    return [report_values(name, measures, expected.shape, dtype), *findings], measures
+
+
+def _compare_stored(
+    name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
+) -> Measures:
+    """Compare a dump in the checkpoint's own dtype, of which the reference is a conversion.
+
+    The checkpoint's own values decide where they can be found and are what the reference
+    was made from; otherwise the dump is converted as the reference was.
+    """
+    location = reference.locate().get(name)
+    own = None if location is None else view_elements(location, obtained.dtype)
+    right, given = expected.read_array(), obtained.read_array()
+    if own is not None and own.shape == expected.shape:
+        converted = obtained.dtype.round_to_f32(own)
+        if converted.tobytes() == right.tobytes():
+            return compare_arrays(own, given, obtained.dtype, reference.tolerances)
+    return compare_arrays(
+        right, obtained.dtype.round_to_f32(given), expected.dtype, reference.tolerances
+    )
 
 
 def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
@@ -174,8 +183,8 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
 
 def _report_cosine(name: str, measures: Measures) -> Finding:
     message = (
-        f"{name}: the cosine between the two is {format_number(measures.cosine)}, expected at least "
-        f"{measures.bounds['cosine']:g} ({measures.count:,} elements)"
+        f"{name}: the cosine between the two is {format_number(measures.cosine)}, expected at "
+        f"least {measures.bounds['cosine']:g} ({measures.count:,} elements)"
     )
     return report_error("cosine", message, tensor=name, measures=list_measures(measures))
 
@@ -207,7 +216,10 @@ def _describe_kind(measures: Measures) -> str:
 
 
 def _format_sample(sample: Sample, dtype: DType) -> str:
-    text = f"expected {_format_value(sample.expected, dtype)}, obtained {_format_value(sample.obtained, dtype)}"
+    expected, obtained = (
+        _format_value(value, dtype) for value in (sample.expected, sample.obtained)
+    )
+    text = f"expected {expected}, obtained {obtained}"
     if not np.isfinite(sample.error):
         return text
     steps = "" if sample.ulp is None else f", {sample.ulp:,} ULP"

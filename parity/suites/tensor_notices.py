@@ -1,52 +1,138 @@
-"""What is said beside a comparison of named tensors: seen as f32, or left out."""
+"""Notes beside a comparison of named tensors: what a dump's file could not show, or lost."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.results import Finding
-from parity.suites.messages import format_count, format_list
+from parity.suites.messages import format_count, format_list, report_error
+from parity.tensors import FormatError
+from parity.tensors.safetensors import read_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
 
-    from parity.suites.tensor_findings import TensorReference
-    from parity.tensors.folder import FolderContents
+    from numpy.typing import NDArray
+
+    from parity.suites.tensor_reference import TensorReference
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
 
-#: Values of a reference that are looked at together.
+    Pairs = Mapping[str, tuple[StoredTensor, StoredTensor]]
+
+#: Values of a reference that are read together.
 _CHUNK_ELEMENTS = 64 * 1024
 
 
 def collect_notices(
-    reference: TensorReference, found: FolderContents, results: Mapping[str, Measures]
+    reference: TensorReference, pairs: Pairs, results: Mapping[str, Measures]
 ) -> list[Finding]:
-    """Notices for the tensors that were compared, and those that were not."""
+    """List notices for the tensors that were compared, and those that were not.
+
+    Args:
+        reference: The case's.
+        pairs: Expected and obtained tensor, by name.
+        results: Measures by name, of the same tensors.
+    """
     notices = []
-    narrowed = [n for n in results if _is_narrowed(reference.tensors[n], found.tensors[n])]
+    narrowed = [name for name, pair in pairs.items() if _is_narrowed(*pair)]
     if narrowed:
         message = (
-            f"{format_count(len(narrowed), 'tensor')} wider than f32 compared as f32, since a .bin "
-            f"carries no more: {format_list(narrowed)}"
+            f"{format_count(len(narrowed), 'tensor')} wider than f32 compared as f32, since a "
+            f".bin has no other dtype: {format_list(narrowed)}"
         )
         message += _describe_lost([reference.tensors[name] for name in narrowed])
         notices.append(Finding(level="notice", code="seen-as-f32", message=message))
+    if excused := [
+        name for name, m in results.items() if "cosine" in m.bounds and m.cosine is None
+    ]:
+        message = (
+            f"the cosine of {format_count(len(excused), 'tensor')} was not checked, since the norms "
+            f"of both sides are at most max_abs: {format_list(excused)}"
+        )
+        notices.append(Finding(level="notice", code="cosine-excused", message=message))
     if reference.unreferenced:
         kinds = _format_counts(reference.unreferenced.values())
-        message = f"{format_count(len(reference.unreferenced), 'tensor')} without a reference, not compared: {kinds}"
+        count = format_count(len(reference.unreferenced), "tensor")
+        message = f"{count} without a reference, not compared: {kinds}"
         notices.append(Finding(level="notice", code="not-compared", message=message))
-    return notices
+    return notices + check_metadata(reference, pairs)
+
+
+def check_carrier(name: str, expected: StoredTensor, obtained: StoredTensor) -> list[Finding]:
+    """Report a reference's integers that a `.bin` cannot contain: f32 does not represent them.
+
+    Raises:
+        FormatError: The reference cannot be read.
+    """
+    if obtained.suffix != ".bin" or expected.dtype.kind != "int" or expected.dtype.fits_f32:
+        return []
+    count, first, value = 0, 0, ""
+    for start, chunk in _read_chunks(expected):
+        inexact = np.flatnonzero(~_is_exact_in_f32(chunk))
+        if len(inexact) and not count:
+            first, value = start + int(inexact[0]), str(chunk[inexact[0]])
+        count += len(inexact)
+    if not count:
+        return []
+    index = tuple(int(axis) for axis in np.unravel_index(first, expected.shape))
+    message = (
+        f"{name}: {count:,} of {format_count(expected.count, 'integer')} "
+        f"{'was' if count == 1 else 'were'} not verified: "
+        f"float32, which a .bin contains, cannot represent them; the first is {value} at "
+        f"{list(index)}; write {expected.dtype.name} as .npy or .safetensors"
+    )
+    measures = {"count": expected.count, "not_verified": count}
+    return [report_error("not-verified", message, tensor=name, index=index, measures=measures)]
+
+
+def _is_exact_in_f32(chunk: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which integers float32 represents: those whose odd part has at most 24 bits."""
+    magnitude = np.where(chunk < 0, 0 - chunk.astype(np.uint64), chunk.astype(np.uint64))
+    lowest = magnitude & (0 - magnitude)
+    odd = magnitude // np.maximum(lowest, 1)
+    exact: NDArray[np.bool_] = odd < 1 << 24
+    return exact
+
+
+def check_metadata(reference: TensorReference, pairs: Pairs) -> list[Finding]:
+    """Report `__metadata__` of a safetensors reference or checkpoint that the dump's file lacks."""
+    dumped = sorted({one.path for _, one in pairs.values() if one.suffix == ".safetensors"})
+    if len(dumped) != 1:
+        return []
+    sources = {location.path for location in reference.locate().values()}
+    sources |= {expected.path for expected, _ in pairs.values()}
+    for source in sorted(path for path in sources if path.suffix == ".safetensors"):
+        expected, obtained = _read_metadata(source), _read_metadata(dumped[0])
+        changed = [key for key, value in expected.items() if obtained.get(key) != value]
+        if changed:
+            states = [f"{key}={expected[key]!r:.60}" for key in changed]
+            message = (
+                f"{dumped[0].name} lacks or changes "
+                f"{format_count(len(changed), 'entry', 'entries')} of __metadata__ in "
+                f"{source.name}: {format_list(states)}"
+            )
+            return [Finding(level="notice", code="metadata-changed", message=message)]
+    return []
+
+
+def _read_metadata(path: Path) -> dict[str, str]:
+    try:
+        return read_metadata(path)
+    except FormatError:
+        return {}
 
 
 def _is_narrowed(expected: StoredTensor, obtained: StoredTensor) -> bool:
-    return obtained.dtype != expected.dtype and not expected.dtype.fits_f32
+    return obtained.suffix == ".bin" and not expected.dtype.fits_f32
 
 
-def _describe_lost(references: Sequence[StoredTensor]) -> str:
-    """How many values f32 does not hold at all, as the end of the notice; empty where it does."""
+def _describe_lost(references: Iterable[StoredTensor]) -> str:
+    """Count the values that f32 cannot represent at all, as the end of a notice, or ``""``."""
+    references = list(references)
     infinite, zero = (
         sum(counts) for counts in zip(*map(_count_beyond_f32, references), strict=True)
     )
@@ -55,23 +141,29 @@ def _describe_lost(references: Sequence[StoredTensor]) -> str:
     if not parts:
         return ""
     values = format_count(sum(one.count for one in references), "value")
-    return f"; of {values}, {' and '.join(parts)} as f32, and no more is proven of these"
+    return f"; of {values}, {' and '.join(parts)} as f32 and cannot be compared further"
 
 
 def _count_beyond_f32(reference: StoredTensor) -> tuple[int, int]:
-    """Finite values that become infinite as f32, and those that become zero and are not."""
+    """Count finite values that become infinite as f32, and nonzero ones that become zero."""
     if reference.dtype.kind != "float":
-        return 0, 0  # f32 reaches further than any whole number of 64 bits
+        return 0, 0  # f32 reaches further than any integer of 64 bits
     infinite = zero = 0
-    buffer = np.empty(min(_CHUNK_ELEMENTS, reference.count), reference.dtype.storage)
-    with reference.open() as reader:
-        for start in range(0, reference.count, _CHUNK_ELEMENTS):
-            chunk = buffer[: reference.count - start]
-            reader.read(start, chunk)
-            narrow = reference.dtype.round_to_f32(chunk)
-            infinite += int((np.isinf(narrow) & np.isfinite(chunk)).sum())
-            zero += int(((narrow == 0) & (chunk != 0)).sum())
+    for _, chunk in _read_chunks(reference):
+        narrow = reference.dtype.round_to_f32(chunk)
+        infinite += int((np.isinf(narrow) & np.isfinite(chunk)).sum())
+        zero += int(((narrow == 0) & (chunk != 0)).sum())
     return infinite, zero
+
+
+def _read_chunks(tensor: StoredTensor) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the elements a chunk at a time, with the flat index of the first."""
+    buffer = np.empty(min(_CHUNK_ELEMENTS, tensor.count), tensor.dtype.storage)
+    with tensor.open() as reader:
+        for start in range(0, tensor.count, _CHUNK_ELEMENTS):
+            chunk = buffer[: tensor.count - start]
+            reader.read(start, chunk)
+            yield start, chunk
 
 
 def _format_counts(kinds: Collection[str]) -> str:

@@ -1,14 +1,20 @@
-"""What a passing comparison says of its bound: nearly used up, or blind to what it lets pass."""
+"""Findings about the tolerance of a tensor that passes: nearly used up, or blind.
+
+A tolerance is blind where a dump of zeros, or of one constant, would pass as well, or where it
+hides what a wrong decoder of a quantised type does.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.results import Finding
-from parity.suites.messages import format_count, format_list
+from parity.suites.diagnosis import find_wrong_decoder
+from parity.suites.messages import format_count, format_list, report_error
+from parity.tensors.dtypes import F32
 from parity.tensors.paired_reads import read_chunks
 
 if TYPE_CHECKING:
@@ -16,24 +22,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.suites.tensor_findings import TensorReference
-    from parity.tensors.folder import FolderContents
+    from parity.suites.tensor_reference import TensorReference
+    from parity.tensors.dtypes import DType
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
 
-#: Share of a bound beyond which its use is worth a notice.
+#: Share of a tolerance beyond which its use is worth a notice.
 NEAR_SHARE = 0.8
 #: Error beside the largest value of a block that no rounding reaches, not even to bfloat16,
-#: and every wrong decoder of a GGUF type does (held by a test over all of them).
+#: and every wrong decoder of a GGUF type does (checked by a test over all of them).
 ROUNDING = 2.0**-8
 #: Elements of the smallest blocks; a larger block consists of such.
 _BLOCK_SIZE = 32
+#: Elements from which on a constant that would pass is reported.
+_FEWEST_FOR_CONSTANT = 8
 
 
 def check_tensors(
-    reference: TensorReference, found: FolderContents, results: Mapping[str, Measures]
+    reference: TensorReference,
+    pairs: Mapping[str, tuple[StoredTensor, StoredTensor]],
+    results: Mapping[str, Measures],
 ) -> tuple[list[Finding], dict[str, dict[str, Any]]]:
-    """What passing tensors say of their bound.
+    """Check the tolerances of all tensors that pass.
 
     Returns:
         Findings, and by tensor the scale-aware measures of those that were dequantised and
@@ -41,20 +51,28 @@ def check_tensors(
     """
     passing = {name: m for name, m in results.items() if m.passed}
     findings = check_near_bound({name: m.margin for name, m in passing.items()})
-    measures = {}
+    measures: dict[str, dict[str, Any]] = {}
+    blind: dict[str, str] = {}
     for name, result in passing.items():
-        if result.max_abs > 0 and name in reference.widened and "max_abs" in reference.tolerances:
-            pair = reference.tensors[name], found.tensors[name]
-            more, measures[name] = check_blind_bound(name, *pair, reference.tolerances)
+        expected, obtained = pairs[name]
+        if not result.max_abs > 0 or result.bounds.get("exact"):
+            continue
+        more: list[Finding] = []
+        if reference.is_dequantised(name) and "max_abs" in result.bounds:
+            more, measures[name] = check_blind_bound(name, expected, obtained, result.bounds)
+            if measures[name]["block_error"] > ROUNDING:
+                more = _check_decoder(name, expected, obtained, reference) or more
             findings += more
-    return findings, measures
+        if not more and (reason := find_blindness(expected, result.bounds)):
+            blind[name] = reason
+    return findings + report_blindness(blind), measures
 
 
 def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
-    """The notice for what passes with more than ``NEAR_SHARE`` of its bound used.
+    """Report what passes with more than ``NEAR_SHARE`` of its tolerance used.
 
     Args:
-        margins: Share of the bound that was used, by the tensor's name; only those that pass.
+        margins: Share of the tolerance that was used, by the tensor's name; only those that pass.
     """
     close = {
         name: share for name, share in margins.items() if share is not None and share > NEAR_SHARE
@@ -63,13 +81,121 @@ def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
         return []
     worst = max(close, key=lambda name: close[name])
     message = (
-        f"{format_count(len(close), 'tensor')} of {len(margins):,} use more than {NEAR_SHARE:.0%} of the "
-        f"bound, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
+        f"{format_count(len(close), 'tensor')} of {len(margins):,} use more than {NEAR_SHARE:.0%} "
+        f"of the tolerance, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
     )
     measures = {"near_bound": dict(close)}
     return [
         Finding(level="notice", code="near-bound", message=message, tensor=worst, measures=measures)
     ]
+
+
+def report_blindness(blind: Mapping[str, str]) -> list[Finding]:
+    """Report tensors whose tolerance cannot see a wrong dump, by name with the reason."""
+    if not blind:
+        return []
+    reasons = [f"{name}: {reason}" for name, reason in blind.items()]
+    message = (
+        f"the tolerance is blind for {format_count(len(blind), 'tensor')}: {format_list(reasons)}; "
+        "state a smaller `max_abs`, or `relative` beside it"
+    )
+    return [Finding(level="warning", code="blind-bound", message=message, tensor=next(iter(blind)))]
+
+
+def find_blindness(expected: StoredTensor, tolerances: Mapping[str, float]) -> str:
+    """Find a wrong dump that would pass as well, zeros or one constant; ``""`` if there is none."""
+    if expected.dtype.kind not in ("float", "int", "complex"):
+        return ""
+    range_ = _PassingConstants(expected.dtype, tolerances)
+    for chunk in read_chunks(expected, expected, range(expected.count)):
+        range_.add(chunk.expected)
+    return range_.describe()
+
+
+def find_array_blindness(values: NDArray[Any], tolerances: Mapping[str, float]) -> str:
+    """Do the same for an array of float32 values."""
+    range_ = _PassingConstants(F32, tolerances)
+    range_.add(np.ascontiguousarray(values, "<f4").reshape(-1))
+    return range_.describe()
+
+
+@dataclass
+class _PassingConstants:
+    """The constants that would pass in place of all elements seen so far, as an interval."""
+
+    dtype: DType
+    tolerances: Mapping[str, float]
+    low: float = -np.inf
+    high: float = np.inf
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    smallest: float = np.inf
+    largest: float = -np.inf
+    is_finite: bool = field(default=True)
+
+    def add(self, chunk: NDArray[Any]) -> None:
+        """Narrow the interval by a chunk of the expected elements."""
+        values = self.dtype.decode(chunk)
+        values = np.abs(values) if self.dtype.kind == "complex" else values.astype(np.float64)
+        if not len(values) or not np.isfinite(values).all():
+            self.is_finite = self.is_finite and not len(values)
+            return
+        allowed = self._compute_allowed(values)
+        self.low = max(self.low, float((values - allowed).max()))
+        self.high = min(self.high, float((values + allowed).min()))
+        self.count += len(values)
+        self.total += float(values.sum())
+        self.squares += float((values * values).sum())
+        self.smallest = min(self.smallest, float(values.min()))
+        self.largest = max(self.largest, float(values.max()))
+
+    def _compute_allowed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Compute the largest error allowed for each element, under all tolerances."""
+        allowed = np.full(len(values), np.inf)
+        for name, tolerance in self.tolerances.items():
+            if name == "max_abs":
+                allowed = np.minimum(allowed, tolerance)
+            elif name == "relative":
+                allowed = np.minimum(allowed, tolerance * np.abs(values))
+            elif name == "ulp":
+                with np.errstate(over="ignore"):
+                    step = np.abs(np.spacing(values.astype(_SPACED.get(self.dtype.name, "<f4"))))
+                allowed = np.minimum(allowed, tolerance * step.astype(np.float64))
+        if not {"max_abs", "relative", "ulp"} & self.tolerances.keys():
+            allowed[:] = 0.0 if "cosine" not in self.tolerances else np.inf
+        return allowed
+
+    def describe(self) -> str:
+        """Describe the wrong dump that would pass, or ``""``."""
+        if not self.is_finite or not self.count or not self.low <= self.high:
+            return ""
+        if self.low <= 0 <= self.high and self.squares and self._is_direction_excused():
+            return f"zeros would pass (the values are at most {self._find_size():.3g})"
+        if (
+            self.dtype.kind == "complex"
+            or self.count < _FEWEST_FOR_CONSTANT
+            or self.smallest == self.largest
+        ):
+            return ""
+        constant = min(max((self.smallest + self.largest) / 2, self.low), self.high)
+        cosine = self.tolerances.get("cosine", -1.0)
+        direction = self.total * np.sign(constant)
+        if not np.isfinite(constant) or direction < cosine * np.sqrt(self.count * self.squares):
+            return ""
+        bounds = f"{self.smallest:.3g} to {self.largest:.3g}"
+        return f"a constant {constant:.3g} would pass (the values are {bounds})"
+
+    def _is_direction_excused(self) -> bool:
+        if not self.tolerances.get("cosine"):
+            return True
+        return bool(np.sqrt(self.squares) <= self.tolerances.get("max_abs", 0.0))
+
+    def _find_size(self) -> float:
+        return max(abs(self.smallest), abs(self.largest))
+
+
+_SPACED = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 
 
 @dataclass(frozen=True)
@@ -88,17 +214,15 @@ class BlockError:
 
 
 def measure_block_error(expected: StoredTensor, obtained: StoredTensor) -> BlockError:
-    """The scale-aware measure of two float tensors of one shape, read a part at a time."""
+    """Measure the errors of two float tensors of one shape by block, read a part at a time."""
     worst = largest = squares = errors = 0.0
     for chunk in read_chunks(expected, obtained, range(expected.count)):
         expected_values = expected.dtype.decode(chunk.expected)
         gap = np.abs(obtained.dtype.decode(chunk.obtained) - expected_values)
         worst = max(worst, _measure_blocks(gap, np.abs(expected_values)))
         largest = max(largest, float(np.abs(expected_values).max(initial=0.0)))
-        squares, errors = (
-            squares + float(expected_values @ expected_values),
-            errors + float(gap @ gap),
-        )
+        squares += float(expected_values @ expected_values)
+        errors += float(gap @ gap)
     with np.errstate(all="ignore"):
         nmse = float(np.float64(errors) / squares) if errors else 0.0
     return BlockError(worst, nmse, largest)
@@ -115,13 +239,13 @@ def _measure_blocks(gap: NDArray[np.float64], size: NDArray[np.float64]) -> floa
 def check_blind_bound(
     name: str, expected: StoredTensor, obtained: StoredTensor, tolerances: Mapping[str, float]
 ) -> tuple[list[Finding], dict[str, Any]]:
-    """The warning for a tensor that passes a bound which cannot see a wrong decoder there.
+    """Warn of a dequantised tensor whose error is within ``max_abs`` and yet no rounding.
 
-    A tensor that is right to the last bit needs none; nor does one whose bounds state
-    ``relative`` or ``ulp``, which are asked with the others.
+    A tensor that is right to the last bit needs no warning; nor does one whose tolerances state
+    ``relative`` or ``ulp``, which are checked with the others.
 
     Returns:
-        The findings, and the measures ``measure_block_error`` and ``nmse``.
+        The findings, and the measures ``block_error`` and ``nmse``.
     """
     error = measure_block_error(expected, obtained)
     measures = {"block_error": error.worst, "nmse": error.nmse}
@@ -130,10 +254,28 @@ def check_blind_bound(
     message = (
         f"{name} passes max_abs <= {tolerances['max_abs']:g} only because its values are small (at "
         f"most {error.largest:.3g}): it is off by {error.worst:.2g} of the largest value of a "
-        f"block (nmse {error.nmse:.2g}), which a wrong decoder does and a rounding does not; "
+        f"block (nmse {error.nmse:.2g}), as after a wrong decoder, never after a rounding; "
         "state `relative` or `ulp` in `bounds` to decide it"
     )
     finding = Finding(
         level="warning", code="blind-bound", message=message, tensor=name, measures=measures
     )
     return [finding], measures
+
+
+def _check_decoder(
+    name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
+) -> list[Finding]:
+    """Report a tensor within its tolerance that is, bit by bit, what a wrong decoder gives."""
+    location = reference.locate().get(name)
+    cause = None if location is None else find_wrong_decoder(name, expected, obtained, location)
+    if location is None or cause is None:
+        return []
+    message = (
+        f"{name} is within the tolerance, and yet every element is bit-equal to what a wrong "
+        f"decoder of {location.type_name} gives, not the right one"
+    )
+    measures = {"cause_code": cause.code}
+    return [
+        report_error("wrong-decoder", message, tensor=name, cause=str(cause), measures=measures)
+    ]

@@ -169,11 +169,11 @@ class CosineAccumulator:
                 direction means nothing there.
         """
         smaller, larger = sorted(self.squares)
+        if larger == 0:
+            return 1.0
         if least and _scale_by_power(math.sqrt(larger), self.scale) <= least:
             return None
-        if smaller == 0:
-            return float(larger == 0)
-        return self.dot / math.sqrt(smaller * larger)
+        return self.dot / math.sqrt(smaller * larger) if smaller else 0.0
 
 
 def _scale_by_power(value: float, scale: int) -> float:

@@ -46,6 +46,19 @@ def locate_tensors(path: Path) -> dict[str, StoredTensor]:
     return tensors
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read ``__metadata__`` of a file's header; empty where it has none.
+
+    Raises:
+        FormatError: The file has no valid header.
+    """
+    try:
+        metadata: dict[str, str] = _parse_header(_read_header(path)[0]).get("__metadata__", {})
+    except RecursionError:
+        _fail("bad-header", "header is nested too deeply")
+    return metadata
+
+
 def _read_header(path: Path) -> tuple[bytes, int, int]:
     try:
         with path.open("rb") as file:

@@ -403,7 +403,7 @@ def test_an_exponent_alone_has_no_sign_to_step_over() -> None:
 # --- the direction (R5) --------------------------------------------------------------------
 
 
-def test_a_cosine_is_held_beside_the_other_bounds() -> None:
+def test_a_cosine_is_checked_beside_the_other_tolerances() -> None:
     expected, obtained = f32(1.0, 0.0), f32(1.0, 1.0)
     found = held(expected, obtained, {"max_abs": 1.0, "cosine": 0.9})
     assert (found.bad, found.passed, found.worst) == (0, False, None)  # one norm is above it
@@ -414,6 +414,14 @@ def test_a_cosine_is_held_beside_the_other_bounds() -> None:
     found = held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.9999})
     assert (found.bad, found.passed, found.cosine) == (0, False, pytest.approx(9 / 82**0.5))
     assert held(f32(9.0, 0.0), f32(9.0, 1.0), {"max_abs": 1.0, "cosine": 0.99}).passed
+
+
+def test_a_lost_tensor_fails_its_cosine_however_small_its_elements() -> None:
+    """Each element is within max_abs, the norm of all of them is not."""
+    small = np.full(64, 0.5, "<f4")
+    found = held(small, np.zeros_like(small), {"max_abs": 1.0, "cosine": 0.9})
+    assert (found.bad, found.cosine, found.passed) == (0, 0.0, False)
+    assert not held(np.zeros_like(small), small, {"max_abs": 1.0, "cosine": 0.9}).passed
 
 
 @pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-30, 1.0, 1e30, 1e300])
@@ -441,6 +449,7 @@ def test_a_direction_takes_chunks_of_any_sizes() -> None:
         assert direction.compute_cosine(0.0) == 1.0
     assert direction.compute_cosine(1e308) is None
     assert direction.compute_cosine(1e100) == 1.0
+    assert CosineAccumulator().compute_cosine(1.0) == 1.0  # two zero norms
 
 
 def test_small_values_after_zeros_have_a_direction() -> None:

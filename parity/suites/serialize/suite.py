@@ -15,11 +15,13 @@ from parity import checkpoints
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import make_suspect_error, read_json, read_names
 from parity.bundle.manifest import find_tolerance_problems
+from parity.checkpoints.location import read_stored_dtypes
 from parity.errors import Problem, ReferenceSuspectError
 from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.messages import EXAMPLES, format_list
 from parity.suites.serialize.view import build_view, get_reference_path
-from parity.suites.tensor_findings import TensorReference, compare_tensors
+from parity.suites.tensor_findings import compare_tensors
+from parity.suites.tensor_reference import TensorReference
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ def _verify_state_dict(case: Case, dump: Dump, tolerances: Tolerances) -> DumpCo
         tolerances=tolerances,
         unreferenced=others,
         widened=widened,
+        stored_dtypes=read_stored_dtypes(case.folder),
         locate=_build_locator(case),
     )
     return compare_tensors(reference, list_tensors(dump.folder))

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from parity import checkpoints
 from parity.bundle import manifest
 from parity.bundle.layout import make_suspect_error
+from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.filenames import is_portable
 from parity.suites.messages import EXAMPLES, format_count, format_list
-from parity.suites.tensor_findings import TensorReference, compare_tensors
+from parity.suites.tensor_findings import compare_tensors
+from parity.suites.tensor_reference import TensorReference
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
@@ -81,7 +83,11 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     if _is_gguf(detail):
         note = _LOGICAL_ORDER if detail.is_transposed else _STORED_ORDER
     reference = TensorReference(
-        tensors=expected, tolerances=tolerances, shape_note=note, locate=_build_locator(detail)
+        tensors=expected,
+        tolerances=tolerances,
+        shape_note=note,
+        stored_dtypes=read_stored_dtypes(detail.folder),
+        locate=_build_locator(detail),
     )
     outcome = compare_tensors(reference, dumped)
     if not undumpable:

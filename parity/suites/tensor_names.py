@@ -1,0 +1,231 @@
+"""Names of a dump's tensors: missing, extra, twice, or all changed in the same way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from parity.results import Finding
+from parity.suites.messages import format_count, format_list, report_error
+from parity.tensors import FormatError
+from parity.tensors.compare import compare
+from parity.text import sanitize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from parity.checkpoints import StorageLocation
+    from parity.suites.tensor_reference import TensorReference
+    from parity.tensors.folder import FolderContents
+    from parity.tensors.stored import StoredTensor
+
+#: Missing names that are compared with every extra one, to find how names were changed.
+_MAX_TRIED = 8
+#: Ways of changing a name that are tried, at most.
+_MAX_RULES = 64
+
+
+def format_name(name: str) -> str:
+    """Format a tensor's name; quoted where a reader would not see it."""
+    if not name:
+        return "'' (the empty name)"
+    return name if name == name.strip() else repr(name)
+
+
+def check_names(
+    reference: TensorReference, found: FolderContents
+) -> tuple[list[Finding], dict[str, str]]:
+    """Report tensors that are missing, and those that the reference does not have.
+
+    Returns:
+        The findings, and the dump's name of each tensor whose name was changed by one rule,
+        such as a prefix, by the reference's name.
+    """
+    broken = {name.rsplit(".", 1)[0] for name in found.unreadable}
+    many_broken = any(name.endswith(".safetensors") for name in found.unreadable)
+    missing = [name for name in reference.tensors if name not in found.tensors]
+    reported = [] if many_broken else [name for name in missing if name not in broken]
+    extra = [
+        name
+        for name in found.tensors
+        if name not in reference.tensors and name not in reference.unreferenced
+    ]
+    findings: list[Finding] = []
+    renamed: dict[str, str] = {}
+    if reported and extra:
+        description, renamed = _find_renaming(reported, extra, reference, found)
+        if renamed:
+            findings.append(_report_renaming(description, renamed))
+    left = [name for name in reported if name not in renamed]
+    findings += _report_missing(left, missing, reference)
+    level: Any = "error" if reference.complete else "warning"
+    mapped = set(renamed.values())
+    for name in [name for name in extra if name not in mapped]:
+        message = f"{format_name(name)} is in the dump, the reference has no such tensor"
+        findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
+    return findings, renamed
+
+
+def _find_renaming(
+    missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
+) -> tuple[str, dict[str, str]]:
+    """Find the rule that maps most missing names onto extra ones whose values are right."""
+    available = set(extra)
+    best: tuple[str, dict[str, str]] = "", {}
+    for description, change in _propose_rules(missing, extra):
+        renamed = {name: change(name) for name in missing if change(name) in available}
+        if len(renamed) > len(best[1]) and len(set(renamed.values())) == len(renamed):
+            best = description, renamed
+    tried = list(best[1].items())[:_MAX_TRIED]
+    matching = sum(
+        _is_right(reference.tensors[name], found.tensors[other], reference.tolerances)
+        for name, other in tried
+    )
+    return best if 2 * matching > len(tried) else ("", {})
+
+
+def _propose_rules(
+    missing: list[str], extra: list[str]
+) -> Iterator[tuple[str, Callable[[str], str]]]:
+    """Yield ways in which one of the first missing names may have become an extra one."""
+    seen: dict[tuple[str, str], None] = {}
+    for name in missing[:_MAX_TRIED]:
+        for other in extra:
+            if name and other.endswith(name):
+                seen["prefix", other.removesuffix(name)] = None
+            elif name and other.startswith(name):
+                seen["suffix", other.removeprefix(name)] = None
+            elif other and name.endswith(other):
+                seen["no prefix", name.removesuffix(other)] = None
+            elif other and name.startswith(other):
+                seen["no suffix", name.removeprefix(other)] = None
+            if len(seen) >= _MAX_RULES:
+                break
+    for kind, part in seen:
+        yield _RULES[kind](part)
+    for old, new in ("./", "/.", "._", "_.", "/_", "_/"):
+        yield f"have {new!r} in place of {old!r} in", _replace_separator(old, new)
+
+
+_RULES: dict[str, Callable[[str], tuple[str, Callable[[str], str]]]] = {
+    "prefix": lambda part: (f"have the prefix {part!r} in", lambda name: part + name),
+    "suffix": lambda part: (f"have the suffix {part!r} in", lambda name: name + part),
+    "no prefix": lambda part: (
+        f"lack the prefix {part!r} in",
+        lambda name: name.removeprefix(part) if name.startswith(part) else "",
+    ),
+    "no suffix": lambda part: (
+        f"lack the suffix {part!r} in",
+        lambda name: name.removesuffix(part) if name.endswith(part) else "",
+    ),
+}
+
+
+def _replace_separator(old: str, new: str) -> Callable[[str], str]:
+    return lambda name: name.replace(old, new)
+
+
+def _is_right(
+    expected: StoredTensor, obtained: StoredTensor, tolerances: Mapping[str, float]
+) -> bool:
+    same = expected.shape == obtained.shape
+    as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "complex"
+    if not same or not (expected.dtype == obtained.dtype or as_f32):
+        return False
+    try:
+        return compare(expected, obtained, tolerances, payloads=False).passed
+    except FormatError:
+        return False
+
+
+def _report_renaming(description: str, renamed: Mapping[str, str]) -> Finding:
+    name, other = next(iter(renamed.items()))
+    message = (
+        f"the names of {format_count(len(renamed), 'tensor')} {description} the dump: "
+        f"{format_name(other)} for {format_name(name)}"
+        f"{'' if len(renamed) == 1 else ', and so on'}; they were compared under the reference's "
+        "names; write the names as the reference has them"
+    )
+    return report_error("tensor-renamed", message, measures={"renamed": len(renamed)})
+
+
+def _report_missing(
+    names: list[str], missing: Collection[str], reference: TensorReference
+) -> Iterator[Finding]:
+    locations = reference.locate() if names else {}
+    locations = {
+        name: location for name, location in locations.items() if name in reference.tensors
+    }
+    for name in names:
+        stored = reference.tensors[name]
+        message = (
+            f"{format_name(name)} ({stored.dtype.name} {list(stored.shape)}) is missing from the "
+            f"dump{_describe_type(name, missing, locations, stored)}"
+            f"{_describe_part(name, missing, locations)}"
+        )
+        yield report_error("tensor-missing", message, tensor=name)
+
+
+def _describe_type(
+    name: str,
+    missing: Collection[str],
+    locations: Mapping[str, StorageLocation],
+    stored: StoredTensor,
+) -> str:
+    """Name the checkpoint's type, and say so where all tensors of that type are missing."""
+    if name not in locations or locations[name].type_name == stored.dtype.name:
+        return ""
+    kind = locations[name].type_name
+    alike = [other for other, location in locations.items() if location.type_name == kind]
+    text = f"; the checkpoint has it as {kind}"
+    if len(alike) < len(locations) and all(other in missing for other in alike):
+        count = "the only tensor" if len(alike) == 1 else f"all {len(alike):,} tensors"
+        text += f", and {count} of that type {'is' if len(alike) == 1 else 'are'} missing"
+    return text
+
+
+def _describe_part(
+    name: str, missing: Collection[str], locations: Mapping[str, StorageLocation]
+) -> str:
+    """Name the file of a missing tensor where the checkpoint consists of several files."""
+    if name not in locations or len({location.path for location in locations.values()}) == 1:
+        return ""
+    path = locations[name].path
+    inside = [other for other, location in locations.items() if location.path == path]
+    whole = all(other in missing for other in inside)
+    none = f", and all {format_count(len(inside), 'tensor')} of it are missing" if whole else ""
+    return f"; it is in {sanitize(path.name)}{none}"
+
+
+def report_duplicate(name: str) -> Finding:
+    """Report a tensor that more than one file of the dump has."""
+    message = f"more than one file of the dump has {format_name(name)}; write each tensor once"
+    return report_error("tensor-twice", message, tensor=name, kind="dump")
+
+
+def report_unread(paths: list[str]) -> Finding:
+    """Report files of a dump that are not read, and what they look like."""
+    kinds = [f"{path}{_describe_kind(path)}" for path in paths]
+    message = (
+        f"{format_count(len(paths), 'file')} of the dump {'is' if len(paths) == 1 else 'are'} "
+        f"not read: {format_list(kinds)}; tensors are read from .bin, .npy and .safetensors files"
+    )
+    return Finding(level="warning", code="file-unread", message=message)
+
+
+def _describe_kind(path: str) -> str:
+    suffix = path[path.rfind(".") :].lower() if "." in path else ""
+    kind = _KINDS.get(suffix, "")
+    return f" ({kind})" if kind else ""
+
+
+_KINDS = {
+    ".npz": "a NumPy archive; write one .npy per tensor",
+    ".pt": "a torch file; write .safetensors",
+    ".pth": "a torch file; write .safetensors",
+    ".pkl": "a pickle; write .npy",
+    ".gguf": "a GGUF file; write .safetensors",
+    ".raw": "raw data; write .bin with its header",
+    ".json": "JSON",
+    ".txt": "text",
+    ".csv": "text; write .npy",
+}
