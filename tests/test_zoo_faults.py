@@ -133,7 +133,7 @@ def test_two_mistakes_in_one_byte_are_both_named(cases: Mapping[str, Case], tmp_
 
     assert finding.measures["cause_code"] == "block-nibbles-interleaved+block-high-bits-lost"
     assert finding.cause == (
-        "two causes at once: the two nibbles of a byte were taken as neighbours; GGUF keeps low "
+        "two causes at once: the two nibbles of a byte were read as neighbours; GGUF keeps low "
         "and high nibbles apart, and the fifth bit of every code was lost: decoding 15 blocks of "
         "Q5_1 in that way, all 480 elements are bit-equal"
     )

@@ -1,9 +1,9 @@
-"""Where a reference's tensor lies in its checkpoint, so that its raw bytes can be looked at.
+"""Locate a reference's tensor in its checkpoint, so that diagnosis can read its raw bytes.
 
-Bundles of the suite `serialize` record it when they are pinned; of all others the
-checkpoint's own header is asked. Values never come from here, places alone do: what a
-diagnosis makes of them must come out bit for bit, so that a place which is wrong proves
-nothing. Whatever is not plain is a record less, never an error.
+Bundles of the suite `serialize` record locations when they are pinned; for all others the
+checkpoint's own header is read. Locations never prove anything by themselves: what a
+diagnosis reads there must equal the dump bit for bit. Entries that are not plain are left
+out, never an error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LOCATORS: dict[str, Callable[[Path], dict[str, StorageLocation]]] = {
 
 
 def locate_tensors(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
-    """Where the tensors of a case lie, by name.
+    """Locate the tensors of a case, by name.
 
     Args:
-        folder: The case's; a `meta.json` in it is believed first.
-        checkpoint: The file that they lie in, or one of several that do.
+        folder: The case's; a `meta.json` in it comes first.
+        checkpoint: The file, or one of several, that contains them.
     """
     locate = _LOCATORS.get(checkpoint.suffix)
     found = read_recorded(folder, checkpoint)

@@ -1,6 +1,6 @@
-"""The infos of a GGUF file, versions 2 and 3, little-endian: what lies where, and of which type.
+"""Read the header of a GGUF file, versions 2 and 3, little-endian.
 
-Source: ``docs/gguf.md`` of ggml; bytes a block: ``ggml-common.h`` of llama.cpp.
+Source: ``docs/gguf.md`` of ggml.
 """
 
 from __future__ import annotations
@@ -9,60 +9,32 @@ import mmap
 import struct
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from parity.checkpoints.gguf_types import BY_CODE
 from parity.checkpoints.location import StorageLocation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-#: By number: name, elements of a block, bytes of it.
-GGUF_TYPES: dict[int, tuple[str, int, int]] = {
-    0: ("F32", 1, 4),
-    1: ("F16", 1, 2),
-    2: ("Q4_0", 32, 18),
-    3: ("Q4_1", 32, 20),
-    6: ("Q5_0", 32, 22),
-    7: ("Q5_1", 32, 24),
-    8: ("Q8_0", 32, 34),
-    10: ("Q2_K", 256, 84),
-    11: ("Q3_K", 256, 110),
-    12: ("Q4_K", 256, 144),
-    13: ("Q5_K", 256, 176),
-    14: ("Q6_K", 256, 210),
-    16: ("IQ2_XXS", 256, 66),
-    17: ("IQ2_XS", 256, 74),
-    18: ("IQ3_XXS", 256, 98),
-    19: ("IQ1_S", 256, 50),
-    20: ("IQ4_NL", 32, 18),
-    21: ("IQ3_S", 256, 110),
-    22: ("IQ2_S", 256, 82),
-    23: ("IQ4_XS", 256, 136),
-    24: ("I8", 1, 1),
-    25: ("I16", 1, 2),
-    26: ("I32", 1, 4),
-    27: ("I64", 1, 8),
-    28: ("F64", 1, 8),
-    29: ("IQ1_M", 256, 56),
-    30: ("BF16", 1, 2),
-    34: ("TQ1_0", 256, 54),
-    35: ("TQ2_0", 256, 66),
-    39: ("MXFP4", 32, 17),
-    40: ("NVFP4", 64, 36),
-}
-#: Bytes of the values of metadata, by type; 8 is a text, 9 an array.
-_VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+    Data = bytes | mmap.mmap
+
+#: ``struct``'s code of a metadata value, by type; 8 is a text, 9 an array.
+_VALUES = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+_INTEGERS = "BbHhIiQq"
 _TEXT, _ARRAY, _U32 = 8, 9, 4
 _MAX_DEPTH = 8
+_MAX_NDIM = 32
+_FIRST_PAIR = 24
 _ALIGNMENT = "general.alignment"
-
-#: What reading a header may stumble over.
+#: Errors that a damaged header may cause.
 PARSE_ERRORS = (ValueError, KeyError, IndexError, struct.error, OverflowError)
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """A tensor as the header has it; ``first`` counts from the file's beginning."""
+    """A tensor as the header states it; ``start`` counts from the file's beginning."""
 
     name: str
     type_code: int
@@ -70,8 +42,15 @@ class TensorInfo:
     start: int
 
 
+class StatedShape(NamedTuple):
+    """A shape in the metadata, and its key."""
+
+    key: str
+    shape: tuple[int, ...]
+
+
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
-    """Where the tensors lie, by name; those of unknown types, or beyond the file, are left out."""
+    """Locate the tensors of a file by name; unknown types and data beyond it are left out."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             found, size = read_tensor_infos(data), len(data)
@@ -82,32 +61,31 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
 
 
 def _locate(path: Path, info: TensorInfo, size: int) -> StorageLocation | None:
-    kind, elements, width = GGUF_TYPES.get(info.type_code, ("", 1, 0))
-    count = prod(info.dims)
-    last = info.start + count // elements * width
-    if not kind or count % elements or last > size:
+    kind, count = BY_CODE.get(info.type_code), prod(info.dims)
+    if kind is None or count % kind.elements:
+        return None
+    stop = info.start + count // kind.elements * kind.size
+    if stop > size:
         return None
     return StorageLocation(
-        path=path, start=info.start, stop=last, type_name=kind, shape=info.dims[::-1]
+        path=path, start=info.start, stop=stop, type_name=kind.name, shape=info.dims[::-1]
     )
 
 
-def read_tensor_infos(data: bytes | mmap.mmap) -> list[TensorInfo]:
-    """The tensors of a file, in the order of its header.
+def read_tensor_infos(data: Data) -> list[TensorInfo]:
+    """Read the tensors of a file, in the order of its header.
 
     Raises:
-        One of ``PARSE_ERRORS``: The file is none that can be read.
+        One of ``PARSE_ERRORS``: The header is damaged, or of another version.
     """
-    magic, version, tensors, pairs = struct.unpack_from("<4sIQQ", data)
+    magic, version, tensors, _ = struct.unpack_from("<4sIQQ", data)
     if magic != b"GGUF" or version not in (2, 3):
         raise ValueError(version)
-    at, alignment = 24, 32
-    for _ in range(min(pairs, len(data))):
-        name, at = read_text(data, at)
-        (kind,) = struct.unpack_from("<I", data, at)
-        if name == _ALIGNMENT and kind == _U32:
-            (alignment,) = struct.unpack_from("<I", data, at + 4)
-        at = skip_value(data, at + 4, kind, 0)
+    at, alignment = _FIRST_PAIR, 32
+    for key, kind, value, end in _walk_pairs(data):
+        if key == _ALIGNMENT and kind == _U32:
+            (alignment,) = struct.unpack_from("<I", data, value)
+        at = end
     found = []
     for _ in range(min(tensors, len(data))):
         info, at = _read_info(data, at)
@@ -116,33 +94,70 @@ def read_tensor_infos(data: bytes | mmap.mmap) -> list[TensorInfo]:
     return [TensorInfo(one.name, one.type_code, one.dims, start + one.start) for one in found]
 
 
-def _read_info(data: bytes | mmap.mmap, at: int) -> tuple[TensorInfo, int]:
-    """An info, whose offset still counts from the data, and where the next one begins."""
-    name, at = read_text(data, at)
+def _walk_pairs(data: Data) -> Iterator[tuple[str, int, int, int]]:
+    """Yield key, type, and first and last byte of the value of each metadata pair."""
+    _, _, _, pairs = struct.unpack_from("<4sIQQ", data)
+    at = _FIRST_PAIR
+    for _ in range(min(pairs, len(data))):
+        key, at = _read_text(data, at)
+        (kind,) = struct.unpack_from("<I", data, at)
+        end = _skip_value(data, at + 4, kind, 0)
+        yield key, kind, at + 4, end
+        at = end
+
+
+def _read_info(data: Data, at: int) -> tuple[TensorInfo, int]:
+    """Read an info, whose offset still counts from the data, and where the next one begins."""
+    name, at = _read_text(data, at)
     (count,) = struct.unpack_from("<I", data, at)
     dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
     kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
     return TensorInfo(name, kind, dims, offset), at + 16 + 8 * count
 
 
-def read_text(data: bytes | mmap.mmap, at: int) -> tuple[str, int]:
-    """The text at a place, and where it ends."""
+def _read_text(data: Data, at: int) -> tuple[str, int]:
+    """Read a text, and where it ends."""
     (length,) = struct.unpack_from("<Q", data, at)
     return data[at + 8 : at + 8 + length].decode("utf-8", "replace"), at + 8 + length
 
 
-def skip_value(data: bytes | mmap.mmap, at: int, kind: int, depth: int) -> int:
-    """Where the value of a pair ends."""
+def _skip_value(data: Data, at: int, kind: int, depth: int) -> int:
+    """Return where a value ends."""
     if kind == _TEXT:
-        return read_text(data, at)[1]
+        return _read_text(data, at)[1]
     if kind != _ARRAY:
-        return at + _VALUE_BYTES[kind]
+        return at + struct.calcsize(_VALUES[kind])
     inner, count = struct.unpack_from("<IQ", data, at)
     at += 12
-    if inner in _VALUE_BYTES:
-        return at + _VALUE_BYTES[inner] * int(count)
+    if inner in _VALUES:
+        return at + struct.calcsize(_VALUES[inner]) * int(count)
     if depth > _MAX_DEPTH:
         raise ValueError(depth)
     for _ in range(count):
-        at = skip_value(data, at, inner, depth + 1)
+        at = _skip_value(data, at, inner, depth + 1)
     return at
+
+
+def find_stated_shape(path: Path, tensor: str) -> StatedShape | None:
+    """Find the shape that the metadata states of ``tensor``; None where there is none.
+
+    Writers that flatten a tensor keep its own shape under a key that ends with its name,
+    such as ``comfy.gguf.orig_shape.<tensor>``, as an array of integers.
+    """
+    found = None
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for key, kind, value, _ in _walk_pairs(data):
+                if kind == _ARRAY and key.endswith(f".{tensor}"):
+                    found = _read_shape(data, value, key) or found
+    except (OSError, *PARSE_ERRORS):
+        return None
+    return found
+
+
+def _read_shape(data: Data, at: int, key: str) -> StatedShape | None:
+    inner, count = struct.unpack_from("<IQ", data, at)
+    code = _VALUES.get(inner, "")
+    if code not in _INTEGERS or not code or count > _MAX_NDIM:
+        return None
+    return StatedShape(key, struct.unpack_from(f"<{count}{code}", data, at + 12))

@@ -1,6 +1,6 @@
-"""Where each tensor's bytes lie in a small checkpoint, to be shown in hex beside its values.
+"""Format the bytes of a small checkpoint's tensors in hex, beside their values.
 
-A look, no reader: whatever a file does not say plainly is left out, and no error.
+Entries that a header does not state plainly are left out, without an error.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Span = tuple[int, int]
-#: Larger files are not looked at.
+#: Larger files are not read.
 MAX_BYTES = 2**20
 
 
 def find_spans(checkpoint: Path) -> dict[str, Span]:
-    """First byte and end of what the file holds, by tensor, or for `.pth` by storage."""
+    """Return first byte and end by tensor, or for `.pth` by storage."""
     find = _FINDERS.get(checkpoint.suffix)
     if find is None or checkpoint.stat().st_size > MAX_BYTES:
         return {}
@@ -38,7 +38,7 @@ def find_spans(checkpoint: Path) -> dict[str, Span]:
 
 
 def _find_pth_spans(_data: bytes, path: Path) -> dict[str, Span]:
-    """The storages of a zip: members that are stored as they are."""
+    """Return the storages of a zip: members that are not compressed."""
     with zipfile.ZipFile(path) as archive:
         found = pth_storages.locate_members(archive, path)
     return {name: span for name, span in found.items() if "/data/" in name}
@@ -54,7 +54,7 @@ def _find_safetensors_spans(data: bytes, _path: Path) -> dict[str, Span]:
 
 
 def _find_gguf_spans(data: bytes, _path: Path) -> dict[str, Span]:
-    """Tensors of versions 2 and 3; each ends where the next begins."""
+    """Return the tensors of versions 2 and 3; each ends where the next begins."""
     found = {info.name: info.start for info in gguf_header.read_tensor_infos(data)}
     nexts = dict(pairwise(sorted({*found.values(), len(data)})))
     return {name: (first, nexts.get(first, first)) for name, first in found.items()}
@@ -68,10 +68,10 @@ _FINDERS: dict[str, Callable[[bytes, Path], dict[str, Span]]] = {
 
 
 def format_hex(data: bytes, first: int = 0) -> list[str]:
-    """Sixteen bytes a line: offset, hex, and what is printable of it."""
+    """Format sixteen bytes a line: offset, hex, and the printable characters."""
     lines = []
     for at in range(0, len(data), 16):
         part = data[at : at + 16]
-        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)  # noqa: PLR2004 - printable ASCII
         lines.append(f"{first + at:08x}  {part.hex(' ').ljust(47)}  {text}")
     return lines

@@ -1,8 +1,8 @@
-"""What is known of a tensor's bytes in a checkpoint, and what a bundle's `meta.json` records."""
+"""Describe where a tensor's bytes are in a checkpoint, as a bundle's `meta.json` records it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from parity.bundle.layout import read_json
 from parity.errors import ReferenceSuspectError
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,29 +20,17 @@ if TYPE_CHECKING:
 
     from parity.tensors.dtypes import DType
 
-_TORCH_PREFIXES = {"float": "F", "int": "I", "uint": "U"}
-_TORCH_NAMES = {
-    "bfloat16": "BF16",
-    "bool": "BOOL",
-    "complex64": "C64",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class StorageLocation:
     """A tensor's bytes in a checkpoint.
 
     Attributes:
-        first, last: Bytes of its storage, which other tensors may share; ``last`` excluded.
-        kind: GGUF's type, else safetensors' name of the dtype.
+        start, stop: Bytes of its storage, which other tensors may share; ``stop`` excluded.
+        type_name: GGUF's type, else safetensors' name of the dtype.
         shape: Logical, row-major.
         stride: In elements; None where the tensor is row-major.
-        offset: Element of the storage at which the tensor begins.
+        storage_offset: Element of the storage at which the tensor begins.
     """
 
     path: Path
@@ -55,7 +43,7 @@ class StorageLocation:
 
 
 def read_recorded(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
-    """What ``meta.json`` in a case's folder records of the tensors in ``checkpoint``, by name."""
+    """Read the locations that ``meta.json`` in a case's folder records, by tensor."""
     try:
         entries: Any = read_json(folder / "meta.json").get("tensors")
         size = checkpoint.stat().st_size
@@ -68,7 +56,7 @@ def read_recorded(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
 
 
 def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
-    """The record that an entry of `meta.json` is, None where it cannot be one.
+    """Parse an entry of `meta.json`; return None where it is not a valid location.
 
     Args:
         path: The checkpoint.
@@ -84,7 +72,7 @@ def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
         else _parse_integers(entry.get("dims"))
     )
     stride, offset = _parse_integers(entry.get("stride")), entry.get("storage_offset", 0)
-    if span is None or len(span) != 2 or not span[0] <= span[1] <= size:
+    if span is None or len(span) != 2 or not span[0] <= span[1] <= size:  # noqa: PLR2004 - a pair
         return None
     if kind is None or shape is None or not isinstance(offset, int) or offset < 0:
         return None
@@ -99,7 +87,7 @@ def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
 def apply_stride(
     location: StorageLocation, stride: tuple[int, ...] | None
 ) -> StorageLocation | None:
-    """``raw`` with its strides, None where they lead out of the storage."""
+    """Return ``location`` with its strides, None where they lead out of the storage."""
     if stride is None or not prod(location.shape):
         return location
     if len(stride) != len(location.shape) or location.type_name not in DTYPES:
@@ -107,12 +95,10 @@ def apply_stride(
     farthest = location.storage_offset + sum(
         (n - 1) * s for n, s in zip(location.shape, stride, strict=True)
     )
-    if (farthest + 1) * DTYPES[
-        location.type_name
-    ].storage.itemsize > location.stop - location.start:
+    size = DTYPES[location.type_name].storage.itemsize
+    if (farthest + 1) * size > location.stop - location.start:
         return None
-    fields = {**location.__dict__, "stride": stride}
-    return StorageLocation(**fields)
+    return replace(location, stride=stride)
 
 
 def read_stored_dtypes(folder: Path) -> dict[str, DType]:
@@ -162,19 +148,11 @@ def _parse_integers(value: Any) -> tuple[int, ...] | None:
 
 
 def _parse_type(entry: Mapping[str, Any]) -> str | None:
-    """GGUF's type as it is; torch's and safetensors' dtypes by safetensors' name."""
+    """Return GGUF's type as it is, torch's and safetensors' dtypes by safetensors' name."""
     if isinstance(entry.get("type"), str):
         return str(entry["type"])
     name = entry.get("dtype")
-    if not isinstance(name, str) or name in DTYPES:
-        return name if isinstance(name, str) else None
-    return convert_torch_dtype(name)
-
-
-def convert_torch_dtype(dtype: str) -> str | None:
-    """The name that safetensors has for a dtype of torch, such as ``float32``."""
-    if dtype in _TORCH_NAMES:
-        return _TORCH_NAMES[dtype]
-    word = dtype.rstrip("0123456789")
-    known = f"{_TORCH_PREFIXES.get(word, '')}{dtype[len(word) :]}"
-    return known if known in DTYPES else None
+    if not isinstance(name, str):
+        return None
+    dtype = DTYPES.get(name) or TORCH_DTYPES.get(name)
+    return None if dtype is None else dtype.name

@@ -1,4 +1,4 @@
-"""A pickle walked without running anything in it: calls are kept as what they are.
+"""Read a pickle without running anything in it: calls are returned as data.
 
 Source of the opcodes: ``Lib/pickletools.py`` of CPython, which also reads them here.
 """
@@ -26,14 +26,14 @@ class Global:
 
 @dataclass(frozen=True, eq=False)
 class PickledCall:
-    """What a call would make; of a persistent id ``call`` is None."""
+    """A call that unpickling would make; ``function`` is None for a persistent id."""
 
     function: Any
     args: tuple[Any, ...]
 
 
 class _Mark:
-    """Where a run of arguments begins."""
+    """Begin of a run of arguments."""
 
 
 _MAPPINGS = ("collections.OrderedDict", "builtins.dict", "__builtin__.dict")
@@ -53,11 +53,11 @@ _IGNORED = ("PROTO", "FRAME", "STOP")
 
 
 def read_pickle(data: bytes) -> Any:
-    """What a pickle holds: mappings, lists, tuples, plain values and calls.
+    """Return the content of a pickle: mappings, lists, tuples, plain values and calls.
 
     Raises:
-        ValueError, KeyError, IndexError, TypeError, AttributeError: It is none, or has what a
-            state dict has no need of.
+        ValueError, KeyError, IndexError, TypeError, AttributeError: Damaged, or with opcodes
+            that a state dict does not need.
     """
     machine = _PickleMachine()
     for opcode, arg, _ in pickletools.genops(data):
@@ -96,7 +96,7 @@ class _PickleMachine:
         return found
 
     def pop_marked(self) -> list[Any]:
-        """What was pushed since the last mark, which goes with it."""
+        """Pop everything since the last mark, and the mark."""
         at = len(self.stack) - 1
         while self.stack[at] is not _Mark:
             at -= 1

@@ -1,17 +1,19 @@
-"""The views and storages of a zip that ``torch.save`` wrote.
+"""Locate the tensors in a zip that ``torch.save`` wrote.
 
 A storage is a member of the archive, a tensor a view of one: dtype, offset, sizes, strides.
-Only little-endian storages that are stored as they are lie in the file as such.
+Only little-endian storages that are not compressed are located.
 """
 
 from __future__ import annotations
 
 import struct
 import zipfile
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from parity.checkpoints.location import StorageLocation, apply_stride, convert_torch_dtype
+from parity.checkpoints.location import StorageLocation, apply_stride
 from parity.checkpoints.pickle_reader import PickledCall, read_pickle
+from parity.tensors.dtypes import TORCH_DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 _LOCAL_HEADER = 30
-#: Bytes of a pickle that is looked at; weights are not in it.
+#: Bytes of a pickle that are read; weights are not in it.
 _MAX_PICKLE_BYTES = 2**23
 _MAX_DEPTH = 8
 #: By the name of torch's storage class.
@@ -37,8 +39,12 @@ _STORAGES = {
     "BoolStorage": "BOOL",
     "ComplexFloatStorage": "C64",
 }
-_V2, _V3 = "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3"
-_PARAMETER = "torch._utils._rebuild_parameter"
+_V1, _V2, _V3 = (f"torch._utils._rebuild_tensor{suffix}" for suffix in ("", "_v2", "_v3"))
+#: Calls that wrap a tensor, which is their first argument.
+_WRAPPERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+#: Calls that make a subclass; their first arguments are the inner function, the class, and
+#: the function's arguments.
+_SUBCLASSES = ("torch._tensor._rebuild_from_type", "torch._tensor._rebuild_from_type_v2")
 _PARSE_ERRORS = (
     ValueError,
     KeyError,
@@ -52,34 +58,43 @@ _PARSE_ERRORS = (
 
 
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
-    """Where the tensors lie, by name; those that are no plain view of a storage are left out."""
+    """Locate the tensors of a file by name; only plain views of a storage are returned.
+
+    A tensor of a nested mapping is returned under its full name, ``model.fc.weight``, and
+    also under the shorter ones that no other tensor has, ``fc.weight``: a reference leaves
+    out the key that the state dict is under.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             if len(set(archive.namelist())) < len(archive.namelist()):
-                return {}  # which of two members is meant, nobody says
+                return {}  # either of two members may be the right one
             prefix = _find_prefix(archive)
             if _read_member(archive, f"{prefix}byteorder", b"little") != b"little":
                 return {}
             root = read_pickle(_read_member(archive, f"{prefix}data.pkl"))
             spans = locate_members(archive, path)
-        locations = {
-            name: _locate(path, rebuilt, prefix, spans)
-            for name, rebuilt in _walk_tensors(root, "", 0)
-        }
-    except (
-        OSError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-        *_PARSE_ERRORS,
-    ):
+        calls = list(_walk_tensors(root, ()))
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
         return {}
-    return {name: location for name, location in locations.items() if location is not None}
+    except _PARSE_ERRORS:
+        return {}
+    names = Counter(name for keys, _ in calls for name in _list_names(keys))
+    located: dict[str, StorageLocation] = {}
+    for keys, call in calls:
+        location = _locate(path, call, prefix, spans)
+        if location is not None:
+            full, *shorter = _list_names(keys)
+            located |= dict.fromkeys([full, *(n for n in shorter if names[n] == 1)], location)
+    return located
+
+
+def _list_names(keys: tuple[str, ...]) -> list[str]:
+    """List the names of nested keys: joined by dots, then without the outermost ones."""
+    return list(dict.fromkeys(".".join(keys[start:]) for start in range(len(keys))))
 
 
 def _find_prefix(archive: zipfile.ZipFile) -> str:
-    """What stands before the names of an archive's members; torch names it after the file."""
+    """Find the prefix of an archive's members; torch names it after the file."""
     name = next((name for name in archive.namelist() if name.endswith("data.pkl")), "")
     return name.removesuffix("data.pkl")
 
@@ -92,7 +107,7 @@ def _read_member(archive: zipfile.ZipFile, name: str, default: bytes = b"") -> b
 
 
 def locate_members(archive: zipfile.ZipFile, path: Path) -> dict[str, Span]:
-    """First byte and end of the members that are stored as they are, by name."""
+    """Return first byte and end of the members that are not compressed, by name."""
     found = {}
     with path.open("rb") as file:
         for member in archive.infolist():
@@ -104,15 +119,22 @@ def locate_members(archive: zipfile.ZipFile, path: Path) -> dict[str, Span]:
     return found
 
 
-def _walk_tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, PickledCall]]:
-    """All that is rebuilt below a mapping; names of nested ones join with a dot."""
-    if isinstance(value, PickledCall) and str(value.function) == _PARAMETER:
-        yield from _walk_tensors(value.args[0], name, depth)
-    elif isinstance(value, PickledCall):
-        yield name, value
-    elif isinstance(value, dict) and depth < _MAX_DEPTH:
+def _walk_tensors(
+    value: Any, keys: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], PickledCall]]:
+    """Yield each call that rebuilds a tensor, with its keys in nested mappings."""
+    if isinstance(value, PickledCall):
+        name = str(value.function)
+        if name in _WRAPPERS:
+            yield from _walk_tensors(value.args[0], keys)
+        elif name in _SUBCLASSES:
+            function, _, args = value.args[:3]
+            yield from _walk_tensors(PickledCall(function, tuple(args)), keys)
+        elif keys:
+            yield keys, value
+    elif isinstance(value, dict) and len(keys) < _MAX_DEPTH:
         for key, item in value.items():
-            yield from _walk_tensors(item, f"{name}.{key}" if name else str(key), depth + 1)
+            yield from _walk_tensors(item, (*keys, str(key)))
 
 
 def _locate(
@@ -127,12 +149,12 @@ def _locate(
 def _parse_view(
     path: Path, rebuilt: PickledCall, prefix: str, spans: Mapping[str, Span]
 ) -> StorageLocation | None:
-    """The view that a call rebuilds: storage, offset, sizes, strides, and in v3 its dtype."""
+    """Return the view that a call rebuilds: storage, offset, sizes, strides, and in v3 a dtype."""
     call, (storage, offset, sizes, strides, *more) = str(rebuilt.function), rebuilt.args
-    if call not in (_V2, _V3):
+    if call not in (_V1, _V2, _V3):
         return None
     _, class_, key, *_ = storage.args
-    kind = convert_torch_dtype(more[2].name) if call == _V3 else _STORAGES.get(class_.name)
+    kind = TORCH_DTYPES[more[2].name].name if call == _V3 else _STORAGES.get(class_.name)
     span = spans.get(f"{prefix}data/{key}")
     numbers = (offset, *sizes, *strides)
     if kind is None or span is None or not all(type(n) is int and n >= 0 for n in numbers):

@@ -1,4 +1,4 @@
-"""The header of a safetensors file: dtype, shape and place of each tensor."""
+"""Locate the tensors of a safetensors file, leaving out entries that are not plain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAX_HEADER = 100_000_000
 
 
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
-    """Where the tensors lie, by name; whatever is odd is left out."""
+    """Locate the tensors of a file by name; invalid entries are left out."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -33,7 +33,7 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
 
 
 def _convert_entry(start: int, entry: Any) -> Any:
-    """An entry of the header as `meta.json` would have it: bytes count from the file's first."""
+    """Convert an entry of the header to `meta.json`'s form: bytes count from the file's first."""
     if not isinstance(entry, dict) or not isinstance(entry.get("data_offsets"), list):
         return None
     span = [start + at if type(at) is int and at >= 0 else None for at in entry["data_offsets"]]

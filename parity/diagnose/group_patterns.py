@@ -46,7 +46,7 @@ _BLOCK_CAUSES = {
     "addend-of-groups": "minima of blocks are ignored or decoded wrongly",
     "order-in-groups": "codes of a block are unpacked in another order",
 }
-_ZERO_POINT = "another zero point than theirs is taken off the codes of blocks"
+_ZERO_POINT = "a wrong zero point is subtracted from the codes of blocks"
 
 
 def find_group_pattern(tensor: FailingTensor) -> Cause | None:

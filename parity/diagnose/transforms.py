@@ -139,7 +139,7 @@ def _truncate_to_bf16(chunk: NDArray[Any]) -> NDArray[Any]:
 
 
 def _propose_bit_casts(width: int) -> Iterator[Transform]:
-    text = "the bits of the values were taken as whole numbers"
+    text = "the bits of the values were read as whole numbers"
     for sign in "iu":
         apply = partial(_cast_bits, code=f"<{sign}{width}")
         yield _make_transform(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.checkpoints.gguf_metadata import find_stated_shape
+from parity.checkpoints.gguf_header import find_stated_shape
 from parity.suites.messages import format_count, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from parity.checkpoints.gguf_metadata import find_stated_shape
+from parity.checkpoints.gguf_header import find_stated_shape
 from parity.lab.zoo.gguf_builder import (
     ARRAY,
     SCALARS,

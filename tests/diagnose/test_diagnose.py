@@ -289,7 +289,7 @@ SINGLE: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str, str]] 
     "bits as integers (ONX-04)": (
         *(_SMALL, lambda a: a.view("<i4").astype("<f4"), "bits-as-integers"),
         (
-            "the bits of the values were taken as whole numbers: after taking the reference's "
+            "the bits of the values were read as whole numbers: after taking the reference's "
             "bits as "
             "whole numbers all 12 elements are bit-equal"
         ),
@@ -798,7 +798,7 @@ def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
     found = cause(right, pairs["nibbles-interleaved", "min-ignored"](stored), raw=raw)
 
     assert found.code == "block-nibbles-interleaved+block-min-ignored"
-    assert found.text.startswith("two causes at once: the two nibbles of a byte were taken as ")
+    assert found.text.startswith("two causes at once: the two nibbles of a byte were read as ")
 
 
 def test_a_wrong_decoder_whose_rows_are_transposed_too(tmp_path: Path) -> None:

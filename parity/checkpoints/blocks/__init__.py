@@ -1,7 +1,7 @@
-"""GGUF's block types in NumPy: decoded rightly, and wrongly in every way that has a name.
+"""Decode GGUF's block types in NumPy: correctly, and with every mistake that has a name.
 
-``diagnose`` holds a dump against the wrong ones, ``faults`` plants them. The right ones
-are held against gguf-py in the tests. Source of the layouts: ``ggml-common.h`` and
+``diagnose`` compares a dump with the mistakes, ``lab.faults`` injects them. Tests compare
+the correct decoders with gguf-py. Source of the layouts: ``ggml-common.h`` and
 ``ggml-quants.c`` of llama.cpp.
 """
 
@@ -20,6 +20,7 @@ from parity.checkpoints.blocks import (
     ternary,
 )
 from parity.checkpoints.blocks.decoder import Decoder, Mistake, make_mistake
+from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,21 +43,9 @@ DECODERS: Mapping[str, Decoder] = {
     kind: decoder for module in _FAMILIES for kind, decoder in module.DECODERS.items()
 }
 
-#: Byte of the f16 block scale; the other types' scales have no sign.
-_SCALE_OFFSETS = {
-    **dict.fromkeys(("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K"), 0),
-    "Q2_K": 80,
-    "Q3_K": 108,
-    "Q6_K": 208,
-    "IQ4_NL": 0,
-    "IQ4_XS": 0,
-    "TQ1_0": 52,
-    "TQ2_0": 64,
-}
-
 
 def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """What blocks of a type hold.
+    """Decode blocks of a type.
 
     Args:
         kind: A key of ``DECODERS``.
@@ -69,18 +58,19 @@ def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def list_mistakes(kind: str) -> tuple[Mistake, ...]:
-    """The wrong decoders of a type, those seen most often in ports first."""
+    """List the wrong decoders of a type, those seen most often in ports first."""
     found: list[tuple[Mistake, ...]] = [
-        module.mistakes(kind) for module in _FAMILIES if kind in module.DECODERS
+        module.list_mistakes(kind) for module in _FAMILIES if kind in module.DECODERS
     ]
     return (*found[0], *_list_sign_mistakes(kind)) if found else ()
 
 
 def _list_sign_mistakes(kind: str) -> tuple[Mistake, ...]:
-    """The block scale read without its sign, such as from bits that an unsigned type holds."""
-    at, right = _SCALE_OFFSETS.get(kind), DECODERS[kind]
-    if at is None:
+    """List the mistake of reading an f16 block scale without its sign."""
+    offsets, right = BY_NAME[kind].scale_offsets, DECODERS[kind]
+    if not offsets:
         return ()
+    at = offsets[0]
 
     def scales(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
         positive = raw.copy()
@@ -92,7 +82,7 @@ def _list_sign_mistakes(kind: str) -> tuple[Mistake, ...]:
 
 
 def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
-    """Decoders that make two mistakes at once, in different parts of their work."""
+    """List decoders that make two mistakes at once, in different parts."""
     right, found = DECODERS[kind], []
     for one, other in combinations(list_mistakes(kind), 2):
         changes = _merge_changes(right, one.changes, other.changes)
@@ -104,7 +94,7 @@ def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
 def _merge_changes(
     right: Decoder, one: Mapping[str, Any], other: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The changes of two mistakes together; empty where they are made in the same place."""
+    """Merge the changes of two mistakes; return none where they change the same thing."""
     changes = {**one, **other} if one and other else {}
     for part in one.keys() & other.keys():
         changes[part] = _merge_readers(getattr(right, part), one[part], other[part])
@@ -112,9 +102,10 @@ def _merge_changes(
 
 
 def _merge_readers(right: Any, one: Any, other: Any) -> Any:
-    """A reader with what two do otherwise than ``right``, such as nibbles and high bits of codes.
+    """Merge the changes of two readers, such as those of nibbles and of high bits of codes.
 
-    None where they do the same thing otherwise, or are other readers altogether.
+    Returns:
+        None where both change the same keyword, or are other functions than ``right``.
     """
     (read, plain), *wrong = (
         (it.func, it.keywords) if isinstance(it, partial) else (it, {})

@@ -16,11 +16,12 @@ from parity.checkpoints.blocks.decoder import (
     WRONG_NIBBLES,
     Decoder,
     Mistake,
+    identity,
     join_halves,
+    list_neighbour_mistakes,
+    make_decoder,
     make_interleaved_mistake,
     make_mistake,
-    next_block,
-    previous_block,
     read_f16,
     read_nibbles,
     shift_stream,
@@ -31,16 +32,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Floats
+    from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Floats, Pick
 
 _HALF = 16
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where a type keeps what; ``zero`` is the code that stands for 0."""
+    """Offsets of a block's fields; ``zero`` is the code of the value 0."""
 
-    size: int
     codes_at: int
     zero: int
     min_at: int | None = None
@@ -52,15 +52,15 @@ class _Layout:
 
 
 _LAYOUTS = {
-    "Q4_0": _Layout(18, 2, 8),
-    "Q4_1": _Layout(20, 4, 0, min_at=2),
-    "Q5_0": _Layout(22, 6, 16, high_at=2),
-    "Q5_1": _Layout(24, 8, 0, min_at=2, high_at=4),
+    "Q4_0": _Layout(2, 8),
+    "Q4_1": _Layout(4, 0, min_at=2),
+    "Q5_0": _Layout(6, 16, high_at=2),
+    "Q5_1": _Layout(8, 0, min_at=2, high_at=4),
 }
 
 
 def _read_high_bits(raw: Blocks, at: int) -> NDArray[np.uint8]:
-    """Bit j of the u32 at byte ``at`` belongs to element j."""
+    """Read the u32 at byte ``at``, whose bit j belongs to element j."""
     field = np.ascontiguousarray(raw[:, at : at + 4])
     return np.unpackbits(field, axis=1, bitorder="little")
 
@@ -100,7 +100,7 @@ def _read_codes(
 
 
 def _read_signed_codes(raw: Blocks, kind: _Layout) -> Codes:
-    """Codes as two's complement, which they are not."""
+    """Read codes as two's complement, which they are not."""
     codes = _read_codes(raw, kind, zero=0)
     return np.where(codes >= 1 << (kind.bits - 1), codes - (1 << kind.bits), codes).astype(np.int16)
 
@@ -109,17 +109,15 @@ def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
     return codes(shift_stream(raw, 2))
 
 
-def _read_field(raw: Blocks, at: int) -> Floats:
-    return read_f16(raw, at)
-
-
-def _read_field_of(raw: Blocks, at: int, pick: Callable[[Blocks], Blocks]) -> Floats:
+def _read_field(raw: Blocks, at: int, pick: Pick = identity) -> Floats:
     return read_f16(pick(raw), at)
 
 
-def _make_decoder(kind: _Layout) -> Decoder:
-    mins = None if kind.min_at is None else partial(_read_field, at=kind.min_at)
-    return Decoder(32, kind.size, partial(_read_field, at=0), partial(_read_codes, kind=kind), mins)
+def _make_decoder(name: str) -> Decoder:
+    layout = _LAYOUTS[name]
+    mins = None if layout.min_at is None else partial(_read_field, at=layout.min_at)
+    codes = partial(_read_codes, kind=layout)
+    return make_decoder(name, partial(_read_field, at=0), codes, mins)
 
 
 def _read_byte_codes(raw: Blocks, *, at: int = 2, signed: bool = True, zero: int = 0) -> Codes:
@@ -127,15 +125,20 @@ def _read_byte_codes(raw: Blocks, *, at: int = 2, signed: bool = True, zero: int
     return (codes.view(np.int8) if signed else codes).astype(np.int16) - np.int16(zero)
 
 
-_Q8_0 = Decoder(32, 34, partial(_read_field, at=0), _read_byte_codes)
-DECODERS = {**{name: _make_decoder(kind) for name, kind in _LAYOUTS.items()}, "Q8_0": _Q8_0}
+DECODERS = {
+    **{name: _make_decoder(name) for name in _LAYOUTS},
+    "Q8_0": make_decoder("Q8_0", partial(_read_field, at=0), _read_byte_codes),
+}
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong decoders of a type."""
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong decoders of a type."""
     right = DECODERS[kind]
     if kind == "Q8_0":
-        return (*_list_q8_mistakes(right), *_list_scale_mistakes(right))
+        return (
+            *_list_q8_mistakes(right),
+            *list_neighbour_mistakes(right, partial(_read_field, at=0)),
+        )
     layout = _LAYOUTS[kind]
     found = [
         make_mistake(right, name, text, codes=partial(_read_codes, kind=layout, arrange=arrange))
@@ -148,7 +151,11 @@ def mistakes(kind: str) -> tuple[Mistake, ...]:
         if layout.min_at is None
         else _list_min_mistakes(right, layout)
     )
-    return (*found, *_list_header_mistakes(right, layout), *_list_scale_mistakes(right))
+    return (
+        *found,
+        *_list_header_mistakes(right, layout),
+        *list_neighbour_mistakes(right, partial(_read_field, at=0)),
+    )
 
 
 def _list_high_bit_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
@@ -162,7 +169,7 @@ def _list_high_bit_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
         (
             "high-bits-interleaved",
             _interleave_high_bits,
-            "the fifth bits were taken in the order of bytes, not of elements",
+            "the fifth bits were read in the order of bytes, not of elements",
         ),
         (
             "high-bits-byte-order",
@@ -182,19 +189,19 @@ def _list_sign_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
         make_mistake(
             right,
             "codes-unsigned",
-            f"the {kind.zero} that every code is raised by was not taken off",
+            f"the zero point {kind.zero} was not subtracted from the codes",
             codes=partial(_read_codes, kind=kind, zero=0),
         ),
         make_mistake(
             right,
             "codes-signed",
-            f"codes were taken as two's complement; they are raised by {kind.zero}",
+            f"codes were read as two's complement; their zero point is {kind.zero}",
             codes=partial(_read_signed_codes, kind=kind),
         ),
         make_mistake(
             right,
             "zero-point-low",
-            f"{kind.zero - 1} was taken off every code; they are raised by {kind.zero}",
+            f"{kind.zero - 1} was subtracted from every code; the zero point is {kind.zero}",
             codes=partial(_read_codes, kind=kind, zero=kind.zero - 1),
         ),
     ]
@@ -208,7 +215,7 @@ def _list_min_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
             "min-sign",
             "the block's minimum was subtracted, not added",
             mins=right.mins,
-            taken_off=True,
+            subtracts_mins=True,
         ),
         make_mistake(
             right,
@@ -220,7 +227,7 @@ def _list_min_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
         make_mistake(
             right,
             "header-two-short",
-            "the block's header was taken as two bytes shorter than it is, so its codes are "
+            "the block's header was read as two bytes shorter than it is, so its codes are "
             "shifted by 2 bytes",
             codes=partial(_read_codes, kind=kind, off=-2),
         ),
@@ -234,7 +241,7 @@ def _list_header_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
             make_mistake(
                 right,
                 "header-skipped",
-                "the block's scale was taken as its first codes",
+                "the block's scale was read as its first codes",
                 codes=partial(_read_codes, kind=kind, off=-2),
             )
         )
@@ -243,20 +250,8 @@ def _list_header_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
 
 
 def _make_long_header(right: Decoder, codes: Callable[[Blocks], Codes]) -> Mistake:
-    text = "the block's header was taken as two bytes longer than it is"
+    text = "the block's header was read as two bytes longer than it is"
     return make_mistake(right, "header-two-long", text, codes=codes)
-
-
-def _list_scale_mistakes(right: Decoder) -> list[Mistake]:
-    return [
-        make_mistake(
-            right,
-            f"scale-of-{word}-block",
-            f"each block was given the scale of the {word} one",
-            scales=partial(_read_field_of, at=0, pick=pick),
-        )
-        for word, pick in (("next", next_block), ("previous", previous_block))
-    ]
 
 
 def _list_q8_mistakes(right: Decoder) -> list[Mistake]:
@@ -264,25 +259,25 @@ def _list_q8_mistakes(right: Decoder) -> list[Mistake]:
         make_mistake(
             right,
             "codes-unsigned",
-            "codes were taken as unsigned bytes; they are signed",
+            "codes were read as unsigned bytes; they are signed",
             codes=partial(_read_byte_codes, signed=False),
         ),
         make_mistake(
             right,
             "codes-raised",
-            "128 was taken off every code; they are signed bytes",
+            "128 was subtracted from every code; they are signed bytes",
             codes=partial(_read_byte_codes, signed=False, zero=128),
         ),
         make_mistake(
             right,
             "header-skipped",
-            "the block's scale was taken as its first codes",
+            "the block's scale was read as its first codes",
             codes=partial(_read_byte_codes, at=0),
         ),
         make_mistake(
             right,
             "scale-at-end",
-            "the scale was read from the block's end; it stands at its beginning",
+            "the scale was read from the block's end; it is at its beginning",
             scales=partial(_read_field, at=32),
             codes=partial(_read_byte_codes, at=0),
         ),

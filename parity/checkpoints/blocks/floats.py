@@ -1,4 +1,4 @@
-"""The types whose elements are stored one by one: F32, F16, BF16."""
+"""Decode the types whose elements are stored one by one: F32, F16, BF16."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _FloatDecoder(Decoder):
-    """A decoder of one element a block, read as ``values`` says."""
+    """A decoder of one element a block, read by ``values``."""
 
     values: Callable[[NDArray[np.uint8]], NDArray[Any]] = lambda raw: raw
 
@@ -68,8 +68,8 @@ _MISREADINGS = {
 }
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong readers of a float type."""
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong readers of a float type."""
     size = DECODERS[kind].size
     swap = _make_decoder(size, _reverse_bytes(_READERS[kind]))
     found = [Mistake("byte-order", f"{kind} was read as big-endian", swap, {})]

@@ -17,10 +17,10 @@ from parity.checkpoints.blocks.decoder import (
     Mistake,
     identity,
     join_halves,
+    list_neighbour_mistakes,
+    make_decoder,
     make_interleaved_mistake,
     make_mistake,
-    next_block,
-    previous_block,
     read_f16,
     read_nibbles,
 )
@@ -38,11 +38,11 @@ _UP, _DOWN = (0, 2, 4, 6), (6, 4, 2, 0)
 def read_bit_pairs(
     raw: Blocks, at: int, *, shifts: tuple[int, ...] = _UP, sequential: bool = False
 ) -> NDArray[np.uint8]:
-    """64 bytes of four 2-bit codes each: the same bits of 32 bytes are neighbours.
+    """Read 64 bytes of four 2-bit codes each: the same bits of 32 bytes are neighbours.
 
     Args:
         raw: Blocks.
-        at: Where the bytes begin.
+        at: Byte of the block at which they begin.
         shifts: Order of the bits.
         sequential: The wrong way, in which the four codes of a byte are neighbours.
     """
@@ -57,11 +57,11 @@ def read_bit_pairs(
 def read_bit_planes(
     raw: Blocks, at: int, *, reverse: bool = False, sequential: bool = False
 ) -> NDArray[np.uint8]:
-    """32 bytes of high bits: bit k of byte i belongs to element 32 k + i.
+    """Read 32 bytes of high bits: bit k of byte i belongs to element 32 k + i.
 
     Args:
         raw: Blocks.
-        at: Where the bytes begin.
+        at: Byte of the block at which they begin.
         reverse: The wrong way, from the top bit downwards.
         sequential: The wrong way, in which the eight bits of a byte are neighbours.
     """
@@ -71,17 +71,17 @@ def read_bit_planes(
 
 
 def clear_bits(raw: Blocks, _at: int) -> NDArray[np.uint8]:
-    """All high bits 0."""
+    """Return high bits that are all 0."""
     return np.zeros((len(raw), 256), np.uint8)
 
 
 def set_bits(raw: Blocks, _at: int) -> NDArray[np.uint8]:
-    """All high bits 1."""
+    """Return high bits that are all 1."""
     return np.ones((len(raw), 256), np.uint8)
 
 
 def _read_sub_scales(raw: Blocks, *, high: bool = True, tops: tuple[int, ...] = _UP) -> Codes:
-    """Q3_K: 16 sub-scales, low nibbles in 8 bytes, two high bits each in 4 bytes."""
+    """Read Q3_K's 16 sub-scales: low nibbles in 8 bytes, two high bits each in 4 bytes."""
     low, top = raw[:, 96:104], raw[:, 104:108]
     scales = join_halves(low & np.uint8(15), low >> np.uint8(4)).astype(np.int16)
     if high:
@@ -115,7 +115,7 @@ def _shift_sub_scales(raw: Blocks, subs: Callable[[Blocks], Codes]) -> Codes:
 
 
 def _repeat_sub_scales(raw: Blocks, subs: Callable[[Blocks], Codes]) -> Codes:
-    """One sub-scale for 32 elements, so that the second half of them is never used."""
+    """Use one sub-scale for 32 elements, so that the second half of them is never used."""
     return np.repeat(subs(raw)[:, :8], 2, axis=1)
 
 
@@ -134,7 +134,7 @@ def _read_q3_codes(
     low: Callable[[Blocks, int], NDArray[np.uint8]] = read_bit_pairs,
     high: Callable[[Blocks, int], NDArray[np.uint8]] = read_bit_planes,
 ) -> Codes:
-    """Two low bits; 4 is taken off where the high bit is not set."""
+    """Read two low bits, minus 4 where the high bit is not set."""
     return low(raw, 32).astype(np.int16) - (high(raw, 0).astype(np.int16) ^ 1) * np.int16(4)
 
 
@@ -150,15 +150,15 @@ def _read_q6_codes(
 
 
 DECODERS = {
-    "Q3_K": Decoder(256, 110, partial(_read_scales, at=108, subs=_Q3_SUBS), _read_q3_codes),
-    "Q6_K": Decoder(
-        256, 210, partial(_read_scales, at=208, subs=_read_signed_bytes), _read_q6_codes
+    "Q3_K": make_decoder("Q3_K", partial(_read_scales, at=108, subs=_Q3_SUBS), _read_q3_codes),
+    "Q6_K": make_decoder(
+        "Q6_K", partial(_read_scales, at=208, subs=_read_signed_bytes), _read_q6_codes
     ),
 }
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong decoders of a type."""
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong decoders of a type."""
     right = DECODERS[kind]
     made = _list_q3_mistakes(right) if kind == "Q3_K" else _list_q6_mistakes(right)
     at, subs = (108, _Q3_SUBS) if kind == "Q3_K" else (208, _read_signed_bytes)
@@ -168,19 +168,13 @@ def mistakes(kind: str) -> tuple[Mistake, ...]:
 def list_scale_mistakes(
     right: Decoder, scales: Callable[..., Floats], subs: Callable[[Blocks], Codes]
 ) -> list[Mistake]:
-    """Scales of another block or sub-block."""
-    found = [
-        make_mistake(
-            right,
-            f"scale-of-{word}-block",
-            f"each block was given the scale of the {word} one",
-            scales=partial(scales, subs=subs, pick=pick),
-        )
-        for word, pick in (("next", next_block), ("previous", previous_block))
-    ]
+    """List the mistakes that give a block or sub-block the scale of another one."""
     text = "each sub-block was given the sub-scale of the next one"
     shifted = partial(scales, subs=partial(_shift_sub_scales, subs=subs))
-    return [make_mistake(right, "sub-scale-of-next", text, scales=shifted), *found]
+    return [
+        make_mistake(right, "sub-scale-of-next", text, scales=shifted),
+        *list_neighbour_mistakes(right, partial(scales, subs=subs)),
+    ]
 
 
 def _list_q3_mistakes(right: Decoder) -> list[Mistake]:
@@ -198,12 +192,12 @@ def _list_q3_mistakes(right: Decoder) -> list[Mistake]:
         ),
         subs(
             "sub-scales-4-bit-raised",
-            "the 6-bit sub-scales were read as 4-bit ones that are raised by 8",
+            "the 6-bit sub-scales were read as 4-bit ones with the zero point 8",
             _read_four_bit_signed,
         ),
         subs(
             "sub-scales-unsigned",
-            "the 32 that every sub-scale is raised by was not taken off",
+            "the zero point 32 was not subtracted from the sub-scales",
             _read_sub_scales,
         ),
         subs(
@@ -213,29 +207,29 @@ def _list_q3_mistakes(right: Decoder) -> list[Mistake]:
         ),
         subs(
             "sub-scales-high-bits-misplaced",
-            "the two high bits of the sub-scales were taken in the reverse order",
+            "the two high bits of the sub-scales were read in the reverse order",
             partial(_subtract_32, subs=partial(_read_sub_scales, tops=_DOWN)),
         ),
         codes("high-bits-lost", "the third bit of every code was lost", high=clear_bits),
-        codes("high-bits-set", "the third bit of every code was taken as set", high=set_bits),
+        codes("high-bits-set", "the third bit of every code was read as set", high=set_bits),
         codes(
             "high-bits-sequential",
-            "the third bits were taken bit after bit of each byte, not byte after byte of each bit",
+            "the third bits were read bit after bit of each byte, not byte after byte of each bit",
             high=partial(read_bit_planes, sequential=True),
         ),
         codes(
             "high-bits-reversed",
-            "the third bits were taken from the top bit of each byte downwards",
+            "the third bits were read from the top bit of each byte downwards",
             high=partial(read_bit_planes, reverse=True),
         ),
         codes(
             "codes-sequential",
-            "the four codes of a byte were taken as neighbours",
+            "the four codes of a byte were read as neighbours",
             low=partial(read_bit_pairs, sequential=True),
         ),
         codes(
             "codes-reversed",
-            "the four codes of a byte were taken from the top downwards",
+            "the four codes of a byte were read from the top downwards",
             low=partial(read_bit_pairs, shifts=_DOWN),
         ),
     ]
@@ -254,22 +248,22 @@ def _list_q6_mistakes(right: Decoder) -> list[Mistake]:
         ),
         (
             "high-bits-sequential",
-            "the high bits of a byte were taken as those of neighbours",
+            "the high bits of a byte were read as those of neighbours",
             partial(_read_q6_codes, high=partial(read_bit_pairs, sequential=True)),
         ),
         (
             "high-bits-reversed",
-            "the high bits were taken from the top of each byte downwards",
+            "the high bits were read from the top of each byte downwards",
             partial(_read_q6_codes, high=partial(read_bit_pairs, shifts=_DOWN)),
         ),
         (
             "codes-unsigned",
-            "the 32 that every code is raised by was not taken off",
+            "the zero point 32 was not subtracted from the codes",
             partial(_read_q6_codes, zero=0),
         ),
         (
             "zero-point-low",
-            "31 was taken off every code; they are raised by 32",
+            "31 was subtracted from every code; the zero point is 32",
             partial(_read_q6_codes, zero=31),
         ),
     )
@@ -278,7 +272,7 @@ def _list_q6_mistakes(right: Decoder) -> list[Mistake]:
     wrong_subs = (
         (
             "sub-scales-unsigned",
-            "the sub-scales were taken as unsigned bytes; they are signed",
+            "the sub-scales were read as unsigned bytes; they are signed",
             _read_unsigned_bytes,
         ),
         (

@@ -18,6 +18,7 @@ from parity.checkpoints.blocks.decoder import (
     Mistake,
     identity,
     join_halves,
+    make_decoder,
     make_interleaved_mistake,
     make_mistake,
     read_f16,
@@ -53,9 +54,9 @@ def _read_unmasked(raw: Blocks) -> Codes:
 
 
 def _read_six_bit(raw: Blocks, *, of: int, tops: bool = True, mask: int = 63) -> Codes:
-    """Q4_K and Q5_K: 8 sub-scales (``of`` 0) or minima (1) of six bits each.
+    """Read 8 sub-scales (``of`` 0) or minima (1) of six bits each, of Q4_K and Q5_K.
 
-    The first four lie in a byte each, whose two top bits are those of the last four; the
+    The first four have a byte each, whose two top bits are those of the last four; the
     low nibbles of the last four scales, the high ones of the last four minima, come last.
     """
     first = raw[:, 4 + 4 * of : 8 + 4 * of].astype(np.int16)
@@ -66,7 +67,7 @@ def _read_six_bit(raw: Blocks, *, of: int, tops: bool = True, mask: int = 63) ->
 
 
 def _read_as_stream(raw: Blocks, *, of: int) -> Codes:
-    """The twelve bytes as a stream of six-bit numbers, which they are not."""
+    """Read the twelve bytes as a stream of six-bit numbers, which they are not."""
     bits = np.unpackbits(np.ascontiguousarray(raw[:, 4:16]), axis=1, bitorder="little")
     numbers = bits.reshape(len(raw), 16, 6).astype(np.int16) @ (1 << np.arange(6, dtype=np.int16))
     return numbers[:, 8 * of : 8 * of + 8].astype(np.int16)
@@ -97,33 +98,33 @@ def _read_q5_codes(
 
 
 _SCALE, _MIN = partial(_read_six_bit, of=0), partial(_read_six_bit, of=1)
-#: By type: where d and dmin stand, and how sub-scales and minima are read.
+#: By type: bytes of d and dmin, readers of sub-scales and minima.
 _FIELDS: dict[str, tuple[int, int, Subs, Subs]] = {
     "Q2_K": (80, 82, _read_low_nibbles, _read_high_nibbles),
     "Q4_K": (0, 2, _SCALE, _MIN),
     "Q5_K": (0, 2, _SCALE, _MIN),
 }
-_CODES: dict[str, tuple[int, Callable[[Blocks], Codes]]] = {
-    "Q2_K": (84, _read_q2_codes),
-    "Q4_K": (144, _read_q4_codes),
-    "Q5_K": (176, _read_q5_codes),
+_CODES: dict[str, Callable[[Blocks], Codes]] = {
+    "Q2_K": _read_q2_codes,
+    "Q4_K": _read_q4_codes,
+    "Q5_K": _read_q5_codes,
 }
 
 
 def _make_decoder(kind: str) -> Decoder:
-    (d, dmin, scale, least), (size, codes) = _FIELDS[kind], _CODES[kind]
+    d, dmin, scale, least = _FIELDS[kind]
     scales, mins = (
         partial(_read_scales, at=d, subs=scale),
         partial(_read_scales, at=dmin, subs=least),
     )
-    return Decoder(256, size, scales, codes, mins, taken_off=True)
+    return make_decoder(kind, scales, _CODES[kind], mins, subtracts_mins=True)
 
 
 DECODERS = {kind: _make_decoder(kind) for kind in _FIELDS}
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong decoders of a type."""
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong decoders of a type."""
     right = DECODERS[kind]
     d, dmin, scale, least = _FIELDS[kind]
     specific = {"Q2_K": _list_q2_mistakes, "Q4_K": _list_q4_mistakes, "Q5_K": _list_q5_mistakes}[
@@ -136,7 +137,7 @@ def mistakes(kind: str) -> tuple[Mistake, ...]:
             "min-sign",
             "the minima were added, not subtracted",
             mins=right.mins,
-            taken_off=False,
+            subtracts_mins=False,
         ),
         make_mistake(
             right,
@@ -161,13 +162,13 @@ def _list_q2_mistakes(right: Decoder) -> list[Mistake]:
         make_mistake(
             right,
             "codes-sequential",
-            "the four codes of a byte were taken as neighbours",
+            "the four codes of a byte were read as neighbours",
             codes=partial(_read_q2_codes, sequential=True),
         ),
         make_mistake(
             right,
             "codes-reversed",
-            "the four codes of a byte were taken from the top downwards",
+            "the four codes of a byte were read from the top downwards",
             codes=partial(_read_q2_codes, shifts=(6, 4, 2, 0)),
         ),
         make_mistake(
@@ -200,12 +201,12 @@ def _list_q5_mistakes(right: Decoder) -> list[Mistake]:
         ("high-bits-lost", "the fifth bit of every code was lost", clear_bits),
         (
             "high-bits-sequential",
-            "the fifth bits were taken bit after bit of each byte, not byte after byte of each bit",
+            "the fifth bits were read bit after bit of each byte, not byte after byte of each bit",
             partial(read_bit_planes, sequential=True),
         ),
         (
             "high-bits-reversed",
-            "the fifth bits were taken from the top bit of each byte downwards",
+            "the fifth bits were read from the top bit of each byte downwards",
             partial(read_bit_planes, reverse=True),
         ),
     )

@@ -2,7 +2,7 @@
 
 Layouts: IQ4_NL ``[f16 d][16 bytes]``, IQ4_XS ``[d][u16 high bits][4 low nibble pairs][128]``
 with a sub-scale for 32 elements, MXFP4 ``[e8m0][16]``, NVFP4 ``[4 ue4m3][32]`` with a scale for
-16. The tables of MXFP4 and NVFP4 hold doubled values, so their scales are halved.
+16. The tables of MXFP4 and NVFP4 have doubled values, so their scales are halved.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 
 from parity.checkpoints.blocks.decoder import (
     WRONG_NIBBLES,
-    Decoder,
     Mistake,
     identity,
     join_halves,
+    list_neighbour_mistakes,
+    make_decoder,
     make_mistake,
-    next_block,
-    previous_block,
     read_f16,
     read_nibbles,
     shift_stream,
 )
+from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Floats, Pick
 
-    #: From blocks to scales, of other blocks where it is told to.
+    #: From blocks to scales, of neighbours where ``pick`` says so.
     Scales = Callable[..., Floats]
 
 _NONLINEAR = np.array(
@@ -57,7 +57,7 @@ def _subtract_8(codes: Codes) -> Codes:
 
 
 def _sign_codes(codes: Codes) -> Codes:
-    return np.where(codes > 7, codes - 16, codes).astype(np.int16)
+    return np.where(codes > 7, codes - 16, codes).astype(np.int16)  # noqa: PLR2004 - four bits
 
 
 def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
@@ -69,7 +69,7 @@ def _read_scale(raw: Blocks, *, pick: Pick = identity) -> Floats:
 
 
 def _read_sub_scales(raw: Blocks, *, high: bool = True, zero: int = 32) -> NDArray[np.int16]:
-    """IQ4_XS: 8 sub-scales, low nibbles in 4 bytes, two high bits each in a u16."""
+    """Read IQ4_XS's 8 sub-scales: low nibbles in 4 bytes, two high bits each in a u16."""
     low = np.stack([raw[:, 4:8] & np.uint8(15), raw[:, 4:8] >> np.uint8(4)], axis=-1)
     found = low.reshape(len(raw), 8).astype(np.int16)
     if high:
@@ -84,7 +84,7 @@ def _read_scales(raw: Blocks, *, pick: Pick = identity, roll: int = 0, **parts: 
 
 
 def _decode_e8m0(raw: Blocks, *, pick: Pick = identity, half: bool = True) -> Floats:
-    """A power of two, halved; the two smallest are subnormal."""
+    """Decode a power of two, halved; the two smallest are subnormal."""
     power = pick(raw)[:, :1].astype(np.int32) - 127 - half
     return np.ldexp(np.float32(1), power).astype(np.float32)
 
@@ -92,50 +92,56 @@ def _decode_e8m0(raw: Blocks, *, pick: Pick = identity, half: bool = True) -> Fl
 def _decode_ue4m3(
     raw: Blocks, *, pick: Pick = identity, half: bool = True, roll: int = 0, bias: int = 7
 ) -> Floats:
-    """Four floats of four exponent bits and three of mantissa, halved; 0x7f is no number."""
+    """Decode four floats of 4 exponent and 3 mantissa bits, halved; 0x7f is not a number."""
     code = np.roll(pick(raw)[:, :4], -roll, axis=1)
     exponent, mantissa = (code >> np.uint8(3)) & np.uint8(15), code & np.uint8(7)
     fraction = np.where(exponent == 0, mantissa, mantissa + 8.0)
     power = np.maximum(exponent, 1).astype(np.int32) - bias - 3 - half
-    found = np.where(code == 0x7F, 0.0, np.ldexp(fraction, power))
+    found = np.where(code == 0x7F, 0.0, np.ldexp(fraction, power))  # noqa: PLR2004 - NaN of E4M3
     return found.astype(np.float32)
 
 
-#: By type: elements, size, how scales are read, where codes stand, in runs of which width.
-_LAYOUTS: dict[str, tuple[int, int, Scales, int, int]] = {
-    "IQ4_NL": (32, 18, _read_scale, 2, 16),
-    "IQ4_XS": (256, 136, _read_scales, 8, 16),
-    "MXFP4": (32, 17, _decode_e8m0, 1, 16),
-    "NVFP4": (64, 36, _decode_ue4m3, 4, 8),
+#: By type: reader of scales, byte of the codes, width of their runs.
+_LAYOUTS: dict[str, tuple[Scales, int, int]] = {
+    "IQ4_NL": (_read_scale, 2, 16),
+    "IQ4_XS": (_read_scales, 8, 16),
+    "MXFP4": (_decode_e8m0, 1, 16),
+    "NVFP4": (_decode_ue4m3, 4, 8),
 }
 _TABLES = {"IQ4_NL": _NONLINEAR, "IQ4_XS": _NONLINEAR, "MXFP4": _E2M1, "NVFP4": _E2M1}
 
 
 def _make_reader(kind: str, **changed: Any) -> Callable[[Blocks], Codes]:
-    elements, _, _, at, width = _LAYOUTS[kind]
-    parts = {"at": at, "width": width, "parts": elements // 2 // width, "table": _TABLES[kind]}
+    _, at, width = _LAYOUTS[kind]
+    runs = BY_NAME[kind].elements // 2 // width
+    parts = {"at": at, "width": width, "parts": runs, "table": _TABLES[kind]}
     return partial(_read_codes, **{**parts, **changed})
 
 
 DECODERS = {
-    kind: Decoder(elements, size, scales, _make_reader(kind))
-    for kind, (elements, size, scales, _, _) in _LAYOUTS.items()
+    kind: make_decoder(kind, scales, _make_reader(kind))
+    for kind, (scales, _, _) in _LAYOUTS.items()
 }
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong decoders of a type."""
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong decoders of a type."""
     right = DECODERS[kind]
     found = [
         make_mistake(right, name, text, codes=_make_reader(kind, arrange=arrange))
         for name, arrange, text in WRONG_NIBBLES
     ]
     table = _list_float_mistakes if kind in ("MXFP4", "NVFP4") else _list_integer_mistakes
-    return (*found, *table(kind), *_OWN_MISTAKES[kind](kind), *_list_scale_mistakes(kind))
+    return (
+        *found,
+        *table(kind),
+        *_OWN_MISTAKES[kind](kind),
+        *list_neighbour_mistakes(right, _LAYOUTS[kind][0]),
+    )
 
 
 def _list_integer_mistakes(kind: str) -> list[Mistake]:
-    text = "8 was taken off the codes; they are to be looked up in a table"
+    text = "8 was subtracted from the codes; they are indices of a table"
     return [
         make_mistake(
             DECODERS[kind], "codes-linear", text, codes=_make_reader(kind, table=_subtract_8)
@@ -144,12 +150,12 @@ def _list_integer_mistakes(kind: str) -> list[Mistake]:
 
 
 def _list_float_mistakes(kind: str) -> list[Mistake]:
-    right, scales = DECODERS[kind], _LAYOUTS[kind][2]
+    right, scales = DECODERS[kind], _LAYOUTS[kind][0]
     return [
         make_mistake(
             right,
             "codes-as-integers",
-            "codes were taken as two's complement; they are floats of four bits",
+            "codes were read as two's complement; they are floats of four bits",
             codes=_make_reader(kind, table=_sign_codes),
         ),
         make_mistake(
@@ -161,34 +167,21 @@ def _list_float_mistakes(kind: str) -> list[Mistake]:
         make_mistake(
             right,
             "scale-not-halved",
-            "codes were taken as doubled, and the scale was not halved",
+            "codes were read as doubled, and the scale was not halved",
             scales=partial(scales, half=False),
         ),
     ]
 
 
-def _list_scale_mistakes(kind: str) -> list[Mistake]:
-    right, scales = DECODERS[kind], _LAYOUTS[kind][2]
-    return [
-        make_mistake(
-            right,
-            f"scale-of-{word}-block",
-            f"each block was given the scale of the {word} one",
-            scales=partial(scales, pick=pick),
-        )
-        for word, pick in (("next", next_block), ("previous", previous_block))
-    ]
-
-
 def _list_header_mistakes(kind: str) -> list[Mistake]:
-    """The header taken as shorter, so that the scale is read as codes, or as longer."""
+    """List the mistakes that read the header as shorter, so that the scale is codes, or longer."""
     right = DECODERS[kind]
-    longer = "the block's header was taken as two bytes longer than it is"
+    longer = "the block's header was read as two bytes longer than it is"
     return [
         make_mistake(
             right,
             "header-skipped",
-            "the block's scale was taken as its first codes",
+            "the block's scale was read as its first codes",
             codes=_make_reader(kind, at=0),
         ),
         make_mistake(
@@ -207,7 +200,7 @@ def _list_sub_scale_mistakes(kind: str) -> list[Mistake]:
         ),
         (
             "sub-scales-unsigned",
-            "the 32 that every sub-scale is raised by was not taken off",
+            "the zero point 32 was not subtracted from the sub-scales",
             {"zero": 0},
         ),
         (

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.checkpoints.blocks.decoder import (
-    Decoder,
     Mistake,
     identity,
+    list_neighbour_mistakes,
+    make_decoder,
     make_mistake,
-    next_block,
-    previous_block,
     read_f16,
 )
 from parity.checkpoints.blocks.k_quants import read_bit_pairs
+from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from parity.checkpoints.blocks.decoder import Blocks, Codes, Floats, Pick
 
 _UP, _DOWN = (0, 2, 4, 6), (6, 4, 2, 0)
-#: Of TQ1_0: where a run begins, its bytes, and digits of each.
+#: Of TQ1_0's runs: first byte, bytes, digits of each byte.
 _RUNS = ((0, 32, 5), (32, 16, 5), (48, 4, 4))
 
 
@@ -42,7 +42,7 @@ def _read_scale(raw: Blocks, *, at: int, pick: Pick = identity) -> Floats:
 def _decode_digits(
     raw: Blocks, at: int, width: int, count: int, *, reverse: bool, sequential: bool
 ) -> NDArray[np.uint8]:
-    """Digits of a run: digit k of byte i is element ``width * k + i``."""
+    """Decode the digits of a run: digit k of byte i is element ``width * k + i``."""
     powers = 3 ** np.arange(count, dtype=np.uint16)[:, None]
     if reverse:
         powers = powers[::-1]
@@ -65,47 +65,34 @@ def _read_tq2_codes(
     return found.astype(np.int16) - np.int16(zero)
 
 
-#: By type: size of a block, whose last two bytes are its scale, and how codes are read.
-_LAYOUTS: dict[str, tuple[int, Callable[..., Codes]]] = {
-    "TQ1_0": (54, _read_tq1_codes),
-    "TQ2_0": (66, _read_tq2_codes),
-}
+_READERS: dict[str, Callable[..., Codes]] = {"TQ1_0": _read_tq1_codes, "TQ2_0": _read_tq2_codes}
 DECODERS = {
-    kind: Decoder(256, size, partial(_read_scale, at=size - 2), codes)
-    for kind, (size, codes) in _LAYOUTS.items()
+    kind: make_decoder(kind, partial(_read_scale, at=BY_NAME[kind].scale_offsets[0]), codes)
+    for kind, codes in _READERS.items()
 }
 
 
-def mistakes(kind: str) -> tuple[Mistake, ...]:
-    """Wrong decoders of a type."""
-    right, (size, codes) = DECODERS[kind], _LAYOUTS[kind]
+def list_mistakes(kind: str) -> tuple[Mistake, ...]:
+    """List the wrong decoders of a type."""
+    right, codes = DECODERS[kind], _READERS[kind]
     found = [
         make_mistake(
             right,
             "codes-sequential",
-            "the codes of a byte were taken as neighbours",
+            "the codes of a byte were read as neighbours",
             codes=partial(codes, sequential=True),
         ),
         make_mistake(
             right,
             "codes-reversed",
-            "the codes of a byte were taken in the reverse order",
+            "the codes of a byte were read in the reverse order",
             codes=partial(codes, reverse=True),
         ),
         make_mistake(
             right,
             "codes-unsigned",
-            "the 1 that every code is raised by was not taken off",
+            "the zero point 1 was not subtracted from the codes",
             codes=partial(codes, zero=0),
         ),
     ]
-    found += [
-        make_mistake(
-            right,
-            f"scale-of-{word}-block",
-            f"each block was given the scale of the {word} one",
-            scales=partial(_read_scale, at=size - 2, pick=pick),
-        )
-        for word, pick in (("next", next_block), ("previous", previous_block))
-    ]
-    return tuple(found)
+    return (*found, *list_neighbour_mistakes(right, right.scales))

@@ -12,9 +12,11 @@ layouts: ``ggml-common.h`` and ``ggml-quants.c`` of llama.cpp.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,31 +29,13 @@ if TYPE_CHECKING:
     Blocks = NDArray[np.uint8]
 
 
-class BlockLayout(NamedTuple):
-    """How a type's block is laid out.
-
-    Attributes:
-        elements: Numbers in a block.
-        size: Bytes of a block.
-        scales: Byte offsets of its f16 fields.
-    """
-
-    elements: int
-    size: int
-    scale_offsets: tuple[int, ...]
-
-
+#: Types that every pin of upstream's bundle draws.
 BLOCK_LAYOUTS = {
-    "Q4_0": BlockLayout(32, 18, (0,)),
-    "Q4_1": BlockLayout(32, 20, (0, 2)),
-    "Q5_0": BlockLayout(32, 22, (0,)),
-    "Q5_1": BlockLayout(32, 24, (0, 2)),
-    "Q8_0": BlockLayout(32, 34, (0,)),
-    "Q2_K": BlockLayout(256, 84, (80, 82)),
-    "Q3_K": BlockLayout(256, 110, (108,)),
-    "Q4_K": BlockLayout(256, 144, (0, 2)),
-    "Q5_K": BlockLayout(256, 176, (0, 2)),
-    "Q6_K": BlockLayout(256, 210, (208,)),
+    name: BY_NAME[name]
+    for name in (
+        *("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"),
+        *("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"),
+    )
 }
 _MIN_SCALE, _MAX_SCALE = 103, 511
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.checkpoints.gguf_header import GGUF_TYPES
+from parity.checkpoints import gguf_types
 from parity.lab.pins import random_blocks
 from parity.lab.pins.libraries import import_library
 from parity.lab.zoo.case import make_random
@@ -22,20 +22,18 @@ if TYPE_CHECKING:
 
 #: Types whose block begins with its f16 scale, and whose other bytes may have any value.
 _SCALE_FIRST = (*("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ4_NL", "IQ4_XS"),)
-_CODES = {name: code for code, (name, _, _) in GGUF_TYPES.items()}
-_SIZES = {name: (elements, size) for name, elements, size in GGUF_TYPES.values()}
 #: Every type of blocks, in the order of their codes.
-QUANTS = tuple(name for name, elements, _ in GGUF_TYPES.values() if elements > 1)
+QUANTS = tuple(name for name, row in gguf_types.BY_NAME.items() if row.elements > 1)
 
 
 def find_block_size(kind: str) -> tuple[int, int]:
     """Find elements and bytes of a block of ``kind``."""
-    return _SIZES[kind]
+    return gguf_types.BY_NAME[kind][2:4]
 
 
 def find_type_code(kind: str) -> int:
     """Find the number of a type."""
-    return _CODES[kind]
+    return gguf_types.BY_NAME[kind].code
 
 
 def make_quantised(kind: str, rows: int, blocks_in_row: int = 1) -> TensorInfo:
