@@ -1,0 +1,56 @@
+"""Every form in which ``torch.save`` writes a tensor is located in the file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from parity.checkpoints import locate_tensors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch: Any = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize("form", ["plain", "parameter", "with-state", "subclass", "v1", "nested"])
+def test_every_form_of_a_tensor_is_located(form: str, tmp_path: Path) -> None:
+    view = torch.arange(24.0).reshape(4, 6).T[1:]
+    tensor: Any = view
+    if form in ("parameter", "with-state"):
+        tensor = torch.nn.Parameter(view)
+    if form in ("with-state", "subclass"):
+        tensor.note = 1
+    if form == "v1":
+        tensor = _RebuildV1(view)
+    state = {"epoch": 3, "model": {"fc": {"w": tensor}}} if form == "nested" else {"w": tensor}
+    torch.save(state, tmp_path / "a.pth")
+
+    found = locate_tensors(tmp_path, tmp_path / "a.pth")
+    names = {"model.fc.w", "fc.w", "w"} if form == "nested" else {"w"}
+    assert found.keys() == names
+    assert {(raw.shape, raw.stride, raw.storage_offset) for raw in found.values()} == {
+        ((5, 4), (1, 6), 1)
+    }
+
+
+class _RebuildV1:
+    """A tensor as ``torch._utils._rebuild_tensor`` gets it, without ``requires_grad``."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __reduce__(self) -> Any:
+        _, args = self.tensor.__reduce_ex__(2)
+        return torch._utils._rebuild_tensor, args[:4]
+
+
+def test_a_shorter_name_is_given_where_one_tensor_alone_has_it(tmp_path: Path) -> None:
+    one, other = torch.ones(2), torch.ones(3)
+    torch.save({"model": {"w": one, "b": one}, "ema": {"w": other}, "b": other}, tmp_path / "a.pth")
+
+    found = locate_tensors(tmp_path, tmp_path / "a.pth")
+    assert found.keys() == {"model.w", "model.b", "ema.w", "b"}
+    assert found["b"].shape == (3,)
