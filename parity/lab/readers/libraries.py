@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.tensors.dtypes import TORCH_DTYPES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -19,20 +21,8 @@ if TYPE_CHECKING:
     #: Reads a file, or raises what the library raises; its tensors are made later.
     ReadFunction = Callable[[Path], Callable[[], Tensors]]
 
-#: torch's names of the dtypes that safetensors does not name by kind and bits.
-_TORCH_DTYPES = {
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-    "float8_e4m3fnuz": "F8_E4M3FNUZ",
-    "float8_e5m2fnuz": "F8_E5M2FNUZ",
-    "float8_e8m0fnu": "F8_E8M0",
-    "complex64": "C64",
-    "bool": "BOOL",
-}
 #: Dicts in each other beyond which no tensor is looked for.
 _MAX_DEPTH = 64
-_KIND_LETTERS = {"float": "F", "int": "I", "uint": "U"}
 #: Types of GGUF that are the data itself.
 _UNQUANTISED = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
 
@@ -73,12 +63,8 @@ def _encode_torch_tensor(tensor: Any) -> Tensor:
         tensor = tensor.to_dense()
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     raw = tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return _find_dtype(str(tensor.dtype).removeprefix("torch.")), tuple(tensor.shape), raw
-
-
-def _find_dtype(name: str) -> str:
-    kind = name.rstrip("0123456789")
-    return _TORCH_DTYPES.get(name) or _KIND_LETTERS[kind] + name[len(kind) :]
+    dtype = TORCH_DTYPES[str(tensor.dtype).removeprefix("torch.")]
+    return dtype.name, tuple(tensor.shape), raw
 
 
 def make_safetensors_reader() -> ReadFunction:

@@ -23,8 +23,8 @@ from parity.lab.audits.libraries import find_version
 from parity.lab.readers import record
 from parity.lab.zoo import disagreements
 from parity.port import exit_findings
-from parity.port.run import DumpResult
 from parity.port.process import ProcessResult
+from parity.port.run import DumpResult
 from parity.results import Finding
 from parity.suites.tensors.suite import SUITE
 from parity.verify.evaluate import CaseEvaluator

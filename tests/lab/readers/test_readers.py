@@ -13,7 +13,7 @@ import pytest
 
 from parity.bundle import manifest
 from parity.errors import ReferenceSuspectError
-from parity.lab import readers
+from parity.lab import readers, zoo
 from parity.lab.readers import ReaderResult, libraries, record
 from parity.lab.readers.child import run_reader, write_tensors
 from parity.tensors import safetensors
@@ -145,6 +145,23 @@ def test_cycles_and_deep_dicts_end() -> None:
     state["deep"] = deep
 
     assert [name for name, _ in libraries._walk_tensors(state, "", ())] == ["w", "in.b"]
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_view_too_large_to_dump_costs_no_memory(tmp_path: Path) -> None:
+    (case,) = [one for one in zoo.CASES if one.id == "pth-n-expanded-huge"]
+    path = tmp_path / case.id
+    path.write_bytes(case.content)
+    out = tmp_path / "out"
+    out.mkdir()
+
+    result = readers.read_files("torch", {case.id: path}, out)[case.id]
+
+    assert result.outcome == "loaded"
+    assert result.reason.startswith("RuntimeError: ")
+    assert list(out.iterdir()) == []
 
 
 RECORD = {
