@@ -80,10 +80,11 @@ FINDING_CODES: dict[str, str] = {
     "outcome-malformed": "`outcome.json` beside a ready dump is not what it should be",
     # ONNX.
     "onnx-missing": "the dump holds no .onnx file, or several",
-    "onnx-load": "onnxruntime refuses the exported file, or is brought down by it",
+    "onnx-load": "onnxruntime rejects the exported file, or is brought down by it",
     "onnx-too-new": "the exported file is newer than the installed onnxruntime",
     "onnx-run": "onnxruntime loads the exported file and cannot run it",
-    "onnx-checker": "onnx.checker objects to a file that onnxruntime runs",
+    "onnx-checker": "onnx.checker rejects a file that onnxruntime runs",
+    "onnx-not-deterministic": "the exported model is in training mode, or draws random numbers",
     "static-axis": "an exported model that takes no other number of rows than the reference's",
     "missing-library": "a library that the case needs is not installed",
     "reference-suspect": "the reference's own side contradicts itself",

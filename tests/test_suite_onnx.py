@@ -390,18 +390,95 @@ def test_another_dtype(tmp_path: Path) -> None:
     )
 
 
-def test_weights_in_two_fields_are_a_warning(tmp_path: Path) -> None:
-    """onnxruntime silently takes one, onnx.checker objects."""
+def test_weights_in_two_fields_are_an_error(tmp_path: Path) -> None:
+    """onnxruntime silently takes one, onnx.checker rejects the file."""
     made = model(Mlp())
     made.graph.initializer[0].float_data.extend([9.0] * 12)
     outcome = verified(tmp_path, made)
     ((level, code, message),) = list_findings(outcome)
-    assert (level, code) == ("warning", "onnx-checker")
+    assert (level, code) == ("error", "onnx-checker")
     assert message.startswith(
-        "onnx.checker objects, though onnxruntime runs the file: TensorProto (tensor name: w1) "
+        "onnx.checker rejects the file, though onnxruntime runs it: TensorProto (tensor name: w1) "
         "should contain one and only one value field."
     )
     assert outcome.compared == 12
+
+
+def constant(name: str, value: Any, dtype: str) -> Any:
+    return onnx.numpy_helper.from_array(np.array(value, dtype), name)
+
+
+def with_dropout(ratio: float, *, training: bool, inner: bool = False) -> Any:
+    """A model with Dropout after its ReLU; the switch a constant node if ``inner``."""
+    make = onnx.helper.make_node
+    switch = constant("train", training, "bool")
+    nodes = [
+        *([make("Constant", [], ["train"], value=switch)] if inner else []),
+        make("Gemm", ["x", "w1", "b1"], ["h"], transB=1),
+        make("Relu", ["h"], ["r"]),
+        make("Dropout", ["r", "ratio", "train"], ["d"], name="drop"),
+        make("Gemm", ["d", "w2", "b2"], ["y"], transB=1),
+    ]
+    made = model(Mlp(), nodes)
+    made.graph.initializer.append(constant("ratio", ratio, "f4"))
+    if not inner:
+        made.graph.initializer.append(switch)
+    return made
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1e-7])
+@pytest.mark.parametrize("inner", [False, True])
+def test_dropout_in_training_mode_is_the_port_s_fault(
+    ratio: float, inner: bool, tmp_path: Path
+) -> None:
+    """A ratio so small that nothing is dropped gives right outputs, and is the same fault."""
+    outcome = verified(tmp_path, with_dropout(ratio, training=True, inner=inner))
+    (finding,) = [f for f in outcome.findings if f.code == "onnx-not-deterministic"]
+    assert (finding.level, finding.kind) == ("error", "mismatch")
+    assert "Dropout drop is in training mode" in finding.message
+    assert "reference-suspect" not in {f.code for f in outcome.findings}
+    if ratio == 0.5:
+        assert "it gave other outputs when it ran once more" in finding.message
+
+
+@pytest.mark.parametrize(("ratio", "training"), [(0.5, False), (0.0, True)])
+def test_dropout_that_drops_nothing_is_right(ratio: float, training: bool, tmp_path: Path) -> None:
+    assert list_findings(verified(tmp_path, with_dropout(ratio, training=training))) == []
+
+
+def test_random_numbers_are_the_port_s_fault_within_the_tolerance_too(tmp_path: Path) -> None:
+    make = onnx.helper.make_node
+    nodes = [
+        *Mlp().nodes()[:2],
+        make("Gemm", ["r", "w2", "b2"], ["exact"], transB=1),
+        make("RandomNormalLike", ["exact"], ["noise"], scale=1e-7),
+        make("Add", ["exact", "noise"], ["y"]),
+    ]
+    outcome = verified(tmp_path, model(Mlp(), nodes))
+    (finding,) = [f for f in outcome.findings if f.level == "error"]
+    assert finding.code == "onnx-not-deterministic"
+    assert "RandomNormalLike noise draws random numbers" in finding.message
+
+
+def test_batch_normalisation_in_training_mode_is_named(tmp_path: Path) -> None:
+    make = onnx.helper.make_node
+    nodes = [
+        *Mlp().nodes()[:2],
+        make("Gemm", ["r", "w2", "b2"], ["z"], transB=1),
+        make(
+            "BatchNormalization",
+            ["z", "one", "nil", "nil", "one"],
+            ["y", "m", "v"],
+            name="bn",
+            training_mode=1,
+        ),
+    ]
+    made = model(Mlp(), nodes)
+    made.graph.initializer.append(constant("one", [1, 1], "f4"))
+    made.graph.initializer.append(constant("nil", [0, 0], "f4"))
+    outcome = verified(tmp_path, made)
+    texts = [f"{f.message} {f.details}" for f in outcome.findings if f.level == "error"]
+    assert any("BatchNormalization bn is in training mode" in text for text in texts)
 
 
 def test_big_endian_weights(tmp_path: Path) -> None:
@@ -446,7 +523,7 @@ def test_what_is_no_model_word_for_word(content: bytes, said: str, tmp_path: Pat
     outcome = verified(tmp_path, content)
     ((level, code, message),) = list_findings(outcome)
     assert (level, code) == ("error", "onnx-load")
-    assert message.startswith(f"{VERSION} refuses the file: [ONNXRuntimeError] : ")
+    assert message.startswith(f"{VERSION} rejects the file: [ONNXRuntimeError] : ")
     assert said.format(tmp_path / "dump" / "mlp.onnx") in message
     assert outcome.compared == 0
 

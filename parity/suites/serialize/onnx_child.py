@@ -1,11 +1,10 @@
-"""Checks and runs one ONNX file; started as a script, in a process of its own.
+"""Check and run one ONNX file; started as a script, in a process of its own.
 
-A model that crashes or hangs the runtime takes only this process down. It
-imports nothing of this project, so that it can be started by its path.
+A model that crashes or hangs the runtime ends only this process. The script imports nothing of
+this project, so that it can be started by its path.
 
-Input: a JSON file with ``model``, ``inputs`` (name to a `.npy` path) and ``out``
-(a folder). Output: ``result.json`` in that folder, and a `.npy` a run; with ``batch``,
-``batch.json`` too.
+Input: a JSON file with ``model``, ``inputs`` (name to a `.npy` path) and ``out`` (a folder).
+Output: ``result.json`` in that folder, and a `.npy` a run; with ``batch``, ``batch.json`` too.
 """
 
 from __future__ import annotations
@@ -15,9 +14,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: Further runs of the plain model, of which each must give the first one's bytes.
+_REPEATS = 3
+#: Elements of a constant that is read for a node's setting.
+_MAX_SETTING = 16
+_RANDOM = (
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+)
+
 
 def main(job_path: str) -> None:
-    """Do the job and write what came of it."""
+    """Do the job and write its results."""
     import onnx
     import onnxruntime
 
@@ -26,6 +38,7 @@ def main(job_path: str) -> None:
     result: dict[str, Any] = {
         "versions": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
         "checker": _check_model(job["model"]),
+        "random_nodes": _find_random_nodes(job["model"]),
         "runs": {},
     }
     try:
@@ -37,16 +50,91 @@ def main(job_path: str) -> None:
                 name: _run_model(session, path, out / f"{level}-{name}.npy")
                 for name, path in job["inputs"].items()
             }
-    except Exception as error:
+            if level == "plain":
+                result["unstable"] = _find_unstable(session, job["inputs"], result["runs"], out)
+    except Exception as error:  # noqa: BLE001 - a foreign file may make the runtime raise anything
         result["error"] = str(error)
     (out / "result.json").write_text(json.dumps(result), "utf-8")
     if job.get("batch") and "error" not in result:
-        # It decides no values, so all else is said before, should this bring us down.
+        # It decides no values, so all else is written before, should this bring us down.
         (out / "batch.json").write_text(json.dumps(_run_batch(session, job, out)), "utf-8")
 
 
+def _find_unstable(session: Any, inputs: dict[str, str], runs: Any, out: Path) -> list[str]:
+    """Return the inputs on which another run of one session gives other bytes."""
+    import numpy as np
+
+    unstable = []
+    for name, path in inputs.items():
+        first = runs["plain"][name].get("file")
+        for _ in range(_REPEATS if first else 0):
+            again = _run_model(session, path, out / "again.npy").get("file")
+            pair = [np.load(file, "r", allow_pickle=False) for file in (first, again) if file]
+            if len({(array.shape, array.dtype.str, array.tobytes()) for array in pair}) > 1:
+                unstable.append(name)
+                break
+    return unstable
+
+
+def _find_random_nodes(model: str) -> list[str]:
+    """Describe the nodes that draw random numbers, or use the statistics of their batch."""
+    import onnx
+
+    try:
+        proto = onnx.load(model, load_external_data=False)
+        opset = max((o.version for o in proto.opset_import if not o.domain), default=1)
+        constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+        nodes = list(proto.graph.node)
+        for function in proto.functions:
+            nodes += function.node
+        found = []
+        for node in nodes:  # the list grows by the nodes of inner graphs
+            for attribute in node.attribute:
+                nodes += attribute.g.node
+                nodes += [inner for graph in attribute.graphs for inner in graph.node]
+                if node.op_type == "Constant" and attribute.name == "value":
+                    constants[node.output[0]] = attribute.t
+        for node in nodes:
+            if why := _explain_randomness(node, opset, constants):
+                found.append(f"{node.op_type} {node.name or ', '.join(node.output)} {why}")
+    except Exception:  # noqa: BLE001 - what cannot be read has its finding from the runtime
+        return []
+    return found
+
+
+def _explain_randomness(node: Any, opset: int, constants: dict[str, Any]) -> str:
+    if node.domain not in ("", "ai.onnx"):
+        return ""
+    if node.op_type in _RANDOM:
+        return "draws random numbers"
+    settings = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type == "BatchNormalization":
+        # Before opset 14 the number of outputs says it, before opset 7 an attribute.
+        active = settings.get("training_mode", 0) if opset >= 14 else len(node.output) > 1  # noqa: PLR2004
+        if opset < 7:  # noqa: PLR2004
+            active = not settings.get("is_test", 0)
+        return "is in training mode" if active else ""
+    if node.op_type != "Dropout":
+        return ""
+    if opset < 7:  # noqa: PLR2004 - likewise
+        return "" if settings.get("is_test", 0) else "is in training mode"
+    ratio = _read_setting(node, 1, constants)
+    is_off = ratio == 0
+    return "is in training mode" if _read_setting(node, 2, constants) and not is_off else ""
+
+
+def _read_setting(node: Any, index: int, constants: dict[str, Any]) -> Any:
+    """Return the value of a constant input; None where there is none."""
+    import onnx
+
+    tensor = constants.get(node.input[index]) if len(node.input) > index else None
+    if tensor is None or sum(tensor.dims) > _MAX_SETTING:
+        return None
+    return onnx.numpy_helper.to_array(tensor).ravel()[0].item()
+
+
 def _run_batch(session: Any, job: dict[str, Any], out: Path) -> dict[str, str]:
-    """All inputs at once, one below the other; empty where they do not go together."""
+    """Run all inputs at once, one below the other; empty where they do not go together."""
     import numpy as np
 
     arrays = [np.load(path, allow_pickle=False) for path in job["inputs"].values()]
@@ -61,7 +149,7 @@ def _check_model(model: str) -> str | None:
 
     try:
         onnx.checker.check_model(model, full_check=True)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - likewise
         return str(error)
     return None
 
@@ -88,7 +176,7 @@ def _run_model(session: Any, input_path: str, out: Path) -> dict[str, str]:
     try:
         (value,) = session.run(None, {inputs[0].name: np.load(input_path, allow_pickle=False)})
         np.save(out, np.asarray(value), allow_pickle=False)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - likewise; an output may also be no tensor
         return {"error": str(error)}
     return {"file": str(out)}
 

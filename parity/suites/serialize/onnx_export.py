@@ -35,11 +35,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.bundle.tolerances import Tolerances
+    from parity.results import Level
     from parity.tensors.measures import Measures
 
 _TIMEOUT = 120.0
 #: Bytes of an output that are read; a sparse file of a terabyte is not.
 _MAX_BYTES = 64 * 2**20
+_NEWER_THAN_CHECKER = re.compile(
+    r"is higher than the checker|not registered for .*opset|opset.* is not supported", re.IGNORECASE
+)
 _TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 _Arrays = dict[str, "NDArray[np.float32]"]
 
@@ -237,9 +241,11 @@ def _compare_runs(
         comparisons.findings.append(_report_rejected(result))
         return
     if result["checker"]:
-        message = f"onnx.checker objects, though onnxruntime runs the file: {format_runtime_message(result['checker'])}"
-        comparisons.findings.append(Finding(level="warning", code="onnx-checker", message=message))
+        comparisons.findings.append(_report_checker(result))
+    comparisons.findings += _check_repeats(result)
     for name in inputs:
+        if name in result.get("unstable", ()):
+            continue
         outputs = _open_outputs(result, name, comparisons.findings)
         if outputs is None:
             continue
@@ -275,13 +281,43 @@ def _add_causes(
     )
 
 
+def _report_checker(result: Mapping[str, Any]) -> Finding:
+    """Report what onnx.checker rejects; a format newer than the checker is only a warning."""
+    text = format_runtime_message(result["checker"])
+    level: Level = "warning" if _NEWER_THAN_CHECKER.search(text) else "error"
+    message = f"onnx.checker rejects the file, though onnxruntime runs it: {text}"
+    return Finding(level=level, code="onnx-checker", message=message)
+
+
+def _check_repeats(result: Mapping[str, Any]) -> list[Finding]:
+    """Report a model whose outputs are not a function of its input alone.
+
+    That is an error of the export even where the outputs are within the tolerance.
+    """
+    unstable, nodes = result.get("unstable", []), result.get("random_nodes", [])
+    if not unstable and not any("training" in node for node in nodes):
+        return []
+    if unstable:
+        message = (
+            f"the exported model is not deterministic: on {format_list(unstable)} it gave other "
+            "outputs when it ran once more"
+        )
+    else:
+        message = "the exported model runs in training mode"
+    if nodes:
+        message += f"; {format_list(nodes)}"
+    message += "; export the model in evaluation mode, without random nodes"
+    return [report_error("onnx-not-deterministic", message, measures={"nodes": nodes})]
+
+
 def _report_rejected(result: Mapping[str, Any]) -> Finding:
     version, checker = result["versions"]["onnxruntime"], result["checker"]
     if found := _TOO_NEW.search(result["error"]):
         message = f"the file is newer than onnxruntime {version} accepts: {format_runtime_message(found[0])}"
         return report_error("onnx-too-new", message, kind="dump")
     details = (f"onnx.checker: {format_runtime_message(checker)}",) if checker else ()
-    message = f"onnxruntime {version} refuses the file: {format_runtime_message(result['error'])}"
+    details += tuple(result.get("random_nodes", ()))
+    message = f"onnxruntime {version} rejects the file: {format_runtime_message(result['error'])}"
     return report_error("onnx-load", message, details=details)
 
 
