@@ -42,7 +42,7 @@ _STDOUT_LIMIT = 8 * 2**20
 
 
 class ReaderResult(NamedTuple):
-    """What a reader did with a file.
+    """The result of a reader for a file.
 
     Attributes:
         outcome: Its class.

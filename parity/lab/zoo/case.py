@@ -83,7 +83,7 @@ class ZooCase:
 
     @property
     def expect(self) -> Expect:
-        """What a port must do with the file, by the letter in the id."""
+        """The expectation on a port, by the letter in the id."""
         letters: dict[str, Expect] = {"y": "load", "n": "refuse", "i": "either"}
         return letters[self.id.split("-")[1]]
 
