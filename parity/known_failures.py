@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from parity.codes import list_codes
 from parity.errors import Problem
 from parity.results import CaseResult, Finding, decide_verdict
 
@@ -64,9 +65,7 @@ def _parse_known_failure(text: str, reason: str) -> KnownFailure:
     return KnownFailure(text, reason, case, None, code if colon else None)
 
 
-def find_unmatched(
-    known: Iterable[KnownFailure], cases: Collection[str], codes: Collection[str]
-) -> list[str]:
+def find_unmatched(known: Iterable[KnownFailure], cases: Collection[str]) -> list[str]:
     """Return messages about patterns that name no case or no finding code."""
     found = []
     for pattern in known:
@@ -75,7 +74,7 @@ def find_unmatched(
                 f"known failure {pattern.text!r} matches no case of this bundle; "
                 f"cases: {', '.join(sorted(cases))}"
             )
-        elif pattern.code is not None and pattern.code not in codes:
+        elif pattern.code is not None and pattern.code not in list_codes():
             found.append(f"known failure {pattern.text!r}: unknown finding code")
     return found
 

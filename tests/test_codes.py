@@ -1,60 +1,37 @@
-"""One vocabulary: what the source utters, what is listed, and what the page explains are equal."""
+"""Finding codes: those in the source and those in ``codes.toml`` are the same."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from parity.codes import FINDING_CODES
+from parity.codes import list_codes
 from tests.support.codes import collect_codes
 
-HERE = Path(__file__).parent.parent
-PAGE = HERE.joinpath("docs", "findings.md").read_text(encoding="utf-8")
-SOURCE = HERE.joinpath("parity", "codes.py").read_text(encoding="utf-8")
+CODES = list_codes()
 UTTERED = collect_codes()
 
 
-def rows() -> list[tuple[str, str, str]]:
-    return re.findall(r"^\| `([^`]+)` \| (.+?) \| (.+?) \|$", PAGE, re.MULTILINE)
-
-
 def test_every_code_in_the_source_is_listed() -> None:
-    unknown = {code: places for code, places in UTTERED.items() if code not in FINDING_CODES}
-    assert unknown == {}, "add these to parity/codes.py and docs/findings.md"
+    unknown = {code: places for code, places in UTTERED.items() if code not in CODES}
+    assert unknown == {}, "add these to parity/codes.toml"
 
 
 def test_every_listed_code_is_in_the_source() -> None:
-    assert [word for word in FINDING_CODES if word not in UTTERED] == []
+    assert [word for word in CODES if word not in UTTERED] == []
 
 
-def test_the_page_explains_every_word_in_the_order_of_the_list() -> None:
-    assert [(code, meaning) for code, meaning, _ in rows()] == list(FINDING_CODES.items())
-
-
-def test_the_parts_of_the_page_are_those_of_the_list() -> None:
-    parts = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
-    assert parts == re.findall(r"^    # (.+)\.$", SOURCE, re.MULTILINE)
-
-
-def test_the_page_says_what_to_do_about_every_word() -> None:
-    assert all(len(advice) > 5 and not advice.endswith(".") for _, _, advice in rows())
-
-
-def test_what_the_page_refers_to_is_there() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        assert HERE.joinpath("docs", target).is_file(), target
-
-
-@pytest.mark.parametrize("word", FINDING_CODES)
+@pytest.mark.parametrize("word", CODES)
 def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", word)
-    meaning = FINDING_CODES[word]
+    meaning, advice = CODES[word]
     assert 8 < len(meaning) < 100
-    assert "\n" not in meaning
-    assert "|" not in meaning
-    assert not meaning.endswith(".")
+    assert len(advice) > 5
+    for text in (meaning, advice):
+        assert "\n" not in text
+        assert "|" not in text
+        assert not text.endswith(".")
 
 
 @pytest.mark.parametrize(

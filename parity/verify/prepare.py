@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity.bundle.tolerances import Tolerances, tighten
-from parity.codes import FINDING_CODES
 from parity.errors import ConfigError, ParityError, Problem
 from parity.known_failures import find_unmatched, parse_known_failures
 from parity.results import Finding
@@ -159,7 +158,7 @@ def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
     known = parse_known_failures(bundle.known_failures)
     found = [
         Problem("names-nothing", text, bundle.where.get("known-failures"))
-        for text in find_unmatched(known, ids, FINDING_CODES)
+        for text in find_unmatched(known, ids)
     ]
     for key, names in (("bounds", bundle.bounds), ("dump", bundle.case_dumps)):
         found += [

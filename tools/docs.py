@@ -1,0 +1,91 @@
+"""Tables of the documentation, generated from the code; ``nox -s docs`` writes them with cog.
+
+A page names its table between ``[[[cog`` and ``[[[end]]]`` in HTML comments.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from parity import usage
+from parity.checkpoints import blocks
+from parity.codes import read_sections
+from parity.tensors.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ROOT = Path(__file__).parents[1]
+
+
+def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, between two empty lines."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n" + "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + "\n"
+
+
+def format_findings() -> str:
+    """Return one table of finding codes for each section."""
+    return (
+        "".join(
+            f"\n## {title}\n"
+            + format_table(
+                ["code", "meaning", "advice"],
+                [(f"`{code}`", entry.meaning, entry.advice) for code, entry in section.items()],
+            ).rstrip("\n")
+            + "\n"
+            for title, section in read_sections().items()
+        )
+        + "\n"
+    )
+
+
+def format_mistakes() -> str:
+    """Return the table of known mistakes in decoding quantised blocks."""
+    rows = [
+        (kind, f"`{mistake.name}`", mistake.text)
+        for kind in blocks.DECODERS
+        if kind not in DTYPES
+        for mistake in blocks.list_mistakes(kind)
+    ]
+    return format_table(["type", "code", "message"], rows)
+
+
+def format_inputs() -> str:
+    """Return the table of the action's inputs."""
+    rows = [
+        (
+            f"`{name}`",
+            entry["description"],
+            f"`{entry['default']}`" if entry["default"] else "empty",
+        )
+        for name, entry in _read_action()["inputs"].items()
+    ]
+    return format_table(["name", "meaning", "default"], rows)
+
+
+def format_outputs() -> str:
+    """Return the table of the action's outputs."""
+    outputs = _read_action()["outputs"].items()
+    return format_table(
+        ["name", "meaning"], [(f"`{name}`", entry["description"]) for name, entry in outputs]
+    )
+
+
+def format_verbs() -> str:
+    """Return the table of verbs."""
+    verbs = usage.VERB_SUMMARIES.items()
+    return format_table(["verb", "does"], [(f"`{name}`", text) for name, text in verbs])
+
+
+def format_exit_codes() -> str:
+    """Return the table of exit codes."""
+    lines = usage.EXIT_CODE_HELP.splitlines()[1:]
+    return format_table(["code", "meaning"], [line.strip().split(maxsplit=1) for line in lines])
+
+
+def _read_action() -> Any:
+    return yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
