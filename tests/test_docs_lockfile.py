@@ -88,6 +88,6 @@ def test_the_caps_are_those_of_the_parser() -> None:
 
 
 def test_what_cannot_stand_beside_a_command_is_told() -> None:
-    sentence = " ".join(section("dump").split()).split("holds all its words itself, so ")[1]
-    told = re.findall(r"`([a-z-]+)`", sentence.split(" cannot stand beside it")[0])
+    sentence = " ".join(section("dump").split()).split("contains the whole command line, so ")[1]
+    told = re.findall(r"`([a-z-]+)`", sentence.split(" cannot be combined with it")[0])
     assert tuple(told) == _CARGO_KEYS
