@@ -1,6 +1,6 @@
-"""Nox sessions: what a person at a desk runs, and what the action runs.
+"""Nox sessions, for a person at a desk and for the action.
 
-Thinking is done in ``parity``; a session only makes an environment and calls it.
+The logic is in ``parity``; a session only makes an environment and calls it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 
 
 def list_requirements(*names: str) -> list[str]:
-    """Requirements of the dependency groups ``names`` in pyproject.toml."""
+    """Return the requirements of the dependency groups ``names`` in pyproject.toml."""
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
 def find_torch_python() -> str:
-    """Interpreter of the one environment that holds torch (see ``torch_env``)."""
+    """Return the interpreter of the one environment with torch (see ``torch_env``)."""
     folder = HERE / ".nox" / "torch"
     return str(folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
 
 
 @nox.session
 def verify(session: nox.Session) -> None:
-    """Hold a port against its pinned references; arguments go to `parity verify`."""
-    # Only who asks for other reports than JSON waits for what writes them.
+    """Test a port against its pinned references; arguments go to `parity verify`."""
+    # The libraries of the other reports are installed only for a run that asks for these.
     needs_reports = any(word.startswith("--report-formats") for word in session.posargs)
     session.install(*RUNTIME, *EXTRAS["onnx"], *(EXTRAS["reports"] if needs_reports else ()))
     session.run("python", "-m", "parity", "verify", *session.posargs)
@@ -45,22 +45,30 @@ def verify(session: nox.Session) -> None:
 
 @nox.session(name="in-action")
 def in_action(session: nox.Session) -> None:
-    """What the steps of action.yml run: each package is locked by its hash."""
+    """Run a step of action.yml; each package is locked by its hash."""
     locked = ("--require-hashes", "-r", "requirements/action.txt")
     session.install("--disable-pip-version-check", *locked, env={"PYTHONPATH": None})
-    session.run("python", "-I", "-X", "utf8", "action/engine.py", "action", *session.posargs)
+    args = ("action/engine.py", "action", *session.posargs)
+    session.run("python", "-I", "-X", "utf8", *args, env=_restore_caller_environment())
+
+
+def _restore_caller_environment() -> dict[str, str | None]:
+    """Return the variables that action/start.py hid from Nox, and None for their hidden names."""
+    hidden = [name for name in os.environ if name.startswith("PARITY_CALLER_")]
+    restored = {name.removeprefix("PARITY_CALLER_"): os.environ[name] for name in hidden}
+    return {**dict.fromkeys(hidden), **restored}
 
 
 @nox.session
 def action(session: nox.Session) -> None:
-    """Run the action in workflows of a consumer repo, by act, without GitHub."""
+    """Run the action in workflows of a consumer repo with act, without GitHub."""
     session.install(*RUNTIME, *list_requirements("action"))
     session.run("python", "-m", "pytest", "tests/action", "--timeout=900", *session.posargs)
 
 
 @nox.session
 def requirements(session: nox.Session) -> None:
-    """Lock anew, by hashes, what the action installs; for all Pythons and systems."""
+    """Lock the action's packages anew, by hashes, for all Pythons and systems."""
     session.install("uv")
     extras = ("--extra", "onnx", "--extra", "reports", "pyproject.toml")
     for target, source in (("nox", ("requirements/nox.in",)), ("action", extras)):
@@ -73,7 +81,7 @@ def requirements(session: nox.Session) -> None:
 
 @nox.session(name="torch")
 def torch_env(session: nox.Session) -> None:
-    """Make the one environment that holds torch; `tests` and `pin` share it."""
+    """Make the one environment with torch; `tests` and `pin` share it."""
     session.install(*RUNTIME, *EXTRAS["pin"], *list_requirements("test"))
 
 
@@ -105,13 +113,13 @@ def bump(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", requires=["torch"])
 def audit(session: nox.Session) -> None:
-    """Derive every reference once more; arguments go to `parity audit`."""
+    """Derive every reference a second time; arguments go to `parity audit`."""
     session.run(find_torch_python(), "-m", "parity", "audit", *session.posargs, external=True)
 
 
 @nox.session
 def prove(session: nox.Session) -> None:
-    """Show which faults the embedded bundles can see; arguments go to `parity prove`."""
+    """Inject known faults and list those that no bundle detects; arguments go to `parity prove`."""
     session.install(*RUNTIME, *EXTRAS["onnx"])
     session.run("python", "-m", "parity", "prove", *session.posargs)
 
@@ -132,7 +140,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check form, types, the house's floors, and the demo port."""
+    """Check formatting, types, the layers of imports, and the demo port."""
     session.install(*RUNTIME, *list_requirements("lint"))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -178,17 +186,17 @@ def list_pages() -> list[str]:
 
 @nox.session
 def ferrotorch(session: nox.Session) -> None:
-    """Hold the published ferrotorch against our bundles; needs the Rust registry."""
+    """Test the published ferrotorch with our bundles; needs the Rust registry."""
     session.install(*RUNTIME, *EXTRAS["onnx"])
     lockfile = "tests/ports/ferrotorch/registry.lock.yaml"
     args = ("python", "-m", "parity", "verify", "--lockfile", lockfile, *session.posargs)
     session.run(*args)
 
 
-#: Where the reports of the zoo lie, and the readers that stand beside the ports in its table.
+#: Folder of the zoo's reports, and the reference readers in its table.
 ZOO_REPORTS = "parity-report/zoo"
 REFERENCES = ("torch", "safetensors", "gguf-py")
-#: The ports that are run over the zoo: their lockfiles, and the cases that each is for.
+#: The ports that are run over the zoo: lockfile and cases of each.
 ZOO = {
     "demo": ("fixtures.lock.yaml", "*"),
     "ferrotorch": ("tests/ports/zoo/ferrotorch.lock.yaml", "*"),
@@ -201,7 +209,7 @@ ZOO = {
 
 @nox.session(requires=["torch"])
 def zoo(session: nox.Session) -> None:
-    """Run ports and the reference readers over the zoo and hold docs/zoo.md to them.
+    """Run ports and the reference readers over the zoo, and check docs/zoo.md against them.
 
     `-- --write` renews the page. Needs the Rust registry; other arguments go to `parity verify`.
     """
@@ -209,18 +217,18 @@ def zoo(session: nox.Session) -> None:
     # A dump's `python` is looked up without this session's own folder of programs.
     folders = [str(Path(find_torch_python()).parent), os.environ["PATH"]]
     session.env["PATH"] = os.pathsep.join(folders)
-    # What is built stays with the store, or where sessions keep what is theirs.
+    # Builds stay with the store, else with the sessions.
     cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
     session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
     references = _audit_references(session)
     own = [word for word in session.posargs if word != "--write"]
     changed = [port for port in ZOO if not _run_port(session, port, own)]
     if changed:
-        session.log(f"not as declared: {', '.join(changed)}")
+        session.log(f"results differ from the lockfile's known failures: {', '.join(changed)}")
     if not references:
-        session.log("not as the zoo records it: a reference, whatever the ports do; see the audit")
+        session.log("a reference differs from the zoo's record; see the audit above")
     if changed or not references:
-        session.error("the page was not looked at")
+        session.error("docs/zoo.md was not checked")
     args = [f"{ZOO_REPORTS}/references/{reader}" for reader in REFERENCES]
     args += [f"{port}={ZOO_REPORTS}/{port}" for port in ZOO]
     page = "--write" if "--write" in session.posargs else "--check"
@@ -240,7 +248,7 @@ def _run_port(session: nox.Session, port: str, own: list[str]) -> bool:
 
 
 def _audit_references(session: nox.Session) -> bool:
-    """Whether each reference is derived again, and each reader says what it said."""
+    """Derive each reference again, and run each reader; return whether nothing changed."""
     args = ["audit", "checkpoint-zoo-v1", "--report-dir", f"{ZOO_REPORTS}/references"]
     try:
         session.run(find_torch_python(), "-m", "parity", *args, external=True)
