@@ -1,4 +1,4 @@
-"""The only place that exits: errors become a line each and an exit code."""
+"""Turn errors into one line each and an exit code; no other module exits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 
-#: A fault of this program (sysexits' EX_SOFTWARE), told apart from every verdict.
+#: A fault of this program (sysexits' EX_SOFTWARE); no verdict has this code.
 FAULT = 70
 _INTERRUPTED = 130
-#: Whoever read our output has gone (`… | head`); the verdict was not told to its end.
+#: The reader of our output has gone (`… | head`): the verdict was not printed completely.
 _BROKEN_PIPE = 141
 _MAX_LENGTH = 2000
 
@@ -17,10 +17,10 @@ _MAX_LENGTH = 2000
 def main() -> None:
     """Run the command line of this process."""
     for stream in (sys.stdout, sys.stderr):
-        # A log of another encoding must not cost the verdict.
+        # A log in another encoding must not lose the verdict.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
     for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):  # children are ended as for Ctrl-C
+        if hasattr(signal, name):  # children are stopped as for Ctrl-C
             signal.signal(getattr(signal, name), _interrupt)
     args = sys.argv[1:]
     if not _asks_for_help(args):
@@ -39,7 +39,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def run_command_line(args: list[str]) -> int:
-    """Exit code of one command line; nothing but argparse's own exits is raised."""
+    """Return the exit code of one command line; only argparse's own exits are raised."""
     if _asks_for_help(args):
         from parity.usage import format_help
 
@@ -78,14 +78,14 @@ def _run_guarded(args: list[str]) -> int:
 
 
 def _is_missing_library(error: Exception) -> bool:
-    """Whether a library of others is not installed."""
+    """Return whether a third-party library is not installed."""
     name = getattr(error, "name", None) or "parity"
     return isinstance(error, ModuleNotFoundError) and name.split(".")[0] != "parity"
 
 
 def _report_missing_library(error: Exception) -> int:
     text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
-    print(f"{text} brings all that `parity` needs", file=sys.stderr)
+    print(f"{text} installs everything that `parity` needs", file=sys.stderr)
     return 2
 
 
@@ -95,9 +95,9 @@ def _report_fault() -> int:
     from parity.text import sanitize
 
     lines = traceback.format_exc().splitlines()
-    lines += ["this is a fault of parity-action, please report it with the lines above"]
+    lines += ["this is a bug in parity-action; please report it with the lines above"]
     for line in lines:
-        # What an exception says may be foreign text.
+        # An exception's message may be foreign text.
         print(sanitize(line, _MAX_LENGTH), file=sys.stderr)
     return FAULT
 

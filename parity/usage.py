@@ -1,6 +1,6 @@
-"""What `parity --help` says, as words alone: argparse costs more than an interpreter's start.
+"""The text of `parity --help`, without argparse, whose import costs more than starting Python.
 
-A test holds that argparse would say the same, word by word.
+A test checks that argparse prints the same text.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ exit codes:
   0  all verified
   1  a dump differs from its reference, or a known failure passes
   2  usage or lockfile
-  3  a bundle could not be fetched
+  3  a bundle could not be downloaded
   4  integrity: a hash, a length, an unsafe archive
   5  build or dump failed, or a dump cannot be read
   6  fewer cases verified than --min-cases
   7  the reference is suspect or incomplete
   10 bump --check: something newer exists
-  70 a fault of this program
+  70 a bug in this program
 """
 VERB_SUMMARIES = {
-    "verify": "hold a port against its pinned references",
-    "fetch": "fetch, check and unpack bundles",
-    "prove": "show which faults a bundle can see",
-    "show": "a tensor's two sides next to each other",
+    "verify": "compare a port with its pinned references",
+    "fetch": "download, check and unpack bundles",
+    "prove": "inject known faults and list those a bundle does not detect",
+    "show": "print a tensor's expected and obtained values side by side",
     "pin": "make a bundle, byte for byte reproducible",
-    "bump": "lock a new or re-pinned bundle, with open eyes",
-    "diff": "what changed between two states of a bundle",
-    "audit": "derive every reference once more",
+    "bump": "download a bundle, show what changed, update its lock",
+    "diff": "print what changed between two states of a bundle",
+    "audit": "compute every reference again",
     "cache": "list, check or shrink the store",
     "init": "write a first lockfile and workflow",
     "plan": "print a job matrix for GitHub",
-    "merge": "make one report of many",
-    "action": "a step of the action",
-    "scoreboard": "several ports' reports side by side",
+    "merge": "merge several reports into one",
+    "action": "run a step of the GitHub action",
+    "scoreboard": "compare several ports' reports",
     "reproduce": "pack a case for the port's maintainer",
 }
 _COLUMN = 16
 
 
 def format_help() -> str:
-    """The help of the whole program."""
+    """Return the help of the whole program."""
     lines = ["usage: parity [-h] [--version] VERB ...", "", DESCRIPTION, ""]
     lines += ["positional arguments:", "  VERB"]
     lines += [f"    {name}".ljust(_COLUMN) + text for name, text in VERB_SUMMARIES.items()]

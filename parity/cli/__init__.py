@@ -1,4 +1,4 @@
-"""Words typed become one call."""
+"""The command line as a parser: typed arguments become one call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _RootParser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The whole command line; each verb carries the function that makes its call."""
+    """Build the parser of the whole command line; each verb has the function that builds its call."""
     top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
     top.add_argument("--version", action="version", version=f"parity-action {__version__}")
     verbs = top.add_subparsers(
@@ -50,10 +50,10 @@ def _add_verb(verbs: Any, verb: Verb) -> None:
 
 
 def run(args: Sequence[str]) -> int:
-    """Carry out one command line; returns the exit code.
+    """Run one command line; return the exit code.
 
     Raises:
-        ParityError: What ends the verb.
+        ParityError: The verb failed.
         SystemExit: From argparse, for usage errors (2) and help (0).
     """
     arguments = build_parser().parse_args(args)

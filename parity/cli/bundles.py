@@ -1,4 +1,4 @@
-"""Verbs around bundles: ``pin``, ``bump``, ``diff``, ``audit``."""
+"""Arguments of ``pin``, ``bump``, ``diff`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 
 def _add_pin_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("kind", nargs="?", metavar="KIND", help="a kind of bundle; all embedded ones if left out")
-    add("folder", nargs="?", type=Path, metavar="FOLDER", help="tensors only: what to pack")
+    add("kind", nargs="?", metavar="KIND", help="kind of bundle (default: all embedded ones)")
+    add("folder", nargs="?", type=Path, metavar="FOLDER", help="tensors only: folder to pack")
     add(
-        "--out", type=Path, default=Path("tests/bundles"), metavar="DIR", help="where (%(default)s)"
+        "--out",
+        type=Path,
+        default=Path("tests/bundles"),
+        metavar="DIR",
+        help="output folder (%(default)s)",
     )
     add("--size", choices=("small", "full"), help="serialize only")
-    add("--upstream-only", action="store_true", help="serialize only: what upstream's bundle holds")
+    add(
+        "--upstream-only",
+        action="store_true",
+        help="serialize only: the cases of upstream's bundle",
+    )
     add("--pth", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
     add("--gguf", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
 
@@ -43,13 +51,21 @@ def _build_pin_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int
 def _add_bump_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
-    add("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    add("ids", nargs="*", metavar="ID", help="bundles (default: all)")
     add("--to", metavar="REF", help="lock this ref or commit of an hf:// source")
-    add("--source", metavar="URL", help="lock from here, and write it as the source")
-    add("--from-file", type=Path, metavar="TAR", help="lock this file; no host is asked")
-    add("--check", action="store_true", help="only say whether there is something newer (10)")
-    add("--download", action="store_true", help="--check: fetch where no digest is stated")
-    add("--accept-audit", action="store_true", help="lock also what the audit finds wrong")
+    add("--source", metavar="URL", help="lock from this URL, and write it as the source")
+    add("--from-file", type=Path, metavar="TAR", help="lock this file, without network access")
+    add(
+        "--check",
+        action="store_true",
+        help="only report whether something newer exists (exit code 10)",
+    )
+    add(
+        "--download",
+        action="store_true",
+        help="with --check: download where the host states no digest",
+    )
+    add("--accept-audit", action="store_true", help="update the lock even if the audit fails")
 
 
 def _build_bump_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -65,11 +81,11 @@ def _build_bump_call(arguments: argparse.Namespace) -> Callable[[RunConsole], in
 def _add_diff_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
-    state = "a git revision, whose lockfile counts, or a .tar"
+    state = "git revision of the lockfile, or a .tar"
     add("id", metavar="ID", help="the bundle")
     add("--from", dest="before", default="HEAD", metavar="REV", help=f"{state} (HEAD)")
-    add("--to", dest="after", metavar="REV", help="the same (the lockfile as it lies there)")
-    add("--markdown", action="store_true", help="as a table for a pull request")
+    add("--to", dest="after", metavar="REV", help="the same (default: the lockfile on disk)")
+    add("--markdown", action="store_true", help="print a Markdown table for a pull request")
 
 
 def _build_diff_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -84,7 +100,7 @@ def _build_diff_call(arguments: argparse.Namespace) -> Callable[[RunConsole], in
 
 def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_id_arguments(parser)
-    help_text = "write a report of each reference reader there, to go into `scoreboard`"
+    help_text = "write a report of each reference reader there, for `scoreboard`"
     parser.add_argument("--report-dir", type=Path, metavar="DIR", help=help_text)
 
 

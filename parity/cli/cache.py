@@ -1,4 +1,4 @@
-"""The verb ``cache``; its sizes and ages have units."""
+"""Arguments of ``cache``, and its sizes and ages with units."""
 
 from __future__ import annotations
 
@@ -24,31 +24,35 @@ _DEFAULT_LOCKFILE = "fixtures.lock.yaml"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``cache``."""
     add = parser.add_argument
-    add("what", choices=("ls", "verify", "gc"), help="list; read all again; remove")
-    add("--repo", type=Path, default=Path(), help="where a lockfile is looked for (.)")
+    add(
+        "what",
+        choices=("ls", "verify", "gc"),
+        help="list entries; read all of them again; remove unused ones",
+    )
+    add("--repo", type=Path, default=Path(), help="the folder of the lockfile (.)")
     add(
         "--lockfile",
         type=Path,
         action="append",
         default=[],
-        help=f"in use: gc keeps what it names (repeat; REPO/{_DEFAULT_LOCKFILE} if there)",
+        help=f"gc keeps the bundles it names (repeat; default: REPO/{_DEFAULT_LOCKFILE} if it exists)",
     )
     add(
         "--max-size",
         type=parse_size,
         metavar="S",
-        help="gc: remove the least used down to S, as 10G",
+        help="gc: remove the least recently used entries until the store is at most S (for example 10G)",
     )
     add(
         "--older-than",
         type=parse_age,
         metavar="D",
-        help="gc: remove what D ago was used last, as 30d",
+        help="gc: remove entries unused for D (for example 30d)",
     )
 
 
 def read_options(arguments: argparse.Namespace) -> CacheOptions:
-    """The typed words.
+    """Build the options from the parsed arguments.
 
     Raises:
         ConfigError: ``usage``.
@@ -70,7 +74,7 @@ def read_options(arguments: argparse.Namespace) -> CacheOptions:
 
 
 def parse_size(text: str) -> int:
-    """Bytes: a number, with K, M, G or T for powers of 1,024."""
+    """Return bytes from a number with K, M, G or T for powers of 1,024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         message = f"{text!r} is not a size such as 500M or 10G"
@@ -79,7 +83,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_age(text: str) -> float:
-    """Seconds: a number with s, m, h, d or w."""
+    """Return seconds from a number with s, m, h, d or w."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
         message = f"{text!r} is not an age such as 12h or 30d"

@@ -1,4 +1,4 @@
-"""Verbs that hold a port: ``verify``, ``fetch``, ``prove``, ``show``."""
+"""Arguments of ``verify``, ``fetch``, ``prove`` and ``show``."""
 
 from __future__ import annotations
 
@@ -30,16 +30,22 @@ def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         "--dumps",
         type=Path,
         metavar="DIR",
-        help="take dumps that lie ready under DIR/<bundle>/<case>/; build and run nothing",
+        help="compare existing dumps in DIR/<bundle>/<case>/; build and run nothing",
     )
     shared.add_report_arguments(parser)
-    add("--toolchain", default="", metavar="T", help="called as cargo +T")
-    add("--cargo-args", action="append", default=[], metavar="A", help="one for cargo (repeat)")
+    add("--toolchain", default="", metavar="T", help="run cargo +T")
+    add(
+        "--cargo-args",
+        action="append",
+        default=[],
+        metavar="A",
+        help="an argument for cargo (repeat)",
+    )
     add(
         "--jobs",
         type=shared.parse_positive,
         metavar="N",
-        help="cases at a time (number of processors)",
+        help="cases run in parallel (default: number of processors)",
     )
     add(
         "--repeat",
@@ -52,7 +58,7 @@ def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline",
         type=shared.parse_seconds,
         metavar="S",
-        help="seconds for the whole run (none)",
+        help="seconds for the whole run (default: no limit)",
     )
 
 
@@ -77,7 +83,7 @@ def _build_verify_call(arguments: argparse.Namespace) -> Callable[[RunConsole], 
 
 def _add_fetch_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
-    parser.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="bundles (default: all)")
 
 
 def _build_fetch_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -100,10 +106,16 @@ def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
     add("case", metavar="CASE", help="bundle/case, or a case's name")
-    add("tensor", metavar="TENSOR", help="its name, as findings have it")
-    add("slice", nargs="?", default="", metavar="SLICE", help="as in NumPy, such as 0,:,1:3")
-    add("--dumps", type=Path, metavar="DIR", help="take the dump from DIR/<bundle>/<case>/")
-    add("--toolchain", default="", metavar="T", help="called as cargo +T")
+    add("tensor", metavar="TENSOR", help="its name, as findings print it")
+    add(
+        "slice",
+        nargs="?",
+        default="",
+        metavar="SLICE",
+        help="NumPy's notation, for example 0,:,1:3",
+    )
+    add("--dumps", type=Path, metavar="DIR", help="read an existing dump in DIR/<bundle>/<case>/")
+    add("--toolchain", default="", metavar="T", help="run cargo +T")
 
 
 def _build_show_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:

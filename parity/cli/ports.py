@@ -1,4 +1,4 @@
-"""Verbs about ports as such: ``scoreboard`` of several, ``reproduce`` for one's maintainer."""
+"""Arguments of ``scoreboard`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 def _add_scoreboard_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("reports", nargs="+", metavar="[NAME=]REPORT", help="report.json of a port, or its folder")
-    add("--bundle", default="", metavar="ID", help="where the reports share several")
-    add("--markdown", action="store_true", help="as a table for a page")
-    add("--html", type=Path, metavar="FILE", help="write one static page there, too")
+    add("--bundle", default="", metavar="ID", help="the bundle, if the reports share several")
+    add("--markdown", action="store_true", help="print a Markdown table")
+    add("--html", type=Path, metavar="FILE", help="also write one static page")
     page = parser.add_mutually_exclusive_group()
-    page.add_argument("--write", type=Path, metavar="PAGE", help="put the table between its marks")
-    page.add_argument("--check", type=Path, metavar="PAGE", help="1 where its cells are others")
+    page.add_argument(
+        "--write", type=Path, metavar="PAGE", help="rewrite the table between the page's markers"
+    )
+    page.add_argument(
+        "--check", type=Path, metavar="PAGE", help="exit 1 if the page's cells differ"
+    )
 
 
 def _build_scoreboard_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -38,9 +42,9 @@ def _add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
     add("case", metavar="BUNDLE/CASE", help="a case that has a checkpoint")
-    add("--out", type=Path, required=True, metavar="DIR", help="a new folder, or an empty one")
-    add("--dumps", type=Path, metavar="DIR", help="take the dump from DIR/<bundle>/<case>/")
-    add("--toolchain", default="", metavar="T", help="called as cargo +T")
+    add("--out", type=Path, required=True, metavar="DIR", help="a new or empty folder")
+    add("--dumps", type=Path, metavar="DIR", help="read an existing dump in DIR/<bundle>/<case>/")
+    add("--toolchain", default="", metavar="T", help="run cargo +T")
 
 
 def _build_reproduce_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:

@@ -1,4 +1,4 @@
-"""Words that several verbs share, and the values that names stand for."""
+"""Arguments that several verbs share, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Verb:
     """One subcommand.
 
     Attributes:
-        words: Declares its arguments.
-        call: Makes the typed call of what was typed; imports what it needs only then, so
-            that ``--help`` stays cheap.
+        add_arguments: Declares its arguments.
+        build_call: Returns the verb's call; imports what the verb needs only then, so
+            that ``--help`` stays fast.
     """
 
     name: str
@@ -31,21 +31,21 @@ class Verb:
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Words of every verb that reads a lockfile."""
+    """Declare the arguments of every verb that reads a lockfile."""
     parser.add_argument("--repo", type=Path, default=Path(), help="the repo under test (.)")
     parser.add_argument("--lockfile", type=Path, help="default: REPO/fixtures.lock.yaml")
-    parser.add_argument("--offline", action="store_true", help="ask no server, nor let cargo do so")
+    parser.add_argument("--offline", action="store_true", help="no network access, also for cargo")
     parser.add_argument("--verify", action="store_true", help="hash the store's trees again")
 
 
 def add_id_arguments(parser: argparse.ArgumentParser) -> None:
-    """Words of a verb on some or all bundles."""
+    """Declare the arguments of a verb on some or all bundles."""
     add_common_arguments(parser)
-    parser.add_argument("ids", nargs="*", metavar="ID", help="all bundles where none is named")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="bundles (default: all)")
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Words about what is told, and to whom."""
+    """Declare the arguments about reports."""
     add = parser.add_argument
     add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
     add(
@@ -61,26 +61,26 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
         type=parse_count,
         default=1,
         metavar="N",
-        help="fewer verified cases than this is a failure (1)",
+        help="fail if fewer cases are verified (1)",
     )
     add(
         "--annotations",
         type=parse_count,
         default=10,
         metavar="N",
-        help="on GitHub: most errors that are annotated (10)",
+        help="on GitHub: at most N annotated errors (10)",
     )
     add("--summary", choices=SUMMARIES, default="full", help="on GitHub: the job's summary")
 
 
 def read_report_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What ``reports`` was told, by the options' names."""
+    """Return the values of ``add_report_arguments``, by the options' names."""
     names = ("report_dir", "report_formats", "fail_on", "min_cases", "annotations", "summary")
     return {name: getattr(arguments, name) for name in names}
 
 
 def read_common_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What ``common`` was told, by the options' names."""
+    """Return the values of ``add_common_arguments``, by the options' names."""
     default = arguments.repo / "fixtures.lock.yaml"
     return {
         "repo": arguments.repo,
@@ -91,7 +91,7 @@ def read_common_options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse_positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     value = parse_count(text)
     if value == 0:
         message = "must be at least 1"
@@ -100,7 +100,7 @@ def parse_positive(text: str) -> int:
 
 
 def parse_count(text: str) -> int:
-    """A whole number."""
+    """Return a whole number: ASCII digits only."""
     if not text.isascii() or not text.isdecimal() or len(text) > 9:
         message = f"{text!r} is not a whole number"
         raise argparse.ArgumentTypeError(message)
@@ -108,7 +108,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
-    """Formats of reports."""
+    """Return the report formats, separated by commas or spaces."""
     names = tuple(text.replace(",", " ").split())
     if unknown := [name for name in names if name not in REPORT_FORMATS]:
         message = f"{', '.join(map(repr, unknown))} is not one of {', '.join(REPORT_FORMATS)}"
@@ -117,7 +117,7 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 
 def parse_seconds(text: str) -> float:
-    """A positive number of seconds."""
+    """Return a positive number of seconds."""
     try:
         value = float(text)
     except ValueError:

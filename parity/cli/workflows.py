@@ -1,4 +1,4 @@
-"""Verbs around GitHub: ``init``, ``plan``, ``merge``, and ``action`` for action.yml."""
+"""Arguments of ``init``, ``plan``, ``merge``, and of ``action`` for action.yml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = ("prepare", "verify", "plan", "merge")
 def _add_init_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     parser.add_argument(
-        "source", nargs="?", metavar="PATH-OR-URL", help="where a bundle is to be had"
+        "source", nargs="?", metavar="PATH-OR-URL", help="path or URL of a bundle's archive"
     )
 
 
@@ -35,8 +35,14 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
     add("--bundle", action="append", default=[], metavar="ID", help="only this bundle (repeat)")
-    add("--case", action="append", default=[], metavar="GLOB", help="as of verify (repeat)")
-    add("--out", type=Path, metavar="FILE", help="write the plan there, for merge")
+    add(
+        "--case",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="only cases bundle/case that match (repeat)",
+    )
+    add("--out", type=Path, metavar="FILE", help="write the plan to FILE, for merge")
 
 
 def _build_plan_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -50,8 +56,19 @@ def _build_plan_call(arguments: argparse.Namespace) -> Callable[[RunConsole], in
 def _add_merge_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
-    add("reports", nargs="+", type=Path, metavar="REPORT", help="report.json, or folders of them")
-    add("--plan", type=Path, metavar="FILE", help="what was planned; what is missing is red")
+    add(
+        "reports",
+        nargs="+",
+        type=Path,
+        metavar="REPORT",
+        help="report.json files, or folders that contain them",
+    )
+    add(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="the plan; a planned case without a result is an error",
+    )
     shared.add_report_arguments(parser)
 
 

@@ -1,4 +1,4 @@
-"""``action``: what the steps of ``action.yml`` call; inputs come from the environment."""
+"""``action``: run a step of ``action.yml``; inputs come from the environment."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
 
-#: Where ``plan`` leaves the plan, and where ``merge`` looks for it.
+#: File name of the plan, written by ``plan`` and read by ``merge``.
 PLAN_FILE = "parity-plan.json"
-# These come before all other kinds, so that no other exit code can hide one.
+# Nothing is cached after these. They precede all other kinds, so no exit code hides one.
 _UNCACHED_EXIT_CODES = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
 
 
 def run_step(step: str, console: RunConsole) -> int:
-    """Carry out one step.
+    """Run one step.
 
     Raises:
         ConfigError: An input, the lockfile or a report cannot be used.
     """
-    # Stands until something better is known, also where this program is brought down.
+    # Valid until replaced, also if this process is killed.
     if step != "prepare":
         publish.set_outputs({"conclusion": "error"})
     try:
         inputs = read_inputs(github.read_inputs())
     except ParityError as error:
         if step == "prepare":
-            return _clear_cache_outputs()  # the step that needs the inputs tells what is wrong
+            return _clear_cache_outputs()  # the step that needs the inputs reports the error
         publish.publish_error(error, ReportOptions())
         raise
     os.chdir(inputs.folder)
@@ -51,7 +51,7 @@ def run_step(step: str, console: RunConsole) -> int:
 
 
 def _prepare(inputs: ActionInputs, _console: RunConsole) -> int:
-    """Say what may be taken from a cache; what is wrong is told by ``verify``."""
+    """Output the cache's key and path; errors are reported by ``verify``."""
     bundles = _load_bundles(inputs)
     digests = sorted(bundle.locked.sha256 for bundle in bundles if bundle.locked)
     if not digests or not _is_cache_allowed(inputs, github.is_cache_readable()):
@@ -68,7 +68,7 @@ def _clear_cache_outputs() -> int:
 
 
 def _is_cache_allowed(inputs: ActionInputs, allowed: bool) -> bool:
-    """A bundle that a token was needed for is for nobody else, so nothing is cached with one."""
+    """Return whether the store may be cached: never with a token, since its bundles are private."""
     if inputs.hf_token:
         return False
     return allowed if inputs.cache == "auto" else inputs.cache == "true"
@@ -133,7 +133,7 @@ def _run_plan(inputs: ActionInputs, console: RunConsole) -> int:
 
 
 def _run_merge(inputs: ActionInputs, console: RunConsole) -> int:
-    """Merge what the jobs left below the report's folder."""
+    """Merge the reports that the jobs' artifacts contain."""
     options = MergeOptions(
         repo=Path(),
         lockfile=inputs.lockfile,

@@ -1,4 +1,4 @@
-"""The action's inputs: raw strings once become one typed record, and every mistake is told."""
+"""Parse the action's inputs into one typed record; report every mistake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parity.verify.options import REPORT_FORMATS, SUMMARIES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Every input and its default, as ``action.yml`` states them.
+#: Every input and its default, the same as in ``action.yml``.
 DEFAULTS = {
     "working-directory": ".",
     "lockfile": "fixtures.lock.yaml",
@@ -41,10 +41,10 @@ _MAX_MINUTES = 100_000.0
 
 @dataclass(frozen=True, kw_only=True)
 class ActionInputs:
-    """The inputs as values.
+    """The action's inputs, parsed.
 
     Attributes:
-        folder: The repo under test; it exists, and lies in the workspace.
+        folder: The repo under test; an existing folder in the workspace.
     """
 
     folder: Path
@@ -65,7 +65,7 @@ class ActionInputs:
 
 
 class _InputReader:
-    """Reads one input after the other and gathers what is wrong with them."""
+    """Reads inputs one by one and collects the problems."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
         self.raw = {**DEFAULTS, **raw}
@@ -109,7 +109,7 @@ class _InputReader:
     def read_formats(self, name: str) -> tuple[str, ...]:
         names = tuple(self.read_text(name).replace(",", " ").split())
         if any(report_format not in REPORT_FORMATS for report_format in names):
-            self.reject(name, f"words of {', '.join(REPORT_FORMATS)}")
+            self.reject(name, f"formats of {', '.join(REPORT_FORMATS)}")
         return names
 
     def read_toolchain(self, name: str) -> str:
@@ -118,7 +118,7 @@ class _InputReader:
         return value
 
     def read_path(self, name: str, base: Path) -> Path:
-        """A path below the workspace; what leads out of it is nobody's to read or write."""
+        """Read a path; it must stay in the workspace."""
         value = Path(self.read_text(name))
         if value.is_absolute() or github.find_workspace_path(base / value) is None:
             self.reject(name, "a path that stays in the workspace")
@@ -126,16 +126,18 @@ class _InputReader:
 
 
 def read_inputs(raw: Mapping[str, str]) -> ActionInputs:
-    """The record; an input that is absent or blank has its default.
+    """Parse all inputs; an absent or blank one has its default.
 
     Raises:
-        ConfigError: ``input``, once for each that cannot be used.
+        ConfigError: ``input``, once for each invalid input.
     """
     reader = _InputReader(raw)
     root = github.get_workspace()
     folder = root / reader.read_path("working-directory", root)
     if not folder.is_dir():
-        reader.reject("working-directory", "a folder of the workspace; is it checked out?")
+        reader.reject(
+            "working-directory", "an existing folder of the workspace; was the repo checked out?"
+        )
     inputs = ActionInputs(
         folder=folder,
         lockfile=reader.read_path("lockfile", folder),

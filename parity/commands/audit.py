@@ -1,4 +1,4 @@
-"""``audit``: every reference derived once more, and every reference reader asked once more."""
+"""``audit``: compute every reference again, and run every reference reader again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AuditOptions(Options):
 
 @dataclass
 class _Totals:
-    """What was found so far."""
+    """The results of the bundles audited so far."""
 
     kinds: list[ErrorKind] = field(default_factory=list)
     cases: list[CaseResult] = field(default_factory=list)
@@ -48,14 +48,14 @@ class _Totals:
 
 
 def audit(options: AuditOptions, ids: Sequence[str], console: RunConsole) -> int:
-    """Audit the bundles ``ids``, all where none is named; one's trouble stops no other.
+    """Audit the bundles ``ids`` (default: all); an error in one does not stop the others.
 
     Returns:
-        0 where every reference is what its toolchain derives; 7 where one is not; the
-        gravest error's code where a bundle could not be had.
+        0 if every reference equals what its toolchain computes; 7 if one does not; the code
+        of the most severe error if a bundle is not available.
 
     Raises:
-        ConfigError: The lockfile cannot be used, or lacks an id or a lock.
+        ConfigError: The lockfile is invalid, or has no such id or no lock.
     """
     lock = load(options.lockfile)
     chosen = selection.select_bundles(lock, ids)

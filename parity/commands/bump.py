@@ -1,4 +1,4 @@
-"""``bump``: lock a new or re-pinned bundle, with a look at what its numbers did."""
+"""``bump``: download a bundle, show what changed, update its lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _BumpResult:
-    """A bundle that was looked at; ``drift`` None where nothing is to be written."""
+    """A checked bundle; ``drift`` is None if nothing has to be written."""
 
     bundle: Bundle
     change: EntryChange | None
@@ -40,10 +40,10 @@ class _BumpResult:
 
 
 def bump(options: BumpOptions, console: RunConsole) -> int:
-    """Fetch, check, compare and audit the bundles chosen, then write all of their locks or none.
+    """Download, check, compare and audit the chosen bundles, then write all of their locks or none.
 
     Returns:
-        0; with ``check`` what ``checking.check`` returns.
+        0; with ``check`` the result of ``check_for_updates``.
 
     Raises:
         ParityError: Nothing was written.
@@ -77,7 +77,8 @@ def _bump_bundle(
         return _BumpResult(bundle=bundle, change=None, drift=None)
     if "/archive/" in target.source and not sources.is_local(target.source):
         console.print_bundle(
-            bundle.id, "hosts make /archive/ files anew; lock an uploaded file instead"
+            bundle.id,
+            "the host generates /archive/ files again and their bytes may change; lock an uploaded file instead",
         )
     locked, fetched = download_and_measure(target, remote, options, store, console)
     drift = _compute_drift(

@@ -22,11 +22,11 @@ EXIT_NEWER = 10
 
 
 def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: RunConsole) -> int:
-    """Say of each bundle whether its source holds something newer; writes nothing.
+    """Print for each bundle whether its source has something newer; write nothing.
 
     Returns:
-        10 where one does, 0 where none does or it cannot be known without a download; the
-        gravest error's code where a bundle could not be asked for.
+        10 if one has, 0 if none has or only a download can tell; the code of the most
+        severe error if a source could not be queried.
     """
     kinds: list[ErrorKind] = []
     has_newer = False
@@ -43,7 +43,7 @@ def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: R
 
 
 def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> bool:
-    """Whether there is something newer."""
+    """Return whether the source has something newer."""
     if bundle.locked is None:
         console.print_bundle(bundle.id, f"not locked yet; lock it with parity bump {bundle.id}")
         return True
@@ -60,8 +60,10 @@ def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> 
     if digest == bundle.locked.sha256:
         console.print_bundle(bundle.id, f"up to date, sha256:{digest[:12]}…")
         return False
-    change = f"locked sha256:{bundle.locked.sha256[:12]}…, there is sha256:{digest[:12]}…"
-    console.print_bundle(bundle.id, f"newer: {change}; look at it with parity bump {bundle.id}")
+    change = f"locked sha256:{bundle.locked.sha256[:12]}…, the source has sha256:{digest[:12]}…"
+    console.print_bundle(
+        bundle.id, f"newer: {change}; see what changed with parity bump {bundle.id}"
+    )
     return True
 
 

@@ -32,12 +32,12 @@ class BumpOptions(Options):
 
     Attributes:
         ids: All bundles where none is named.
-        to: Ref or commit of an ``hf://`` source to lock in place of its own.
-        source: Written into the lockfile as the bundle's new one.
-        from_file: An archive on this machine to lock, in place of what the source holds.
-        check: Only say whether there is something newer.
-        download: With ``check``, fetch where the host states no digest.
-        accept_audit: Lock also what the audit finds wrong.
+        to: Ref or commit of an ``hf://`` source to lock instead of its own.
+        source: New source of the bundle, written to the lockfile.
+        from_file: A local archive to lock instead of the source's.
+        check: Only report whether something newer exists.
+        download: With ``check``, download where the host states no digest.
+        accept_audit: Update the lock even if the audit fails.
     """
 
     ids: Sequence[str] = ()
@@ -50,7 +50,7 @@ class BumpOptions(Options):
 
 
 def check_usage(options: BumpOptions, chosen: Sequence[Bundle]) -> None:
-    """Hold that the options make sense together, and for one bundle.
+    """Check that the options can be combined and are for one bundle.
 
     Raises:
         ConfigError: ``usage``.
@@ -62,7 +62,7 @@ def check_usage(options: BumpOptions, chosen: Sequence[Bundle]) -> None:
     if given and len(chosen) != 1:
         message = f"{', '.join(given)} is for one bundle; name its id"
     elif options.to is not None and options.from_file is not None:
-        message = "--to asks a host, --from-file none; give one of them"
+        message = "--to queries a host, --from-file reads a local file; give one of them"
     elif options.download and not options.check:
         message = "--download belongs to --check; bump downloads anyway"
     elif url_problem or options.source == "":
@@ -72,7 +72,7 @@ def check_usage(options: BumpOptions, chosen: Sequence[Bundle]) -> None:
 
 
 def select_target(bundle: Bundle, options: BumpOptions) -> Bundle:
-    """The bundle with the source that is to be asked, without lock or mirrors.
+    """Return the bundle with the source to query, without lock or mirrors.
 
     Raises:
         ConfigError: ``usage``: ``--to`` for a source without a ref.
@@ -86,15 +86,15 @@ def select_target(bundle: Bundle, options: BumpOptions) -> Bundle:
 
 
 def query_host(bundle: Bundle, options: BumpOptions) -> RemoteMetadata:
-    """What the host states of ``bundle``, as ``wanted`` made it.
+    """Return the host's metadata of ``bundle``, as ``select_target`` made it.
 
     Raises:
-        FetchError: ``offline-miss``, or as ``claims`` does; names the bundle.
-        ConfigError: As ``claims`` does.
+        FetchError: ``offline-miss``, or as ``query_metadata`` does; names the bundle.
+        ConfigError: As ``query_metadata`` does.
     """
     if options.offline and not sources.is_local(bundle.source):
-        message = f"{bundle.id}: a bump asks the host, and --offline forbids it"
-        hint = "drop --offline, or lock a file of this machine with --from-file"
+        message = f"{bundle.id}: bump has to query the host, and --offline is set"
+        hint = "remove --offline, or lock a local file with --from-file"
         raise FetchError(Problem("offline-miss", message, bundle.where.get("source"), (hint,)))
     try:
         return fetch_remote_metadata(bundle.source, options.lockfile.resolve().parent)
@@ -105,7 +105,7 @@ def query_host(bundle: Bundle, options: BumpOptions) -> RemoteMetadata:
 def download_and_measure(
     bundle: Bundle, remote: RemoteMetadata, options: BumpOptions, store: Store, console: RunConsole
 ) -> tuple[Locked, FetchedBundle]:
-    """Download the whole bundle at the stated commit and unpack it under the caps.
+    """Download the bundle at the stated commit, unpack it within the limits, measure it.
 
     Raises:
         ParityError: As ``Store.measure`` does; ``host-contradicts``.
@@ -122,7 +122,7 @@ def download_and_measure(
 
 
 def is_current(locked: Locked | None, remote: RemoteMetadata) -> bool:
-    """Whether the host states just what is locked, and the lock lacks nothing."""
+    """Return whether the host's archive is the locked one, and the lock is complete."""
     if locked is None or remote.sha256 != locked.sha256:
         return False
     numbers = (locked.size, locked.files, locked.unpacked, locked.tree)

@@ -28,10 +28,10 @@ class CacheOptions:
     """The command line of ``cache``.
 
     Attributes:
-        what: Which of the three.
-        lockfiles: Those in use; what they name stays, and is shown by its id.
-        most: Bytes that may stay after ``gc``, None for any number.
-        older: Seconds since its last use after which ``gc`` removes a thing, None for never.
+        action: What to do.
+        lockfiles: Lockfiles in use; ``gc`` keeps their bundles, and all listings name them.
+        max_bytes: Bytes that may remain after ``gc``, None for no limit.
+        max_age: Seconds since the last use after which ``gc`` removes an entry, None for never.
     """
 
     action: Literal["ls", "verify", "gc"]
@@ -41,12 +41,12 @@ class CacheOptions:
 
 
 def run_cache(options: CacheOptions, console: RunConsole) -> int:
-    """List, check or shrink the store; returns the exit code.
+    """List, check or shrink the store; return the exit code.
 
     Raises:
-        ConfigError: A lockfile cannot be used; nothing is removed then.
+        ConfigError: A lockfile is invalid; nothing is removed.
         FetchError: ``store-…``.
-        IntegrityError: ``store-damaged``, for each thing that was; it is removed.
+        IntegrityError: ``store-damaged``, once for each damaged entry; it is removed.
     """
     names = _collect_names(options.lockfiles)
     store_paths = Store.from_environment().paths
@@ -64,7 +64,7 @@ def run_cache(options: CacheOptions, console: RunConsole) -> int:
 
 
 def _collect_names(lockfiles: Sequence[Path]) -> dict[str, str]:
-    """SHA-256 of each archive that a lockfile names, and the ids it has there."""
+    """Return the ids of each archive that a lockfile names, by its SHA-256."""
     names: dict[str, list[str]] = {}
     for path in lockfiles:
         for bundle in load(path).bundles:
@@ -79,7 +79,7 @@ def _list_entries(store_paths: StorePaths, names: Mapping[str, str], console: Ru
         console.print_line(_format_entry(entry, names))
     total = format_count(sum(entry.size for entry in stored), "bytes")
     console.print_line(
-        f"{format_count(len(stored), 'things')}, {total}, in {sanitize(store_paths.root.as_posix())}"
+        f"{format_count(len(stored), 'entries')}, {total}, in {sanitize(store_paths.root.as_posix())}"
     )
 
 
@@ -102,7 +102,7 @@ def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: 
         elif entry.name.startswith("crates/"):
             console.print_line(f"not checked  {name}: a build has no digest")
         else:
-            console.print_line(f"whole        {name}")
+            console.print_line(f"intact       {name}")
     if problems:
         raise IntegrityError(*problems)
 
@@ -110,7 +110,7 @@ def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: 
 def _remove_damaged(entry: StoreEntry, damage: str) -> Problem:
     entries.remove(entry)
     message = f"{entry.name} in the store is damaged, and was removed"
-    details = (f"got     {sanitize(damage)}", "parity fetch makes it again; check the disk")
+    details = (f"got     {sanitize(damage)}", "parity fetch downloads it again; check the disk")
     return Problem("store-damaged", message, None, details)
 
 
@@ -123,10 +123,10 @@ def _remove_unused(
     freed = format_count(sum(entry.size for entry in removed), "bytes")
     remaining = sum(entry.size for entry in entries.list_entries(store_paths))
     console.print_line(
-        f"{format_count(len(removed), 'things')} removed, {freed}; {format_count(remaining, 'bytes')} left"
+        f"{format_count(len(removed), 'entries')} removed, {freed}; {format_count(remaining, 'bytes')} left"
     )
     if policy.max_bytes is not None and remaining > policy.max_bytes:
         console.print_line(
-            "what is left is named by a lockfile, is being made, or was used within the last "
+            "the remaining entries are named by a lockfile, being written, or used within the last "
             f"{policy.grace:,.0f} s"
         )

@@ -1,4 +1,4 @@
-"""``diff``: what changed between two states of a bundle."""
+"""``diff``: print what changed between two states of a bundle."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class DiffOptions(Options):
     """The command line of ``diff``.
 
     Attributes:
-        before: A git revision, whose lockfile counts, or a .tar; HEAD where left out.
-        after: The same; the lockfile as it lies there where left out.
+        before: A git revision of the lockfile, or a .tar.
+        after: The same; None for the lockfile on disk.
     """
 
     bundle: str
@@ -34,11 +34,11 @@ class DiffOptions(Options):
 
 
 def diff(options: DiffOptions, console: RunConsole) -> int:
-    """Print what changed from ``before`` to ``after``; returns 0 whether anything did or not.
+    """Print what changed from ``before`` to ``after``; return 0 whether anything did or not.
 
     Raises:
         ConfigError: No such bundle, revision or file.
-        FetchError, IntegrityError: The state ``after`` cannot be had.
+        FetchError, IntegrityError: The state ``after`` is not available.
     """
     store = Store.from_environment()
     after = _load_after(options, store, console)
@@ -78,7 +78,7 @@ def _load_before(options: DiffOptions, store: Store, console: RunConsole) -> Bun
 def _measure_archive(options: DiffOptions, text: str, store: Store) -> BundleState:
     path = Path(text)
     if not path.is_file():
-        message = f"there is no file {path.as_posix()}"
+        message = f"{path.as_posix()} does not exist or is not a file"
         raise ConfigError(Problem("not-found", message, Location(path)))
     source = str(path.resolve())
     bundle = Bundle(id=options.bundle, source=source, suite="tensors", dump=Dump())
@@ -90,7 +90,7 @@ def _is_archive(text: str) -> bool:
 
 
 def _find_bundle(options: DiffOptions, revision: str | None) -> Bundle:
-    """The bundle's entry in the lockfile, as it lies there or as git keeps it."""
+    """Return the bundle's entry in the lockfile on disk, or in the one of a git revision."""
     if revision is None:
         lock = load(options.lockfile)
     else:

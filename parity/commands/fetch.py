@@ -1,4 +1,4 @@
-"""``fetch``: have bundles in the store, checked and unpacked; prints their folders."""
+"""``fetch``: download, check and unpack bundles into the store; print their folders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def fetch(options: Options, ids: Sequence[str], console: RunConsole) -> int:
-    """Fetch the bundles ``ids``, all where none is named; one's trouble stops no other.
+    """Fetch the bundles ``ids`` (default: all); an error in one does not stop the others.
 
     Raises:
-        ConfigError: The lockfile cannot be used, or lacks an id.
+        ConfigError: The lockfile is invalid, or has no such id.
     """
     chosen = selection.select_bundles(load(options.lockfile), ids)
     selection.check_locked(chosen)

@@ -1,4 +1,4 @@
-"""``init``: a first lockfile and workflow after a look at the repo, or one bundle more."""
+"""``init``: write a first lockfile and workflow, or add a bundle to a lockfile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
 
-#: Words in an example's name that make it look like one that dumps.
+#: Parts of an example's name that suggest a dump program.
 _DUMP_HINTS = ("dump", "parity", "fixture", "golden")
 _SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
 _MAX_FOLDERS = 20_000
@@ -34,14 +34,14 @@ class InitOptions(Options):
     """The command line of ``init``.
 
     Attributes:
-        source: Where a bundle is to be had, as it was typed; None for an example to fill in.
+        source: Path or URL of a bundle's archive, as typed; None for an example to fill in.
     """
 
     source: str | None = None
 
 
 class Example(NamedTuple):
-    """A cargo example, and the package that it belongs to."""
+    """A cargo example and its package."""
 
     package: str
     name: str
@@ -49,15 +49,15 @@ class Example(NamedTuple):
 
     @property
     def is_dump_program(self) -> bool:
-        """Whether its name sounds like a program that dumps."""
+        """Whether its name suggests a dump program."""
         return any(word in self.name for word in _DUMP_HINTS)
 
 
 def init(options: InitOptions, console: RunConsole) -> int:
-    """Write what is missing, and say what was written and what comes next.
+    """Write the files that are missing; print what was written and the next steps.
 
     Raises:
-        ConfigError: There is nothing to write without overwriting, or no such bundle.
+        ConfigError: The bundle is in the lockfile already, or the source is invalid.
     """
     if options.source is not None:
         source = resolve_source(options.source, options.lockfile.parent)
@@ -75,7 +75,9 @@ def init(options: InitOptions, console: RunConsole) -> int:
             name, options.source or init_templates.EXAMPLE_SOURCE, chosen
         )
         _write_new_file(options.lockfile, text, console)
-        console.print_line("    what to verify, and how your port makes its side; `bump` locks it")
+        console.print_line(
+            "    lists the bundles to verify and your port's dump program; `bump` locks it"
+        )
     _write_workflow(options, console)
     for line in init_templates.list_next_steps(chosen is not None, options.source is not None):
         console.print_line(line)
@@ -84,15 +86,15 @@ def init(options: InitOptions, console: RunConsole) -> int:
 
 def _print_examples(examples: list[Example], console: RunConsole) -> None:
     if not examples:
-        console.print_line("found no example of a cargo package")
+        console.print_line("found no cargo example")
         return
     packages = {example.package for example in examples}
     dump_programs = [example for example in examples if example.is_dump_program]
     totals = f"found {format_count(len(examples), 'examples')} in {format_count(len(packages), 'packages')}"
     dump_count = (
-        f"{len(dump_programs)} of them by name a dump:"
+        f"{len(dump_programs)} named like a dump program:"
         if dump_programs
-        else "none of them by name a dump"
+        else "none named like a dump program"
     )
     console.print_line(f"{totals}, {dump_count}")
     for example in dump_programs:
@@ -100,7 +102,7 @@ def _print_examples(examples: list[Example], console: RunConsole) -> None:
 
 
 def _find_examples(repo: Path) -> Iterator[Example]:
-    """The examples of all packages below ``repo``; cargo itself is not asked."""
+    """Yield the examples of all packages below ``repo``, without running cargo."""
     for manifest in _find_manifests(repo):
         package = _read_package_name(manifest)
         if package is None:
@@ -114,7 +116,7 @@ def _find_examples(repo: Path) -> Iterator[Example]:
 
 
 def _find_manifests(repo: Path) -> Iterator[Path]:
-    # Not Path.walk, which is new in Python 3.12.
+    # Path.walk needs Python 3.12.
     for _, (folder, folders, files) in zip(range(_MAX_FOLDERS), os.walk(repo), strict=False):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         if "Cargo.toml" in files:
@@ -130,7 +132,7 @@ def _read_package_name(manifest: Path) -> str | None:
 
 
 def _choose_bundle_id(source: str) -> str:
-    """The last part of the address that says something: ``…/dataloader-v1/bundle.tar``."""
+    """Return the address's last meaningful part: ``dataloader-v1`` of ``…/dataloader-v1/bundle.tar``."""
     path = re.split(r"[?#]", source.partition("://")[2] or source)[0]
     words = [word for word in re.split(r"[/@]", path) if word]
     for word in reversed(words):
@@ -141,7 +143,7 @@ def _choose_bundle_id(source: str) -> str:
 
 
 def _write_new_file(path: Path, text: str, console: RunConsole) -> None:
-    """Write a file that is not there; never over one that is."""
+    """Write a new file; never overwrite one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
@@ -149,20 +151,22 @@ def _write_new_file(path: Path, text: str, console: RunConsole) -> None:
 
 
 def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
-    """One bundle more in a lockfile that is there: in the example's place, else at the end."""
+    """Add a bundle to an existing lockfile: in place of the example entry, else at the end."""
     path = options.lockfile
     if options.source is None:
-        console.print_line(f"{sanitize(path.as_posix())} is there and stays as it is")
+        console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
         return
     name, text = _choose_bundle_id(options.source), path.read_text(encoding="utf-8")
     before = _parse_bundles(path, text)
     if name in before and before[name].source != init_templates.EXAMPLE_SOURCE:
-        message = f"the lockfile has a bundle {name!r} already; `parity bump {name}` locks it anew"
+        message = (
+            f"the lockfile already has a bundle {name!r}; `parity bump {name}` updates its lock"
+        )
         raise ConfigError(Problem("init", message, Location(path)))
     example = before.get(init_templates.EXAMPLE_ID)
     is_replaceable = example is not None and example.locked is None
     new_text = init_templates.fill_example(text, name, options.source) if is_replaceable else None
-    summary = f"put {sanitize(name)} in the place of the example in"
+    summary = f"replaced the example by {sanitize(name)} in"
     if new_text is None:
         new_text = (
             text.rstrip("\n") + "\n" + init_templates.format_bundle(name, options.source, chosen)
@@ -170,14 +174,14 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
         summary = f"added {sanitize(name)} to"
     after = _parse_bundles(path, new_text).get(name)
     if after is None or after.source != options.source:
-        message = "the lockfile does not end with its bundles, so none can be added at its end"
+        message = "a bundle can only be appended if `bundles` is the lockfile's last key"
         raise ConfigError(Problem("init", message, Location(path)))
     path.write_text(new_text, encoding="utf-8", newline="\n")
     console.print_line(f"{summary} {sanitize(path.as_posix())}")
 
 
 def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
-    """The bundles of a lockfile, by id."""
+    """Return the bundles of a lockfile, by id."""
     from parity.lockfile import parse
 
     return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
@@ -186,9 +190,7 @@ def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
 def _write_workflow(options: InitOptions, console: RunConsole) -> None:
     path = options.repo / ".github" / "workflows" / "parity.yml"
     if path.exists():
-        console.print_line(f"{sanitize(path.as_posix())} is there and stays as it is")
+        console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
         return
     _write_new_file(path, init_templates.WORKFLOW, console)
-    console.print_line(
-        "    runs on every push and pull request, with no rights but to read the code"
-    )
+    console.print_line("    runs on every push and pull request; it only needs `contents: read`")

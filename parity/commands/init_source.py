@@ -1,4 +1,4 @@
-"""What was typed for a bundle's origin, as a lockfile is to have it."""
+"""Turn the typed source of a bundle into the one that the lockfile states."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from parity.store import sources
 
 
 def resolve_source(typed: str, folder: Path) -> str:
-    """An address as it is; a path relative to ``folder``, in which the lockfile lies.
+    """Return an address unchanged, and a path relative to ``folder``.
 
     Args:
-        typed: A path is looked for from here, as the shell completes it, then from ``folder``.
-        folder: Where the lockfile lies.
+        typed: An address, or a path relative to the working folder, else to ``folder``.
+        folder: The lockfile's folder.
 
     Raises:
-        ConfigError: ``init``: an address that no lockfile may have, or no file.
+        ConfigError: ``init``: an address that a lockfile must not have, or no file.
     """
     source = _resolve_path(typed, folder) if sources.is_local(typed) else typed
     if url_problem := find_source_problem(source):
@@ -32,21 +32,21 @@ def _resolve_path(typed: str, folder: Path) -> str:
     if found is not None:
         return _make_relative(folder, found, typed)
     if any(map(_is_folder, candidates)):
-        raise _build_error(typed, "that is a folder; a bundle is a tar file of it")
+        raise _build_error(typed, "that is a folder; pack it as a tar file")
     searched = " or ".join(
         dict.fromkeys(sources.sanitize_source(os.path.normpath(p)) for p in candidates)
     )
-    raise _build_error(typed, f"there is no file {searched}")
+    raise _build_error(typed, f"no such file: {searched}")
 
 
 def _make_relative(folder: Path, path: Path, typed: str) -> str:
     try:
         return Path(os.path.relpath(path, folder.absolute())).as_posix()
     except ValueError:  # two drives of Windows
-        raise _build_error(typed, "it lies on another drive than the lockfile") from None
+        raise _build_error(typed, "it is on another drive than the lockfile") from None
 
 
-# Unlike Path's, these are False for names that no system could have.
+# Unlike Path's methods, these return False for invalid names.
 def _is_file(path: Path) -> bool:
     return os.path.isfile(path)
 

@@ -1,4 +1,4 @@
-"""The texts that ``init`` writes."""
+"""Texts written by ``init``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parity.commands.init import Example
 
-#: Stands for an address that only the user knows, and for the bundle's name.
+#: Placeholders of the example entry: the bundle's address and its id.
 EXAMPLE_SOURCE = "https://example.org/my-bundle-v1.tar"
 EXAMPLE_ID = "my-bundle-v1"
 
@@ -29,7 +29,7 @@ jobs:
 """
 
 _HEAD = """\
-# What this port is held against. `parity bump` writes under `locked:`; the rest is yours.
+# The bundles this port is compared with. `parity bump` writes `locked:`; the rest is yours.
 schema: 1
 bundles:
 """
@@ -38,12 +38,12 @@ _SUITES = {"serialize": "serialize", "dataloader": "dataloader", "pipeline": "pi
 
 
 def format_lockfile(name: str, source: str, example: Example | None) -> str:
-    """A whole first lockfile."""
+    """Return a complete first lockfile."""
     return _HEAD + format_bundle(name, source, example)
 
 
 def format_bundle(name: str, source: str, example: Example | None) -> str:
-    """One entry; what could not be found out is marked with a comment."""
+    """Return one entry; a comment marks what is unknown."""
     package = example.package if example else "my-port"
     program = example.name if example else "my_dump"
     todo = "" if example else "  # the example that you will write"
@@ -66,9 +66,9 @@ def _format_source(name: str, source: str) -> list[str]:
 
 
 def fill_example(text: str, name: str, source: str) -> str | None:
-    """A lockfile whose example entry is given a name and a source; what was edited stays.
+    """Put a name and a source into a lockfile's example entry; keep what was edited.
 
-    None where it has no such entry.
+    Returns None if it has no such entry.
     """
     (*old, old_suite), (*new, new_suite) = (
         _format_source(EXAMPLE_ID, EXAMPLE_SOURCE),
@@ -82,14 +82,14 @@ def fill_example(text: str, name: str, source: str) -> str | None:
 
 
 def list_next_steps(has_example: bool, has_source: bool) -> list[str]:
-    """What the user does next, in order."""
+    """Return the user's next steps, in order."""
     steps = []
     if not has_source:
-        steps.append("put the bundle's address into `source`, and its kind into `suite`")
+        steps.append("set `source` to the bundle's address and `suite` to its kind")
     if not has_example:
-        steps.append("write a dump example (docs/dump-example.md), and name it under `dump`")
+        steps.append("write a dump program (docs/dump-example.md) and name it under `dump`")
     steps += [
-        "`parity bump` fetches the bundle, shows what is in it, and locks its digest",
-        "`parity verify` holds your port against it, here, as the workflow will",
+        "`parity bump` downloads the bundle, shows its contents and locks its digest",
+        "`parity verify` compares your port with it, as the workflow will",
     ]
     return ["", "next:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]

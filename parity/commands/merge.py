@@ -1,4 +1,4 @@
-"""``merge``: one report of many, in which nothing that was planned may be missing."""
+"""``merge``: merge several reports into one; a planned case without a result is an error."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MergeOptions(Options, ReportOptions):
     """The command line of ``merge``.
 
     Attributes:
-        reports: ``report.json`` files, or folders in which they lie at any depth.
-        plan: What ``plan`` wrote; None to take the reports for all there is.
+        reports: ``report.json`` files, or folders that contain them at any depth.
+        plan: The file that ``plan`` wrote; None to accept the reports as complete.
     """
 
     reports: Sequence[Path]
@@ -35,11 +35,11 @@ class MergeOptions(Options, ReportOptions):
 
 
 def merge(options: MergeOptions, console: RunConsole) -> int:
-    """Make one report of all, write and tell it; returns its exit code.
+    """Merge the reports, write and publish the result; return its exit code.
 
     Raises:
-        ConfigError: A report or the plan cannot be read, two reports do not go together, or
-            the one of all cannot be written.
+        ConfigError: A report or the plan is invalid, two reports contradict each other, or
+            the result cannot be written.
     """
     try:
         with publish.fence_output():
@@ -80,7 +80,7 @@ def _merge_reports(options: MergeOptions) -> Report:
 
 
 def _find_reports(options: MergeOptions) -> list[Path]:
-    """The reports to merge; what an earlier merge wrote is none of them."""
+    """List the reports to merge, without the result of an earlier merge."""
     found: list[Path] = []
     for path in options.reports:
         found += sorted(path.rglob("report.json")) if path.is_dir() else [path]
@@ -107,7 +107,7 @@ def _read_planned_cases(path: Path) -> list[str]:
 
 
 def _merge_bundles(reports: Iterable[Report]) -> tuple[BundleResult, ...]:
-    """The bundles of all reports; what several jobs say of one bundle is put together."""
+    """Return the bundles of all reports; join the results of several jobs on one bundle."""
     found: dict[str, BundleResult] = {}
     for report in reports:
         for bundle in report.bundles:
@@ -133,7 +133,7 @@ def _join_bundles(one: BundleResult, other: BundleResult) -> BundleResult:
 
 
 def _find_missing(report: Report, planned_cases: Iterable[str]) -> list[Finding]:
-    """A job that never reported makes the whole red."""
+    """Return an error for planned cases without a result."""
     reported = {case.name for case in report.cases}
     failed = {
         bundle.bundle
@@ -149,8 +149,8 @@ def _find_missing(report: Report, planned_cases: Iterable[str]) -> list[Finding]
     if not missing:
         return []
     message = (
-        f"{len(missing)} planned cases have no result, since the job that was to run them left "
-        f"no report: {', '.join(missing[:5])}" + (", …" if len(missing) > 5 else "")
+        f"{len(missing)} planned cases have no result: their job wrote "
+        f"no report ({', '.join(missing[:5])}" + (", …" if len(missing) > 5 else "")
     )
     return [Finding.from_problem(Problem("shard-missing", message), "empty")]
 

@@ -19,11 +19,11 @@ _KIND_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors
 
 @dataclass(frozen=True, kw_only=True)
 class PinOptions:
-    """The command line of ``pin``; ``kind`` empty makes all embedded bundles.
+    """The command line of ``pin``; an empty ``kind`` makes all embedded bundles.
 
     Attributes:
         out: Folder that gets ``<bundle id>.tar``.
-        extra: Options of the kind's own, only those that were typed.
+        extra: Options that only this kind has, as far as given.
     """
 
     kind: str
@@ -32,11 +32,11 @@ class PinOptions:
 
 
 def pin(options: PinOptions, console: RunConsole) -> int:
-    """Make the bundles asked for and print each one's digest; returns 0.
+    """Make the bundles and print each one's digest; return 0.
 
     Raises:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
-        ReferenceSuspectError: What was written is not what is read back.
+        ReferenceSuspectError: Reading the bundle back gave other values than written.
     """
     from parity.lab.pins import EMBEDDED, PINS
 
@@ -58,10 +58,10 @@ def _check_usage(options: PinOptions, kinds: list[str]) -> None:
     message = ""
     unknown = sorted(options.extra.keys() - _KIND_OPTIONS.get(options.kind, set()))
     if options.kind and options.kind not in kinds:
-        message = f"no kind {options.kind!r}; known: {', '.join(kinds)}"
+        message = f"unknown kind {options.kind!r}; known: {', '.join(kinds)}"
     elif unknown:
         description = f"the kind {options.kind!r}" if options.kind else "all embedded bundles"
-        message = f"{', '.join(unknown)}: no option for {description}"
+        message = f"{', '.join(unknown)}: not an option of {description}"
     elif options.kind == "tensors" and "folder" not in options.extra:
         message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
     if message:

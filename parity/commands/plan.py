@@ -1,4 +1,4 @@
-"""``plan``: a job matrix for GitHub, in which cases that share a build share a job."""
+"""``plan``: print a job matrix for GitHub; cases that share a build share a job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
     from parity.verify.prepare import PreparationError
 
-#: Jobs that GitHub makes of one matrix at most.
+#: GitHub's limit of jobs in one matrix.
 MAX_JOBS = 256
 
 
@@ -29,7 +29,7 @@ class PlanOptions(VerifyOptions):
     """The command line of ``plan``.
 
     Attributes:
-        out: File for the plan, which ``merge`` holds reports against; None to print it alone.
+        out: File for the plan, which ``merge`` checks reports against; None to only print it.
     """
 
     max_jobs: int = MAX_JOBS
@@ -61,7 +61,7 @@ def plan_jobs(options: PlanOptions, console: RunConsole) -> int:
 def build_jobs(
     prepared: Iterable[PreparedBundle | PreparationError], max_jobs: int
 ) -> list[dict[str, str]]:
-    """At most ``most`` jobs, each with a name, its bundles and its cases, one a line."""
+    """Return at most ``max_jobs`` jobs, each with a name, its bundles and its cases, one a line."""
     groups: dict[Hashable, list[tuple[str, str]]] = {}
     for entry in prepared:
         if isinstance(entry, PreparedBundle):
@@ -69,7 +69,7 @@ def build_jobs(
                 key = _get_build_key(entry, case.id)
                 groups.setdefault(key, []).append((entry.bundle.id, case.id))
         else:
-            # Its trouble is told by the job that cannot fetch it either.
+            # The job that cannot fetch it either reports the error.
             groups[entry.bundle.id] = [(entry.bundle.id, "*")]
     folded: list[list[tuple[str, str]]] = [[] for _ in range(min(max_jobs, len(groups)))]
     for index, group in enumerate(groups.values()):
@@ -92,7 +92,7 @@ def _build_job(index: int, group: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def read_plan(path: Path) -> list[dict[str, Any]]:
-    """The jobs of a plan that ``matrix`` wrote.
+    """Return the jobs of a plan that ``plan_jobs`` wrote.
 
     Raises:
         ValueError, KeyError, TypeError, OSError: It is none.

@@ -1,7 +1,7 @@
-"""``prove``: plant known faults in copies of the references and see that each is caught.
+"""``prove``: inject known faults into copies of the references and check that each is caught.
 
-It tells a maintainer how much a bundle can see. A fault counts as caught where every
-tensor that it changed is found wrong; a warning is no catch, and a fault that changes
+It shows a maintainer what a bundle detects. A fault counts as caught if every
+tensor that it changed is found wrong; a warning does not count, and a fault that changes
 nothing is void.
 """
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 def prove(options: Options, ids: Sequence[str], console: RunConsole) -> int:
-    """Prove the bundles ``ids``, all where none is named; returns the exit code.
+    """Prove the bundles ``ids`` (default: all); return the exit code.
 
     Raises:
-        ConfigError: The lockfile cannot be used, or lacks an id.
+        ConfigError: The lockfile is invalid, or has no such id.
     """
     chosen = selection.select_bundles(load(options.lockfile), ids)
     selection.check_locked(chosen)
@@ -60,7 +60,7 @@ def prove(options: Options, ids: Sequence[str], console: RunConsole) -> int:
 
 
 def inject_faults(prepared: PreparedBundle) -> MutationReport:
-    """Plant all faults in all cases of a bundle.
+    """Inject all faults into all cases of a bundle.
 
     Raises:
         ParityError: A reference cannot be read, or a library is missing.
@@ -79,7 +79,7 @@ def _inject_into_case(
     right_folder.mkdir()
     faults = resolve_hook(prepared.suite.right_dump)(case, right_folder)
     if faults is None:
-        report.skipped[case.id] = "since no dump is due there"
+        report.skipped[case.id] = "since the case expects no dump"
         return
     if errors := _find_port_errors(prepared, case, right_folder):
         report.skipped[case.id] = f"since its own references fail ({errors[0].message})"
@@ -105,7 +105,7 @@ def _inject_into_case(
 
 
 def _find_port_errors(prepared: PreparedBundle, case: Case, folder: Path) -> list[Finding]:
-    """Errors that the suite finds and that are the port's."""
+    """Return the suite's errors that are the port's fault."""
     try:
         outcome = prepared.suite.verify(case, Dump(folder=folder), prepared.bounds[case.id])
     except ParityError as error:
@@ -134,7 +134,7 @@ def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Find
 
 
 def _collect_codes(findings: Iterable[Finding]) -> set[str]:
-    """Codes of findings, and of the causes that were proven for them."""
+    """Return the codes of findings and of their proven causes."""
     all_findings = list(findings)
     causes = {str(f.measures["cause_code"]) for f in all_findings if "cause_code" in f.measures}
     return {f.code for f in all_findings} | causes

@@ -1,4 +1,4 @@
-"""``reproduce``: one case packed for the port's maintainer: file, values, bytes, ready text."""
+"""``reproduce``: pack a case for the port's maintainer: file, values, bytes, a ready report."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from parity.verify.options import Options
     from parity.verify.prepare import PreparedBundle
 
-#: Tensors whose values are told, lines of each, and bytes of a tensor or a file in hex.
+#: Limits of the pack: tensors with values, lines of each, bytes of a tensor and of a file in hex.
 _MAX_TENSORS, _MAX_LINES, _MAX_BYTES, _MAX_FILE_BYTES = 20, 70, 512, 2**16
-#: Bytes of a file of the dump that is taken along.
+#: Largest file of the dump that is packed, in bytes.
 _MAX_KEPT_BYTES = 2**26
-#: Where a presented checkpoint lay.
+#: Folder of an aliased checkpoint.
 _ALIAS_FOLDER = re.compile(r"[^\s'\"]*parity-fixtures-[^/\\\s]+[/\\][^/\\\s]+[/\\]")
 
 
@@ -53,9 +53,9 @@ class ReproduceOptions:
     """The command line of ``reproduce``.
 
     Attributes:
-        case: ``bundle/case``, or a case's name where no other bundle has one of it.
-        out: A new folder, or an empty one.
-        dumps: Folder of dumps that lie ready; without it the case is run.
+        case: ``bundle/case``, or a case's name if only one bundle has it.
+        out: A new or empty folder.
+        dumps: Folder of existing dumps; None to run the case.
     """
 
     options: Options
@@ -66,11 +66,11 @@ class ReproduceOptions:
 
 
 def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
-    """Run the case once more and write the folder; returns 0 whatever the port did.
+    """Run the case and write the folder; return 0 whatever the port did.
 
     Raises:
-        ConfigError: No such case, one without a checkpoint, or a folder that holds something.
-        DumpError: The port does not build or run at all.
+        ConfigError: No such case, a case without a checkpoint, or a folder that is not empty.
+        DumpError: The port could not be built or run.
     """
     _check_out(options.out)
     verify = VerifyOptions(
@@ -96,7 +96,7 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
 
 def _check_out(out: Path) -> None:
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
-        message = f"--out {sanitize_message(out.as_posix())} is there already; name a new folder"
+        message = f"--out {sanitize_message(out.as_posix())} already exists; name a new folder"
         raise ConfigError(Problem("out-not-empty", message))
 
 
@@ -105,7 +105,7 @@ def _find_checkpoint(prepared: PreparedBundle, case: Case) -> Path:
     if path is None:
         message = (
             f"{prepared.bundle.id}/{case.id} has no checkpoint to pack; `parity show` prints the "
-            "two sides of what it compares"
+            "expected and obtained values"
         )
         raise ConfigError(Problem("no-checkpoint", message))
     return Path(path)
@@ -123,7 +123,7 @@ def _copy_draft(draft: Path, out: Path) -> None:
 
 @dataclass(frozen=True)
 class _CaseRun:
-    """A case, and the run of it."""
+    """A case and its run."""
 
     prepared: PreparedBundle
     case: Case
@@ -132,21 +132,21 @@ class _CaseRun:
 
     @cached_property
     def result(self) -> CaseResult:
-        """The case by itself; what the lockfile forgives is what a maintainer wants to see."""
+        """The result of the case alone, without the lockfile's known failures."""
         evaluator = CaseEvaluator(self.prepared, lambda _case, _control: "")
         evaluator.add(self.case, self.dump_run)
         result = evaluator.build_single_result(self.case)
         return replace(result, findings=tuple(map(self._remove_places, result.findings)))
 
     def _remove_places(self, finding: Finding) -> Finding:
-        """``finding`` without places that are nothing to the port's maintainer."""
+        """Return ``finding`` without our own paths."""
         details = tuple(self.replace_paths(line) for line in finding.details)
         return replace(
             finding, message=self.replace_paths(finding.message), details=details, where=None
         )
 
     def replace_paths(self, text: str) -> str:
-        """``text`` with our folders called by the names that they have in what is packed."""
+        """Return ``text`` with our folders replaced by their names in the pack."""
         text = _ALIAS_FOLDER.sub("./", text)
         for folder, name in ((self.dump_run.folder, "obtained"), (self.case.folder, ".")):
             text = text.replace(str(folder.resolve()), name).replace(str(folder), name)
@@ -154,7 +154,7 @@ class _CaseRun:
 
 
 def _write_draft(draft: Path, case_run: _CaseRun, checkpoint: Path, command: str) -> str:
-    """Fill ``draft``; returns how the case ended, in a word."""
+    """Fill ``draft``; return the case's outcome in one word."""
     prepared, case, dump_run = case_run.prepared, case_run.case, case_run.dump_run
     packed = _copy_files(draft, prepared, case, checkpoint)
     _copy_dump(dump_run.folder, draft / "obtained")
@@ -187,7 +187,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, checkpoint: Path, command: str
 
 
 def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: Case) -> str:
-    """The line that packs the case once more."""
+    """Return the command that packs the case again."""
     args = ["python", "-m", "parity", "reproduce", f"{prepared.bundle.id}/{case.id}"]
     lockfile, default = options.options.lockfile, options.options.repo / "fixtures.lock.yaml"
     if (repo := display_path(options.options.repo)) != ".":
@@ -198,7 +198,7 @@ def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: C
 
 
 def _copy_files(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: Path) -> Path:
-    """The checkpoint, under the name that the port's example opens, and the references."""
+    """Copy the checkpoint, under the name that the port's example opens, and the references."""
     draft.mkdir()
     packed = draft / checkpoint.name
     with tempfile.TemporaryDirectory(prefix="parity-fixtures-") as alias_folder:
@@ -223,7 +223,7 @@ def _find_reference(prepared: PreparedBundle, case: Case) -> Path | None:
 
 
 def _copy_dump(folder: Path, kept: Path) -> None:
-    """The files of a dump; links and the like are left behind, and so is what is huge."""
+    """Copy the regular files of a dump, except huge ones."""
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= _MAX_KEPT_BYTES:
             target = kept / path.relative_to(folder)
@@ -234,7 +234,7 @@ def _copy_dump(folder: Path, kept: Path) -> None:
 def _format_values(
     prepared: PreparedBundle, case: Case, dump_run: DumpResult, result: CaseResult
 ) -> Iterator[str]:
-    """Both sides of the tensors, those first that findings speak of."""
+    """Yield both sides of the tensors, those named by findings first."""
     names = _list_tensor_names(prepared, case)
     mentioned = [f.tensor for f in result.findings if f.tensor in names]
     ordered = list(dict.fromkeys([*mentioned, *names]))
@@ -263,7 +263,7 @@ def _format_view(
 
 
 def _format_stored_bytes(checkpoint: Path) -> Iterator[str]:
-    """The bytes of each tensor or storage, as they lie in the file."""
+    """Yield the bytes of each tensor or storage in the file."""
     byte_spans = find_spans(checkpoint)
     data = checkpoint.read_bytes() if byte_spans else b""
     for name, (first, last) in islice(byte_spans.items(), _MAX_TENSORS):
@@ -274,7 +274,7 @@ def _format_stored_bytes(checkpoint: Path) -> Iterator[str]:
 
 
 def _format_run_command(prepared: PreparedBundle, case: Case, checkpoint: str) -> str:
-    """The port's own program as one runs it in the folder: no parity-action is needed."""
+    """Return the command that runs the port's program in the folder, without parity-action."""
     dump = prepared.bundle.find_dump(case.id)
     overrides = {"checkpoint": checkpoint, "fixture_dir": ".", "output_dir": "obtained-again"}
     values = {**case.placeholders, "case": case.id, "bundle_dir": ".", **overrides}

@@ -1,4 +1,4 @@
-"""``scoreboard``: several ports' reports on one bundle side by side."""
+"""``scoreboard``: compare several ports' reports on one bundle."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ScoreboardOptions:
     """The command line of ``scoreboard``.
 
     Attributes:
-        reports: ``report.json`` files or their folders, each with ``NAME=`` before it or not.
-        bundle: Where the reports share several.
-        write: A page whose table is rewritten between its marks.
+        reports: ``report.json`` files or their folders, each optionally as ``NAME=PATH``.
+        bundle: The bundle, if the reports share several.
+        write: A page whose table is rewritten between its markers.
         check: A page whose table is compared.
     """
 
@@ -50,10 +50,10 @@ class ScoreboardOptions:
 
 
 def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
-    """Print the table; 1 where a page that is to be checked says otherwise.
+    """Print the table; return 1 if the page to check differs.
 
     Raises:
-        ConfigError: A report or a page cannot be read or written, or the reports are not of
+        ConfigError: A report or page cannot be read or written, or the reports are not of
             one bundle.
     """
     _check_libraries(options)
@@ -82,9 +82,7 @@ def _build_board(options: ScoreboardOptions) -> Scoreboard:
         report = _read_report(path)
         name = name or _choose_port_name(report, path, options.bundle)
         if name in reports:
-            message = (
-                f"two reports are of {sanitize_message(name)}; write NAME=REPORT to tell them apart"
-            )
+            message = f"two reports are named {sanitize_message(name)}; name them with NAME=REPORT"
             raise ConfigError(Problem("usage", message))
         reports[name] = report
     try:
@@ -94,7 +92,7 @@ def _build_board(options: ScoreboardOptions) -> Scoreboard:
 
 
 def _split_name(text: str) -> tuple[str, Path]:
-    """A name, if one is given, and the report's file."""
+    """Return the name, if one is given, and the report's file."""
     match = None if Path(text).exists() else _NAMED_REPORT.fullmatch(text)
     name, path = (match["name"], Path(match["path"])) if match else ("", Path(text))
     return name, path / "report.json" if path.is_dir() else path
@@ -105,14 +103,14 @@ def _read_report(path: Path) -> Report:
         return json_reader.load_report(path)
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        message = f"{sanitize_message(path.as_posix())} is no report that can be read: {reason}"
+        message = f"{sanitize_message(path.as_posix())} is not a valid report: {reason}"
         raise ConfigError(Problem("report-unreadable", message, Location(path))) from None
 
 
 def _choose_port_name(report: Report, path: Path, bundle: str) -> str:
-    """What a report's port is called: crate or package with its version, else its lockfile.
+    """Return the port's name: crate or package with its version, else the lockfile's name.
 
-    A reference reader bears no version: what it says counts, whatever its release.
+    A reference reader has no version in its name.
     """
     ports = [one.port for one in report.bundles if not bundle or one.bundle == bundle]
     port = next((one for one in ports if one), {})
@@ -140,7 +138,7 @@ def _rewrite_page(page: Path, cells: Scoreboard) -> None:
 
 
 def _check_page(page: Path, cells: Scoreboard, console: RunConsole) -> int:
-    """Whether the page's cells are those of the reports; says which are not."""
+    """Compare the page's cells with the reports'; print those that differ."""
     try:
         current = tables.read_table_lines(_read_page(page))
     except ValueError as error:
@@ -150,12 +148,12 @@ def _check_page(page: Path, cells: Scoreboard, console: RunConsole) -> int:
     for line in changes[:_MAX_DIFFERENCES]:
         console.print_line(sanitize_message(line))
     if not changes:
-        console.print_line(f"{sanitize_message(page.as_posix())} shows what the reports say")
+        console.print_line(f"{sanitize_message(page.as_posix())} agrees with the reports")
         return 0
     for line in scoreboard_changes.list_changes(current, expected, cells):
         console.print_line(sanitize_message(line))
     console.print_line(
-        f"{sanitize_message(page.as_posix())} shows other cells than the reports; --write renews it"
+        f"{sanitize_message(page.as_posix())} differs from the reports; --write updates it"
     )
     return EXIT_CODES["mismatch"]
 

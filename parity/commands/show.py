@@ -1,4 +1,4 @@
-"""``show``: a tensor's two sides and their difference, next to each other."""
+"""``show``: print a tensor's expected and obtained values and their difference."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from parity.verify.options import Options
     from parity.verify.prepare import PreparedBundle
 
-#: Elements that are shown at most.
+#: Maximum number of printed elements.
 MAX_ELEMENTS = 60
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
@@ -47,10 +47,10 @@ class ShowOptions:
     """The command line of ``show``.
 
     Attributes:
-        case: ``bundle/case``, or a case's name where no other bundle has one of it.
-        slice: NumPy's notation, empty for the elements that differ.
-        dumps: Folder of dumps that lie ready; without it the case is run.
-        toolchain: Called as ``cargo +T``.
+        case: ``bundle/case``, or a case's name if only one bundle has it.
+        slice: In NumPy's notation; empty for the elements that differ.
+        dumps: Folder of existing dumps; None to run the case.
+        toolchain: For ``cargo +T``.
     """
 
     options: Options
@@ -62,11 +62,11 @@ class ShowOptions:
 
 
 def show(options: ShowOptions, console: RunConsole) -> int:
-    """Print both sides of a tensor; returns 0 whether they differ or not.
+    """Print both sides of a tensor; return 0 whether they differ or not.
 
     Raises:
         ConfigError: No such case, tensor or element.
-        DumpError: The port does not build or run, or its dump lacks the tensor.
+        DumpError: The port could not be built or run, or its dump has no such tensor.
         ReferenceSuspectError: The reference cannot be read.
     """
     index = parse_index(options.slice)
@@ -89,11 +89,11 @@ def show(options: ShowOptions, console: RunConsole) -> int:
 
 
 def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBundle, Case]:
-    """The one case that ``options.cases`` means, and its bundle.
+    """Return the only case that ``options.cases`` selects, and its bundle.
 
     Raises:
-        ConfigError: It means none or several.
-        ParityError: The bundle cannot be made ready.
+        ConfigError: It selects none or several.
+        ParityError: The bundle could not be prepared.
     """
     chosen = selection.select_bundles(load(options.lockfile), (), options.cases)
     selection.check_locked(chosen)
@@ -105,29 +105,29 @@ def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBund
         found += [(prepared, case) for case in prepared.cases]
     if len(found) != 1:
         names = ", ".join(f"{prepared.bundle.id}/{case.id}" for prepared, case in found[:10])
-        what = f"means {names}; name one" if found else "means no case of the lockfile"
+        what = f"selects {names}; name one" if found else "selects no case of the lockfile"
         raise ConfigError(Problem("no-such-case", f"{options.cases[0]!r:.80} {what}"))
     return found[0]
 
 
 class _SingleDump:
-    """Keeps the one dump that is made."""
+    """Keeps the only dump that is made."""
 
     def __init__(self) -> None:
         self.dump_run: DumpResult | None = None
 
     def add(self, _case: Case, dump_run: DumpResult) -> None:
-        """Keep it."""
+        """Keep the dump of the case."""
         self.dump_run = dump_run
 
 
 def make_dump(
     prepared: PreparedBundle, case: Case, options: VerifyOptions, console: RunConsole, folder: Path
 ) -> tuple[DumpResult, Mapping[str, str]]:
-    """The dump of ``case``, made in ``folder`` unless it lies ready, and the port that made it.
+    """Return the dump of ``case``, existing or made in ``folder``, and the port that made it.
 
     Raises:
-        DumpError: It could not be run at all.
+        DumpError: The port could not be run.
     """
     if options.dumps is not None:
         port = {"dumps": options.dumps.as_posix()}
@@ -144,7 +144,7 @@ def make_dump(
 
 
 def _check_dump(dump_run: DumpResult) -> DumpResult:
-    """``dumped``, which can be looked at.
+    """Return ``dump_run`` if the program succeeded.
 
     Raises:
         DumpError: The program failed.
@@ -159,12 +159,12 @@ def _check_dump(dump_run: DumpResult) -> DumpResult:
 def format_view(
     view: TensorView, index: Index, bounds: Mapping[str, float], text: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """What is shown, line by line, each with its mark: ``!`` beyond the bound, ``~`` within it.
+    """Yield the lines of a view, each with its mark: ``!`` outside the tolerance, ``~`` within.
 
     Args:
-        both: The sides.
-        index: Elements to show; empty for those that differ, or the first where none does.
-        bounds: Those of the case.
+        view: Both sides.
+        index: Elements to print; empty for those that differ, or the first if none does.
+        bounds: Tolerances of the case.
         text: The index as typed.
 
     Raises:
@@ -180,7 +180,10 @@ def format_view(
         return
     marks = _mark_elements(view, bounds)
     beyond, within = int((marks == _BEYOND).sum()), int((marks == _WITHIN).sum())
-    yield "", f"{marks.size:,} elements: {beyond:,} beyond the bound, {within:,} differ within it"
+    yield (
+        "",
+        f"{marks.size:,} elements: {beyond:,} outside the tolerance, {within:,} differ within it",
+    )
     chosen = _choose_elements(marks, index, text)
     rows = [
         (_SIGNS[marks.reshape(-1)[at]], _format_row(view, at))
@@ -195,7 +198,7 @@ def format_view(
             for (mark, _), line in zip(rows, rows_text[1:], strict=True)
         )
     if len(chosen) > MAX_ELEMENTS:
-        yield "", f"  and {len(chosen) - MAX_ELEMENTS:,} more; a slice shows others"
+        yield "", f"  and {len(chosen) - MAX_ELEMENTS:,} more; use a slice to see others"
     cause = view.cause(bounds) if beyond else None
     if cause:
         yield "", f"cause: {cause}"
@@ -206,7 +209,7 @@ _SIGNS = ("", "~", "!")
 
 
 def _mark_elements(view: TensorView, bounds: Mapping[str, float]) -> NDArray[np.uint8]:
-    """For each element whether it differs, and beyond the bound, as ``compare`` judges it."""
+    """Return for each element whether it differs, and whether outside the tolerance."""
     failing_tensor = FailingTensor(
         name="",
         expected=view.expected,
@@ -223,7 +226,7 @@ def _mark_elements(view: TensorView, bounds: Mapping[str, float]) -> NDArray[np.
 
 
 def _choose_elements(marks: NDArray[np.uint8], index: Index, text: str) -> NDArray[np.int64]:
-    """Flat places of the elements to show."""
+    """Return the flat indices of the elements to print."""
     if index:
         places = np.arange(marks.size).reshape(marks.shape)
         return np.atleast_1d(places[expand_index(index, marks.shape, text)]).reshape(-1)
@@ -275,7 +278,7 @@ def _prepend_heading(
 
 
 def _print_line(mark: str, text: str) -> None:
-    """One line, coloured on a terminal unless NO_COLOR is set."""
+    """Print one line, coloured on a terminal unless NO_COLOR is set."""
     line = sanitize_message(text)
     if mark and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         line = f"{_RED if mark == '!' else _YELLOW}{line}{_PLAIN}"

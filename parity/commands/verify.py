@@ -1,4 +1,4 @@
-"""``verify``: hold a port against its pinned references."""
+"""``verify``: compare a port with its pinned references."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
     from parity.verify.options import VerifyOptions
 
-#: Bytes of a dump's file that is kept beside the report.
+#: Largest file of a dump that is kept beside the report, in bytes.
 _MAX_KEPT_BYTES = 2**30
 
 
 def verify(options: VerifyOptions, console: RunConsole) -> int:
-    """Run the whole job and say what was found; returns the exit code.
+    """Run the whole job, report the results, return the exit code.
 
     Raises:
-        ConfigError: The lockfile or the command line cannot be used, or a report not written.
+        ConfigError: The lockfile or the command line is invalid, or a report cannot be written.
     """
     unwritten: list[Problem] = []
     try:
@@ -61,7 +61,7 @@ def verify(options: VerifyOptions, console: RunConsole) -> int:
 def _run_job(
     options: VerifyOptions, console: RunConsole, unwritten: list[Problem]
 ) -> tuple[Report, list[str]]:
-    """The report, and on a pull request what it does to the lockfile.
+    """Return the report, and the lockfile changes of a pull request.
 
     Dumps that cannot be kept beside the report are added to ``unwritten``.
     """
@@ -74,7 +74,7 @@ def _run_job(
     print_missing_bundles(chosen, options, console)
     prepared = [prepare_bundle(bundle, options, console, deadline) for bundle in chosen]
     drift = lock_changes.format_lock_changes(prepared, options, console)
-    # All bundles are here; what runs next is the port's, and none of its business.
+    # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     _check_globs(options, prepared)
     with _open_outputs(options, unwritten) as outputs:
@@ -90,7 +90,7 @@ def _check_globs(options: VerifyOptions, prepared: list[PreparedBundle | Prepara
 
 
 def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext) -> BundleResult:
-    """One bundle's trouble becomes its result, so that the others go on."""
+    """Verify one bundle; its errors become its result, so that the others continue."""
     bundle = entry.bundle
     digest = bundle.locked.sha256 if bundle.locked else None
     base = BundleResult(bundle=bundle.id, suite=bundle.suite, sha256=digest)
@@ -124,7 +124,7 @@ def _build_report(
         return report
     message = (
         f"{verified} cases were verified, fewer than {options.min_cases} (--min-cases); "
-        "a run in which nothing is compared proves nothing"
+        "a run that compares nothing proves nothing"
     )
     return replace(
         report, findings=(Finding.from_problem(Problem("nothing-verified", message), "empty"),)
@@ -133,7 +133,7 @@ def _build_report(
 
 @contextmanager
 def _open_outputs(options: VerifyOptions, unwritten: list[Problem]) -> Iterator[Path]:
-    """A fresh folder for dumps; those that were not green are kept beside the report."""
+    """Make a temporary folder for dumps; keep those of failed cases beside the report."""
     with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
         yield Path(folder).resolve()
         for name in options.private_bundles:
@@ -155,7 +155,7 @@ def _copy_dumps(folder: Path, kept: Path) -> list[Problem]:
 
 
 def _list_ignored(folder: str, names: list[str]) -> list[str]:
-    """Links, pipes and the like, and files too large to look at: a port may leave anything."""
+    """List links, special files and files that are too large, which are not kept."""
     ignored = []
     for name in names:
         status = Path(folder, name).lstat()

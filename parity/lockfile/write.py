@@ -1,4 +1,4 @@
-"""The lockfile replaced in one step, unless somebody else wrote it meanwhile."""
+"""Replace the lockfile atomically, unless it was changed meanwhile."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from parity.text import sanitize
 
 
 def rewrite(path: Path, before: bytes, after: bytes) -> None:
-    """Replace a file that says ``before`` by one that says ``after``, with the same mode.
+    """Replace a file whose content is ``before`` by ``after``, with the same mode.
 
-    A reader sees the one or the other; whatever happens on the way leaves the first. A
-    symbolic link stays one, and what it points to is replaced.
+    A reader sees one or the other; an error leaves the first. A
+    symbolic link stays one, and its target is replaced.
 
     Raises:
         ConfigError: ``lockfile-changed``, ``lockfile-unwritable``.
@@ -50,7 +50,7 @@ def _replace(path: Path, real: Path, before: bytes, after: bytes) -> None:
 
 
 def read_unchanged(path: Path, sha256: str) -> bytes:
-    """The bytes of a file that was read before, by its digest (64 hex digits).
+    """Return the bytes of a file if its SHA-256 (64 hex digits) is unchanged.
 
     Raises:
         ConfigError: ``lockfile-changed``.
@@ -65,6 +65,6 @@ def read_unchanged(path: Path, sha256: str) -> bytes:
 
 
 def _build_changed_error(path: Path) -> ConfigError:
-    message = f"{path.as_posix()} was changed by somebody else meanwhile"
-    hint = "nothing was written; look at the change, then bump again"
+    message = f"{path.as_posix()} was changed by another process meanwhile"
+    hint = "nothing was written; check the change, then run bump again"
     return ConfigError(Problem("lockfile-changed", message, Location(path), (hint,)))

@@ -1,4 +1,4 @@
-"""Earlier states of a bundle: its entry in git's lockfile, and its files if still to be had."""
+"""Load earlier states of a bundle: its entry in git's lockfile, and its files if still available."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _TIMEOUT_SECONDS = 60.0
 
 
 def load_lockfile_at(revision: str, path: Path) -> Lockfile:
-    """The lockfile ``path`` as it was at a revision of the git repo that it lies in.
+    """Return the lockfile ``path`` as of a revision of its git repo.
 
     Raises:
-        ConfigError: ``git``: git is not there, or knows no such revision or file;
-            or the lockfile was wrong then.
+        ConfigError: ``git``: git is not installed, or has no such revision or file;
+            or the lockfile was invalid then.
     """
     text = _read_revision(revision, path)
-    # A branch's name may hold slashes, a file's may not.
+    # A branch's name may contain slashes, a file's may not.
     suffix = sanitize(revision, 80).replace("/", "-")
     return parse(path.with_name(f"{path.name}@{suffix}"), text.encode())
 
 
 def _read_revision(revision: str, path: Path) -> str:
     if not revision or revision.startswith("-"):
-        raise _build_git_error(path, f"{revision!r} is no revision")
+        raise _build_git_error(path, f"{revision!r} is not a revision")
     folder = path.resolve().parent
     args = ["git", "show", "--no-textconv", f"{revision}:./{path.name}"]
     env = process.build_environment({"GIT_OPTIONAL_LOCKS": "0"})
     try:
-        # One byte more than a lockfile has: what is cut off is refused, not misread.
+        # One byte more than a lockfile may have, so that a truncated one is rejected, not misread.
         completed = process.run(
             args, cwd=folder, env=env, timeout=_TIMEOUT_SECONDS, stdout_limit=MAX_BYTES + 1
         )
@@ -51,7 +51,9 @@ def _read_revision(revision: str, path: Path) -> str:
         raise _build_git_error(path, str(error)) from None
     if completed.exit_code:
         stderr_lines = completed.stderr.strip().splitlines() or [f"exit {completed.exit_code}"]
-        raise _build_git_error(path, f"no {path.name} at {revision!r}", stderr_lines[-1])
+        raise _build_git_error(
+            path, f"{path.name} does not exist at {revision!r}", stderr_lines[-1]
+        )
     if completed.exit_code is None:
         raise _build_git_error(path, f"git did not answer within {_TIMEOUT_SECONDS:g} s")
     return completed.stdout
@@ -61,18 +63,18 @@ def _build_git_error(path: Path, reason: str, git_message: str = "") -> ConfigEr
     message = f"git cannot show the earlier lockfile: {sanitize(reason)}"
     details = (
         *([f"git     {sanitize(git_message)}"] if git_message else []),
-        "name a revision that has it, or a bundle's .tar, with --from and --to",
+        "give a revision that has it, or a bundle's .tar, with --from and --to",
     )
     return ConfigError(Problem("git", message, Location(path), details))
 
 
 def find_bundle(lock: Lockfile, name: str) -> Bundle | None:
-    """The bundle ``name`` of an earlier lockfile, None where it did not list it."""
+    """Return the bundle ``name`` of an earlier lockfile, None if it did not list it."""
     return next((bundle for bundle in lock.bundles if bundle.id == name), None)
 
 
 class BundleState(NamedTuple):
-    """A bundle at one time; ``missing`` says why its files cannot be had."""
+    """A bundle at one time; ``missing`` is the reason why its files are not available."""
 
     locked: Locked | None
     fetched: FetchedBundle | None
@@ -88,7 +90,7 @@ def load_earlier(
     offline: bool,
     revision: str = "HEAD",
 ) -> BundleState:
-    """A bundle as it was locked before; its files may be gone."""
+    """Return a bundle as it was locked before; its files may be gone."""
     try:
         fetched = obtain_files(bundle, store, folder, console, offline=offline, revision=revision)
     except ParityError as error:
@@ -106,13 +108,13 @@ def obtain_files(
     offline: bool,
     revision: str = "HEAD",
 ) -> FetchedBundle:
-    """The files of a bundle as it is locked, though its source may hold others by now.
+    """Return the locked files of a bundle, also if its source has others by now.
 
-    The store is looked at first, then the source; where that is a path whose file has been
-    overwritten, then what git keeps of the file at ``revision``. The digest decides.
+    The store is tried first, then the source; if that is a path whose file was
+    overwritten, then git's version of the file at ``revision``. The digest decides.
 
     Raises:
-        ParityError: As ``Store.tree`` does: it can no longer be had.
+        ParityError: As ``Store.tree`` does: it is no longer available.
     """
     try:
         return store.fetch_tree(
@@ -130,11 +132,11 @@ def obtain_files(
 def _load_committed(
     bundle: Bundle, revision: str, store: Store, folder: Path
 ) -> FetchedBundle | None:
-    """The bundle from the file that git keeps at ``revision``, None where that is not it."""
+    """Return the bundle from git's version of the file at ``revision``, None if it is another."""
     archive_path = folder / bundle.source
     with TemporaryDirectory(prefix="parity-") as name:
         scratch = Path(name)
-        # The digest of a tree, not of a commit: else git writes a pax header of its own.
+        # Of a tree, not of a commit: for a commit git adds a pax header.
         args = ["git", "archive", "--format=tar", f"--output={scratch / 'file.tar'}"]
         args += [f"{revision}^{{tree}}", "--", archive_path.name]
         env = process.build_environment({"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"})
@@ -149,9 +151,9 @@ def _load_committed(
 
 
 def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleDrift:
-    """What changed between two states, as far as both can be had; ``after`` has a lock."""
+    """Compute what changed between two states, as far as both are available; ``after`` has a lock."""
     if after.locked is None:
-        msg = "a state that comes after has a lock"
+        msg = "the later state must have a lock"
         raise ValueError(msg)
     trees = None
     if before.fetched is not None and after.fetched is not None:

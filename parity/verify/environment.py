@@ -1,4 +1,4 @@
-"""Versions and machine facts that a report records."""
+"""Collect the versions and machine facts that a report records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = ("numpy", "onnx", "onnxruntime")
 
 
 def collect_environment() -> dict[str, str]:
-    """What a number may depend on: versions, machine, processors."""
+    """Return the facts that a number may depend on: versions, machine, processors."""
     environment = {
         "parity": __version__,
         "python": platform.python_version(),
@@ -28,7 +28,7 @@ def collect_environment() -> dict[str, str]:
 
 
 def _find_version(package: str) -> str:
-    """As the folder of its metadata is named; importlib.metadata costs as much as NumPy."""
+    """Read the version from the metadata folder's name; importlib.metadata is as slow as NumPy."""
     for folder in map(Path, sys.path):
         for kind in ("dist", "egg"):
             for path in folder.glob(f"{package}-*.{kind}-info"):

@@ -1,4 +1,4 @@
-"""From a dump to a case's result: compare, hold repeated runs together, forgive what is known."""
+"""Evaluate dumps: compare, check repeated runs against each other, allow known failures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _CaseRuns:
 
 @dataclass
 class CaseEvaluator:
-    """Compares dumps as they come and hands out results in the order of the bundle."""
+    """Compares dumps in order of arrival; returns results in the order of the bundle."""
 
     prepared: PreparedBundle
     format_command: Callable[[Case, str], str]
@@ -57,7 +57,7 @@ class CaseEvaluator:
         )
 
     def add(self, case: Case, dump_run: DumpResult) -> None:
-        """Compare one run of a case; a further run must also equal the first in bytes."""
+        """Compare one run of a case; further runs must also equal the first byte for byte."""
         started = time.perf_counter()
         ending = None
         if case.expect:
@@ -90,7 +90,7 @@ class CaseEvaluator:
         try:
             link = _find_linked_reference(dump_run.folder, case.folder)
         except OSError as error:
-            message = f"the dump's folder cannot be looked through: {error.strerror}"
+            message = f"the dump's folder cannot be listed: {error.strerror}"
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
         if link:
             return None, [link]
@@ -102,7 +102,7 @@ class CaseEvaluator:
         return comparison, list(comparison.findings)
 
     def finish_results(self, on_result: Callable[[CaseResult], None]) -> tuple[CaseResult, ...]:
-        """The results of all cases; each is also told."""
+        """Return the results of all cases; call ``on_result`` with each."""
         across = self._compare_across()
         self._check_controls()
         found = []
@@ -114,7 +114,7 @@ class CaseEvaluator:
         return tuple(found)
 
     def _check_controls(self) -> None:
-        """Refusals count only beside a right load of their group."""
+        """Skip refusals whose group has no right load."""
         by_case = {name: (one.case, one.ending) for name, one in self._runs.items() if one.ending}
         controls = outcomes.find_controls(by_case)
         for name, (case, one) in by_case.items():
@@ -136,7 +136,7 @@ class CaseEvaluator:
         return dict(suite.across(compared_cases))
 
     def build_single_result(self, case: Case) -> CaseResult:
-        """The result of one case by itself: nothing is forgiven, and no control is asked for."""
+        """Return the result of one case alone, without known failures and controls."""
         return self._build_raw_result(self._runs[case.id], ())
 
     def _build_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
@@ -168,17 +168,17 @@ class CaseEvaluator:
         )
 
     def list_bundle_findings(self) -> list[Finding]:
-        """Known failures that no case shows any more."""
+        """Return errors for known failures that no case shows any more."""
         return self._known_failures.find_unused()
 
 
 def _is_only_empty(dump_run: DumpResult) -> bool:
-    """It ended well and left no file."""
+    """Return whether the program succeeded and wrote no file."""
     return all(finding.code == "dump-empty" for finding in dump_run.findings)
 
 
 def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
-    """A dump that is the reference itself proves nothing (commandprompt/pgcolumnar PR#1133)."""
+    """Return an error for a dump that links to the reference (commandprompt/pgcolumnar PR#1133)."""
     reference_ids = {
         (s.st_dev, s.st_ino) for p in reference.rglob("*") if p.is_file() for s in [p.stat()]
     }
@@ -189,15 +189,13 @@ def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
             os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids and path.is_file()
         ):
             description = "a symbolic link" if is_link else "the reference's own file"
-            message = (
-                f"{path.relative_to(folder).as_posix()} is {description}; a dump is made of files"
-            )
+            message = f"{path.relative_to(folder).as_posix()} is {description}; a dump must consist of regular files"
             return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
     return None
 
 
 def _find_differences(first: Path, again: Path) -> list[Finding]:
-    """The finding for two runs of one case whose files differ; JSON may hold timings."""
+    """Return an error for two runs whose files differ; JSON is ignored, it may have timings."""
     names = {
         path.relative_to(folder)
         for folder in (first, again)
@@ -207,7 +205,7 @@ def _find_differences(first: Path, again: Path) -> list[Finding]:
     for name in sorted(names):
         first_file, second_file = first / name, again / name
         if not (first_file.is_file() and second_file.is_file()):
-            text = f"{name.as_posix()} was written in one run only"
+            text = f"{name.as_posix()} was written in only one of two runs"
         elif not filecmp.cmp(first_file, second_file, shallow=False):
             text = f"{name.as_posix()} differs between two runs of the same case"
         else:

@@ -1,4 +1,4 @@
-"""The part of ``verify`` that runs: build, dump, compare, judge the cases of one bundle."""
+"""Execute one bundle: build the port, run its cases, evaluate the dumps."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from parity.verify.prepare import PreparedBundle
 
 
-#: Of a case that says what it expects: its checkpoint is tiny, so that a reader which takes
-#: longer, or more memory, goes by numbers in the file and not by the file.
+#: Limits of a case that states what it expects. Its checkpoint is tiny: a reader that takes
+#: longer, or more memory, trusts numbers in the file instead of its size.
 EXPECT_SECONDS = 10.0
 EXPECT_BYTES = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What running cases needs beside the bundle.
+    """The parameters of a run beside the bundle.
 
     Attributes:
         outputs: Folder for the dumps, ``<bundle>/<case>`` below it.
-        deadline: End of the run by ``time.monotonic``.
+        deadline: End of the run, in seconds of ``time.monotonic``.
     """
 
     options: VerifyOptions
@@ -51,7 +51,7 @@ class RunContext:
 
 
 def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext) -> BundleResult:
-    """Dump and judge the chosen cases of one bundle."""
+    """Run and evaluate the chosen cases of one bundle."""
     sources: dict[str, Path] = {}
     tampering: Finding | None = None
 
@@ -83,7 +83,7 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
 
 
 def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:
-    """Remove the dumps, of every run, that nobody needs to look at."""
+    """Remove the dumps of all runs of cases that did not fail."""
     for case in cases:
         if case.verdict not in ("fail", "error"):
             for dump in (folder / case.case, *folder.glob(f"{escape(case.case)}@*")):
@@ -100,17 +100,17 @@ class _BuildResult:
 
     @property
     def ready(self) -> Program:
-        """The program, where there is one."""
+        """The program; raises DumpError if the build failed."""
         if self.program is None:
             raise DumpError
         return self.program
 
 
 class DumpSink(Protocol):
-    """Is given each dump as it is made."""
+    """Receives each dump as it is made."""
 
     def add(self, case: Case, dump_run: DumpResult) -> None:
-        """One run of a case."""
+        """Receive one run of a case."""
 
 
 def run_dumps(
@@ -120,14 +120,14 @@ def run_dumps(
     sources: dict[str, Path],
     alias_folder: Path | None,
 ) -> dict[str, str]:
-    """Build what is needed, and run the chosen cases of a bundle.
+    """Build the programs and run the chosen cases of a bundle.
 
     Args:
-        entry: The bundle.
-        judge: Is given the dumps.
-        work: What is asked for.
-        sources: Gets the source file of each case's program, where it is known.
-        place: Folder for presented checkpoints, if the bundle needs one.
+        prepared: The bundle.
+        sink: Receives the dumps.
+        context: The parameters of the run.
+        sources: Receives the source file of each case's program, if known.
+        alias_folder: Folder for aliased checkpoints, if the bundle needs one.
 
     Returns:
         The port: crate, package and commit, or command.
@@ -170,7 +170,7 @@ def _build_program(
     builds: dict[Hashable, _BuildResult],
     context: RunContext,
 ) -> _BuildResult:
-    """The program of a case, built at most once; a failure stands for all its cases."""
+    """Return the program of a case, built at most once; a failure is kept for all its cases."""
     example = ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
     if dump.command is None:
@@ -241,7 +241,7 @@ def _build_job(
 
 
 def _choose_timeout(case: Case, dump: Dump) -> float:
-    """The timeout that the lockfile states, else a short one for a case that expects something."""
+    """Return the lockfile's timeout in seconds, else a short one for a case that expects something."""
     is_short = case.expect and "timeout" not in dump.where
     return min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout
 
@@ -260,7 +260,7 @@ def _locate_program(dump: Dump) -> Any:
 
 
 def format_rerun_command(options: VerifyOptions) -> str:
-    """The line that repeats the run."""
+    """Return the command that repeats the run."""
     chosen = [("--bundle", name) for name in options.bundles]
     chosen += [("--case", glob) for glob in options.cases]
     return shlex.join([*_build_args(options), *(word for pair in chosen for word in pair)])
@@ -269,7 +269,7 @@ def format_rerun_command(options: VerifyOptions) -> str:
 def _format_case_command(
     prepared: PreparedBundle, case: Case, control: str, options: VerifyOptions
 ) -> str:
-    """The line that repeats one case, and the one beside which it counts."""
+    """Return the command that repeats one case and its control."""
     args = _build_args(options)
     for name in (control, case.id):
         args += ["--case", f"{prepared.bundle.id}/{name}"] if name else []

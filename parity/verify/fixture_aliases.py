@@ -1,8 +1,8 @@
-"""A case's files under the names that a port's unchanged example opens.
+"""Copy a case's files under the names that a port's unchanged example opens.
 
-Upstream's dump examples open `resnet18-f37072fd.pth` and the like whatever is in it. The
-option ``checkpoint-names`` says by suffix which name is meant; the case's checkpoint is then
-copied under it into a folder of its own, which takes the place of ``{fixture_dir}``.
+Upstream's dump examples open fixed names such as `resnet18-f37072fd.pth`. The
+option ``checkpoint-names`` states that name by suffix; the case's checkpoint is then
+copied under it into its own folder, which replaces ``{fixture_dir}``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from parity.suites.base import Case
 
 OPTION = "checkpoint-names"
-#: Larger checkpoints are for bundles whose own file names fit.
+#: Larger checkpoints need a bundle whose own file names fit.
 MAX_BYTES = 16 * 2**20
 NAMES_FILE = "sampled_tensor_names.json"
 
 
 @contextmanager
 def open_alias_folder(bundle: Bundle) -> Iterator[Path | None]:
-    """A place for the copies, where the bundle's entry asks for any."""
+    """Make a folder for the copies, if the bundle's entry has the option."""
     if OPTION not in bundle.options:
         yield None
         return
@@ -40,7 +40,7 @@ def open_alias_folder(bundle: Bundle) -> Iterator[Path | None]:
 
 
 def build_placeholders(bundle: Bundle, case: Case, alias_folder: Path | None) -> dict[str, str]:
-    """The values of ``{fixture_dir}`` and ``{checkpoint}`` where they are others than usual.
+    """Return the values of ``{fixture_dir}`` and ``{checkpoint}`` if they are copies.
 
     Raises:
         ConfigError: The checkpoint is too large to be copied.
@@ -72,6 +72,6 @@ def _copy_checkpoint(checkpoint: Path, target: Path, bundle: Bundle) -> None:
 
 
 def _list_tensor_names(case: Case) -> list[str]:
-    """The tensors that a port is asked for by name."""
+    """List the names of the tensors that a port must produce."""
     detail = case.detail
     return list(detail.names) if detail.reference is None else list(read_references(detail))

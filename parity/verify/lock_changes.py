@@ -1,4 +1,4 @@
-"""What a pull request does to the lockfile, as the tables that ``diff`` draws."""
+"""Format the lockfile changes of a pull request as the tables of ``diff``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def format_lock_changes(
     prepared: Iterable[PreparedBundle | PreparationError], options: Options, console: RunConsole
 ) -> list[str]:
-    """Markdown for each bundle that the pull request locks anew; empty outside of one."""
+    """Return Markdown for each bundle whose lock the pull request changes; empty outside of one."""
     revision = github.get_base_revision()
     if revision is None:
         return []
@@ -29,7 +29,7 @@ def format_lock_changes(
     try:
         base = bundle_states.load_lockfile_at(revision, options.lockfile)
     except ParityError:
-        # A shallow clone does not know the base (fetch-depth), and a first lockfile has none.
+        # A shallow clone has no base (fetch-depth), and neither has a first lockfile.
         return []
     ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
     return [line for entry in ready for line in _format_lock_change(entry, base, options, console)]

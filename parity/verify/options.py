@@ -15,7 +15,7 @@ SUMMARIES = ("full", "compact", "false")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What every verb is told.
+    """Options of every verb.
 
     Attributes:
         repo: The repo under test.
@@ -30,10 +30,10 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """What becomes of a report.
+    """Options of reports.
 
     Attributes:
-        annotations: Most errors, and most warnings, that GitHub is told.
+        annotations: Maximum number of annotated errors, and of warnings, on GitHub.
         summary: ``full``, ``compact`` or ``false``.
     """
 
@@ -50,9 +50,9 @@ class VerifyOptions(Options, ReportOptions):
     """The command line of ``verify``; see its help for each.
 
     Attributes:
-        withheld: Bundles of which no dump is kept, since they are private.
-        deadline: Seconds for the whole run, None for no end.
-        dumps: Folder of dumps that lie ready; nothing is built or run then.
+        private_bundles: Bundles of which no dump is kept.
+        deadline: Seconds for the whole run, None for no limit.
+        dumps: Folder of existing dumps; nothing is built or run then.
     """
 
     bundles: Sequence[str] = ()

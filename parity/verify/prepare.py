@@ -1,4 +1,4 @@
-"""The part of ``verify`` before anything runs: fetch a bundle, read its cases, check its entry."""
+"""Prepare a bundle before anything runs: fetch it, read its cases, check its entry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparationError:
-    """A bundle that could not be made ready, and why."""
+    """A bundle that could not be prepared, and why."""
 
     bundle: Bundle
     error: ParityError
@@ -37,9 +37,9 @@ class PreparedBundle:
     """A bundle that is ready to be verified.
 
     Attributes:
-        cases: Those that the command line chose; ``all_cases`` all of the bundle.
-        bounds: By case id, what the bundle states as the lockfile tightens it.
-        seconds: Spent on fetching.
+        cases: Cases that the command line selects; ``all_cases``: all of the bundle.
+        bounds: Tolerances by case id: the bundle's, tightened by the lockfile.
+        seconds: Time of fetching.
     """
 
     bundle: Bundle
@@ -56,7 +56,7 @@ class PreparedBundle:
 def prepare_bundle(
     bundle: Bundle, options: VerifyOptions, console: RunConsole, deadline: float | None
 ) -> PreparedBundle | PreparationError:
-    """Make one bundle ready; its trouble is returned, not raised."""
+    """Prepare one bundle; return an error instead of raising it."""
     try:
         return _prepare(bundle, options, console, deadline)
     except ParityError as error:
@@ -69,7 +69,7 @@ def _prepare(
 ) -> PreparedBundle:
     chosen = find_suite(bundle.suite)
     if chosen is None:
-        message = f"this version has no suite {bundle.suite!r} yet"
+        message = f"this version has no suite {bundle.suite!r}"
         raise ConfigError(Problem("no-such-suite", message, bundle.where.get("suite")))
     _check_options(bundle, chosen)
     started = time.perf_counter()
@@ -94,7 +94,7 @@ def _prepare(
 
 
 def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: RunConsole) -> None:
-    """Where no server may be asked, say at once what all of them would be asked for."""
+    """Describe bundles missing from the store, for --offline."""
     from parity.store.store import Store
 
     for line in Store.from_environment().describe_misses(bundles) if options.offline else ():
@@ -104,7 +104,7 @@ def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: 
 def fetch_bundle(
     bundle: Bundle, options: Options, console: RunConsole, deadline: float | None
 ) -> FetchedBundle:
-    """The bundle's tree from the store, fetched, checked and unpacked where it is not there."""
+    """Return the bundle's tree from the store; download, check and unpack it if missing."""
     from parity.store.store import Store
 
     fetched = Store.from_environment().fetch_tree(
@@ -116,7 +116,7 @@ def fetch_bundle(
         notify=lambda text: console.print_bundle(bundle.id, text),
         deadline=deadline,
     )
-    status = "in the store" if fetched.cached else "fetched, checked, unpacked"
+    status = "in the store" if fetched.cached else "downloaded, checked, unpacked"
     console.print_bundle(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
     return fetched
 
@@ -153,7 +153,7 @@ def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolera
 
 
 def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
-    """Names in the entry that mean nothing are errors, not silently without effect."""
+    """Reject names in the entry that match no case, instead of ignoring them."""
     ids = [case.id for case in cases]
     known = parse_known_failures(bundle.known_failures)
     found = [

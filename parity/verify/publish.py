@@ -1,4 +1,4 @@
-"""Where a run's report goes: the report's folder, and GitHub's annotations, summary and outputs."""
+"""Publish a report: to its folder, and as GitHub's annotations, summary and outputs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from parity.results import CaseResult, Report
     from parity.verify.options import ReportOptions
 
-#: What each format's file is called, and the libraries that write it.
+#: File name of each format, and the libraries that write it.
 REPORT_FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}
 _SUMMARY_NAME = "the job's summary"
 _LIBRARIES = {"junit": ("junitparser",), "html": ("jinja2", "matplotlib")}
 
 
 def check_writable(options: ReportOptions) -> None:
-    """Hold, before anything runs, that the reports asked for can be written.
+    """Check, before anything runs, that the reports can be written.
 
     Raises:
         ConfigError: ``missing-library``, ``report-dir``.
@@ -50,7 +50,7 @@ def check_writable(options: ReportOptions) -> None:
 
 
 def _clear_folder(folder: Path) -> None:
-    """Refuse to clear a folder that no earlier run of ours has written."""
+    """Remove an earlier run's files; reject a folder that no run has written."""
     if _is_present(folder / "dumps") and not any(
         _is_present(folder / name) for name in REPORT_FILES.values()
     ):
@@ -61,27 +61,27 @@ def _clear_folder(folder: Path) -> None:
         raise ConfigError(Problem("report-dir", message))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # An earlier run's verdict must not stand where this one ends without any.
+        # An earlier verdict must not remain if this run ends without one.
         shutil.rmtree(folder / "dumps", ignore_errors=True)
         for name in REPORT_FILES.values():
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        message = f"--report-dir {folder.as_posix()} cannot be made: {error.strerror}"
+        message = f"--report-dir {folder.as_posix()} cannot be created: {error.strerror}"
         raise ConfigError(Problem("report-dir", message)) from None
 
 
 def _is_present(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name that is too long, say; making the folder will tell
+    except OSError:  # for example a name that is too long; creating the folder reports it
         return False
 
 
 def write_reports(report: Report, code: int, options: ReportOptions) -> list[Problem]:
-    """Write the reports asked for, each whatever becomes of the others; a half one never stays.
+    """Write the reports, each independently of the others; never leave a partial file.
 
     Returns:
-        ``report-dir``: Which cannot be written, and why.
+        ``report-dir`` problems: which cannot be written, and why.
     """
     folder = options.report_dir
     if folder is None:
@@ -127,7 +127,7 @@ def _format_report(report_format: str, report: Report, code: int) -> str:
 
 @contextmanager
 def fence_output() -> Iterator[None]:
-    """On GitHub, nothing that is printed meanwhile is a command, whoever wrote it."""
+    """On GitHub, stop the runner from obeying commands printed meanwhile."""
     if not parity_github.is_on_github():
         yield
         return
@@ -148,10 +148,10 @@ def publish_report(
     command: str = "",
     unwritten: Sequence[Problem] = (),
 ) -> None:
-    """Annotations, summary and outputs, all before the process ends.
+    """Print annotations, add the summary, set the outputs.
 
     Raises:
-        ConfigError: The reports in ``unwritten`` are owed, though all else is told.
+        ConfigError: ``unwritten`` names reports; raised after all else is published.
     """
     if parity_github.is_on_github():
         for line in github_annotations.format_annotations(report, options.annotations):
@@ -170,7 +170,7 @@ def publish_report(
 
 
 def publish_error(error: ParityError, options: ReportOptions) -> None:
-    """The same for an error that ends the verb."""
+    """Publish an error that ends the verb."""
     if parity_github.is_on_github():
         for line in github_annotations.format_error_annotations(error, options.annotations):
             _print_line(line)
@@ -181,19 +181,21 @@ def publish_error(error: ParityError, options: ReportOptions) -> None:
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Hand values to later steps, where the runner's file takes them."""
+    """Hand values to later steps, if the runner's file is writable."""
     with _warn_on_failure("the step's outputs"):
         parity_github.set_outputs(values)
 
 
 @contextmanager
 def _warn_on_failure(what: str) -> Iterator[None]:
-    """The runner's own files are no file of the user's: losing one is told, and decides nothing."""
+    """Turn an OSError of the runner's own files into a warning; the verdict does not change."""
     try:
         yield
     except OSError as error:
         why = sanitize(error.strerror or str(error))
-        problem = Problem("runner-file", f"{what} cannot be written: {why}; the verdict stands")
+        problem = Problem(
+            "runner-file", f"{what} cannot be written: {why}; the verdict is unchanged"
+        )
         text = f"warning[{problem.code}] {problem.message}"
         print(text, file=sys.stderr)
         if parity_github.is_on_github():
@@ -238,7 +240,7 @@ def _build_path_outputs(options: ReportOptions) -> dict[str, str]:
 
 
 def _find_worst_case(cases: Sequence[CaseResult]) -> str:
-    """The case furthest past its bound, or nearest to it where all hold."""
+    """Return the case furthest outside its tolerance, or nearest to it if all are within."""
 
     def rank(case: CaseResult) -> tuple[bool, float]:
         margin = -1.0 if case.margin is None else case.margin

@@ -1,4 +1,4 @@
-"""Which bundles and cases a command line means."""
+"""Select the bundles and cases of a command line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MAX_EXAMPLES = 20
 
 
 def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()) -> list[Bundle]:
-    """The bundles named by ``ids`` (all where none is), of which a glob may want a case.
+    """Return the bundles ``ids`` (default: all) of which a glob may match a case.
 
     Raises:
-        ConfigError: An id that the lockfile lacks, or a glob for no bundle of those chosen.
+        ConfigError: An unknown id, or a glob that matches none of the bundles.
     """
     known = {bundle.id: bundle for bundle in lock.bundles}
     unknown = [name for name in ids if name not in known]
     if unknown:
-        message = f"no bundle {_quote_names(unknown)} in {lock.path.as_posix()}; it lists {', '.join(known)}"
+        message = f"unknown bundle {_quote_names(unknown)} in {lock.path.as_posix()}; it lists {', '.join(known)}"
         raise ConfigError(Problem("no-such-bundle", message, Location(lock.path)))
     chosen = [known[name] for name in dict.fromkeys(ids)] or list(lock.bundles)
     _check_bundle_globs(globs, [bundle.id for bundle in chosen])
@@ -42,7 +42,7 @@ def _check_bundle_globs(globs: Sequence[str], ids: Sequence[str]) -> None:
         glob for glob, part in parts.items() if not any(match_glob(part, name) for name in ids)
     ]
     if unmatched:
-        message = f"--case {_quote_names(unmatched)} matches no bundle; there are {', '.join(ids)}"
+        message = f"--case {_quote_names(unmatched)} matches no bundle; bundles: {', '.join(ids)}"
         raise ConfigError(Problem("no-such-bundle", message))
 
 
@@ -51,15 +51,15 @@ def _quote_names(names: Iterable[str]) -> str:
 
 
 def check_locked(chosen: Iterable[Bundle]) -> None:
-    """Hold that every bundle has been locked.
+    """Check that every bundle is locked.
 
     Raises:
-        ConfigError: One has no ``locked`` block; names the command that makes it.
+        ConfigError: One has no ``locked`` block; names the command that writes it.
     """
     problems = [
         Problem(
             "not-locked",
-            f"bundle {bundle.id!r} has no 'locked' block; `parity bump {bundle.id}` fetches it "
+            f"bundle {bundle.id!r} has no 'locked' block; `parity bump {bundle.id}` downloads it "
             "and records its digest",
             bundle.where.get(""),
         )
@@ -71,7 +71,7 @@ def check_locked(chosen: Iterable[Bundle]) -> None:
 
 
 def is_selected(globs: Sequence[str], bundle: str, case: str) -> bool:
-    """Whether the globs choose ``bundle/case``: all where none is positive; ``!`` excludes."""
+    """Return whether the globs select ``bundle/case``: all if none is positive; ``!`` excludes."""
     positive = [glob for glob in globs if not glob.startswith("!")]
     negative = [glob[1:] for glob in globs if glob.startswith("!")]
     chosen = not positive or any(_is_match(glob, bundle, case) for glob in positive)
@@ -81,15 +81,15 @@ def is_selected(globs: Sequence[str], bundle: str, case: str) -> bool:
 def check_case_globs(
     globs: Sequence[str], names: Iterable[tuple[str, str]], is_complete: bool
 ) -> None:
-    """Hold that every glob means at least one case.
+    """Check that every glob matches at least one case.
 
     Args:
         globs: As typed.
-        names: (bundle, case) of all that is known.
-        sure: Whether that is all there is; else a bundle could not be read.
+        names: (bundle, case) of all known cases.
+        is_complete: False if a bundle could not be read.
 
     Raises:
-        ConfigError: A glob that matches nothing; lists what there is.
+        ConfigError: A glob that matches nothing; lists the cases.
     """
     known = list(names)
     unmatched = [
@@ -99,7 +99,7 @@ def check_case_globs(
         available = ", ".join(f"{bundle}/{case}" for bundle, case in known[:_MAX_EXAMPLES])
         if len(known) > _MAX_EXAMPLES:
             available += f" and {len(known) - _MAX_EXAMPLES:,} more"
-        message = f"--case {_quote_names(unmatched)} matches no case; there are {available}"
+        message = f"--case {_quote_names(unmatched)} matches no case; cases: {available}"
         raise ConfigError(Problem("no-such-case", message))
 
 
@@ -109,6 +109,6 @@ def _is_match(glob: str, bundle: str, case: str) -> bool:
 
 
 def _split_glob(glob: str) -> tuple[str, str]:
-    """``bundle/case``; a word without a slash means a case of any bundle."""
+    """Split ``bundle/case``; a glob without a slash is a case of any bundle."""
     bundle, slash, case = glob.partition("/")
     return (bundle, case) if slash else ("*", glob)

@@ -12,8 +12,8 @@ from parity.bundle import layout, manifest
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lockfile import parse
 from parity.port import outcome_json
-from parity.suites.pipeline import suite as pipeline
 from parity.suites.dataloader import suite
+from parity.suites.pipeline import suite as pipeline
 from tests.fuzz.files import refusal
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixt
 
     said = capsys.readouterr()
     assert said.out.startswith(WANTED)
-    assert "here: fetched, checked, unpacked" in said.out
+    assert "here: downloaded, checked, unpacked" in said.out
     assert said.err.count("error[offline-miss]") == 3
 
 

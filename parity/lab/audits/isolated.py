@@ -1,4 +1,4 @@
-"""One bundle audited in a process of its own, bounded in time."""
+"""Audit one bundle in a subprocess, bounded in time."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
     from parity.store.store import FetchedBundle
 
-#: Seconds for one bundle; a file that makes a reader loop ends here.
+#: Seconds for one bundle, in case a file makes a reader loop.
 TIMEOUT_SECONDS = 1800.0
 _MAX_OUTPUT = 8 * 2**20
 
 
 def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
-    """The audited cases of an unpacked bundle.
+    """Return the audited cases of an unpacked bundle.
 
     Raises:
         ConfigError: ``missing-library``.
         ReferenceSuspectError: No case could be read; or ``audit-crashed``: a library crashed
-            or did not end on what is in the bundle.
+            or did not end on the bundle's files.
     """
     args = [sys.executable, "-m", "parity.lab.audits", bundle.suite, str(tree), bundle.id]
     package_parent = Path(parity.__file__).parent.parent
@@ -67,7 +67,7 @@ def _build_case(bundle: str, case: dict[str, Any]) -> CaseResult:
 def _build_crash_error(bundle: Bundle, completed: process.ProcessResult) -> ReferenceSuspectError:
     end = "did not end in time" if completed.timed_out else f"ended with {_describe_end(completed)}"
     last_lines = completed.stderr.strip().splitlines()[-3:]
-    message = f"{bundle.id}: the audit {end}; a library cannot cope with what the bundle holds"
+    message = f"{bundle.id}: the audit {end}; a library fails on one of the bundle's files"
     details = tuple(sanitize(line) for line in last_lines)
     return ReferenceSuspectError(Problem("audit-crashed", message, bundle.where.get(""), details))
 
@@ -77,7 +77,7 @@ def _describe_end(completed: process.ProcessResult) -> str:
 
 
 def print_reader(bundle: Bundle, reader: ReaderResults, console: RunConsole) -> bool:
-    """Say what a reference reader made of its cases; whether that is as it should be."""
+    """Print a reference reader's results; return whether they are as expected."""
     console.print_bundle(bundle.id, reader.summary)
     for case in reader.unexpected:
         console.print_case(case)
@@ -88,7 +88,7 @@ def print_reader(bundle: Bundle, reader: ReaderResults, console: RunConsole) -> 
 
 
 def print_cases(cases: tuple[CaseResult, ...], console: RunConsole) -> bool:
-    """Say what an audit found; whether all of it is well."""
+    """Print the results of an audit; return whether all are good."""
     for case in cases:
         console.print_case(case)
         for finding in case.findings:
@@ -100,13 +100,13 @@ def print_cases(cases: tuple[CaseResult, ...], console: RunConsole) -> bool:
 def audit_before_lock(
     bundle: Bundle, fetched: FetchedBundle, console: RunConsole, *, accept: bool
 ) -> None:
-    """Audit a bundle that is about to be locked, if the libraries for it are here.
+    """Audit a bundle before it is locked, if the libraries for it are installed.
 
     Raises:
         ReferenceSuspectError: ``audit-failed``, unless ``accept``; ``audit-crashed``.
     """
     if missing := audits.list_missing_libraries(bundle.suite):
-        text = f"not audited: {', '.join(missing)} not installed here; nox -s audit does it"
+        text = f"not audited: {', '.join(missing)} not installed; nox -s audit installs them and audits"
         console.print_bundle(bundle.id, text)
         return
     console.print_bundle(bundle.id, "audit of the references:")
@@ -114,8 +114,8 @@ def audit_before_lock(
     if is_ok:
         return
     if accept:
-        console.print_bundle(bundle.id, "the audit failed; locked all the same (--accept-audit)")
+        console.print_bundle(bundle.id, "the audit failed; locked anyway (--accept-audit)")
         return
-    message = f"{bundle.id}: the audit found references that are not what they should be"
-    hint = "nothing was written; mend the bundle, or lock it as it is with --accept-audit"
+    message = f"{bundle.id}: the audit found wrong references"
+    hint = "nothing was written; fix the bundle, or lock it anyway with --accept-audit"
     raise ReferenceSuspectError(Problem("audit-failed", message, bundle.where.get(""), (hint,)))

@@ -1,4 +1,4 @@
-"""The right dump of a case, made from its own references, and the faults that fit it."""
+"""Write a case's right dump from its own references, and list the faults that apply to it."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _build_pipeline_run(meta: PipelineCase, expected: Any) -> loader_runs.Loader
     if ordered and meta.shuffle:
         loader = replace(loader, key_faults=tuple(_iterate_key_faults(meta, expected)))
     if run is None or meta.policy == "pad":
-        # Padded slots are no items, so they have no place in another order.
+        # Padded slots are not items, so they have no position in another order.
         return loader
     real = run.columns[3][0]
     data = expected.dataset

@@ -1,4 +1,4 @@
-"""What ``prove`` says: a table, what stays unnamed and why, what the bundle cannot see."""
+"""Format the report of ``prove``: a table, unnamed faults and why, undetected faults."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detection:
-    """What became of one fault in one case.
+    """The result of one fault in one case.
 
     Attributes:
-        changed: Parts of the dump that it changed; ``void`` those that it left as they were.
-        slipped: Of ``changed`` those that were not found wrong.
-        named: Of ``changed`` those whose cause, or finding, calls the fault by its name.
-        said: Codes that were found in place of its name.
+        changed: Parts of the dump that it changed; ``void`` those left unchanged.
+        missed: Parts of ``changed`` that were not found wrong.
+        named: Parts of ``changed`` whose cause or finding names the fault.
+        other_codes: Codes that were found instead of its name.
     """
 
     changed: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Detection:
 
 @dataclass
 class MutationReport:
-    """What a bundle can see: ``cells`` by fault and case, cases left out, faults allowed."""
+    """The faults that a bundle detects: ``detections`` by fault and case, skipped cases, allowed faults."""
 
     bundle: str
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -49,55 +49,55 @@ class MutationReport:
     allowed: dict[str, str] = field(default_factory=dict)
 
     def record_fault(self, fault: Fault) -> None:
-        """Keep a fault; of several cases' the one that says why it has no name."""
+        """Record a fault; of several cases prefer the one that states why it has no name."""
         known = self.faults.get(fault.name)
         if known is None or fault.why_unnamed:
             self.faults[fault.name] = fault
 
     @property
     def injected(self) -> list[str]:
-        """Faults, by what the bundle owes, that changed something in some case."""
+        """Names of the faults that changed something in some case."""
         return [
             n for n, row in self.detections.items() if any(cell.changed for cell in row.values())
         ]
 
     @property
     def missed(self) -> list[str]:
-        """Faults that changed something and were caught in no case."""
+        """Names of the faults that changed something and were caught in no case."""
         cells = self.detections
         return [n for n in self.injected if not any(c.is_caught for c in cells[n].values())]
 
 
-#: Cases that get a column of their own; of more, only counts are told.
+#: Maximum number of case columns; with more cases only counts are printed.
 _MAX_COLUMNS = 6
 
 
 def print_report(report: MutationReport, line: Callable[[str], None]) -> None:
-    """Say what a bundle can see."""
+    """Print the report of a bundle."""
     for text in format_report(report):
         line(sanitize_message(text))
 
 
 def format_report(report: MutationReport) -> Iterator[str]:
-    """All that is said of a bundle, line by line."""
+    """Yield the report of a bundle, line by line."""
     yield ""
-    yield f"{report.bundle}: faults planted in copies of its references"
+    yield f"{report.bundle}: faults injected into copies of its references"
     yield from format_table([*_format_rows(report)])
     yield from _format_left_out(report)
     yield from _format_unnamed(report)
     yield from _format_blind(report)
     for name, why in report.allowed.items():
-        yield f"no fault by what is owed: {name}: {why}"
+        yield f"not a fault here: {name}: {why}"
     yield _format_score(report)
 
 
 def _format_left_out(report: MutationReport) -> Iterator[str]:
-    """Cases by the reason why nothing was planted into them."""
+    """Yield the skipped cases by reason."""
     reasons: dict[str, list[str]] = {}
     for case, why in report.skipped.items():
         reasons.setdefault(why, []).append(case)
     for why, cases in reasons.items():
-        yield f"left out, {why}: {format_list(cases)}"
+        yield f"skipped, {why}: {format_list(cases)}"
 
 
 def _format_rows(report: MutationReport) -> Iterator[list[str]]:
@@ -134,7 +134,7 @@ def _format_counts(row: dict[str, Detection]) -> list[str]:
 
 
 def _format_unnamed(report: MutationReport) -> Iterator[str]:
-    """Faults that were caught and are called something else, or nothing."""
+    """Yield the faults that were caught without their name."""
     rows = []
     for name in report.injected:
         detections = report.detections[name].values()
@@ -156,8 +156,8 @@ def _explain_other_causes(detections: Iterable[Detection]) -> str:
     codes = {code for detection in detections for code in detection.other_codes}
     causes = codes - {"values", "no-simple-cause"}
     if not causes:
-        return "too few values, or too equal ones, to prove it"
-    return f"called {format_list(sorted(causes))} there, which fits as well"
+        return "too few or too equal values to prove it"
+    return f"named {format_list(sorted(causes))} instead, which fits as well"
 
 
 def _format_blind(report: MutationReport) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _format_blind(report: MutationReport) -> Iterator[str]:
             if detection.missed:
                 rows.append(f"  {name} in {case}: {format_list(detection.missed)}")
     if rows:
-        yield "what this bundle cannot see (the fault changes these, and they pass):"
+        yield "not detected by this bundle (the fault changes these, and they pass):"
         yield from rows
     void = [name for name in report.detections if name not in report.injected]
     if void:
@@ -177,6 +177,6 @@ def _format_blind(report: MutationReport) -> Iterator[str]:
 def _format_score(report: MutationReport) -> str:
     injected, missed = len(report.injected), report.missed
     if not injected:
-        return "no fault could be planted: the bundle shows nothing"
+        return "no fault could be injected: the bundle proves nothing"
     text = f"{injected - len(missed)} of {injected} faults caught"
     return f"{text}; missed: {', '.join(missed)} (exit 7)" if missed else text

@@ -53,7 +53,7 @@ _RECORDABLE = ("refused", "accepted", "crashed", "hung", "out-of-memory")
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderResults:
-    """One reader over the cases of its format.
+    """One reader's results on the cases of its format.
 
     Attributes:
         drift: Cases whose outcome is another than the bundle records.

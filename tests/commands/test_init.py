@@ -52,7 +52,7 @@ def test_a_first_lockfile_and_workflow_are_written_and_explained(
     ]
     assert workflow["permissions"] == {}
     out = capsys.readouterr().out
-    assert "found 3 examples in 2 packages, 2 of them by name a dump:" in out
+    assert "found 3 examples in 2 packages, 2 named like a dump program:" in out
     assert "two/examples/tensor_dump.rs" in out
     assert "built" not in out
     assert "parity bump" in out
@@ -64,8 +64,8 @@ def test_a_repo_that_has_nothing_is_told_what_to_write(
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
     assert load(tmp_path / "fixtures.lock.yaml").bundles[0].dump.example == "my_dump"
     out = capsys.readouterr().out
-    assert "found no example of a cargo package" in out
-    assert "write a dump example" in out
+    assert "found no cargo example" in out
+    assert "write a dump program" in out
 
 
 def test_nothing_is_overwritten(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +77,7 @@ def test_nothing_is_overwritten(repo: Path, capsys: pytest.CaptureFixture[str]) 
     capsys.readouterr()
     assert cli.run(["init", "--repo", str(repo)]) == 0
     assert [file.read_bytes() for file in files] == before
-    assert capsys.readouterr().out.count("is there and stays as it is") == 2
+    assert capsys.readouterr().out.count("exists and is left unchanged") == 2
 
 
 def test_a_package_whose_examples_are_no_dumps(
@@ -88,7 +88,7 @@ def test_a_package_whose_examples_are_no_dumps(
     (tmp_path / "examples" / "hello.rs").touch()
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
     found, *_ = capsys.readouterr().out.splitlines()
-    assert found == "found 1 example in 1 package, none of them by name a dump"
+    assert found == "found 1 example in 1 package, none named like a dump program"
 
 
 NAMES = {
@@ -117,7 +117,7 @@ def test_a_next_bundle_is_added_at_the_end(repo: Path) -> None:
     after = (repo / "fixtures.lock.yaml").read_text(encoding="utf-8")
     assert after.startswith(before)
     assert [b.id for b in load(repo / "fixtures.lock.yaml").bundles] == ["first-v1", "next-v1"]
-    with pytest.raises(ConfigError, match="has a bundle 'next-v1' already"):
+    with pytest.raises(ConfigError, match="already has a bundle 'next-v1'"):
         cli.run(["init", "--repo", str(repo), "https://example.org/next-v1.tar"])
     assert (repo / "fixtures.lock.yaml").read_text(encoding="utf-8") == after
 
@@ -161,7 +161,7 @@ def test_a_bundle_takes_the_place_of_the_example_that_was_written_first(
     chosen = "dataloader" in path.read_text(encoding="utf-8").partition("  #")[0]
     assert (named.source, named.suite) == (url, "dataloader" if chosen else "serialize")
     assert bundles[0].dump.args == before.args
-    taken = "put serialize-v1 in the place of the example in " in capsys.readouterr().out
+    taken = "replaced the example by serialize-v1 in " in capsys.readouterr().out
     assert taken is (ids[0] == "serialize-v1")
 
 
@@ -181,11 +181,11 @@ def test_a_path_is_written_as_seen_from_the_lockfile(
 
 
 NO_BUNDLES = {
-    "no-such.tar": "there is no file ",
-    "two/examples": "that is a folder; a bundle is a tar file of it",
-    "": "that is a folder; a bundle is a tar file of it",
-    "x" * 5000: "there is no file ",
-    "a\nb": "there is no file ",
+    "no-such.tar": "no such file: ",
+    "two/examples": "that is a folder; pack it as a tar file",
+    "": "that is a folder; pack it as a tar file",
+    "x" * 5000: "no such file: ",
+    "a\nb": "no such file: ",
     "ftp://example.org/x.tar": "known are hf://, https:// and paths relative to the lockfile",
     "hf://org/x/bundle.tar": "the form is hf://[datasets/]owner/repo@ref/path",
     "https://e.org/x: y.tar": "percent-encode spaces and what is not ASCII",

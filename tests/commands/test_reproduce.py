@@ -21,10 +21,10 @@ from parity.commands import reproduce as verb
 from parity.reports import reproduction
 from parity.reports.markdown import format_cell
 from parity.verify import outcomes
+from tests.commands.test_prove import BUNDLES, lockfile
 from tests.support.reports import HOSTILE, make_case, make_finding
 from tests.support.tensors import encode_safetensors, name_dtypes
 from tests.support.zoo import pack_bundle, run_port
-from tests.test_prove import BUNDLES, lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

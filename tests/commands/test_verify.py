@@ -42,7 +42,7 @@ class TestGreen:
         assert ran.out.splitlines()[-1] == "3 cases: 3 pass (exit 0)"
 
     def test_a_second_run_finds_the_bundle_in_the_store(self, bench: Bench) -> None:
-        assert "loaders: fetched, checked, unpacked" in bench.verify().out
+        assert "loaders: downloaded, checked, unpacked" in bench.verify().out
         assert "loaders: in the store" in bench.verify().out
 
     def test_report_json_holds_the_whole_story(self, bench: Bench) -> None:

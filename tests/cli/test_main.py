@@ -28,7 +28,7 @@ from tests.support.reports import HOSTILE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HERE = Path(__file__).parent.parent
+HERE = Path(__file__).parents[2]
 HEAVY = {"numpy", "urllib3", "rich", "onnx", "onnxruntime", "torch", "yaml", "filelock"}
 
 
@@ -100,7 +100,7 @@ def test_an_unexpected_exception_is_a_fault_of_this_program(
     assert err.startswith("Traceback (most recent call last):\n")
     assert err.endswith(
         "ZeroDivisionError: by zero\n"
-        "this is a fault of parity-action, please report it with the lines above\n"
+        "this is a bug in parity-action; please report it with the lines above\n"
     )
 
 
@@ -152,9 +152,9 @@ def ran(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_help_imports_nothing_heavy(words: str) -> None:
     script = (
         "import sys\n"
-        "from parity.__main__ import code_of\n"
+        "from parity.__main__ import run_command_line\n"
         "try:\n"
-        f"    sys.exit(code_of({words}))\n"
+        f"    sys.exit(run_command_line({words}))\n"
         "except SystemExit as ended:\n"
         "    print(ended.code, *sorted({name.partition('.')[0] for name in sys.modules}))\n"
     )
@@ -215,7 +215,7 @@ def test_a_library_that_is_not_installed_is_no_fault_of_ours() -> None:
     script = (
         "import sys; sys.modules['yaml'] = None\n"
         "from parity import __main__ as program\n"
-        "sys.exit(program.code_of(['verify']))"
+        "sys.exit(program.run_command_line(['verify']))"
     )
     words = [sys.executable, "-c", script]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=Path.cwd())
@@ -230,7 +230,7 @@ def test_a_termination_ends_like_ctrl_c() -> None:
     script = (
         "import os, signal\n"
         "from parity import __main__ as program\n"
-        "program.code_of = lambda _words: os.kill(os.getpid(), signal.SIGTERM) or 0\n"
+        "program.run_command_line = lambda _words: os.kill(os.getpid(), signal.SIGTERM) or 0\n"
         "try:\n    program.main()\nexcept KeyboardInterrupt:\n    os._exit(9)"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)

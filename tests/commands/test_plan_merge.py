@@ -22,9 +22,9 @@ from parity.reports.console import RunConsole
 from parity.tensors.bin import encode_tensor
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import prepare_bundle
-from tests.support.reports import make_bundle, make_case, make_finding, make_report
 from tests.reports.test_console import mixed
 from tests.reports.test_json import REPORTS
+from tests.support.reports import make_bundle, make_case, make_finding, make_report
 
 if TYPE_CHECKING:
     from parity.results import Report

@@ -17,7 +17,7 @@ from parity.suites.base import TensorView
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.index_expression import expand_index, parse_index
-from tests.test_prove import BUNDLES, lockfile
+from tests.commands.test_prove import BUNDLES, lockfile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ def test_differences_are_shown_and_marked() -> None:
 
     assert told(both, max_abs=1e-3) == [
         "F32 [2, 3]",
-        "6 elements: 1 beyond the bound, 1 differ within it",
+        "6 elements: 1 outside the tolerance, 1 differ within it",
         "          expected  obtained  difference",
         "! [0, 1]  2         2.5       +0.5",
     ]
@@ -128,7 +128,7 @@ def test_differences_are_shown_and_marked() -> None:
 
 def test_bits_decide_under_exact() -> None:
     assert told(sides([0.0, np.nan, 1], [-0.0, np.nan, np.nan]))[1:] == [
-        "3 elements: 2 beyond the bound, 0 differ within it",
+        "3 elements: 2 outside the tolerance, 0 differ within it",
         "       expected  obtained  difference",
         "! [0]  0         -0        -0",
         "! [2]  1         nan       +nan",
@@ -139,7 +139,7 @@ def test_the_output_is_bounded() -> None:
     found = told(sides(np.zeros(1000), np.ones(1000)))
 
     assert len(found) == MAX_ELEMENTS + 4
-    assert found[-1] == f"  and {1000 - MAX_ELEMENTS} more; a slice shows others"
+    assert found[-1] == f"  and {1000 - MAX_ELEMENTS} more; use a slice to see others"
 
 
 def test_shapes_that_differ_are_told_and_no_more() -> None:
@@ -186,7 +186,7 @@ def test_a_tensor_of_a_dump_that_lies_ready(
     assert capsys.readouterr().out.splitlines()[1:] == [
         "serialize-parity-v1/pth views.transposed",
         "F32 [7, 5]",
-        "35 elements: 32 beyond the bound, 0 differ within it",
+        "35 elements: 32 outside the tolerance, 0 differ within it",
         "          expected     obtained     difference",
         "  [0, 0]  -114.921875  -114.921875",
         "! [0, 1]  68.609375    -23.5        -92.1",
@@ -220,7 +220,7 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out.splitlines()[1:] == [
         "dataloader-batches-v1/shuffled_seeded labels",
         "F32 [10], each row beside the item that it is",
-        "10 elements: 10 beyond the bound, 0 differ within it",
+        "10 elements: 10 outside the tolerance, 0 differ within it",
         "                         expected  obtained  difference",
         "! batch 0 row 0, item 1  1         2         +1",
         "! batch 0 row 1, item 9  0         1         +1",

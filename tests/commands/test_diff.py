@@ -233,13 +233,13 @@ def test_a_bundle_that_was_not_locked_before_is_new(repo: Repo, said: Said) -> N
     ("words", "code", "message"),
     [
         (["a", "--from", "nope"], 2,
-         "git cannot show the earlier lockfile: no fixtures.lock.yaml at 'nope'"),
-        (["a", "--from=-p"], 2, "'-p' is no revision"),
-        (["a", "--from", ""], 2, "'' is no revision"),
-        (["zz"], 2, "no bundle 'zz'"),
-        (["a", "--from", "absent.tar"], 2, "there is no file absent.tar"),
-        (["a", "--to", "absent.tar"], 2, "there is no file absent.tar"),
-        (["a", "--to", "HEAD~1"], 2, "no fixtures.lock.yaml at 'HEAD~1'"),
+         "git cannot show the earlier lockfile: fixtures.lock.yaml does not exist at 'nope'"),
+        (["a", "--from=-p"], 2, "'-p' is not a revision"),
+        (["a", "--from", ""], 2, "'' is not a revision"),
+        (["zz"], 2, "unknown bundle 'zz'"),
+        (["a", "--from", "absent.tar"], 2, "absent.tar does not exist"),
+        (["a", "--to", "absent.tar"], 2, "absent.tar does not exist"),
+        (["a", "--to", "HEAD~1"], 2, "fixtures.lock.yaml does not exist at 'HEAD~1'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_named_is_a_usage_error(

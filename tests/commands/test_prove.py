@@ -20,7 +20,7 @@ from parity.tensors.bin import encode_tensor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-BUNDLES = Path(__file__).parent / "bundles"
+BUNDLES = Path(__file__).parents[1] / "bundles"
 SUITES = {
     "dataloader-batches-v1": "dataloader",
     "serialize-parity-v1": "serialize",
@@ -90,7 +90,7 @@ def test_a_bundle_whose_values_are_small_beside_the_bound_is_told_to_be_blind(
 
     assert run_command_line(["prove", "--lockfile", str(lock)]) == 7
     said = capsys.readouterr().out
-    assert "what this bundle cannot see (the fault changes these, and they pass):" in said
+    assert "not detected by this bundle (the fault changes these, and they pass):" in said
     assert "  transposed in one: w\n" in said
     assert "missed: all-zero, " in said
     assert said.endswith("(exit 7)\n")
@@ -127,15 +127,15 @@ def test_the_table_tells_named_caught_void_and_missed() -> None:
     )
     assert list(format_report(told)) == [
         "",
-        "b: faults planted in copies of its references",
+        "b: faults injected into copies of its references",
         "fault  one         two       what the port does",
         "seen   named 1/2   void      text",
         "half   MISSED 1/2  caught 1  text",
         "gone   MISSED 1/1  -         text",
         "caught, but not by name:",
-        "  seen: 1 of 2: too few values, or too equal ones, to prove it",
-        "  half: 2 of 3: too few values, or too equal ones, to prove it",
-        "what this bundle cannot see (the fault changes these, and they pass):",
+        "  seen: 1 of 2: too few or too equal values to prove it",
+        "  half: 2 of 3: too few or too equal values to prove it",
+        "not detected by this bundle (the fault changes these, and they pass):",
         "  half in one: v",
         "  gone in one: w",
         "2 of 3 faults caught; missed: gone (exit 7)",
@@ -148,5 +148,5 @@ def test_a_void_plant_is_no_catch() -> None:
     assert (told.injected, told.missed) == ([], [])
     assert list(format_report(told))[-2:] == [
         "void in every case (the fault changes nothing): nothing",
-        "no fault could be planted: the bundle shows nothing",
+        "no fault could be injected: the bundle proves nothing",
     ]

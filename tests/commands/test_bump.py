@@ -137,7 +137,7 @@ a: locked for the first time
   size      -  ->  3,072 bytes
   files     -  ->  2 files
   unpacked  -  ->  24 bytes
-a: not audited: torch not installed here; nox -s audit does it
+a: not audited: torch not installed; nox -s audit installs them and audits
 wrote {repo.lockfile.as_posix()}
 
 --- commit message ---
@@ -580,7 +580,7 @@ def test_a_failed_audit_can_be_accepted(
 
     assert repo.bump("--accept-audit") == 0
 
-    assert "a: the audit failed; locked all the same (--accept-audit)\n" in said()[0]
+    assert "a: the audit failed; locked anyway (--accept-audit)\n" in said()[0]
     assert repo.locked() is not None
 
 

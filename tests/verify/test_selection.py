@@ -69,7 +69,7 @@ def test_an_unknown_bundle_is_told_with_those_there_are(ids: tuple[str, ...]) ->
     with pytest.raises(ConfigError) as error:
         chosen(*ids)
     assert message(error) == (
-        f"fixtures.lock.yaml: [no-such-bundle] no bundle {ids[-1]!r} in fixtures.lock.yaml; "
+        f"fixtures.lock.yaml: [no-such-bundle] unknown bundle {ids[-1]!r} in fixtures.lock.yaml; "
         "it lists loaders-v1, loaders-v2, files"
     )
 
@@ -80,12 +80,12 @@ def test_a_glob_for_no_bundle_is_told_before_anything_is_fetched(glob: str) -> N
         chosen(globs=("files/*", glob))
     assert message(error) == (
         f"[no-such-bundle] --case {glob!r} matches no bundle; "
-        "there are loaders-v1, loaders-v2, files"
+        "bundles: loaders-v1, loaders-v2, files"
     )
 
 
 def test_a_glob_for_a_bundle_that_was_not_chosen_is_told() -> None:
-    with pytest.raises(ConfigError, match="'files/gguf' matches no bundle; there are loaders-v1"):
+    with pytest.raises(ConfigError, match="'files/gguf' matches no bundle; bundles: loaders-v1"):
         chosen("loaders-v1", globs=("files/gguf",))
 
 
@@ -122,7 +122,7 @@ def test_a_glob_that_matches_nothing_is_told_with_the_cases_there_are(glob: str)
     with pytest.raises(ConfigError) as error:
         selection.check_case_globs(["pad", glob], NAMES, is_complete=True)
     assert message(error) == (
-        f"[no-such-case] --case {glob!r} matches no case; there are "
+        f"[no-such-case] --case {glob!r} matches no case; cases: "
         "loaders-v1/pad, loaders-v1/drop, files/gguf, files/pth"
     )
 
@@ -143,7 +143,7 @@ def test_a_bundle_that_is_not_locked_is_told_with_the_command_that_locks_it() ->
         selection.check_locked(lockfile("one", "two", locked="").bundles)
     assert message(error).splitlines() == [
         f"fixtures.lock.yaml:{line}:3: [not-locked] bundle {name!r} has no 'locked' block; "
-        f"`parity bump {name}` fetches it and records its digest"
+        f"`parity bump {name}` downloads it and records its digest"
         for line, name in ((3, "one"), (5, "two"))
     ]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-BUNDLES = Path(__file__).parent / "bundles"
+BUNDLES = Path(__file__).parents[1] / "bundles"
 SERIALIZE, LOADER, PIPELINE = "serialize-parity-v1", "dataloader-batches-v1", "input-pipeline-v1"
 SUITES = {SERIALIZE: "serialize", LOADER: "dataloader", PIPELINE: "pipeline"}
 

@@ -22,7 +22,7 @@ from tests.support.tensors import bf16, encode_safetensors, f32, write_files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 WEIGHTS: dict[str, tuple[str, Any]] = {
     "count": ("I64", np.array([2**63 - 1, 2**24 + 1, -7])),
     "double": ("F64", np.array([0.1, 1e300, -1e-300])),
@@ -96,8 +96,8 @@ def test_torch_is_not_needed(folder: Path, tmp_path: Path) -> None:
     words = ["pin", "tensors", str(folder), "--out", str(tmp_path)]
     script = f"""
         import sys
-        from parity.__main__ import code_of
-        assert code_of({words!r}) == 0
+        from parity.__main__ import run_command_line
+        assert run_command_line({words!r}) == 0
         assert not {{"torch", "safetensors", "gguf", "onnx"}} & sys.modules.keys()
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, cwd=ROOT)

@@ -149,7 +149,7 @@ def test_what_the_runner_does_not_take_is_a_warning_and_no_verdict(
     monkeypatch.setenv("GITHUB_ACTIONS", "true" if github else "")
     why = broken(bench.root / variable, monkeypatch)
     ran = bench.verify()
-    text = f"{what} cannot be written: {why}; the verdict stands"
+    text = f"{what} cannot be written: {why}; the verdict is unchanged"
     assert ran.code == VERDICTS[green]
     assert ran.err == f"warning[runner-file] {text}\n"
     told = f"::warning title=parity%3A runner-file::{text}"
