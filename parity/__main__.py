@@ -41,15 +41,15 @@ def _interrupt(_number: int, _frame: object) -> None:
 def run_command_line(args: list[str]) -> int:
     """Return the exit code of one command line; only argparse's own exits are raised."""
     if _asks_for_help(args):
-        from parity.usage import format_help
+        from parity.cli.usage import format_help
 
-        print(format_help(), end="")
+        print(format_help(), end="")  # noqa: T201 - this is what prints
         return 0
     return _run_guarded(args)
 
 
 def _run_guarded(args: list[str]) -> int:
-    from parity.cli import run
+    from parity.cli.parser import run
     from parity.errors import ParityError
 
     try:
@@ -60,7 +60,7 @@ def _run_guarded(args: list[str]) -> int:
         print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
         return _INTERRUPTED
     except BrokenPipeError:
         # Else the interpreter would complain once more while it flushes at its end.
@@ -71,9 +71,9 @@ def _run_guarded(args: list[str]) -> int:
 
         prefix = f"{error.filename}: " if error.filename else ""
         text = sanitize(f"error[system] {prefix}{error.strerror or error}", _MAX_LENGTH)
-        print(text, file=sys.stderr)
+        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
         return 2
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the boundary
         return _report_missing_library(error) if _is_missing_library(error) else _report_fault()
 
 
@@ -85,7 +85,7 @@ def _is_missing_library(error: Exception) -> bool:
 
 def _report_missing_library(error: Exception) -> int:
     text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
-    print(f"{text} installs everything that `parity` needs", file=sys.stderr)
+    print(f"{text} installs everything that `parity` needs", file=sys.stderr)  # noqa: T201 - this is what prints
     return 2
 
 
@@ -98,7 +98,7 @@ def _report_fault() -> int:
     lines += ["this is a bug in parity-action; please report it with the lines above"]
     for line in lines:
         # An exception's message may be foreign text.
-        print(sanitize(line, _MAX_LENGTH), file=sys.stderr)
+        print(sanitize(line, _MAX_LENGTH), file=sys.stderr)  # noqa: T201 - this is what prints
     return FAULT
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parity import cli
+from parity.cli import parser as cli
 from tests.action.grammar import commands
 
 ROOT = Path(__file__).parents[1]

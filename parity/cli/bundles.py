@@ -69,8 +69,7 @@ def _add_bump_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _build_bump_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
-    from parity.commands.bump import bump
-    from parity.commands.bump_query import BumpOptions
+    from parity.commands.bump import BumpOptions, bump
 
     names = ("ids", "to", "source", "from_file", "check", "download", "accept_audit")
     own_options = {name: getattr(arguments, name) for name in names}

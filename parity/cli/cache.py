@@ -35,13 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help=f"gc keeps the bundles it names (repeat; default: REPO/{_DEFAULT_LOCKFILE} if it exists)",
+        help=f"gc keeps its bundles (repeat; default: REPO/{_DEFAULT_LOCKFILE} if it exists)",
     )
     add(
         "--max-size",
         type=parse_size,
         metavar="S",
-        help="gc: remove the least recently used entries until the store is at most S (for example 10G)",
+        help="gc: remove least recently used entries down to S (for example 10G)",
     )
     add(
         "--older-than",

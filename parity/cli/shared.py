@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from parity.reports.console import RunConsole
 
+#: Limits of numbers on the command line: digits of a count, seconds of a deadline.
+_MAX_DIGITS, _MAX_SECONDS = 9, 1e9
+
 
 @dataclass(frozen=True)
 class Verb:
@@ -101,7 +104,7 @@ def parse_positive(text: str) -> int:
 
 def parse_count(text: str) -> int:
     """Return a whole number: ASCII digits only."""
-    if not text.isascii() or not text.isdecimal() or len(text) > 9:
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS:
         message = f"{text!r} is not a whole number"
         raise argparse.ArgumentTypeError(message)
     return int(text)
@@ -122,7 +125,7 @@ def parse_seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 < value < 1e9:
+    if not 0 < value < _MAX_SECONDS:  # false for NaN, too
         message = f"{text!r} is not a positive number of seconds"
         raise argparse.ArgumentTypeError(message)
     return value

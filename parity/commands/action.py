@@ -84,7 +84,7 @@ def _load_bundles(inputs: ActionInputs) -> list[Bundle]:
 
 def _run_verify(inputs: ActionInputs, console: RunConsole) -> int:
     if inputs.hf_token:
-        print(github.format_command("add-mask", inputs.hf_token), flush=True)
+        print(github.format_command("add-mask", inputs.hf_token), flush=True)  # noqa: T201 - this is what prints
         github.expose_hub_token(inputs.hf_token)
     code = verify(_build_verify_options(inputs), console)
     is_saved = (

@@ -78,9 +78,12 @@ def _list_entries(store_paths: StorePaths, names: Mapping[str, str], console: Ru
     for entry in stored:
         console.print_line(_format_entry(entry, names))
     total = format_count(sum(entry.size for entry in stored), "bytes")
-    console.print_line(
-        f"{format_count(len(stored), 'entries')}, {total}, in {sanitize(store_paths.root.as_posix())}"
-    )
+    where = sanitize(store_paths.root.as_posix())
+    console.print_line(f"{_count_entries(stored)}, {total}, in {where}")
+
+
+def _count_entries(found: Sequence[StoreEntry]) -> str:
+    return f"{len(found):,} {'entry' if len(found) == 1 else 'entries'}"
 
 
 def _format_entry(entry: StoreEntry, names: Mapping[str, str]) -> str:
@@ -123,7 +126,7 @@ def _remove_unused(
     freed = format_count(sum(entry.size for entry in removed), "bytes")
     remaining = sum(entry.size for entry in entries.list_entries(store_paths))
     console.print_line(
-        f"{format_count(len(removed), 'entries')} removed, {freed}; {format_count(remaining, 'bytes')} left"
+        f"{_count_entries(removed)} removed, {freed}; {format_count(remaining, 'bytes')} left"
     )
     if policy.max_bytes is not None and remaining > policy.max_bytes:
         console.print_line(

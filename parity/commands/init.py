@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity.commands import init_templates
-from parity.commands.init_source import resolve_source
 from parity.errors import ConfigError, Location, Problem
+from parity.lockfile.parse import find_source_problem
+from parity.store import sources
 from parity.text import format_count, sanitize
 from parity.verify.options import Options
 
@@ -90,7 +91,8 @@ def _print_examples(examples: list[Example], console: RunConsole) -> None:
         return
     packages = {example.package for example in examples}
     dump_programs = [example for example in examples if example.is_dump_program]
-    totals = f"found {format_count(len(examples), 'examples')} in {format_count(len(packages), 'packages')}"
+    totals = format_count(len(examples), "examples")
+    totals = f"found {totals} in {format_count(len(packages), 'packages')}"
     dump_count = (
         f"{len(dump_programs)} named like a dump program:"
         if dump_programs
@@ -132,7 +134,7 @@ def _read_package_name(manifest: Path) -> str | None:
 
 
 def _choose_bundle_id(source: str) -> str:
-    """Return the address's last meaningful part: ``dataloader-v1`` of ``…/dataloader-v1/bundle.tar``."""
+    """Return the last meaningful part of an address such as ``…/dataloader-v1/bundle.tar``."""
     path = re.split(r"[?#]", source.partition("://")[2] or source)[0]
     words = [word for word in re.split(r"[/@]", path) if word]
     for word in reversed(words):
@@ -194,3 +196,55 @@ def _write_workflow(options: InitOptions, console: RunConsole) -> None:
         return
     _write_new_file(path, init_templates.WORKFLOW, console)
     console.print_line("    runs on every push and pull request; it only needs `contents: read`")
+
+
+def resolve_source(typed: str, folder: Path) -> str:
+    """Return an address unchanged, and a path relative to ``folder``.
+
+    Args:
+        typed: An address, or a path relative to the working folder, else to ``folder``.
+        folder: The lockfile's folder.
+
+    Raises:
+        ConfigError: ``init``: an address that a lockfile must not have, or no file.
+    """
+    source = _resolve_path(typed, folder) if sources.is_local(typed) else typed
+    if url_problem := find_source_problem(source):
+        raise _build_error(typed, url_problem)
+    return source
+
+
+def _resolve_path(typed: str, folder: Path) -> str:
+    candidates = [Path(typed).absolute(), (folder / typed).absolute()]
+    found = next((path for path in candidates if _is_file(path)), None)
+    if found is not None:
+        return _make_relative(folder, found, typed)
+    if any(map(_is_folder, candidates)):
+        raise _build_error(typed, "that is a folder; pack it as a tar file")
+    searched = " or ".join(
+        dict.fromkeys(sources.sanitize_source(os.path.normpath(p)) for p in candidates)
+    )
+    raise _build_error(typed, f"no such file: {searched}")
+
+
+def _make_relative(folder: Path, path: Path, typed: str) -> str:
+    try:
+        return Path(os.path.relpath(path, folder.absolute())).as_posix()
+    except ValueError:  # two drives of Windows
+        raise _build_error(typed, "it is on another drive than the lockfile") from None
+
+
+# Unlike Path's methods, these return False for invalid names.
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _build_error(typed: str, reason: str) -> ConfigError:
+    hint = "nothing was written; give a path to a tar file, https://… or hf://…"
+    return ConfigError(
+        Problem("init", f"{sources.sanitize_source(typed)!r}: {reason}", None, (hint,))
+    )

@@ -9,8 +9,7 @@ from parity.commands import plan as commands_plan
 from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.known_failures import match_glob
 from parity.reports import json_reader
-from parity.results import exit_code
-from parity.results import BundleResult, Finding, Report
+from parity.results import BundleResult, Finding, Report, exit_code
 from parity.verify import publish
 from parity.verify.options import Options, ReportOptions
 

@@ -21,10 +21,10 @@ from parity.github import display_path
 from parity.port import output
 from parity.port.run import expand_placeholders
 from parity.reports import reproduction
-from parity.text import sanitize_message
 from parity.reports.reproduction import Reproduction
 from parity.suites.base import Dump
 from parity.tensors.folder import list_tensors
+from parity.text import sanitize_message
 from parity.verify import fixture_aliases
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
@@ -88,9 +88,8 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
         ending = _write_draft(draft, case_run, checkpoint, _format_command(options, prepared, case))
         _copy_draft(draft, options.out)
     location = sanitize_message(options.out.as_posix())
-    console.print_line(
-        f"{sanitize_message(prepared.bundle.id)}/{sanitize_message(case.id)}: {ending}; packed in {location}"
-    )
+    name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
+    console.print_line(f"{name}: {ending}; packed in {location}")
     return 0
 
 

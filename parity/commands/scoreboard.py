@@ -187,4 +187,4 @@ def _print_board(cells: Scoreboard, options: ScoreboardOptions) -> None:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         lines = list(tables.format_terminal(cells, colour=colour))
     for line in lines:
-        print(line)
+        print(line)  # noqa: T201 - this is what prints

@@ -15,12 +15,17 @@ import numpy as np
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.lockfile import load
+<<<<<<< HEAD
 from parity.port.outcome_json import load_dump
 from parity.text import sanitize_message
+=======
+from parity.port import dumps
+>>>>>>> 651ed3b (Give the command line one room and each verb one file)
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import expand_index, parse_index
+from parity.text import sanitize_message
 from parity.verify import execute, fixture_aliases, selection
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
@@ -282,4 +287,4 @@ def _print_line(mark: str, text: str) -> None:
     line = sanitize_message(text)
     if mark and sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         line = f"{_RED if mark == '!' else _YELLOW}{line}{_PLAIN}"
-    print(line)
+    print(line)  # noqa: T201 - this is what prints

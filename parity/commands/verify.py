@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from parity import github
 from parity.errors import ParityError, Problem
 from parity.lockfile import load
-from parity.results import exit_code
-from parity.results import BundleResult, Finding, Report
+from parity.results import BundleResult, Finding, Report, exit_code
 from parity.verify import lock_changes, publish, selection
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases

@@ -36,14 +36,14 @@ def _replace(path: Path, real: Path, before: bytes, after: bytes) -> None:
     handle, name = tempfile.mkstemp(prefix=f".{real.name}.", suffix=".tmp", dir=real.parent)
     draft = Path(name)
     try:
-        with open(handle, "wb") as file:
+        with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(after)
             file.flush()
             os.fsync(file.fileno())
         draft.chmod(stat.S_IMODE(real.stat().st_mode))
         if real.read_bytes() != before:
             raise _build_changed_error(path)
-        os.replace(draft, real)
+        os.replace(draft, real)  # noqa: PTH105 - the word that a reader looks for
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Load earlier states of a bundle: its entry in git's lockfile, and its files if still available."""
+"""Load earlier states of a bundle: its entry in git's lockfile, its files if available."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _load_committed(
 
 
 def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleDrift:
-    """Compute what changed between two states, as far as both are available; ``after`` has a lock."""
+    """Compute what changed between two states, as far as available; ``after`` has a lock."""
     if after.locked is None:
         msg = "the later state must have a lock"
         raise ValueError(msg)

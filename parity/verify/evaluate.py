@@ -189,7 +189,8 @@ def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
             os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids and path.is_file()
         ):
             description = "a symbolic link" if is_link else "the reference's own file"
-            message = f"{path.relative_to(folder).as_posix()} is {description}; a dump must consist of regular files"
+            name = path.relative_to(folder).as_posix()
+            message = f"{name} is {description}; a dump must consist of regular files of its own"
             return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
     return None
 

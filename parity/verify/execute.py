@@ -241,7 +241,7 @@ def _build_job(
 
 
 def _choose_timeout(case: Case, dump: Dump) -> float:
-    """Return the lockfile's timeout in seconds, else a short one for a case that expects something."""
+    """Return the lockfile's timeout in seconds, else a short one if the case states `expect`."""
     is_short = case.expect and "timeout" not in dump.where
     return min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout
 

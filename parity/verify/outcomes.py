@@ -102,7 +102,8 @@ def _find_ending(dump_run: DumpResult) -> str:
 def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
     if leftovers := _list_tensor_files(dump_run.folder):
         word = "accepted" if case.expect == "refuse" else "partial"
-        message = f"refused, and yet left {format_count(len(leftovers), 'dump file')}: {', '.join(leftovers[:3])}"
+        files = format_count(len(leftovers), "dump file")
+        message = f"rejected, but {files} were written: {', '.join(leftovers[:3])}"
         return CaseOutcome(word, (_build_error(word, message, dump_run.findings),))
     if case.expect != "refuse" and (skipped := _skip_unnameable(compare)):
         return skipped

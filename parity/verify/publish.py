@@ -94,7 +94,7 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
         except OSError as error:
             message = f"{REPORT_FILES[report_format]} cannot be written: {error.strerror or error}"
             problems.append(Problem("report-dir", message))
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - raised again when the others are written
             failures.append(fault)
     if failures:
         raise failures[0]
@@ -197,7 +197,7 @@ def _warn_on_failure(what: str) -> Iterator[None]:
             "runner-file", f"{what} cannot be written: {why}; the verdict is unchanged"
         )
         text = f"warning[{problem.code}] {problem.message}"
-        print(text, file=sys.stderr)
+        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
         if parity_github.is_on_github():
             _print_line(
                 parity_github.format_command(
@@ -207,7 +207,7 @@ def _warn_on_failure(what: str) -> Iterator[None]:
 
 
 def _print_line(line: str) -> None:
-    print(line, flush=True)
+    print(line, flush=True)  # noqa: T201 - this is what prints
 
 
 def _build_outputs(report: Report, code: int, options: ReportOptions) -> dict[str, str]:

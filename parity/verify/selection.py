@@ -24,7 +24,10 @@ def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()
     known = {bundle.id: bundle for bundle in lock.bundles}
     unknown = [name for name in ids if name not in known]
     if unknown:
-        message = f"unknown bundle {_quote_names(unknown)} in {lock.path.as_posix()}; it lists {', '.join(known)}"
+        message = (
+            f"unknown bundle {_quote_names(unknown)} in {lock.path.as_posix()}; "
+            f"it lists {', '.join(known)}"
+        )
         raise ConfigError(Problem("no-such-bundle", message, Location(lock.path)))
     chosen = [known[name] for name in dict.fromkeys(ids)] or list(lock.bundles)
     _check_bundle_globs(globs, [bundle.id for bundle in chosen])

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parity import __main__ as program
-from parity import cli, usage
+from parity.cli import parser as cli
+from parity.cli import usage
 from parity.errors import (
     ConfigError,
     DumpError,
@@ -42,7 +43,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int], int
                 raise outcome
             return outcome
 
-        monkeypatch.setattr("parity.cli.run", run)
+        monkeypatch.setattr("parity.cli.parser.run", run)
         return program.run_command_line(["verify"])
 
     return code
@@ -174,7 +175,8 @@ def test_the_module_exits_with_the_code_of_the_verb() -> None:
 @pytest.mark.process
 def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
     script = (
-        "from parity import __main__ as program, cli\n"
+        "from parity import __main__ as program\n"
+        "from parity.cli import parser as cli\n"
         "cli.run = lambda words: print('max |\u0394|') or 7\n"
         "program.main()\n"
     )
@@ -186,7 +188,8 @@ def test_a_log_that_knows_ascii_only_does_not_cost_the_verdict() -> None:
 @pytest.mark.process
 def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
     script = (
-        "from parity import __main__ as program, cli\n"
+        "from parity import __main__ as program\n"
+        "from parity.cli import parser as cli\n"
         "cli.run = lambda _words: print('x' * 1_000_000, flush=True) or 0\n"
         "program.main()"
     )
@@ -243,6 +246,6 @@ def test_what_the_system_refuses_is_an_error_not_a_fault(
     def refused(_words: object) -> int:
         raise OSError(36, "File name too long", "a" * 10)
 
-    monkeypatch.setattr("parity.cli.run", refused)
+    monkeypatch.setattr("parity.cli.parser.run", refused)
     assert program.run_command_line(["verify"]) == 2
     assert capsys.readouterr().err == "error[system] aaaaaaaaaa: File name too long\n"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity import __version__, cli
+from parity import __version__
+from parity.cli import parser as cli
 from parity.verify.options import Options, VerifyOptions
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parity import cli
+from parity.cli import parser as cli
 from parity.errors import ConfigError
 from tests.action import consumer
 from tests.action.grammar import Command, commands

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.cli import run
+from parity.cli.parser import run
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import audits
 from parity.lab.audits import isolated, libraries, official_readers, unused_bytes

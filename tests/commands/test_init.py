@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from parity import cli
+from parity.cli import parser as cli
 from parity.errors import ConfigError
 from parity.lockfile import load
 

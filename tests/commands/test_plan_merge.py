@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity import cli
+from parity.cli import parser as cli
 from parity.commands.plan import MAX_JOBS, build_jobs
 from parity.errors import ConfigError, Location
 from parity.lab.pins.tensors import pin

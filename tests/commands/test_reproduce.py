@@ -84,7 +84,7 @@ ENDS = {
     "panicked": ("print('boom', file=sys.stderr); sys.exit(101)", "makes the reader panic", "boom"),
     "crashed": ("sys.exit(1)", "makes the reader crash", "exit code 1"),
     "partial": ("pass", "is read in part", "w (F32 [2, 3]) is missing"),
-    "right": ("right()", "is loaded correctly", "0 beyond the bound"),
+    "right": ("right()", "is loaded correctly", "0 outside the tolerance"),
 }  # fmt: skip
 
 

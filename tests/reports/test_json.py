@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from parity import cli
+from parity.cli import parser as cli
 from parity.errors import EXIT_CODES, Location
 from parity.reports import json as json_report
 from tests.reports.test_console import mixed, passing

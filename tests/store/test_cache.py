@@ -105,7 +105,7 @@ def test_a_list(
     size = len(DATA["aa"]) + 2000
     assert f"sha256:{compute_sha256(DATA['aa'])[:12]}  {size:>17,} bytes  used {when}  aa" in lines
     assert any(line.startswith("crates/built  ") and " 70 bytes  used " in line for line in lines)
-    assert lines[-1] == f"3 things, {2 * size + 70:,} bytes, in {store.root.as_posix()}"
+    assert lines[-1] == f"3 entries, {2 * size + 70:,} bytes, in {store.root.as_posix()}"
     assert lines.index(next(li for li in lines if li.endswith("  aa"))) == 2  # used longest ago
 
 
@@ -113,7 +113,7 @@ def test_an_empty_store(store: Store, capsys: pytest.CaptureFixture[str], tmp_pa
     for what in ("ls", "verify", "gc"):
         assert run_command_line(["cache", what, "--repo", str(tmp_path)]) == 0
     assert not store.root.exists()
-    assert "0 things" in capsys.readouterr().out
+    assert "0 entries" in capsys.readouterr().out
 
 
 # verify
@@ -125,7 +125,7 @@ def test_a_whole_store(
     put("aa")
 
     assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"whole        sha256:{compute_sha256(DATA['aa'])[:12]}\n"
+    assert capsys.readouterr().out == f"intact       sha256:{compute_sha256(DATA['aa'])[:12]}\n"
 
 
 @pytest.mark.parametrize("part", ["archive", "tree", "orphan", "extra"])
@@ -160,7 +160,7 @@ def test_damage_is_found_told_and_removed(
     said = capsys.readouterr()
     assert "error[store-damaged]" in said.err
     assert "in the store is damaged, and was removed" in said.err
-    assert f"whole        sha256:{compute_sha256(DATA['bb'])[:12]}" in said.out
+    assert f"intact       sha256:{compute_sha256(DATA['bb'])[:12]}" in said.out
     assert not tree.exists()
     assert there(store) == {"bb"}
     assert read_files(put("aa")) == {"aa": b"aa" * 1000}
@@ -218,7 +218,7 @@ def test_what_was_just_used_stays(
 
     assert gc("--max-size", "0", folder=tmp_path) == 0
     assert there(store) == {"aa"}
-    assert "what is left is named by a lockfile" in capsys.readouterr().out
+    assert "the remaining entries are named by a lockfile" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [("--max-size", "0"), ("--older-than", "1s")])

@@ -106,7 +106,7 @@ def audit_before_lock(
         ReferenceSuspectError: ``audit-failed``, unless ``accept``; ``audit-crashed``.
     """
     if missing := audits.list_missing_libraries(bundle.suite):
-        text = f"not audited: {', '.join(missing)} not installed; nox -s audit installs them and audits"
+        text = f"not audited: {', '.join(missing)} not installed; run nox -s audit"
         console.print_bundle(bundle.id, text)
         return
     console.print_bundle(bundle.id, "audit of the references:")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.text import sanitize_message
 from parity.suites.messages import format_list, format_table
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ class Detection:
 
 @dataclass
 class MutationReport:
-    """The faults that a bundle detects: ``detections`` by fault and case, skipped cases, allowed faults."""
+    """The faults that a bundle detects: ``detections`` by fault and case, and what was skipped."""
 
     bundle: str
     faults: dict[str, Fault] = field(default_factory=dict)
