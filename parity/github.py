@@ -11,6 +11,8 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parity.text import add_secret, mask_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -145,13 +147,14 @@ def _append_text(name: str | None, text: str) -> bool:
         return False
     # Lone surrogates in foreign text must not make the write fail.
     with Path(name).open("ab") as file:
-        file.write(text.encode("utf-8", "backslashreplace"))
+        file.write(mask_secrets(text).encode("utf-8", "backslashreplace"))
     return True
 
 
 def expose_hub_token(token: str) -> None:
     """Set ``token`` for the Hub's client in this process, until ``withdraw_hub_token``."""
     if token:
+        add_secret(token)
         os.environ["HF_TOKEN"] = token
         _exposed_tokens.append(token)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from parity.errors import EXIT_CODES, ErrorKind, Location, Problem, most_severe
+from parity.text import mask_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,14 +189,16 @@ def make_json_value(value: Any) -> Any:
     """Return ``value`` as strict JSON allows it.
 
     Non-finite floats become strings, paths get slashes, arrays and scalars of NumPy become lists
-    and numbers.
+    and numbers. Secrets are masked.
     """
+    if isinstance(value, str):
+        return mask_secrets(value)
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if isinstance(value, Mapping):
-        return {str(key): make_json_value(item) for key, item in value.items()}
+        return {mask_secrets(str(key)): make_json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [make_json_value(item) for item in value]
-    return value.as_posix() if hasattr(value, "as_posix") else value
+    return mask_secrets(value.as_posix()) if hasattr(value, "as_posix") else value

@@ -19,19 +19,36 @@ if TYPE_CHECKING:
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 #: Characters of a foreign message that are printed.
 MAX_MESSAGE = 2000
+#: A shorter value is not masked: it would also be a part of harmless words.
+_MIN_SECRET, _MAX_SECRET = 8, 4096
+_secrets: set[str] = set()
 
 # Prefixes of runner commands: `::name` of GitHub, `##[name]`, `##vso[name]` of Azure and relatives.
 _COMMAND = re.compile(r"::|##(?=\w*\[)")
 
 
+def add_secret(value: str) -> None:
+    """Mask ``value``, such as a token, in everything that this process prints or writes."""
+    if len(value) >= _MIN_SECRET:
+        _secrets.add(value[:_MAX_SECRET])
+
+
+def mask_secrets(text: str) -> str:
+    """Return ``text`` with ``***`` in place of each secret."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
 def sanitize(text: str | bytes, limit: int = 200) -> str:
-    """Return ``text`` on one line, escaped, cut after ``limit`` characters with a ``…``.
+    """Return ``text`` on one line, escaped and masked, cut after ``limit`` characters with a ``…``.
 
     Bytes are decoded as UTF-8; invalid bytes appear as hex escapes. Never raises.
     """
     if isinstance(text, bytes):
-        # A character takes four bytes at most.
-        text = text[: 4 * limit + 4].decode("utf-8", "surrogateescape")
+        # A character takes four bytes at most; a secret may begin at the last one.
+        text = text[: 4 * limit + _MAX_SECRET].decode("utf-8", "surrogateescape")
+    text = mask_secrets(text)
     escaped = "".join(_escape(char) for char in text[:limit])
     escaped = _COMMAND.sub(lambda found: rf"\x{ord(found[0][0]):02x}" * 2, escaped)
     return escaped + "…" if len(text) > limit else escaped

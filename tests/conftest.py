@@ -84,6 +84,7 @@ def _guard_test(
     for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.setenv("PARITY_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.setattr("parity.text._secrets", set())
     for name in [name for name in os.environ if name.startswith("GITHUB_")]:
         monkeypatch.delenv(name)
     monkeypatch.delenv("CI", raising=False)

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from parity.text import mask_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -47,7 +49,7 @@ class Panic:
 
 def clean_lines(text: str) -> list[str]:
     """Return the lines of ``text`` without colours, backtraces and Python's stack frames."""
-    plain = [line[:_MAX_LINE] for line in _ANSI.sub("", text).splitlines()]
+    plain = [line[:_MAX_LINE] for line in mask_secrets(_ANSI.sub("", text)).splitlines()]
     return list(_strip_tracebacks(_strip_backtraces(plain)))
 
 

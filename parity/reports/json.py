@@ -83,7 +83,7 @@ def _encode_finding(finding: Finding) -> dict[str, Any]:
 def write_json(report: Report, code: int, folder: Path) -> Path:
     """Write ``report.json`` into ``folder`` in one step."""
     target = folder / "report.json"
-    values = build_json(report, code)
+    values = make_json_value(build_json(report, code))
     # A measure of an unexpected type must not prevent the report.
     text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     draft = folder / "report.json.part"

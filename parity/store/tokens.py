@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Problem
+from parity.text import add_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,7 @@ class Secret:
 
     def __init__(self, text: str) -> None:
         self._text = text
+        add_secret(text)
 
     def reveal(self) -> str:
         """The text itself, for the one place that sends it."""

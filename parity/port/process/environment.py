@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parity.text import add_secret
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -34,9 +36,11 @@ def build_environment(
         extra: Variables that replace the caller's.
         pass_env: Names of tokens that the child may see.
     """
-    env = {
-        name: value for name, value in os.environ.items() if name in pass_env or not is_token(name)
-    }
+    tokens = {name: value for name, value in os.environ.items() if is_token(name)}
+    for value in tokens.values():
+        add_secret(value)
+    env = {name: value for name, value in os.environ.items() if name not in tokens}
+    env |= {name: value for name, value in tokens.items() if name in pass_env}
     if sys.prefix != sys.base_prefix:
         env.pop("VIRTUAL_ENV", None)
         env["PATH"] = os.pathsep.join(_exclude_own_folder(env.get("PATH", "")))
