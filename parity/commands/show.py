@@ -15,12 +15,7 @@ import numpy as np
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.lockfile import load
-<<<<<<< HEAD
 from parity.port.outcome_json import load_dump
-from parity.text import sanitize_message
-=======
-from parity.port import dumps
->>>>>>> 651ed3b (Give the command line one room and each verb one file)
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
 from parity.tensors.dtypes import view_bits
