@@ -137,7 +137,7 @@ a: locked for the first time
   size      -  ->  3,072 bytes
   files     -  ->  2 files
   unpacked  -  ->  24 bytes
-a: not audited: torch not installed; nox -s audit installs them and audits
+a: not audited: torch not installed; run nox -s audit
 wrote {repo.lockfile.as_posix()}
 
 --- commit message ---
@@ -492,12 +492,12 @@ def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
     [
         (["--to", "v1"], "'--to' is for one bundle; name its id"),
         (["a", "--to", "v1"], "a.tar has no ref; --to is for hf:// sources"),
-        (["a", "--to", "v1", "--from-file", "x"], "--to asks a host, --from-file none"),
+        (["a", "--to", "v1", "--from-file", "x"], "--to queries a host, --from-file reads"),
         (["a", "--download"], "--download belongs to --check"),
         (["a", "--source", "/abs.tar"], "--source '/abs.tar': a path must be relative"),
         (["a", "--source", ""], "--source '': it is empty"),
         (["a", "--source", "https://u:p@h/x?t=secret"], "credentials do not belong"),
-        (["zz"], "no bundle 'zz'"),
+        (["zz"], "unknown bundle 'zz'"),
     ],
 )
 def test_words_that_make_no_sense_are_usage_errors(
@@ -525,7 +525,7 @@ def test_offline_a_remote_source_cannot_be_bumped(repo: Repo, said: Said) -> Non
 
     assert repo.bump("--offline") == 3
 
-    assert "error[offline-miss] a: a bump asks the host" in said()[1]
+    assert "error[offline-miss] a: bump has to query the host" in said()[1]
 
 
 # The audit.
@@ -568,7 +568,7 @@ def test_a_bundle_that_fails_its_audit_is_not_locked(
 
     out, error = said()
     assert "    error[reference-drift] differs\n" in out
-    assert "error[audit-failed] a: the audit found references" in error
+    assert "error[audit-failed] a: the audit found wrong references" in error
     assert "--accept-audit" in error
     assert repo.text() == before
 
@@ -812,7 +812,7 @@ def test_archives_that_a_host_makes_anew_are_warned_of(repo: Repo, said: Said) -
 
         assert repo.bump() == 0
 
-    assert "a: hosts make /archive/ files anew" in said()[0]
+    assert "a: hosts may change the bytes of /archive/ files" in said()[0]
 
 
 def test_a_check_of_files_on_this_machine(repo: Repo, said: Said) -> None:

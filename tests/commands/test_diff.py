@@ -310,7 +310,7 @@ def ended(**values: object) -> ProcessResult:
     [
         (NotStartedError("git", "not found, or not executable"), "git: not found"),
         (ended(exit_code=None, timed_out=True), "git did not answer within 60 s"),
-        (ended(exit_code=128), "no l.yaml at 'HEAD'"),
+        (ended(exit_code=128), "l.yaml does not exist at 'HEAD'"),
         (ended(exit_code=128, stderr="a\nfatal: ::error::\x1b[2J\n"), r"fatal: \x3a\x3aerror"),
     ],
 )

@@ -109,9 +109,9 @@ def test_torch_is_not_needed(folder: Path, tmp_path: Path) -> None:
         (["tensors"],
          "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"),
         (["tensors", "nowhere"], "nowhere is no folder; `pin tensors FOLDER` packs one"),
-        (["serialize", "x"], "folder: no option for the kind 'serialize'"),
-        (["tensors", "x", "--size", "full"], "size: no option for the kind 'tensors'"),
-        (["tensor", "x"], "no kind 'tensor'; known: "),
+        (["serialize", "x"], "folder: not an option of the kind 'serialize'"),
+        (["tensors", "x", "--size", "full"], "size: not an option of the kind 'tensors'"),
+        (["tensor", "x"], "unknown kind 'tensor'; known: "),
     ],
 )  # fmt: skip
 def test_a_command_line_that_cannot_be_meant(
@@ -143,7 +143,7 @@ REFERENCES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
         "case 'as-f32': b.safetensors header claims 32,123 bytes, the file has 2"]),
     "column-major": ({"a.npy": np.asfortranarray(np.ones((2, 2)))}, [
         "case 'as-f32': a.npy is in column-major (Fortran) order; write it in row-major order"]),
-    "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, ["case 'as-f32': a.npy is no "]),
+    "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, ["case 'as-f32': a.npy is not a .npy file"]),
 }  # fmt: skip
 
 
