@@ -1386,7 +1386,7 @@ class TestReferenceFiles:
     def test_no_meta_json_anywhere(self, case: Path, tmp_path: Path) -> None:
         (case / "meta.json").unlink()
         assert self.suspect(tmp_path) == (
-            "[no-cases] the bundle holds no case: no folder in it has a meta.json"
+            "[no-cases] the bundle has no case: no folder in it has a meta.json"
         )
 
     def test_a_meta_json_that_is_no_json(self, case: Path, tmp_path: Path) -> None:

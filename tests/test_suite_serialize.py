@@ -136,7 +136,7 @@ def test_a_bundle_without_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
         suite.read_cases(tmp_path, {})
     assert caught.value.problems[0].message == (
-        "the bundle holds no case; known folders are resnet18-pth, safetensors-rt, gguf, onnx-mlp"
+        "the bundle has no case; known folders are resnet18-pth, safetensors-rt, gguf, onnx-mlp"
     )
 
 

@@ -30,6 +30,18 @@ def make_suspect_error(path: Path, message: str) -> ReferenceSuspectError:
     return ReferenceSuspectError(Problem("reference-malformed", f"{place}: {message}"))
 
 
+def describe_nesting(tree: Path) -> str:
+    """Say that a bundle's content is one folder too deep; ``""`` where it is not."""
+    entries = list(tree.iterdir()) if tree.is_dir() else []
+    if len(entries) != 1 or not entries[0].is_dir():
+        return ""
+    name = entries[0].name
+    return (
+        f"; the archive contains only the folder {name!a}, so that all is one folder too deep: "
+        f"pack its content (tar -C {name!a} -cf bundle.tar .)"
+    )
+
+
 def find_case_folders(tree: Path) -> list[Path]:
     """Folders of a bundle that hold a `meta.json`, by name.
 
@@ -38,7 +50,8 @@ def find_case_folders(tree: Path) -> list[Path]:
     """
     folders = sorted(path.parent for path in tree.glob("*/meta.json"))
     if not folders:
-        message = "the bundle holds no case: no folder in it has a meta.json"
+        nesting = describe_nesting(tree)
+        message = f"the bundle has no case: no folder in it has a meta.json{nesting}"
         raise ReferenceSuspectError(Problem("no-cases", message))
     return folders
 

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import describe_nesting
 from parity.errors import Location, Problem, ReferenceSuspectError
 
 if TYPE_CHECKING:
@@ -248,8 +249,10 @@ def _read_json(path: Path) -> Any:
             path.read_bytes(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
         )
     except FileNotFoundError:
-        hint = "a bundle of the suite tensors has one at its root; is `suite` the right one?"
-        _raise_malformed(path, f"is not there; {hint}")
+        hint = describe_nesting(path.parent) or (
+            "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
+        )
+        _raise_malformed(path, f"is missing{hint}")
     except OSError as error:
         _raise_malformed(path, f"cannot be read: {error.strerror}")
     except (ValueError, RecursionError) as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -108,6 +108,7 @@ class Suite:
             could not be compared is given without it.
         view: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an
             unknown name, ``DumpError`` and ``ReferenceSuspectError`` for unreadable files.
+        list_files: Lists the files of the bundle that a case reads, besides its `meta.json`.
         reference_path: File or folder of a case's reference tensors; None where it has none.
         pin: ``module:function`` in ``parity.lab`` that makes a bundle.
         audit: Likewise, derives a bundle's references again.
@@ -120,6 +121,7 @@ class Suite:
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
     verify: Callable[[Case, Dump, Tolerances], DumpComparison]
     view: Callable[[Case, Dump, str], TensorView]
+    list_files: Callable[[Case], Iterable[Path]]
     pin: str
     audit: str
     audit_libraries: tuple[str, ...]

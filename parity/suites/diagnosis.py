@@ -55,8 +55,8 @@ def add_tensor_cause(
         finding: Names the tensor.
         expected: Its reference.
         obtained: Its dump.
-        bounds: Those that it breaks.
-        raw: Where the bundle's tensors lie in their checkpoint.
+        tolerances: Those that it breaks.
+        locate: Returns where the bundle's tensors are in their checkpoint.
         others: The bundle's other references.
     """
     name = finding.tensor or ""
@@ -171,9 +171,9 @@ def add_output_cause(
         findings: All of the case.
         folder: The case's, with the MLP's weights.
         inputs: By name.
-        due: Right outputs.
-        came: Outputs of the model.
-        bound: Largest difference, absolute.
+        expected: Right outputs.
+        obtained: Outputs of the model.
+        tolerance: Largest difference, absolute.
     """
 
     def find() -> Cause | None:

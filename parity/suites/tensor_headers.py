@@ -97,8 +97,8 @@ def _describe_stated_shape(
     if stated is None or obtained.shape not in (stated.shape, stated.shape[::-1]):
         return ""
     text = (
-        f"; it is the one in the checkpoint's key {sanitize(stated.key)}, {list(stated.shape)}, where the "
-        "header's is expected"
+        f"; it is the one in the checkpoint's key {sanitize(stated.key)}, {list(stated.shape)}, "
+        "where the header's is expected"
     )
     return text + _describe_elements(expected, obtained, reference)
 

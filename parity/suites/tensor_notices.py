@@ -50,8 +50,8 @@ def collect_notices(
         name for name, m in results.items() if "cosine" in m.bounds and m.cosine is None
     ]:
         message = (
-            f"the cosine of {format_count(len(excused), 'tensor')} was not checked, since the norms "
-            f"of both sides are at most max_abs: {format_list(excused)}"
+            f"the cosine of {format_count(len(excused), 'tensor')} was not checked, since the "
+            f"norms of both sides are at most max_abs: {format_list(excused)}"
         )
         notices.append(Finding(level="notice", code="cosine-excused", message=message))
     if reference.unreferenced:

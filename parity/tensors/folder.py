@@ -42,6 +42,11 @@ class FolderContents:
         """List why these cannot be references: unreadable, named twice, or without an element."""
         found = [f"{name} {error.message}" for name, error in self.unreadable.items()]
         found += [f"the tensor {name!r} is in two files" for name in self.duplicates]
+        found += [
+            f"{name} is more than {MAX_DEPTH} folders deep, which is not read"
+            for name in self.unread
+            if name.endswith("/")
+        ]
         if not found and not any(tensor.count for tensor in self.tensors.values()):
             found.append("contains no element" if self.tensors else "contains no tensor")
         return found

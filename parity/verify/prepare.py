@@ -11,6 +11,7 @@ from parity.errors import ConfigError, ParityError, Problem
 from parity.known_failures import find_unmatched, parse_known_failures
 from parity.results import Finding
 from parity.suites import find_suite
+from parity.suites.bundle_files import find_unread
 from parity.verify import selection
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ def _prepare(
         cases=tuple(c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)),
         all_cases=cases,
         bounds=bounds,
-        findings=tuple(
-            Finding(level="notice", code="store-repaired", message=text) for text in fetched.notices
+        findings=(
+            *(Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices),
+            *find_unread(fetched.path, chosen, cases),
         ),
         seconds=seconds,
     )

@@ -50,7 +50,7 @@ def test_a_bundle_without_a_case_is_suspect(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
         layout.find_case_folders(tmp_path)
     assert str(caught.value) == (
-        "[no-cases] the bundle holds no case: no folder in it has a meta.json"
+        "[no-cases] the bundle has no case: no folder in it has a meta.json"
     )
 
 

@@ -250,7 +250,7 @@ def test_a_number_of_5000_digits_is_no_crash(tree: Path) -> None:
 
 
 def test_a_manifest_that_is_not_there(tree: Path) -> None:
-    told = "is not there; a bundle of the suite tensors has one"
+    told = "is missing; a bundle of the suite tensors has one"
     with pytest.raises(ReferenceSuspectError, match=told):
         manifest.load(tree)
 

@@ -114,10 +114,11 @@ def store_npy(folder: Path, array: NDArray[Any]) -> StoredTensor:
 
 
 def write_files(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Path:
-    """A folder of files: bytes as they are, arrays by suffix (`.bin`, `.npy`)."""
+    """Write files, in subfolders too: bytes as they are, arrays by suffix (`.bin`, `.npy`)."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in arrays.items():
         path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
             path.write_bytes(content)
         elif name.endswith(".npy"):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from parity.bundle import manifest
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.pins import packing
+from parity.suites.bundle_files import find_unread
+from parity.suites.tensors import suite
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
 def pin(target_dir: Path, *, folder: Path) -> Path:
     """Pack ``folder`` as ``<its name>.tar`` in ``target_dir``; returns the tar's path.
 
-    Every reference is read first, so that nothing is packed that `verify` would refuse.
+    Every reference is read first, so that nothing is packed that `verify` would reject, and
+    every file must be one that a case reads, or describe the bundle.
 
     Raises:
         ConfigError: ``folder`` is no folder, holds ``target_dir``, or a name in it could not
             be unpacked everywhere.
-        ReferenceSuspectError: `parity.json` is wrong, or a reference cannot be read.
+        ReferenceSuspectError: `parity.json` is wrong, a reference cannot be read, or no case
+            reads a file.
     """
     if not folder.is_dir():
         message = f"{folder.as_posix()} is no folder; `pin tensors FOLDER` packs one"
@@ -31,8 +35,12 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
     if target_dir.resolve().is_relative_to(folder.resolve()):
         message = f"--out lies in {folder.as_posix()}, and the bundle would hold itself next time"
         raise ConfigError(Problem("usage", message))
-    for case in manifest.load(folder):
+    cases = manifest.load(folder)
+    for case in cases:
         _check_reference(case)
+    if unread := find_unread(folder, suite.SUITE, suite.read_cases(folder, {})):
+        message = f"{unread[0].message}; name them in `parity.json` as inputs, or remove them"
+        raise ReferenceSuspectError(Problem("file-unread", message))
     name = folder.resolve().name
     return packing.pack(packing.list_files(folder), target_dir / f"{name}.tar")
 

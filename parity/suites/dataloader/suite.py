@@ -167,6 +167,7 @@ SUITE = Suite(
     cases=read_cases,
     verify=verify,
     view=build_view,
+    list_files=lambda case: find_batch_files(case.folder).values(),
     pin="parity.lab.pins.dataloader:pin",
     audit="parity.lab.audits.dataloader:audit",
     audit_libraries=("torch",),

@@ -6,6 +6,7 @@ describes the format and what a port must write; ``parity.loaders`` audits runs 
 
 from __future__ import annotations
 
+from parity.bundle.layout import find_batch_files
 from parity.suites.base import Suite
 from parity.suites.pipeline.across import check_relations
 from parity.suites.pipeline.cases import OPTIONS, read_cases
@@ -22,6 +23,7 @@ SUITE = Suite(
     cases=read_cases,
     verify=verify,
     view=build_view,
+    list_files=lambda case: find_batch_files(case.folder).values(),
     options=OPTIONS,
     across=check_relations,
     pin="parity.lab.pins.pipeline:pin",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import checkpoints
 from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.layout import make_suspect_error, read_json, read_names
+from parity.bundle.layout import describe_nesting, make_suspect_error, read_json, read_names
 from parity.bundle.manifest import find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
 from parity.errors import Problem, ReferenceSuspectError
@@ -68,7 +68,7 @@ def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
             )
     if not found:
         folders = ", ".join(format_.folder for format_ in _FORMATS.values())
-        message = f"the bundle holds no case; known folders are {folders}"
+        message = f"the bundle has no case; known folders are {folders}{describe_nesting(tree)}"
         raise ReferenceSuspectError(Problem("no-cases", message))
     return tuple(found)
 
@@ -207,12 +207,25 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     return _FORMATS[case.id].verify(case, dump, tolerances)
 
 
+def list_files(case: Case) -> list[Path]:
+    """List the files of a case: its checkpoint, references, lists, or inputs and outputs."""
+    reference = get_reference_path(case)
+    if reference is None:
+        patterns = ("mlp_weights.bin", "input_*.bin", "torch_forward_*.bin")
+        return [path for pattern in patterns for path in case.folder.glob(pattern)]
+    tensors = list_tensors(reference).tensors.values()
+    lists = (case.folder / name for name in ("keys.json", "sampled_tensor_names.json"))
+    checkpoint = Path(case.placeholders["checkpoint"])
+    return [*{tensor.path for tensor in tensors}, *list_parts(checkpoint), *lists]
+
+
 SUITE = Suite(
     name="serialize",
     args=ARGS,
     cases=read_cases,
     verify=verify,
     view=build_view,
+    list_files=list_files,
     reference_path=get_reference_path,
     pin="parity.lab.pins.serialize:pin",
     audit="parity.lab.audits.serialize:audit",

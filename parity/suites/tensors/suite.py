@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from parity import checkpoints
 from parity.bundle import manifest
+from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import make_suspect_error
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.bundle_files import list_files_below
 from parity.suites.filenames import is_portable
 from parity.suites.messages import EXAMPLES, format_count, format_list
 from parity.suites.tensor_findings import compare_tensors
@@ -153,12 +155,24 @@ def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
     return views.view_tensor(case, dump, tensor, read_references(case.detail))
 
 
+def list_files(case: Case) -> list[Path]:
+    """List the files of a case: its checkpoint with all parts, references, and inputs."""
+    detail: TensorCase = case.detail
+    references = list_tensors(detail.reference).tensors.values() if detail.reference else ()
+    parts = list_parts(detail.checkpoint) if detail.checkpoint else ()
+    inputs = (
+        path for place in (detail.checkpoint, *detail.inputs) for path in list_files_below(place)
+    )
+    return [*{tensor.path for tensor in references}, *parts, *inputs]
+
+
 SUITE = Suite(
     name="tensors",
     args=ARGS,
     cases=read_cases,
     verify=verify,
     view=_build_view,
+    list_files=list_files,
     reference_path=lambda case: case.detail.reference,
     pin="parity.lab.pins.tensors:pin",
     audit="parity.lab.audits.tensors:audit",
