@@ -6,6 +6,7 @@ import json
 import math
 import os
 import textwrap
+import time
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from parity.errors import DumpError, ReferenceSuspectError
+from parity.port import process
 from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.serialize import onnx_child, onnx_export
 from parity.tensors.bin import encode_tensor
@@ -709,8 +711,36 @@ def test_an_end_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_hang_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_export, "_TIMEOUT", 0.5)
     child(monkeypatch, tmp_path, "import time; time.sleep(60)")
-    text = "mlp.onnx brought onnxruntime down: it did not end in time"
+    text = "mlp.onnx brought onnxruntime down: it did not end within 0.5 seconds"
     assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+
+
+def test_the_deadline_of_the_run_ends_the_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    with process.limit_all(time.monotonic() + 0.5):
+        (finding,) = verified(tmp_path, model(Mlp())).findings
+    assert (finding.level, finding.code, finding.kind) == ("error", "dump-timeout", "dump")
+    assert finding.message == "mlp.onnx was not run to its end: the run's deadline passed"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not limit a process's memory so")
+def test_the_childs_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_export, "_MAX_MEMORY", 2**30)
+    child(monkeypatch, tmp_path, "held = [bytearray(2**26) for _ in range(64)]")
+    text = "mlp.onnx brought onnxruntime down: it ran out of memory (limit 1 GiB)"
+    assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+
+
+def test_a_model_beyond_all_size_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_export, "_MAX_MODEL_BYTES", 10)
+    child(monkeypatch, tmp_path, "raise SystemExit('it was run')")
+    ((level, code, text),) = list_findings(verified(tmp_path, model(Mlp())))
+    assert (level, code) == ("error", "onnx-load")
+    assert text.endswith(" bytes; at most 10 are read")
 
 
 def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from parity import github
 from parity.errors import ParityError, Problem
 from parity.lockfile import load
+from parity.port import process
 from parity.results import BundleResult, Finding, Report, exit_code
 from parity.verify import lock_changes, publish, selection
 from parity.verify.environment import collect_environment
@@ -76,7 +77,7 @@ def _run_job(
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     _check_globs(options, prepared)
-    with _open_outputs(options, unwritten) as outputs:
+    with _open_outputs(options, unwritten) as outputs, process.limit_all(deadline):
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
         results = [_verify_bundle(entry, context) for entry in prepared]
     return _build_report(lock, results, options, time.monotonic() - started), drift

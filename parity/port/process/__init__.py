@@ -71,6 +71,7 @@ class ProcessResult:
         stdout, stderr: The last bytes of each, decoded as UTF-8 with replacement.
         seconds: From the start of the child to its end, pipes drained.
         reached_limit: It had as much memory as it was allowed.
+        past_deadline: It was killed at the deadline of ``limit_all``, before its own timeout.
     """
 
     argv: tuple[str, ...]
@@ -81,6 +82,7 @@ class ProcessResult:
     stderr: str
     seconds: float
     reached_limit: bool = False
+    past_deadline: bool = False
 
 
 def limit_timeout(timeout: float, deadline: float | None) -> float:
@@ -130,14 +132,14 @@ def run(
         NotStartedError: The program or ``cwd`` is absent, or cannot be executed.
     """
     started = time.monotonic()
-    timeout = limit_timeout(timeout, min(_deadlines, default=None))
+    limit = limit_timeout(timeout, min(_deadlines, default=None))
     child = Child()
     streams = ((stdout_limit, on_line), (stderr_limit, on_error_line))
     with replace_runner_files(env) as child_env:
         args = [*_build_launcher_args(memory), *_resolve_program(argv, env, cwd)]
         try:
             out, err = child.start(args, cwd=cwd, env=child_env, streams=streams)
-            timed_out = not child.wait(timeout)
+            timed_out = not child.wait(limit)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise NotStartedError(argv[0], reason) from error
@@ -158,6 +160,7 @@ def run(
         stderr,
         time.monotonic() - started,
         bool(memory) and child.peak_memory >= _NEAR_LIMIT * (memory or 0),
+        timed_out and limit < timeout,
     )
 
 

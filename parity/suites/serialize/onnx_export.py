@@ -15,6 +15,7 @@ import numpy as np
 from parity.bundle.layout import make_suspect_error
 from parity.errors import DumpError, Problem
 from parity.port import process
+from parity.port.exit_findings import is_out_of_memory
 from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from parity.tensors.measures import Measures
 
 _TIMEOUT = 120.0
+#: Bytes that the child may allocate, and bytes of a model: protobuf itself takes no more.
+_MAX_MEMORY = 8 * 2**30
+_MAX_MODEL_BYTES = 2 * 2**30
 #: Bytes of an output that are read; a sparse file of a terabyte is not.
 _MAX_BYTES = 64 * 2**20
 _NEWER_THAN_CHECKER = re.compile(
@@ -191,7 +195,12 @@ def _find_model(folder: Path, findings: list[Finding]) -> Path | None:
     models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
     models = [path for path in models if not is_companion(path)]
     if len(models) == 1:
-        return models[0]
+        size = models[0].stat().st_size
+        if size <= _MAX_MODEL_BYTES:
+            return models[0]
+        message = f"{models[0].name} has {size:,} bytes; at most {_MAX_MODEL_BYTES:,} are read"
+        findings.append(report_error("onnx-load", message, tensor=models[0].name))
+        return None
     listing = format_list(path.name for path in models) or "none"
     message = f"expected one *.onnx in the dump, found {listing}"
     findings.append(report_error("onnx-missing", message, kind="dump"))
@@ -210,22 +219,35 @@ def _run_model(
     job_values = {"model": str(model), "inputs": paths, "out": str(folder), "batch": batch}
     job.write_text(json.dumps(job_values), "utf-8")
     child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
-    completed = process.run(child, cwd=folder, env=process.build_environment(), timeout=_TIMEOUT)
+    completed = process.run(
+        child,
+        cwd=folder,
+        env=process.build_environment(),
+        timeout=_TIMEOUT,
+        memory=_MAX_MEMORY,
+    )
     if (folder / "result.json").is_file():
         result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
         return result
     if "ModuleNotFoundError" in completed.stderr:
         message = "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'"
         raise DumpError(Problem("missing-library", message))
-    ending = (
-        "did not end in time"
-        if completed.timed_out
-        else f"ended with {completed.signal or completed.exit_code}"
-    )
+    if completed.past_deadline:
+        message = f"{model.name} was not run to its end: the run's deadline passed"
+        findings.append(report_error("dump-timeout", message, kind="dump"))
+        return {}
     last = tuple(completed.stderr.strip().splitlines()[-3:])
-    message = f"{model.name} brought onnxruntime down: it {ending}"
+    message = f"{model.name} brought onnxruntime down: it {_describe_ending(completed)}"
     findings.append(report_error("onnx-load", message, tensor=model.name, details=last))
     return {}
+
+
+def _describe_ending(completed: process.ProcessResult) -> str:
+    if completed.timed_out:
+        return f"did not end within {_TIMEOUT:g} seconds"
+    if is_out_of_memory(completed):
+        return f"ran out of memory (limit {_MAX_MEMORY // 2**30} GiB)"
+    return f"ended with {completed.signal or completed.exit_code}"
 
 
 def _compare_runs(
