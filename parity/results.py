@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from parity.errors import EXIT_CODES, ErrorKind, Location, Problem, most_severe
-from parity.text import mask_secrets
+from parity.text import format_count, mask_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +19,8 @@ Level = Literal["error", "warning", "notice"]
 Verdict = Literal["pass", "fail", "error", "known-failure", "skipped"]
 
 REPORT_SCHEMA = 1
+#: Findings that a report keeps of one case; the others are counted.
+MAX_FINDINGS = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +118,27 @@ def decide_verdict(findings: Iterable[Finding]) -> Verdict:
     if kind is None:
         return "pass"
     return "fail" if kind == "mismatch" else "error"
+
+
+def limit_findings(result: CaseResult, limit: int = MAX_FINDINGS) -> CaseResult:
+    """Return ``result`` with its ``limit`` most severe findings, and a notice about the others."""
+    if len(result.findings) <= limit:
+        return result
+    kinds, levels = list(EXIT_CODES), ("error", "warning", "notice")
+    places = sorted(
+        range(len(result.findings)),
+        key=lambda at: (
+            levels.index(result.findings[at].level),
+            kinds.index(result.findings[at].kind),
+            at,
+        ),
+    )
+    kept = [result.findings[at] for at in sorted(places[:limit])]
+    omitted = Counter(result.findings[at].level for at in places[limit:])
+    counts = ", ".join(format_count(count, f"{level}s") for level, count in omitted.items())
+    message = f"{counts} omitted; a report keeps {format_count(limit, 'findings')} of a case"
+    notice = Finding(level="notice", code="findings-omitted", message=message)
+    return replace(result, findings=(*kept, notice))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,8 @@ from parity.errors import (
     ReferenceSuspectError,
     most_severe,
 )
-from parity.results import Finding, decide_verdict, make_json_value
+from parity.reports.json import write_json
+from parity.results import Finding, decide_verdict, limit_findings, make_json_value
 from tests.support.reports import make_bundle, make_case, make_finding, make_report
 
 
@@ -170,3 +171,28 @@ def test_value_becomes_strict_json(value: Any, expected: Any) -> None:
     assert found == expected
     assert type(found) is type(expected)
     json.dumps(found, allow_nan=False)
+
+
+def test_findings_of_a_case_are_limited_and_the_others_counted() -> None:
+    notices = [make_finding("omitted", str(n), level="notice") for n in range(5)]
+    errors = [make_finding("values", str(n)) for n in range(4)]
+    unreadable = make_finding("truncated", kind="dump")
+    result = make_case("x", *notices, *errors, unreadable)
+
+    limited = limit_findings(result, 3)
+
+    assert [finding.message for finding in limited.findings] == [
+        *("0", "1", unreadable.message),
+        "2 errors, 5 notices omitted; a report keeps 3 findings of a case",
+    ]
+    assert limited.verdict == result.verdict
+    assert decide_verdict(limited.findings) == decide_verdict(result.findings)
+    assert limit_findings(result, 10) is result
+
+
+def test_report_of_many_findings_is_small(tmp_path: Path) -> None:
+    many = [
+        make_finding("tensor-missing", f"t{n} is missing", tensor=f"t{n}") for n in range(300_000)
+    ]
+    whole = make_report(make_bundle(limit_findings(make_case("x", *many))))
+    assert write_json(whole, 1, tmp_path).stat().st_size < 2**20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from parity import usage
+from parity.cli import usage
 from parity.checkpoints import blocks
 from parity.codes import read_sections
 from parity.tensors.dtypes import DTYPES

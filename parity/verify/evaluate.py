@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from parity.errors import ParityError
 from parity.known_failures import KnownFailures, parse_known_failures
 from parity.port.run import find_json_line
-from parity.results import CaseResult, Finding, decide_verdict
+from parity.results import CaseResult, Finding, decide_verdict, limit_findings
 from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
 
@@ -141,9 +141,8 @@ class CaseEvaluator:
 
     def _build_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
         result = self._build_raw_result(case_runs, more)
-        return self._known_failures.apply(
-            result, case_runs.comparison.tensors if case_runs.comparison else None
-        )
+        tensors = case_runs.comparison.tensors if case_runs.comparison else None
+        return limit_findings(self._known_failures.apply(result, tensors))
 
     def _build_raw_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
         ending = case_runs.ending or outcomes.CaseOutcome()
