@@ -38,6 +38,18 @@ class _CaseRuns:
     control: str = ""
     runs: int = 1
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether a run of the case has an error."""
+        return any(finding.level == "error" for finding in self.findings)
+
+    @property
+    def is_right_load(self) -> bool:
+        """Whether all runs loaded the case correctly; `expect: load` may be stated or not."""
+        if self.comparison is None or not self.comparison.tensors or self.has_errors:
+            return False
+        return self.ending is None or (self.case.expect == "load" and self.ending.word == "right")
+
 
 @dataclass
 class CaseEvaluator:
@@ -114,13 +126,15 @@ class CaseEvaluator:
         return tuple(found)
 
     def _check_controls(self) -> None:
-        """Skip refusals whose group has no right load."""
-        by_case = {name: (one.case, one.ending) for name, one in self._runs.items() if one.ending}
-        controls = outcomes.find_controls(by_case)
-        for name, (case, one) in by_case.items():
-            if case.expect != "load":
-                control = self._runs[name].control = controls.get(outcomes.get_group(case), "")
-                self._runs[name].ending = one if control else outcomes.mark_uncontrolled(case, one)
+        """Skip rejections whose group has no right load; other endings need no control."""
+        runs = [self._runs[case.id] for case in self.prepared.cases]
+        controls = outcomes.find_controls(one.case for one in runs if one.is_right_load)
+        for one in runs:
+            if one.ending is None or one.case.expect == "load":
+                continue
+            one.control = controls.get(outcomes.get_group(one.case), "")
+            if one.ending.word == "refused" and not one.control and not one.has_errors:
+                one.ending = outcomes.mark_uncontrolled(one.case, one.ending)
 
     def _compare_across(self) -> dict[str, tuple[Finding, ...]]:
         suite = self.prepared.suite

@@ -1,7 +1,7 @@
-"""Cases that say what is owed of a port: how it ended, as one word, and whether that is right.
+"""Classify the runs of cases that state what they expect: one word, and whether it is right.
 
-The words and what they mean stand in ``MEANINGS``. A refusal is a clean end: by itself, not
-zero, with a word of why, and no tensor left behind.
+The words and their meanings are in ``MEANINGS``. A rejection is a clean end: by itself, not
+zero, with a message, and without a tensor in the output folder.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from parity.suites.messages import format_count
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from parity.port.run import DumpResult
     from parity.suites.base import Case, DumpComparison
 
-    #: Compares the dump: what it showed, or why it cannot be compared.
+    #: Compares the dump; returns the comparison, or the findings why it is not possible.
     Compare = Callable[[], tuple[DumpComparison | None, list[Finding]]]
 
 MEANINGS = {
     "right": "every tensor equals its reference",
     "wrong": "a tensor differs from its reference",
-    "partial": "tensors were left out, and the program ended well",
-    "refused": "a clean refusal, with a message",
+    "partial": "tensors are missing, and the program succeeded",
+    "refused": "rejected cleanly, with a message",
     "panicked": "the port panicked",
-    "crashed": "a signal, an abort, a stack overflow, or an end without a word",
-    "hung": "the port did not come to an end in its time",
-    "out-of-memory": "the port wanted memory out of proportion",
-    "accepted": "what must be refused was taken",
+    "crashed": "a signal, an abort, a stack overflow, or an exit without a message",
+    "hung": "the port did not end within its timeout",
+    "out-of-memory": "the port allocated memory out of proportion",
+    "accepted": "a file that must be rejected was accepted",
 }
-#: Which words are right, by what is owed.
+#: The right words, by what the case expects.
 ACCEPTABLE = {"load": ("right",), "refuse": ("refused",), "either": ("right", "refused")}
 
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """What became of one run of a case that says what it expects.
+    """The outcome of one run of a case that states what it expects.
 
     Attributes:
-        word: Of ``MEANINGS``; empty where the run cannot be judged.
+        word: Of ``MEANINGS``; empty if the run cannot be classified.
         findings: At most one error, whose code is the word.
-        outcome: What comparing showed, where something was compared.
-        skip: The code of why the case is skipped.
+        comparison: Result of the comparison, None if nothing was compared.
+        skip: Code of the reason why the case is skipped, empty if it is not.
     """
 
     word: str = ""
@@ -57,7 +57,7 @@ class CaseOutcome:
 
 
 def classify_run(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
-    """Judge one run of ``case``."""
+    """Classify one run of ``case``."""
     if dump_run.process_result is None:
         return _classify_unknown_end(case, dump_run, compare)
     if dump_run.past_deadline:
@@ -73,7 +73,7 @@ def classify_run(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutc
 
 
 def _classify_unknown_end(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
-    """Nothing says how the program ended: it could not be started, or its dump lay ready."""
+    """Classify a run without a known end: not started, or an existing dump."""
     codes = {finding.code for finding in dump_run.findings}
     is_silent = codes <= {"dump-missing", "dump-empty"}
     if is_silent and (case.expect == "refuse" or (case.expect == "either" and codes)):
@@ -85,7 +85,7 @@ def _classify_unknown_end(case: Case, dump_run: DumpResult, compare: Compare) ->
 
 
 def _find_ending(dump_run: DumpResult) -> str:
-    """How the program ended, in one word; empty where it ended well."""
+    """Return how the program ended, in one word; empty if it succeeded."""
     ended = dump_run.process_result
     if ended is None or ended.exit_code == 0:
         return ""
@@ -111,20 +111,20 @@ def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOu
 
 
 def _skip_unnameable(compare: Compare) -> CaseOutcome | None:
-    """Skipped where a tensor's name is no file name: that may be all that was refused."""
+    """Skip a case with a tensor whose name is not a file name: the port may reject just that."""
     comparison, _ = compare()
     notices = [f for f in comparison.findings if f.code == "not-a-file-name"] if comparison else []
     return CaseOutcome("", tuple(notices), None, notices[0].code) if notices else None
 
 
 def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
-    """It ended well, or left a dump: the tensors decide."""
+    """Classify a run that succeeded, or an existing dump, by its tensors."""
     leftovers = _list_tensor_files(dump_run.folder)
     if case.expect == "refuse":
         description = (
             f"dumped {format_count(len(leftovers), 'file')}" if leftovers else "dumped nothing"
         )
-        message = f"taken, where a refusal is due ({case.why}); it ended well and {description}"
+        message = f"accepted, but must be rejected ({case.why}); it succeeded and {description}"
         return CaseOutcome("accepted", (_build_error("accepted", message, ()),))
     comparison, findings = compare()
     if comparison is None:
@@ -140,13 +140,13 @@ def _classify_comparison(comparison: DumpComparison) -> CaseOutcome:
     if not errors:
         return CaseOutcome("right", tuple(others), comparison)
     word = "partial" if all(f.code == "tensor-missing" for f in errors) else "wrong"
-    # The errors themselves become notices: `case:wrong` then forgives the case as a whole.
+    # The errors themselves become notices: `case:wrong` then allows the case as a whole.
     lowered = [replace(finding, level="notice") for finding in errors[1:]]
     return CaseOutcome(word, (_build_headline(word, errors), *lowered, *others), comparison)
 
 
 def _build_headline(word: str, errors: list[Finding]) -> Finding:
-    """The first error, under the outcome's code."""
+    """Return the first error, with the outcome's code."""
     first = errors[0]
     more = f" (and {format_count(len(errors) - 1, 'further finding')})" if len(errors) > 1 else ""
     message = f"{first.message} [{first.code}]{more}"
@@ -162,7 +162,7 @@ def _check_ending(case: Case, word: str, findings: tuple[Finding, ...]) -> CaseO
 
 
 def _build_error(word: str, message: str, findings: tuple[Finding, ...]) -> Finding:
-    """The one finding of a case that fails; it takes along what the program said last."""
+    """Return the only error of a failed case, with the last lines of the program's output."""
     first = findings[0] if findings else None
     return Finding(
         level="error",
@@ -179,7 +179,7 @@ def _build_notice(code: str, message: str) -> Finding:
 
 
 def _list_tensor_files(folder: Path) -> list[str]:
-    """Files in ``folder`` that hold a tensor, or were meant to."""
+    """List the files in ``folder`` that contain a tensor or are unreadable as one."""
     if not folder.is_dir():
         return []
     found = list_tensors(folder)
@@ -187,24 +187,23 @@ def _list_tensor_files(folder: Path) -> list[str]:
     return sorted(readable | set(found.unreadable))
 
 
-def find_controls(outcomes: Mapping[str, tuple[Case, CaseOutcome]]) -> dict[str, str]:
-    """By group the case beside which its refusals count: its first right ``load`` case."""
-    by_group: dict[str, str] = {}
-    for name, (case, outcome) in outcomes.items():
-        if case.expect == "load" and outcome.word == "right":
-            by_group.setdefault(get_group(case), name)
-    return by_group
+def find_controls(right_loads: Iterable[Case]) -> dict[str, str]:
+    """Return by group the id of its first case that was loaded correctly."""
+    controls: dict[str, str] = {}
+    for case in right_loads:
+        controls.setdefault(get_group(case), case.id)
+    return controls
 
 
 def get_group(case: Case) -> str:
-    """The group whose cases a port reads with the same reader."""
+    """Return the group of a case: a port reads all its cases with the same reader."""
     return case.placeholders.get("group", "")
 
 
 def mark_uncontrolled(case: Case, outcome: CaseOutcome) -> CaseOutcome:
-    """A case that may be refused, where nothing shows that the port reads its group at all."""
+    """Skip a rejection that proves nothing, since the port loads no case of the group."""
     message = (
-        f"no load case of the group {get_group(case)!r} is right in this run, so that a refusal "
-        "says nothing: a port that refuses everything would pass; choose such a case, too"
+        f"no load case of the group {get_group(case)!r} is right in this run, so this rejection "
+        "proves nothing: a port that rejects everything would pass; also select a load case"
     )
     return replace(outcome, findings=(_build_notice("no-control", message),), skip="no-control")

@@ -196,17 +196,17 @@ def test_false_as_a_port_passes_nothing(tmp_path: Path) -> None:
     assert found.code == 1
     assert found.list_outcomes() == {
         "y": ("crashed", "fail"),
-        "n": ("crashed", "skipped"),
-        "i": ("crashed", "skipped"),
+        "n": ("crashed", "fail"),
+        "i": ("crashed", "fail"),
     }
-    assert found.list_findings("n") == [("notice", "no-control")]
-    assert found.cases["n"]["reason"] == "no-control"
 
 
 def test_a_port_that_refuses_everything_passes_nothing(tmp_path: Path) -> None:
     found = run_port(tmp_path, pack_bundle(tmp_path, THREE), "refuse()")
     verdicts = {name: verdict for name, (_, verdict) in found.list_outcomes().items()}
     assert verdicts == {"y": "fail", "n": "skipped", "i": "skipped"}
+    assert found.list_findings("n") == [("notice", "no-control")]
+    assert found.cases["n"]["reason"] == "no-control"
 
 
 def test_a_control_counts_for_its_own_group(tmp_path: Path) -> None:
@@ -225,6 +225,74 @@ def test_a_control_must_be_right(tmp_path: Path) -> None:
 def test_an_either_is_no_control(tmp_path: Path) -> None:
     found = run_port(tmp_path, pack_bundle(tmp_path, THREE), "right() if case == 'i' else refuse()")
     assert found.list_outcomes()["n"][1] == "skipped"
+
+
+def test_a_case_without_a_stated_expectation_is_a_control(tmp_path: Path) -> None:
+    tar = pack_bundle(tmp_path, {"plain": {}, "n": REFUSE, "i": EITHER})
+    port = CONTROLLED.replace("'y'", "'plain'").format("refuse()")
+
+    found = run_port(tmp_path, tar, port)
+
+    assert found.list_outcomes() == {
+        "plain": (None, "pass"),
+        "n": ("refused", "pass"),
+        "i": ("refused", "pass"),
+    }
+    assert found.cases["n"]["command"].endswith("--case zoo/plain --case zoo/n")
+
+
+@pytest.mark.parametrize("control", [{}, LOAD])
+def test_a_wrong_case_is_no_control_stated_or_not(
+    control: dict[str, str], tmp_path: Path
+) -> None:
+    tar = pack_bundle(tmp_path, {"y": control, "n": REFUSE})
+    wrong = "dump('w', (2, 3), 0, 1, 2, 3, 4, 6)"
+
+    found = run_port(tmp_path, tar, f"if case == 'y':\n    {wrong}\nelse:\n    refuse()\n")
+
+    assert found.cases["n"]["reason"] == "no-control"
+
+
+#: Ends that are wrong whatever else the port can do.
+NEVER_RIGHT = {
+    "right()": "accepted",
+    "sys.exit(101)": "panicked",
+    "os.abort()": "crashed",
+    "time.sleep(60)": "hung",
+    "import signal; os.kill(os.getpid(), signal.SIGKILL)": "out-of-memory",
+}
+
+
+@pytest.mark.parametrize("deed", NEVER_RIGHT)
+def test_a_wrong_end_counts_without_a_control(deed: str, tmp_path: Path) -> None:
+    tar = pack_bundle(tmp_path, {"n": REFUSE})
+
+    found = run_port(tmp_path, tar, "import time\n" + deed, timeout=2)
+
+    assert found.list_outcomes()["n"] == (NEVER_RIGHT[deed], "fail")
+    assert found.code == 1
+
+
+@pytest.mark.parametrize(
+    ("deed", "word", "verdict"),
+    [
+        ("dump('w', (2, 3), 0, 1, 2, 3, 4, 6)", "wrong", "fail"),
+        ("pass", "partial", "fail"),
+        ("right()", "right", "pass"),
+        ("os.abort()", "crashed", "fail"),
+    ],
+)
+def test_an_either_that_is_no_refusal_needs_no_control(
+    deed: str, word: str, verdict: str, tmp_path: Path
+) -> None:
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"i": EITHER}), deed)
+    assert found.list_outcomes()["i"] == (word, verdict)
+
+
+def test_runs_that_differ_are_an_error_without_a_control(tmp_path: Path) -> None:
+    body = "m = Path(__file__).with_name('mark')\nm.exists() and os.abort()\nm.touch()\nrefuse()"
+    found = run_port(tmp_path, pack_bundle(tmp_path, {"n": REFUSE}), body, repeat=2)
+    assert found.list_outcomes()["n"] == ("crashed", "fail")
 
 
 def test_a_refusal_alone_says_nothing(tmp_path: Path) -> None:
