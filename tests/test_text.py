@@ -44,7 +44,7 @@ def test_longer_secret_is_masked_first() -> None:
 
 @pytest.mark.parametrize("source", ["variable", "input", "file"])
 def test_secret_is_in_no_report(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if source == "variable":
         monkeypatch.setenv("ACTIONS_RUNTIME_TOKEN", TOKEN)

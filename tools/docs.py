@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from parity.cli import usage
 from parity.checkpoints import blocks
+from parity.cli import usage
 from parity.codes import read_sections
 from parity.tensors.dtypes import DTYPES
 

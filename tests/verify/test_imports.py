@@ -15,7 +15,6 @@ CASES = {
     "dataloader-batches-v1": {"sequential": "sequential", "shuffled_seeded": "shuffled_seeded"},
     "serialize-parity-v1": {
         "pth": "resnet18-pth/reference_state_dict",
-        "safetensors": "resnet18-safetensors/reference_state_dict",
         "gguf": "gguf/reference_dequant",
     },
     "input-pipeline-v1": {"keep": "keep", "sequential": "sequential"},
