@@ -7,7 +7,7 @@ import math
 import os
 import textwrap
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -481,6 +481,106 @@ def test_batch_normalisation_in_training_mode_is_named(tmp_path: Path) -> None:
     outcome = verified(tmp_path, made)
     texts = [f"{f.message} {f.details}" for f in outcome.findings if f.level == "error"]
     assert any("BatchNormalization bn is in training mode" in text for text in texts)
+
+
+def through(change: Any, *names: str) -> Any:
+    """An export whose weights of these names went through ``change``."""
+    mlp = random_mlp()
+    return model(replace(mlp, **{name: change(getattr(mlp, name)) for name in names}))
+
+
+def random_mlp() -> Mlp:
+    """Weights that no half precision holds, and biases that are not zero."""
+    draw = np.random.default_rng(3)
+    shapes = {"w1": (4, 3), "b1": (4,), "w2": (2, 4), "b2": (2,)}
+    return Mlp(**{name: draw.normal(size=shape).astype("<f4") for name, shape in shapes.items()})
+
+
+def with_nodes(*more: str, gemm: dict[str, float] | None = None, layer: int = 2) -> Any:
+    """An export with nodes after its last layer, or attributes at one of its Gemms."""
+    mlp, make = random_mlp(), onnx.helper.make_node
+    attributes = [{}, {}]
+    attributes[layer - 1] = gemm or {}
+    names = ["z", *(f"z{k}" for k in range(1, len(more))), "y"] if more else ["y"]
+    nodes = [
+        make("Gemm", ["x", "w1", "b1"], ["h"], transB=1, **attributes[0]),
+        make("Relu", ["h"], ["r"]),
+        make("Gemm", ["r", "w2", "b2"], [names[0]], transB=1, **attributes[1]),
+        *(make(op, [names[k]], [names[k + 1]]) for k, op in enumerate(more)),
+    ]
+    return model(mlp, nodes)
+
+
+def relabelled(stored: Any, label: str) -> Any:
+    """An export whose weights keep the bits of one half precision under the other's name."""
+    made = model(random_mlp())
+    nodes = []
+    for tensor in list(made.graph.initializer):
+        array = onnx.numpy_helper.to_array(tensor)
+        bits = stored(array)
+        half = onnx.helper.make_tensor(
+            f"{tensor.name}_half", getattr(onnx.TensorProto, label), array.shape, bits, raw=True
+        )
+        made.graph.initializer.remove(tensor)
+        made.graph.initializer.append(half)
+        nodes.append(onnx.helper.make_node("Cast", [half.name], [tensor.name], to=1))
+    for position, node in enumerate(nodes):
+        made.graph.node.insert(position, node)
+    return made
+
+
+def to_f16(array: Any) -> Any:
+    return array.astype("<f2").astype("<f4")
+
+
+MISTAKES: dict[str, tuple[Any, str, str]] = {
+    "sigmoid": (lambda: with_nodes("Sigmoid"), "onnx-activation", "a sigmoid follows the last"),
+    "tanh": (lambda: with_nodes("Tanh"), "onnx-activation", "tanh follows the last layer"),
+    "softmax": (lambda: with_nodes("Softmax"), "onnx-activation", "a softmax follows the last"),
+    "softplus": (lambda: with_nodes("Softplus"), "onnx-activation", "softplus follows the last"),
+    "elu": (lambda: with_nodes("Elu"), "onnx-activation", "ELU follows the last layer"),
+    "alpha": (lambda: with_nodes(gemm={"alpha": 2.0}), "onnx-factor", "fc2 is multiplied by 2 (a"),
+    "beta": (lambda: with_nodes(gemm={"beta": 0.5}), "onnx-factor", "bias of fc2 is multiplied by"),
+    "both": (
+        lambda: with_nodes(gemm={"alpha": 3.0, "beta": 3.0}),
+        "onnx-factor",
+        "the outputs of fc2 are multiplied by 3",
+    ),
+    "alpha of fc1": (
+        lambda: with_nodes(gemm={"alpha": 0.5}, layer=1),
+        "onnx-factor",
+        "the product of fc1 is multiplied by 0.5",
+    ),
+    "f16": (
+        lambda: through(to_f16, "w1", "b1", "w2", "b2"),
+        "onnx-precision",
+        "all weights and biases were rounded to f16",
+    ),
+    "f16 in one": (
+        lambda: through(to_f16, "w2"),
+        "onnx-precision",
+        "the weight of fc2 was rounded to f16",
+    ),
+    "f16 as bf16": (
+        lambda: relabelled(lambda a: a.astype("<f2").tobytes(), "BFLOAT16"),
+        "onnx-dtype",
+        "stored as f16 and labelled bf16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_of_an_export_is_named(name: str, tmp_path: Path) -> None:
+    made, code, text = MISTAKES[name]
+    mlp = random_mlp()
+    weights = [mlp.w1, mlp.b1, mlp.w2, mlp.b2]
+    content = b"".join(map(encode_tensor, weights))
+    write_files(tmp_path / "onnx-mlp", {"mlp_weights.bin": content})
+    outcome = verified(tmp_path, made(), mlp=mlp)
+    wrong = [f for f in outcome.findings if str(f.tensor).startswith("onnx-vs-torch")]
+    assert wrong
+    assert {finding.measures.get("cause_code") for finding in wrong} == {code}
+    assert all(text in str(finding.cause) for finding in wrong), wrong[0].cause
 
 
 def test_big_endian_weights(tmp_path: Path) -> None:

@@ -1,63 +1,26 @@
-"""Why an exported MLP computes something else: the forward pass in NumPy, with known mistakes.
+"""Find out why an exported MLP computes something else: its forward pass with known mistakes.
 
-A mistake is named where it gives the obtained outputs on all inputs, and other ones than
-the reference's on at least one. Two at once are tried, too.
+A mistake is named where it gives the obtained outputs on all inputs, and other outputs than the
+reference's on at least one. Two mistakes at once are tried, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from math import erf, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.diagnose.cause import Cause
+from parity.diagnose.onnx_mistakes import Mlp, MlpMistake, list_mistakes, list_rare_mistakes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     Array = NDArray[np.float64]
-
-#: Field numbers of onnx.proto: TensorProto's raw_data and float_data.
-_RAW, _FLOATS = 9, 4
-#: Below this a weight is seen in no output.
-_MIN_VISIBLE = 1e-30
-
-
-@dataclass(frozen=True)
-class Mlp:
-    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and what follows each."""
-
-    weight1: Array
-    bias1: Array
-    weight2: Array
-    bias2: Array
-    hidden: Callable[[Array], Array] = lambda x: np.maximum(x, 0)
-    last: Callable[[Array], Array] = lambda x: x
-
-    @classmethod
-    def of(cls, weights: list[NDArray[np.float32]]) -> Mlp:
-        """The MLP of the four arrays in `mlp_weights.bin`, in their order."""
-        one, bias1, two, bias2 = (np.asarray(weight, np.float64) for weight in weights)
-        return cls(one, bias1, two, bias2)
-
-    def __call__(self, x: Array) -> Array:
-        """``[n, in]`` to ``[n, out]``."""
-        with np.errstate(all="ignore"):
-            hidden = self.hidden(x @ self.weight1.T + self.bias1)
-            return self.last(hidden @ self.weight2.T + self.bias2)
-
-
-@dataclass(frozen=True)
-class _Mistake:
-    code: str
-    text: str
-    make: Callable[[Mlp], Mlp]
 
 
 def find_mlp_mistake(
@@ -67,29 +30,26 @@ def find_mlp_mistake(
     obtained: Mapping[str, NDArray[np.float32]],
     tolerance: float,
 ) -> Cause | None:
-    """The mistake that gives ``came``.
+    """Find the mistake that gives the obtained outputs.
 
     Args:
         weights: The four arrays of the MLP.
         inputs: ``[1, in]`` by name.
-        due: What torch gives, by name.
-        came: What the model gave, by name; all names of ``inputs``.
-        bound: Largest difference, absolute.
+        expected: The reference's outputs, by name.
+        obtained: The model's outputs, by name; all names of ``inputs``.
+        tolerance: Largest difference, absolute.
     """
     names = [name for name in inputs if name in obtained]
     if len(names) < len(inputs) or any(obtained[n].shape != expected[n].shape for n in names):
         return None
     mlp = Mlp.of(weights)
-    for code, text, wrong in _propose_mlps(mlp):
-        outputs = [wrong(np.asarray(inputs[name], np.float64)) for name in names]
-        fits = all(
-            _is_close(out, obtained[n], tolerance) for out, n in zip(outputs, names, strict=True)
-        )
-        differs = any(
-            not _is_close(out, expected[n], tolerance)
-            for out, n in zip(outputs, names, strict=True)
-        )
-        if fits and differs:
+    x, right, wrong = (
+        np.concatenate([np.asarray(side[name], np.float64) for name in names])
+        for side in (inputs, expected, obtained)
+    )
+    for code, text, candidate in _propose_mlps(mlp, x, wrong):
+        output = candidate(x)
+        if _is_close(output, wrong, tolerance) and not _is_close(output, right, tolerance):
             evidence = (
                 f"computed in that way, all outputs on {len(names)} inputs "
                 f"({', '.join(names)}) are the obtained ones"
@@ -98,167 +58,67 @@ def find_mlp_mistake(
     return None
 
 
-def _is_close(one: Array, other: NDArray[np.float32], tolerance: float) -> bool:
+def _is_close(one: Array, other: Array, tolerance: float) -> bool:
     with np.errstate(all="ignore"):
         gap = np.abs(one - other)
         return bool((gap <= tolerance + 1e-6 * np.abs(one)).all())
 
 
-def _propose_mlps(mlp: Mlp) -> Iterator[tuple[str, str, Mlp]]:
-    """One mistake, then two."""
-    single = _list_mistakes(mlp)
-    for one in single:
+def _propose_mlps(mlp: Mlp, x: Array, obtained: Array) -> Iterator[tuple[str, str, Mlp]]:
+    """Yield MLPs with one mistake, then those with two."""
+    single = list_mistakes(mlp)
+    for one in (*single, *list_rare_mistakes(mlp), *_fit_factors(mlp, x, obtained)):
         yield one.code, one.text, one.make(mlp)
     for one, other in combinations(single, 2):
         text = f"two causes at once: {one.text}, and {other.text}"
         yield f"{one.code}+{other.code}", text, other.make(one.make(mlp))
 
 
-def _compute_sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+def _fit_factors(mlp: Mlp, x: Array, obtained: Array) -> Iterator[MlpMistake]:
+    """Fit the factors of each Gemm: alpha of its product, beta of its bias."""
+    with np.errstate(all="ignore"):
+        product = mlp.hidden(x @ mlp.weight1.T + mlp.bias1) @ mlp.weight2.T
+    bias = np.broadcast_to(mlp.bias2, product.shape)
+    finite = bool(np.isfinite(product).all() and np.isfinite(obtained).all())
+    if finite and obtained.size > 2:  # noqa: PLR2004 - two unknowns, and one more that proves them
+        columns = np.column_stack((product.ravel(), bias.ravel()))
+        (alpha, beta), *_ = np.linalg.lstsq(columns, obtained.ravel(), rcond=None)
+        for one, other in ((alpha, alpha), (alpha, 1.0), (1.0, beta), (alpha, beta)):
+            yield _make_factor_mistake(2, _round_factor(one), _round_factor(other))
+    for factor in _FACTORS:
+        for one, other in ((factor, factor), (factor, 1.0), (1.0, factor)):
+            yield _make_factor_mistake(1, one, other)
 
 
-#: What an exporter may write in place of ReLU, with torch's defaults.
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "tanh": np.tanh,
-    "a sigmoid": _compute_sigmoid,
-    "a leaky ReLU": lambda x: np.where(x > 0, x, 0.01 * x),
-    "SiLU": lambda x: x * _compute_sigmoid(x),
-    "GELU": lambda x: x * (1 + np.vectorize(erf)(x / sqrt(2))) / 2,
-    "GELU by tanh": lambda x: x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2,
-}
+#: Factors that are tried on the first layer, whose ReLU hides the exact one.
+_FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
 
 
-def _make_activation_mistake(name: str, function: Callable[[Array], Array]) -> _Mistake:
-    text = f"{name} stands where ReLU should"
-    return _Mistake("onnx-activation", text, lambda mlp: replace(mlp, hidden=function))
+def _round_factor(factor: float) -> float:
+    """Return the short decimal that a factor was meant to be, where it is close to one."""
+    short = float(f"{factor:.4g}")
+    return short if abs(short - factor) <= 1e-5 * abs(factor) else float(factor)
 
 
-def _list_mistakes(mlp: Mlp) -> list[_Mistake]:
-    found = []
-    for layer in (1, 2):
-        weight, bias = f"weight{layer}", f"bias{layer}"
-        found += [
-            _Mistake(
-                "onnx-trans-b",
-                f"the Gemm of fc{layer} takes its weight without transposing it (transB)",
-                _make_change(weight, lambda w: w.reshape(w.shape[::-1]).T),
-            ),
-            _Mistake("onnx-bias", f"fc{layer} has no bias", _make_change(bias, np.zeros_like)),
-            _Mistake(
-                "onnx-byte-order",
-                f"the weight of fc{layer} {_describe_byte_order(getattr(mlp, weight))}",
-                _make_change(weight, _swap_bytes),
-            ),
-            _Mistake(
-                "onnx-weight-zero",
-                f"the weight of fc{layer} is all zero",
-                _make_change(weight, np.zeros_like),
-            ),
-            _Mistake(
-                "onnx-byte-order",
-                f"the bias of fc{layer} is stored big-endian",
-                _make_change(bias, _swap_bytes),
-            ),
-        ]
-    nothing = "the ReLU between the layers is missing"
-    found += [
-        _Mistake("onnx-activation", nothing, lambda m: replace(m, hidden=lambda x: x)),
-        _Mistake(
-            "onnx-activation",
-            "a ReLU follows the last layer",
-            lambda m: replace(m, last=lambda x: np.maximum(x, 0)),
-        ),
-        *(_make_activation_mistake(name, function) for name, function in _ACTIVATIONS.items()),
-    ]
-    if mlp.weight1.size == mlp.weight2.size:
-        found.append(
-            _Mistake("onnx-swapped", "the weights of fc1 and fc2 are exchanged", _swap_weights)
+def _make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
+    if alpha == beta:
+        text = f"the outputs of fc{layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
+    elif beta == 1:
+        text = f"the product of fc{layer} is multiplied by {alpha:g} (alpha of its Gemm)"
+    elif alpha == 1:
+        text = f"the bias of fc{layer} is multiplied by {beta:g} (beta of its Gemm)"
+    else:
+        text = (
+            f"the product of fc{layer} is multiplied by {alpha:g} and its bias by {beta:g} (alpha "
+            "and beta of its Gemm)"
         )
-    return found
 
-
-def _make_change(field: str, change: Callable[[Array], Array]) -> Callable[[Mlp], Mlp]:
-    def changed(mlp: Mlp) -> Mlp:
-        fields: dict[str, Any] = {field: change(getattr(mlp, field))}
+    def make(mlp: Mlp) -> Mlp:
+        weight, bias = f"weight{layer}", f"bias{layer}"
+        fields: dict[str, Any] = {
+            weight: alpha * getattr(mlp, weight),
+            bias: beta * getattr(mlp, bias),
+        }
         return replace(mlp, **fields)
 
-    return changed
-
-
-def _swap_weights(mlp: Mlp) -> Mlp:
-    one, two = mlp.weight1, mlp.weight2
-    return replace(mlp, weight1=two.reshape(one.shape), weight2=one.reshape(two.shape))
-
-
-def _swap_bytes(array: Array) -> Array:
-    return array.astype("<f4").byteswap().astype(np.float64)
-
-
-def _describe_byte_order(weight: Array) -> str:
-    """Swapped bytes of short numbers are as good as zero, and outputs cannot tell the two."""
-    invisible = bool((np.abs(_swap_bytes(weight)) < _MIN_VISIBLE).all())
-    return f"is stored big-endian{', or is all zero' if invisible else ''}"
-
-
-def find_misplaced_weights(model: Path, weights: Mapping[str, NDArray[np.float32]]) -> Cause | None:
-    """Weights that lie in the file under a field that is neither raw_data nor float_data.
-
-    Args:
-        model: The exported file.
-        weights: By name; those of fewer than two elements are found anywhere and left out.
-    """
-    content = model.read_bytes()
-    found = {}
-    for name, weight in weights.items():
-        raw = weight.astype("<f4").tobytes()
-        at = content.find(raw) if weight.size > 1 else -1
-        if at > 0 and (field := _read_field_before(content, at, len(raw))) not in (
-            None,
-            _RAW,
-            _FLOATS,
-        ):
-            found[name] = field
-    if not found:
-        return None
-    listing = ", ".join(f"{name} under field {field}" for name, field in found.items())
-    text = "the data of weights is stored under a field that is not theirs"
-    evidence = (
-        f"{len(found)} of {len(weights)} lie in the file byte for byte: {listing}; raw_data is "
-        f"field {_RAW}, float_data field {_FLOATS}"
-    )
-    return Cause("onnx-raw-data", text, evidence)
-
-
-def _read_field_before(content: bytes, at: int, length: int) -> int | None:
-    """Number, below 16, of the protobuf field whose payload of ``length`` begins at ``at``."""
-    size = _encode_varint(length)
-    head = at - len(size)
-    if head < 1 or content[head:at] != size or content[head - 1] & 7 != 2:
-        return None
-    return content[head - 1] >> 3
-
-
-def _encode_varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes((*found, value))
-
-
-def find_unfilled_inputs(
-    inputs: list[tuple[str, str, list[object]]], weights: Mapping[str, NDArray[np.float32]]
-) -> Cause | None:
-    """Inputs of a session that are really weights, left without a value of their own."""
-    shapes = {tuple(weight.shape): name for name, weight in weights.items()}
-    like_weights = [
-        f"{name} {list(shape)} like {shapes[tuple(shape)]}"
-        for name, _, shape in inputs
-        if tuple(shape) in shapes
-    ]
-    if len(inputs) <= 1 or not like_weights:
-        return None
-    text = "weights are inputs of the graph and have no initialiser"
-    evidence = f"onnxruntime asks for {len(inputs)} inputs, among them {', '.join(like_weights)}"
-    return Cause("onnx-inputs", text, evidence)
+    return MlpMistake("onnx-factor", text, make)

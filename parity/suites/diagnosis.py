@@ -204,15 +204,15 @@ def add_model_cause(
     """
 
     def find() -> Cause | None:
-        from parity.diagnose import onnx_mlp
+        from parity.diagnose import onnx_weights
         from parity.tensors.bin import read_tensors
 
         arrays = read_tensors(folder / "mlp_weights.bin", 4)
         names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
         weights = dict(zip(names, arrays, strict=True))
-        return onnx_mlp.find_unfilled_inputs(
+        return onnx_weights.find_unfilled_inputs(
             inputs or [], weights
-        ) or onnx_mlp.find_misplaced_weights(file, weights)
+        ) or onnx_weights.find_misplaced_weights(file, weights)
 
     codes = ("onnx-load", "onnx-run")
     return [add_cause(f, find) if f.code in codes else f for f in findings]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.diagnose import CODES, loader_causes, onnx_mlp
+from parity.diagnose import CODES, loader_causes, onnx_mlp, onnx_weights
 from parity.items.reference_pipeline import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
 
@@ -484,22 +484,22 @@ EXPORTS: dict[str, tuple[Any, str, str]] = {
     "another activation": (
         lambda x, w, b, v, c: np.tanh(x @ w.T + b) @ v.T + c,
         "onnx-activation",
-        "tanh stands where ReLU should",
+        "tanh replaces the ReLU",
     ),
     "a leaky activation": (
         lambda x, w, b, v, c: np.where((h := x @ w.T + b) > 0, h, 0.01 * h) @ v.T + c,
         "onnx-activation",
-        "a leaky ReLU stands where ReLU should",
+        "a leaky ReLU replaces the ReLU",
     ),
     "SiLU": (
         lambda x, w, b, v, c: ((h := x @ w.T + b) / (1 + np.exp(-h))) @ v.T + c,
         "onnx-activation",
-        "SiLU stands where ReLU should",
+        "SiLU replaces the ReLU",
     ),
     "GELU": (
         lambda x, w, b, v, c: ((h := x @ w.T + b) * np.vectorize(NormalDist().cdf)(h)) @ v.T + c,
         "onnx-activation",
-        "GELU stands where ReLU should",
+        "GELU replaces the ReLU",
     ),
     "a weight of zeros": (
         lambda x, w, b, v, c: relu(x @ (0 * w).T + b) @ v.T + c,
@@ -573,22 +573,22 @@ def test_weights_under_another_field(tmp_path: Path) -> None:
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
     path = tmp_path / "mlp.onnx"
     OnnxExport(tuple(WEIGHTS), misplaced=True).write(path)
-    found = onnx_mlp.find_misplaced_weights(path, weights)
+    found = onnx_weights.find_misplaced_weights(path, weights)
     assert found is not None
     assert found.evidence.startswith("4 of 4 lie in the file byte for byte: fc1.weight under field")
     OnnxExport(tuple(WEIGHTS)).write(path)
-    assert onnx_mlp.find_misplaced_weights(path, weights) is None
+    assert onnx_weights.find_misplaced_weights(path, weights) is None
 
 
 def test_weights_that_are_inputs() -> None:
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
     asked: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
-    assert str(onnx_mlp.find_unfilled_inputs(asked, weights)) == (
+    assert str(onnx_weights.find_unfilled_inputs(asked, weights)) == (
         "weights are inputs of the graph and have no initialiser: onnxruntime asks for 2 inputs, "
         "among them w [8, 4] like fc1.weight"
     )
-    assert onnx_mlp.find_unfilled_inputs(asked[:1], weights) is None
-    assert onnx_mlp.find_unfilled_inputs([*asked[:1], ("mask", "f", [1, 1])], weights) is None
+    assert onnx_weights.find_unfilled_inputs(asked[:1], weights) is None
+    assert onnx_weights.find_unfilled_inputs([*asked[:1], ("mask", "f", [1, 1])], weights) is None
 
 
 def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:

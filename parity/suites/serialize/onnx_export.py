@@ -216,7 +216,12 @@ def _run_model(
         paths[name] = str(folder / f"input-{name}.npy")
         np.save(paths[name], array, allow_pickle=False)
     job = folder / "job.json"
-    job_values = {"model": str(model), "inputs": paths, "out": str(folder), "batch": batch}
+    job_values = {
+        "model": str(model.resolve()),
+        "inputs": paths,
+        "out": str(folder),
+        "batch": batch,
+    }
     job.write_text(json.dumps(job_values), "utf-8")
     child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
     completed = process.run(

@@ -1,0 +1,219 @@
+"""List the mistakes that an exported MLP may have, each as a change of its forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import erf, pi, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+#: Below this a weight is seen in no output.
+_MIN_VISIBLE = 1e-30
+
+
+def _apply_relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and what follows each."""
+
+    weight1: Array
+    bias1: Array
+    weight2: Array
+    bias2: Array
+    hidden: Callable[[Array], Array] = _apply_relu
+    last: Callable[[Array], Array] = lambda x: x
+
+    @classmethod
+    def of(cls, weights: list[NDArray[np.float32]]) -> Mlp:
+        """The MLP of the four arrays in `mlp_weights.bin`, in their order."""
+        one, bias1, two, bias2 = (np.asarray(weight, np.float64) for weight in weights)
+        return cls(one, bias1, two, bias2)
+
+    def __call__(self, x: Array) -> Array:
+        """``[n, in]`` to ``[n, out]``."""
+        with np.errstate(all="ignore"):
+            hidden = self.hidden(x @ self.weight1.T + self.bias1)
+            return self.last(hidden @ self.weight2.T + self.bias2)
+
+
+@dataclass(frozen=True)
+class MlpMistake:
+    """A mistake: the code and text of its cause, and the MLP that has it."""
+
+    code: str
+    text: str
+    make: Callable[[Mlp], Mlp]
+
+
+def _compute_sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _compute_softmax(x: Array) -> Array:
+    power = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(power / power.sum(axis=-1, keepdims=True))
+
+
+#: Activations that an exporter may write, with torch's defaults.
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh,
+    "a sigmoid": _compute_sigmoid,
+    "a leaky ReLU": lambda x: np.where(x > 0, x, 0.01 * x),
+    "SiLU": lambda x: x * _compute_sigmoid(x),
+    "GELU": lambda x: x * (1 + np.vectorize(erf)(x / sqrt(2))) / 2,
+    "GELU by tanh": lambda x: x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2,
+    "ELU": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "a hard sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "a hard swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "ReLU6": lambda x: np.clip(x, 0, 6),
+    "a softmax": _compute_softmax,
+    "a log softmax": lambda x: np.log(_compute_softmax(x)),
+}
+
+
+def _make_activation_mistake(text: str, **places: Callable[[Array], Array]) -> MlpMistake:
+    changes: dict[str, Any] = places
+    return MlpMistake("onnx-activation", text, lambda mlp: replace(mlp, **changes))
+
+
+def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
+    """List the mistakes of which two may come together."""
+    found = []
+    for layer in (1, 2):
+        weight, bias = f"weight{layer}", f"bias{layer}"
+        found += [
+            MlpMistake(
+                "onnx-trans-b",
+                f"the Gemm of fc{layer} takes its weight without transposing it (transB)",
+                _make_change(weight, lambda w: w.reshape(w.shape[::-1]).T),
+            ),
+            MlpMistake("onnx-bias", f"fc{layer} has no bias", _make_change(bias, np.zeros_like)),
+            MlpMistake(
+                "onnx-byte-order",
+                f"the weight of fc{layer} {_describe_byte_order(getattr(mlp, weight))}",
+                _make_change(weight, _swap_bytes),
+            ),
+            MlpMistake(
+                "onnx-weight-zero",
+                f"the weight of fc{layer} is all zero",
+                _make_change(weight, np.zeros_like),
+            ),
+            MlpMistake(
+                "onnx-byte-order",
+                f"the bias of fc{layer} is stored big-endian",
+                _make_change(bias, _swap_bytes),
+            ),
+        ]
+    found += [
+        _make_activation_mistake("the ReLU between the layers is missing", hidden=lambda x: x),
+        _make_activation_mistake("a ReLU follows the last layer", last=_apply_relu),
+    ]
+    found += [
+        _make_activation_mistake(f"{name} replaces the ReLU", hidden=function)
+        for name, function in _ACTIVATIONS.items()
+    ]
+    if mlp.weight1.size == mlp.weight2.size:
+        found.append(
+            MlpMistake("onnx-swapped", "the weights of fc1 and fc2 are exchanged", _swap_weights)
+        )
+    return found
+
+
+def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
+    """List the mistakes that are looked for alone: with a second one too much would fit."""
+    found = []
+    for name, function in _ACTIVATIONS.items():
+        found += [
+            _make_activation_mistake(f"{name} follows the last layer", last=function),
+            _make_activation_mistake(f"{name} follows the ReLU", hidden=_follow_relu(function)),
+        ]
+    groups = {
+        "all weights and biases": ("weight1", "bias1", "weight2", "bias2"),
+        "the weights of both layers": ("weight1", "weight2"),
+        "the weight of fc1": ("weight1",),
+        "the weight of fc2": ("weight2",),
+    }
+    for who, fields in groups.items():
+        for code, text, change in _CONVERSIONS:
+            with np.errstate(all="ignore"):
+                values: dict[str, Any] = {field: change(getattr(mlp, field)) for field in fields}
+            verb = "were" if len(fields) > 1 else "was"
+            found.append(MlpMistake(code, f"{who} {verb} {text}", _make_replacement(values)))
+    return found
+
+
+def _make_replacement(values: dict[str, Any]) -> Callable[[Mlp], Mlp]:
+    return lambda mlp: replace(mlp, **values)
+
+
+def _follow_relu(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    return lambda x: function(_apply_relu(x))
+
+
+def _round_to_f16(array: Array) -> Array:
+    return array.astype("<f2").astype(np.float64)
+
+
+def _widen_bf16(bits: NDArray[np.uint16]) -> Array:
+    return (bits.astype("<u4") << 16).view("<f4").astype(np.float64)
+
+
+def _take_bf16(array: Array) -> NDArray[np.uint16]:
+    """Round to the nearest bf16, ties to even; returns its bits."""
+    bits = array.astype("<f4").view("<u4")
+    rounded: NDArray[np.uint16] = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
+    return rounded
+
+
+#: Code, text and function of what may have been done to the numbers of an initialiser.
+_CONVERSIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
+    ("onnx-precision", "rounded to f16", _round_to_f16),
+    ("onnx-precision", "rounded to bf16", lambda a: _widen_bf16(_take_bf16(a))),
+    (
+        "onnx-dtype",
+        "stored as f16 and labelled bf16",
+        lambda a: _widen_bf16(a.astype("<f2").view("<u2")),
+    ),
+    (
+        "onnx-dtype",
+        "stored as bf16 and labelled f16",
+        lambda a: _take_bf16(a).view("<f2").astype(np.float64),
+    ),
+)
+
+
+def _make_change(field: str, change: Callable[[Array], Array]) -> Callable[[Mlp], Mlp]:
+    def changed(mlp: Mlp) -> Mlp:
+        fields: dict[str, Any] = {field: change(getattr(mlp, field))}
+        return replace(mlp, **fields)
+
+    return changed
+
+
+def _swap_weights(mlp: Mlp) -> Mlp:
+    one, two = mlp.weight1, mlp.weight2
+    return replace(mlp, weight1=two.reshape(one.shape), weight2=one.reshape(two.shape))
+
+
+def _swap_bytes(array: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return array.astype("<f4").byteswap().astype(np.float64)
+
+
+def _describe_byte_order(weight: Array) -> str:
+    """Swapped bytes of short numbers are as good as zero, and outputs cannot tell the two."""
+    invisible = bool((np.abs(_swap_bytes(weight)) < _MIN_VISIBLE).all())
+    return f"is stored big-endian{', or is all zero' if invisible else ''}"
