@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Beginnings of names that describe a bundle, in capitals.
 _DESCRIPTIONS = ("README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "CHANGELOG", "CITATION")
-_KNOWN_NAMES = ("parity.json", "provenance.json", ".gitattributes", ".gitignore")
+_KNOWN_NAMES = ("parity.json", "provenance.json", "readers.json", ".gitattributes", ".gitignore")
 
 
 def find_unread(tree: Path, suite: Suite, cases: Sequence[Case]) -> list[Finding]:

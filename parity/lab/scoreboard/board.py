@@ -17,6 +17,8 @@ Tone = Literal["good", "mild", "bad", "dead", "none"]
 
 #: Code of the finding about disagreeing references.
 DISPUTED = "disputed"
+#: Code of the finding about integers that a `.bin` dump cannot contain.
+UNVERIFIED = "not-verified"
 NOT_SHOWN, NOT_RUN = "not shown", "not run"
 #: A reason that begins like this is about the dump program, not about the port.
 EXAMPLE_REASON = "the example"
@@ -206,11 +208,19 @@ def _choose_word(case: CaseResult) -> str:
         return NOT_SHOWN
     if case.outcome == "partial" and case.reason.lower().startswith(EXAMPLE_REASON):
         return NOT_SHOWN
+    if not case.outcome and _is_unverified(case):
+        return NOT_SHOWN
     if case.outcome in ("", "right"):
         wrong = [finding for finding in case.errors if finding.code != "known-failure-passes"]
         failing = not case.outcome and case.verdict == "known-failure"
         return "wrong" if wrong or failing else "right"
     return case.outcome
+
+
+def _is_unverified(case: CaseResult) -> bool:
+    """Return whether the dump's format cannot contain the values, and nothing else is wrong."""
+    codes = {finding.code for finding in case.errors}
+    return codes <= {UNVERIFIED} and any(finding.code == UNVERIFIED for finding in case.findings)
 
 
 def _choose_tone(word: str, case: CaseResult) -> Tone:

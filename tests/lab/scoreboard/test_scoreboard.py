@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from parity.results import CaseResult, Report
 
 PASSES, DIFFERS = make_finding("known-failure-passes"), make_finding("nondeterministic")
+UNSEEN = make_finding("not-verified")
+ALLOWED = make_finding("not-verified", level="notice")
 
 
 def ended(name: str, expect: str, outcome: str, **more: Any) -> CaseResult:
@@ -137,6 +139,14 @@ def test_table_in_markdown(golden: Callable[..., None]) -> None:
         ("", {"outcome": "", "verdict": "pass"}, "right", "good"),
         ("", {"outcome": "", "verdict": "fail", "findings": (make_finding(),)}, "wrong", "bad"),
         ("", {"outcome": "", "verdict": "known-failure"}, "wrong", "bad"),
+        ("load", {"outcome": "", "verdict": "fail", "findings": (UNSEEN,)}, "not shown", "none"),
+        (
+            "load",
+            {"outcome": "", "verdict": "known-failure", "findings": (ALLOWED,)},
+            "not shown",
+            "none",
+        ),
+        ("", {"outcome": "", "verdict": "fail", "findings": (UNSEEN, DIFFERS)}, "wrong", "bad"),
         (
             "load",
             {"outcome": "right", "verdict": "fail", "findings": (PASSES,)},
