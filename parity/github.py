@@ -43,9 +43,17 @@ def display_path(path: Path) -> str:
     """Return ``path`` as a person types it; on GitHub's runner, as seen from a sibling clone."""
     inside = find_workspace_path(path) if is_on_github() else None
     if inside is None:
-        return path.as_posix()
+        return _find_relative_path(path).as_posix()
     name = os.environ.get("GITHUB_REPOSITORY", "").rpartition("/")[2] or "REPO"
     return f"../{name}" if inside == "." else f"../{name}/{inside}"
+
+
+def _find_relative_path(path: Path) -> Path:
+    try:
+        folder = Path.cwd()
+    except OSError:  # removed meanwhile
+        return path
+    return path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
 def is_on_github() -> bool:

@@ -187,7 +187,9 @@ def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> Non
 
 KEY = "comfy.gguf.orig_shape.w"
 FLAT = "; both have 6 elements"
-STATED = f"; it is the one in the checkpoint's key {KEY}, [2, 1, 1, 3], where the header's is expected"
+STATED = (
+    f"; it is the one in the checkpoint's key {KEY}, [2, 1, 1, 3], where the header's is expected"
+)
 #: Shape and first value of the dump; what is said beside the two shapes.
 SHAPED: dict[str, tuple[tuple[int, ...], float, str]] = {
     "as the key has it": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli import shared
@@ -18,11 +17,17 @@ if TYPE_CHECKING:
 def _add_pin_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("kind", nargs="?", metavar="KIND", help="kind of bundle (default: all embedded ones)")
-    add("folder", nargs="?", type=Path, metavar="FOLDER", help="tensors only: folder to pack")
+    add(
+        "folder",
+        nargs="?",
+        type=shared.parse_path,
+        metavar="FOLDER",
+        help="tensors only: folder to pack",
+    )
     add(
         "--out",
-        type=Path,
-        default=Path("tests/bundles"),
+        type=shared.parse_path,
+        default="tests/bundles",
         metavar="DIR",
         help="output folder (%(default)s)",
     )
@@ -32,8 +37,8 @@ def _add_pin_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="serialize only: the cases of upstream's bundle",
     )
-    add("--pth", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
-    add("--gguf", type=Path, metavar="FILE", help="serialize only: a real checkpoint")
+    add("--pth", type=shared.parse_path, metavar="FILE", help="serialize only: a real checkpoint")
+    add("--gguf", type=shared.parse_path, metavar="FILE", help="serialize only: a real checkpoint")
 
 
 def _build_pin_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -54,7 +59,12 @@ def _add_bump_arguments(parser: argparse.ArgumentParser) -> None:
     add("ids", nargs="*", metavar="ID", help="bundles (default: all)")
     add("--to", metavar="REF", help="lock this ref or commit of an hf:// source")
     add("--source", metavar="URL", help="lock from this URL, and write it as the source")
-    add("--from-file", type=Path, metavar="TAR", help="lock this file, without network access")
+    add(
+        "--from-file",
+        type=shared.parse_path,
+        metavar="TAR",
+        help="lock this file, without network access",
+    )
     add(
         "--check",
         action="store_true",
@@ -100,7 +110,7 @@ def _build_diff_call(arguments: argparse.Namespace) -> Callable[[RunConsole], in
 def _add_audit_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_id_arguments(parser)
     help_text = "write a report of each reference reader there, for `scoreboard`"
-    parser.add_argument("--report-dir", type=Path, metavar="DIR", help=help_text)
+    parser.add_argument("--report-dir", type=shared.parse_path, metavar="DIR", help=help_text)
 
 
 def _build_audit_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.cli.shared import Verb
+from parity.cli.shared import Verb, parse_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repo", type=Path, default=Path(), help="the folder of the lockfile (.)")
     add(
         "--lockfile",
-        type=Path,
+        type=parse_path,
         action="append",
         default=[],
         help=f"gc keeps its bundles (repeat; default: REPO/{_DEFAULT_LOCKFILE} if it exists)",

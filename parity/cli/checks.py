@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli import shared
@@ -28,7 +27,7 @@ def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--dumps",
-        type=Path,
+        type=shared.parse_path,
         metavar="DIR",
         help="compare existing dumps in DIR/<bundle>/<case>/; build and run nothing",
     )
@@ -114,7 +113,12 @@ def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SLICE",
         help="NumPy's notation, for example 0,:,1:3",
     )
-    add("--dumps", type=Path, metavar="DIR", help="read an existing dump in DIR/<bundle>/<case>/")
+    add(
+        "--dumps",
+        type=shared.parse_path,
+        metavar="DIR",
+        help="read an existing dump in DIR/<bundle>/<case>/",
+    )
     add("--toolchain", default="", metavar="T", help="run cargo +T")
 
 

@@ -56,7 +56,14 @@ def run(args: Sequence[str]) -> int:
         ParityError: The verb failed.
         SystemExit: From argparse, for usage errors (2) and help (0).
     """
-    arguments = build_parser().parse_args(args)
+    parser = build_parser()
+    # argparse would drop the value before Python 3.13, and fail or ignore the option.
+    for arg in args:
+        if arg == "--":
+            break
+        if arg.startswith("--") and arg.endswith("=--"):
+            parser.error(f"{arg}: '--' is not a value; write ./-- for a file of this name")
+    arguments = parser.parse_args(args)
     return _call_with_console(arguments.call(arguments))
 
 

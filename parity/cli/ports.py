@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli import shared
@@ -20,13 +19,16 @@ def _add_scoreboard_arguments(parser: argparse.ArgumentParser) -> None:
     add("reports", nargs="+", metavar="[NAME=]REPORT", help="report.json of a port, or its folder")
     add("--bundle", default="", metavar="ID", help="the bundle, if the reports share several")
     add("--markdown", action="store_true", help="print a Markdown table")
-    add("--html", type=Path, metavar="FILE", help="also write one static page")
+    add("--html", type=shared.parse_path, metavar="FILE", help="also write one static page")
     page = parser.add_mutually_exclusive_group()
     page.add_argument(
-        "--write", type=Path, metavar="PAGE", help="rewrite the table between the page's markers"
+        "--write",
+        type=shared.parse_path,
+        metavar="PAGE",
+        help="rewrite the table between the page's markers",
     )
     page.add_argument(
-        "--check", type=Path, metavar="PAGE", help="exit 1 if the page's cells differ"
+        "--check", type=shared.parse_path, metavar="PAGE", help="exit 1 if the page's cells differ"
     )
 
 
@@ -42,8 +44,13 @@ def _add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_common_arguments(parser)
     add = parser.add_argument
     add("case", metavar="BUNDLE/CASE", help="a case that has a checkpoint")
-    add("--out", type=Path, required=True, metavar="DIR", help="a new or empty folder")
-    add("--dumps", type=Path, metavar="DIR", help="read an existing dump in DIR/<bundle>/<case>/")
+    add("--out", type=shared.parse_path, required=True, metavar="DIR", help="a new or empty folder")
+    add(
+        "--dumps",
+        type=shared.parse_path,
+        metavar="DIR",
+        help="read an existing dump in DIR/<bundle>/<case>/",
+    )
     add("--toolchain", default="", metavar="T", help="run cargo +T")
 
 

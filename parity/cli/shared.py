@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Limits of numbers on the command line: digits of a count, seconds of a deadline.
 _MAX_DIGITS, _MAX_SECONDS = 9, 1e9
+_SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def add_id_arguments(parser: argparse.ArgumentParser) -> None:
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments about reports."""
     add = parser.add_argument
-    add("--report-dir", type=Path, metavar="DIR", help="write reports and failed dumps there")
+    add("--report-dir", type=parse_path, metavar="DIR", help="write reports and failed dumps there")
     add(
         "--report-formats",
         type=parse_formats,
@@ -93,6 +96,15 @@ def read_common_options(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def parse_path(text: str) -> Path:
+    """Return an absolute path, so that it is the same from every working folder."""
+    if not text:
+        message = "a path must not be empty"
+        raise argparse.ArgumentTypeError(message)
+    # Links stay as they are: whether to follow them is decided where the file is opened.
+    return Path(os.path.abspath(text))  # noqa: PTH100 - Path.absolute keeps `..`
+
+
 def parse_positive(text: str) -> int:
     """Return a whole number of at least 1."""
     value = parse_count(text)
@@ -121,10 +133,7 @@ def parse_formats(text: str) -> tuple[str, ...]:
 
 def parse_seconds(text: str) -> float:
     """Return a positive number of seconds."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = float(text) if _SECONDS.fullmatch(text.strip()) else -1.0
     if not 0 < value < _MAX_SECONDS:  # false for NaN, too
         message = f"{text!r} is not a positive number of seconds"
         raise argparse.ArgumentTypeError(message)

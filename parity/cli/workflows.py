@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.cli import shared
@@ -42,7 +41,7 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GLOB",
         help="only cases bundle/case that match (repeat)",
     )
-    add("--out", type=Path, metavar="FILE", help="write the plan to FILE, for merge")
+    add("--out", type=shared.parse_path, metavar="FILE", help="write the plan to FILE, for merge")
 
 
 def _build_plan_call(arguments: argparse.Namespace) -> Callable[[RunConsole], int]:
@@ -59,13 +58,13 @@ def _add_merge_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "reports",
         nargs="+",
-        type=Path,
+        type=shared.parse_path,
         metavar="REPORT",
         help="report.json files, or folders that contain them",
     )
     add(
         "--plan",
-        type=Path,
+        type=shared.parse_path,
         metavar="FILE",
         help="the plan; a planned case without a result is an error",
     )

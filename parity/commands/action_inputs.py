@@ -36,7 +36,9 @@ DEFAULTS = {
 _CACHES = ("auto", "true", "false")
 _FAIL_ON = ("mismatch", "warning")
 _TOOLCHAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MINUTES = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", re.ASCII)
 _MAX_MINUTES = 100_000.0
+_MAX_DIGITS = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,12 @@ class _InputReader:
     def read_lines(self, name: str) -> tuple[str, ...]:
         return tuple(line.strip() for line in self.raw[name].splitlines() if line.strip())
 
+    def read_cargo_args(self, name: str) -> tuple[str, ...]:
+        values = self.read_lines(name)
+        if "--" in values:  # all that follows would be the program's
+            self.reject(name, "arguments for cargo itself, without --")
+        return values
+
     def reject(self, name: str, expected: str) -> None:
         message = f"input {name} is {self.read_text(name)!r}; it must be {expected}"
         self.problems.append(Problem("input", message))
@@ -92,16 +100,19 @@ class _InputReader:
 
     def read_count(self, name: str, maximum: int) -> int:
         value = self.read_text(name)
-        if value.isascii() and value.isdecimal() and len(value) < 10 and int(value) <= maximum:
+        if (
+            value.isascii()
+            and value.isdecimal()
+            and len(value) <= _MAX_DIGITS
+            and int(value) <= maximum
+        ):
             return int(value)
         self.reject(name, f"a whole number from 0 to {maximum}")
         return 0
 
     def read_minutes(self, name: str) -> float:
-        try:
-            value = float(self.read_text(name))
-        except ValueError:
-            value = 0.0
+        text = self.read_text(name)
+        value = float(text) if _MINUTES.fullmatch(text) else 0.0
         if not 0 < value <= _MAX_MINUTES:
             self.reject(name, "a positive number of minutes")
         return value
@@ -144,7 +155,7 @@ def read_inputs(raw: Mapping[str, str]) -> ActionInputs:
         bundles=reader.read_lines("bundles"),
         cases=reader.read_lines("cases"),
         toolchain=reader.read_toolchain("toolchain"),
-        cargo_args=reader.read_lines("cargo-args"),
+        cargo_args=reader.read_cargo_args("cargo-args"),
         cache=reader.read_choice("cache", _CACHES),
         annotations=reader.read_count("annotations", github.MAX_ANNOTATIONS),
         summary=reader.read_choice("summary", SUMMARIES),

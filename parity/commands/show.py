@@ -14,6 +14,7 @@ import numpy as np
 
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
+from parity.github import display_path
 from parity.lockfile import load
 from parity.port.outcome_json import load_dump
 from parity.suites.base import Dump
@@ -130,7 +131,7 @@ def make_dump(
         DumpError: The port could not be run.
     """
     if options.dumps is not None:
-        port = {"dumps": options.dumps.as_posix()}
+        port = {"dumps": display_path(options.dumps)}
         return load_dump(options.dumps, prepared.bundle.id, case.id), port
     sink = _SingleDump()
     context = execute.RunContext(

@@ -65,7 +65,7 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         source,
     )
     if context.options.dumps is not None:
-        port = {"dumps": context.options.dumps.as_posix()}
+        port = {"dumps": display_path(context.options.dumps)}
         for case in prepared.cases:
             folder = context.options.dumps
             evaluator.add(case, load_dump(folder, prepared.bundle.id, case.id))
@@ -283,7 +283,7 @@ def _build_args(options: VerifyOptions) -> list[str]:
     if options.lockfile != options.repo / "fixtures.lock.yaml":
         args += ["--lockfile", display_path(options.lockfile)]
     if options.dumps is not None:
-        args += ["--dumps", options.dumps.as_posix()]
+        args += ["--dumps", display_path(options.dumps)]
     if options.toolchain:
         args += ["--toolchain", options.toolchain]
     return args + [f"--cargo-args={argument}" for argument in options.cargo_args]

@@ -242,9 +242,7 @@ def test_a_case_without_a_stated_expectation_is_a_control(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("control", [{}, LOAD])
-def test_a_wrong_case_is_no_control_stated_or_not(
-    control: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_wrong_case_is_no_control_stated_or_not(control: dict[str, str], tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": control, "n": REFUSE})
     wrong = "dump('w', (2, 3), 0, 1, 2, 3, 4, 6)"
 
