@@ -19,6 +19,7 @@ from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
 from parity.github import display_path
 from parity.port import output
+from parity.port.dump_folder import open_temporary_folder
 from parity.port.run import expand_placeholders
 from parity.reports import reproduction
 from parity.reports.reproduction import Reproduction
@@ -81,9 +82,9 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
     )
     prepared, case = show.find_case(verify, console)
     checkpoint = _find_checkpoint(prepared, case)
-    with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        dump_run, port = show.make_dump(prepared, case, verify, console, Path(folder, "dumps"))
-        draft = Path(folder, "draft")
+    with open_temporary_folder() as folder:
+        dump_run, port = show.make_dump(prepared, case, verify, console, folder / "dumps")
+        draft = folder / "draft"
         case_run = _CaseRun(prepared, case, dump_run, port)
         ending = _write_draft(draft, case_run, checkpoint, _format_command(options, prepared, case))
         _copy_draft(draft, options.out)

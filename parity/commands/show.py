@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, Problem
 from parity.github import display_path
 from parity.lockfile import load
+from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
 from parity.suites.base import Dump
 from parity.suites.messages import format_number, format_table
@@ -28,6 +27,7 @@ from parity.verify.prepare import PreparationError, prepare_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -78,8 +78,8 @@ def show(options: ShowOptions, console: RunConsole) -> int:
         toolchain=options.toolchain,
     )
     prepared, case = find_case(verify, console)
-    with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        dump_run = _check_dump(make_dump(prepared, case, verify, console, Path(folder))[0])
+    with open_temporary_folder() as folder:
+        dump_run = _check_dump(make_dump(prepared, case, verify, console, folder)[0])
         view = prepared.suite.view(case, Dump(folder=dump_run.folder), options.tensor)
         view_lines = format_view(view, index, prepared.bounds[case.id], options.slice)
         for mark, text in _prepend_heading(

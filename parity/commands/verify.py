@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import stat
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from parity import github
 from parity.errors import ParityError, Problem
 from parity.lockfile import load
-from parity.port import process
+from parity.port import dump_folder, process
 from parity.results import BundleResult, Finding, Report, exit_code
 from parity.verify import lock_changes, publish, selection
 from parity.verify.environment import collect_environment
@@ -134,19 +133,21 @@ def _build_report(
 @contextmanager
 def _open_outputs(options: VerifyOptions, unwritten: list[Problem]) -> Iterator[Path]:
     """Make a temporary folder for dumps; keep those of failed cases beside the report."""
-    with tempfile.TemporaryDirectory(prefix="parity-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder).resolve()
+    with dump_folder.open_temporary_folder() as folder:
+        yield folder
         for name in options.private_bundles:
-            shutil.rmtree(Path(folder, name), ignore_errors=True)
+            dump_folder.remove_tree(folder / name)
         if options.report_dir is not None and options.dumps is None:
-            unwritten += _copy_dumps(Path(folder), options.report_dir / "dumps")
+            unwritten += _copy_dumps(folder, options.report_dir / "dumps")
 
 
 def _copy_dumps(folder: Path, kept: Path) -> list[Problem]:
-    shutil.rmtree(kept, ignore_errors=True)
-    if not any(folder.iterdir()):
-        return []
+    publish.restore_folder(kept.parent)
+    dump_folder.remove_tree(kept)
+    dump_folder.remove_deep_folders(folder)
     try:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            return []
         shutil.copytree(folder, kept, ignore=_list_ignored)
     except OSError as error:
         message = f"dumps cannot be kept in {kept.as_posix()}: {error.strerror or error}"

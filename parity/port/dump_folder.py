@@ -5,14 +5,38 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
 #: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
 MAX_DEPTH = 32
+
+
+@contextlib.contextmanager
+def open_temporary_folder() -> Iterator[Path]:
+    """Yield a fresh folder for a port to write into, and remove whatever is there afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="parity-")).resolve()
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or a folder of any depth; links are not followed, errors are ignored."""
+    if not path.is_dir() or path.is_symlink():
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:
+        remove_deep_folders(path)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def has_file(folder: Path) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from dataclasses import dataclass, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
+from parity.port.dump_folder import remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
 from parity.results import Finding
@@ -87,7 +87,7 @@ def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:
     for case in cases:
         if case.verdict not in ("fail", "error"):
             for dump in (folder / case.case, *folder.glob(f"{escape(case.case)}@*")):
-                shutil.rmtree(dump, ignore_errors=True)
+                remove_tree(dump)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import sys
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from parity import github as parity_github
 from parity.errors import ConfigError, ParityError, Problem
+from parity.port.dump_folder import remove_tree
 from parity.reports import github_annotations, markdown
 from parity.reports import json as json_report
 from parity.text import sanitize
@@ -62,7 +62,7 @@ def _clear_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # An earlier verdict must not remain if this run ends without one.
-        shutil.rmtree(folder / "dumps", ignore_errors=True)
+        remove_tree(folder / "dumps")
         for name in REPORT_FILES.values():
             (folder / name).unlink(missing_ok=True)
     except OSError as error:
@@ -86,6 +86,7 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     folder = options.report_dir
     if folder is None:
         return []
+    restore_folder(folder)
     problems: list[Problem] = []
     failures: list[Exception] = []
     for report_format in options.report_formats:
@@ -99,6 +100,14 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     if failures:
         raise failures[0]
     return problems
+
+
+def restore_folder(folder: Path) -> None:
+    """Make the folder again if a port removed or replaced it; writing reports what fails."""
+    with suppress(OSError):
+        if not folder.is_dir():
+            folder.unlink(missing_ok=True)
+            folder.mkdir(parents=True)
 
 
 def _write_report(report_format: str, report: Report, code: int, folder: Path) -> None:
