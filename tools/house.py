@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 CODE = ("parity", "action", "benchmarks", "tests", "tools", "noxfile.py")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "action.yml", "*/action.yml")
+PAGES = ("README.md", "docs/*.md", "action.yml", "*/action.yml")
 
 #: Words of a private dialect, with what to write instead.
 WORDS = {
@@ -37,7 +37,7 @@ WORDS = {
 NAMES = {**WORDS, r"shown|asked|wanted|looked|came": "a noun for the value", "refuse": "reject"}
 #: Sentences that begin like this are no instructions.
 OPENINGS = re.compile(r"(What|Whether|Those|Where|Who|Whom|How) ")
-_IS_NO = re.compile(r"\b(is|are) no (?!longer|more than|such)\w+")
+_IS_NO = re.compile(r"(?<!there )\b(is|are) no (?!longer|more than|such)\w+")
 
 MAX_LINES, MAX_MODULES = 300, 20
 #: First words of functions; a new verb goes into the file.
