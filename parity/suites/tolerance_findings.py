@@ -106,17 +106,22 @@ def find_blindness(expected: StoredTensor, tolerances: Mapping[str, float]) -> s
     """Find a wrong dump that would pass as well, zeros or one constant; ``""`` if there is none."""
     if expected.dtype.kind not in ("float", "int", "complex"):
         return ""
-    range_ = _PassingConstants(expected.dtype, tolerances)
+    constants = _PassingConstants(expected.dtype, tolerances)
     for chunk in read_chunks(expected, expected, range(expected.count)):
-        range_.add(chunk.expected)
-    return range_.describe()
+        constants.add(chunk.expected)
+    return constants.describe()
 
 
-def find_array_blindness(values: NDArray[Any], tolerances: Mapping[str, float]) -> str:
-    """Do the same for an array of float32 values."""
-    range_ = _PassingConstants(F32, tolerances)
-    range_.add(np.ascontiguousarray(values, "<f4").reshape(-1))
-    return range_.describe()
+def check_arrays(
+    arrays: Mapping[str, NDArray[Any]], tolerances: Mapping[str, float]
+) -> list[Finding]:
+    """Check the tolerances of arrays of float32 values, by name, that passed and are not equal."""
+    blind = {}
+    for name, values in arrays.items():
+        constants = _PassingConstants(F32, tolerances)
+        constants.add(np.ascontiguousarray(values, "<f4").reshape(-1))
+        blind[name] = constants.describe()
+    return report_blindness({name: reason for name, reason in blind.items() if reason})
 
 
 @dataclass

@@ -23,7 +23,7 @@ from parity.suites.dataloader import batch_folder
 from parity.suites.dataloader.reference import LoaderReference, read_reference
 from parity.suites.dataloader.view import build_view
 from parity.suites.messages import report_error
-from parity.suites.tolerance_findings import check_near_bound
+from parity.suites.tolerance_findings import check_arrays, check_near_bound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,9 @@ def compare_run(
     found += item_findings.check_labels(audit, reference.dataset.labels)
     found += _check_shuffled(meta, reference, audit.obtained)
     measures, margin = _measure_run(audit)
-    found += check_near_bound({"features": margin} if margin is not None and margin <= 1 else {})
+    if margin is not None and 0 < margin <= 1:
+        found += check_near_bound({"features": margin})
+        found += check_arrays({"features": audit.table}, {"max_abs": tolerance})
     return DumpComparison(
         findings=tuple(found),
         measures=measures,

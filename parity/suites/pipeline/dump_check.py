@@ -15,7 +15,7 @@ from parity.suites.pipeline.port_statements import check_statements, read_statem
 from parity.suites.pipeline.run_reader import compute_max_bytes, read_run
 from parity.suites.pipeline.runs import COLUMNS
 from parity.suites.pipeline.value_checks import measure_max_gap
-from parity.suites.tolerance_findings import check_near_bound
+from parity.suites.tolerance_findings import check_arrays, check_near_bound
 
 if TYPE_CHECKING:
     from parity.bundle.layout import PipelineCase
@@ -54,7 +54,10 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
             statements, run, expected, _list_parameters(meta), meta.fingerprint
         )
     gap = measure_max_gap(rows)
-    found += check_near_bound({"x and y": gap / tolerance} if 0 < gap <= tolerance else {})
+    if 0 < gap <= tolerance:
+        found += check_near_bound({"x and y": gap / tolerance})
+        columns = {"x": expected.dataset.x, "y": expected.dataset.y}
+        found += check_arrays(columns, {"max_abs": tolerance})
     return DumpComparison(
         findings=(*misnamed, *found),
         measures={"items": len(rows.slot), "batches": len(run.sizes), "max_abs": gap},

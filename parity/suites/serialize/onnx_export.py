@@ -23,7 +23,7 @@ from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_batch, onnx_child
 from parity.suites.serialize.onnx_batch import format_runtime_message
 from parity.suites.tensor_findings import list_measures, report_values
-from parity.suites.tolerance_findings import check_near_bound
+from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_tensor, read_tensor
 from parity.tensors.compare import compare_arrays
@@ -107,6 +107,10 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     margins = [m.margin for m in comparisons.measures.values() if m.margin is not None]
     comparisons.findings += check_near_bound(
         {n: m.margin for n, m in comparisons.measures.items() if m.passed}
+    )
+    close = [n for n, m in comparisons.measures.items() if m.passed and m.max_abs > 0]
+    comparisons.findings += check_arrays(
+        {n: expected[n.partition("/")[2]] for n in close}, comparisons.tolerances
     )
     return DumpComparison(
         findings=tuple(comparisons.findings),
