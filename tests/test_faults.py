@@ -11,13 +11,14 @@ import pytest
 from parity.checkpoints.blocks import list_mistakes
 from parity.diagnose import CODES
 from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
-from parity.lab.faults import batch_faults, key_faults, tensor_faults
-from parity.lab.faults.fault import InjectionResult
+from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS
 from parity.lab.pins.pipeline import CASES
+from parity.suites.base import Dump
+from parity.suites.tensors import suite
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
 from parity.tensors.folder import list_tensors
-from tests.support.tensors import store_tensor
+from tests.support.tensors import make_tensors_case, store_tensor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,9 @@ def planted(references: Path, scratch: Path, name: str, **more: Any) -> tuple[An
     folder = scratch / "dump"
     shutil.copytree(references, folder)
     found = list_tensors(references).tensors
-    (fault,) = (f for f in tensor_faults.list_tensor_faults(found, {}, **more) if f.name == name)
+    (fault,) = (
+        f for f in tensor_faults.list_tensor_faults(found, {}, references, **more) if f.name == name
+    )
     return fault.inject(folder), folder
 
 
@@ -69,15 +72,17 @@ def test_nothing_is_planted_where_elements_share_bytes(tmp_path: Path) -> None:
     store_tensor(tmp_path, np.arange(16).astype("u1"), "F4")
     found = list_tensors(tmp_path).tensors
     assert [one.dtype.name for one in found.values()] == ["F4"]
-    for fault in tensor_faults.list_tensor_faults(found, {}):
+    for fault in tensor_faults.list_tensor_faults(found, {}, tmp_path):
         assert fault.inject(tmp_path) == InjectionResult((), ()), fault.name
     assert list_tensors(tmp_path).list_problems() == []
 
 
 def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) -> None:
     found = list_tensors(references).tensors
-    exact = {fault.name for fault in tensor_faults.list_tensor_faults(found, {})}
-    bounded = {fault.name for fault in tensor_faults.list_tensor_faults(found, {}, exact=False)}
+    exact = {fault.name for fault in tensor_faults.list_tensor_faults(found, {}, references)}
+    bounded = {
+        fault.name for fault in tensor_faults.list_tensor_faults(found, {}, references, exact=False)
+    }
 
     assert exact - bounded == {"zero-sign-lost", "subnormals-lost"}
 
@@ -85,7 +90,9 @@ def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) 
 def test_faults_have_names_of_their_own(references: Path) -> None:
     names = [
         fault.name
-        for fault in tensor_faults.list_tensor_faults(list_tensors(references).tensors, {})
+        for fault in tensor_faults.list_tensor_faults(
+            list_tensors(references).tensors, {}, references
+        )
     ]
 
     assert len(set(names)) == len(names) > 40
@@ -118,14 +125,52 @@ def test_every_mistake_of_a_block_type_is_planted_where_its_bytes_are_known(tmp_
     raw = StorageLocation(
         path=tmp_path / "checkpoint", start=0, stop=stored.size, type_name="Q4_K", shape=(2, 512)
     )
-    found = list_tensors(tmp_path / "references").tensors
-    faults = {f.name: f for f in tensor_faults.list_tensor_faults(found, {"w": raw}, exact=False)}
+    root = tmp_path / "references"
+    listed = tensor_faults.list_tensor_faults(
+        list_tensors(root).tensors, {"w": raw}, root, exact=False
+    )
+    faults = {fault.name: fault for fault in listed}
     names = {f"block-{one.name}:Q4_K" for one in list_mistakes("Q4_K")}
     assert names <= set(faults)
     for name in names:
         folder = tmp_path / name.replace(":", "-")
         shutil.copytree(tmp_path / "references", folder)
         assert faults[name].inject(folder).changed == ("w",)
+
+
+OTHER_KINDS = {
+    "ids.npy": np.array([[3, 2**24 + 1, 7], [1, 5, 9]]),
+    "mask.npy": np.array([True, False, True]),
+    "grads/x.npy": np.arange(6, dtype="<f4").reshape(2, 3),
+    "spectrum.npy": np.array([1 + 2j, 3 - 1j, -2 + 0.5j], "<c8"),
+}
+EXPECTED_PARTS = {
+    "integers-plus-one": ("ids",),
+    "integer-first-off": ("ids",),
+    "integers-through-f32": ("ids",),
+    "booleans-inverted": ("mask",),
+    "complex-conjugated": ("spectrum",),
+    "complex-parts-exchanged": ("spectrum",),
+    "sign-flipped": ("grads/x",),
+}
+
+
+@pytest.mark.parametrize(("name", "changed"), EXPECTED_PARTS.items())
+def test_faults_of_integers_booleans_complex_numbers_and_subfolders_are_detected(
+    name: str, changed: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Under a tolerance that is meant for floats, each must still be found."""
+    bounds = {"max_abs": 0.5, "ulp": 4.0}
+    case = make_tensors_case(tmp_path / "bundle", OTHER_KINDS, bounds=bounds)
+    (tmp_path / "right").mkdir()
+    faults = inject.write_tensors_dump(case, tmp_path / "right")
+    assert faults is not None
+    assert suite.verify(case, Dump(folder=tmp_path / "right"), bounds).findings == ()
+    (fault,) = (fault for fault in faults if fault.name == name)
+    shutil.copytree(tmp_path / "right", tmp_path / "wrong")
+    assert fault.inject(tmp_path / "wrong").changed == changed
+    outcome = suite.verify(case, Dump(folder=tmp_path / "wrong"), bounds)
+    assert [f.tensor for f in outcome.findings if f.level == "error"] == list(changed)
 
 
 # --- loaders --------------------------------------------------------------------------------

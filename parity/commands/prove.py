@@ -119,7 +119,9 @@ def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Find
         matching = [e for e in errors if e.tensor == name] if fault.per_tensor else errors
         errors_by_part[name] = matching
     named = tuple(
-        name for name, matching in errors_by_part.items() if _collect_codes(matching) & fault.codes
+        name
+        for name, matching in errors_by_part.items()
+        if _collect_codes(matching).intersection(fault.codes)
     )
     other_codes = _collect_codes(
         e for name, matching in errors_by_part.items() if name not in named for e in matching

@@ -13,7 +13,7 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.commands.prove import Detection, MutationReport
-from parity.lab.faults.fault import Fault, InjectionResult
+from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.report import format_report
 from parity.tensors.bin import encode_tensor
 
@@ -111,7 +111,7 @@ def test_the_same_bundle_sees_them_where_a_relative_bound_is_owed_too(
 def proven(**cells: dict[str, Detection]) -> MutationReport:
     found = MutationReport("b", cases=["one", "two"], detections=dict(cells))
     for name in cells:
-        fault = Fault(name=name, text="text", codes=frozenset(), inject=lambda _: InjectionResult())
+        fault = Fault(name=name, text="text", inject=lambda _: InjectionResult())
         found.faults[name] = fault
     return found
 

@@ -572,7 +572,7 @@ def test_weights_under_another_field(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
     path = tmp_path / "mlp.onnx"
-    OnnxExport(tuple(WEIGHTS), misplaced=True).write(path)
+    OnnxExport(tuple(WEIGHTS), is_misplaced=True).write(path)
     found = onnx_weights.find_misplaced_weights(path, weights)
     assert found is not None
     assert found.evidence.startswith("4 of 4 lie in the file byte for byte: fc1.weight under field")

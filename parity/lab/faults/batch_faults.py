@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.bundle.layout import find_batch_files
-from parity.lab.faults.fault import Fault, InjectionResult, collect_codes
+from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.tensors.bin import encode_batch, read_batch
 
@@ -32,7 +32,7 @@ def list_loader_faults(loader: LoaderContract) -> Iterator[Fault]:
         yield Fault(
             name=name,
             text=text,
-            codes=collect_codes(*codes),
+            codes=codes,
             inject=inject,
             why_unnamed=why_unnamed,
         )
@@ -41,13 +41,13 @@ def list_loader_faults(loader: LoaderContract) -> Iterator[Fault]:
         yield Fault(
             name="never-shuffled",
             text="the items are never shuffled",
-            codes=collect_codes("not-shuffled"),
+            codes=("not-shuffled",),
             inject=partial(_inject_run, lambda run: run.take_rows(dataset_order)),
             why_allowed=_explain_chance(len(dataset_order)),
         )
     for name, text, code, damage in _list_file_faults():
         inject = partial(_inject_file, damage)
-        yield Fault(name=name, text=text, codes=collect_codes(code), inject=inject)
+        yield Fault(name=name, text=text, codes=(code,), inject=inject)
 
 
 def _explain_chance(count: int) -> str:

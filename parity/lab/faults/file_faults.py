@@ -1,4 +1,4 @@
-"""Faults of a dump's files: missing, cut, grown, of another shape."""
+"""Faults of a dump's files: missing, truncated, extended, of another shape."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.lab.faults.fault import Fault, InjectionResult, collect_codes
+from parity.lab.faults import Fault, InjectionResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -16,46 +16,46 @@ if TYPE_CHECKING:
 
 
 def overwrite(path: Path, offset: int, content: bytes) -> None:
-    """Put bytes in place of those that lie at ``offset``."""
+    """Replace the bytes at ``offset``."""
     with path.open("r+b") as file:
         file.seek(offset)
         file.write(content)
 
 
-def list_file_faults(tensors: Mapping[str, StoredTensor]) -> Iterator[Fault]:
-    """Faults of the dump's files, shown on the first one that is a file of its own."""
+def list_file_faults(tensors: Mapping[str, StoredTensor], root: Path) -> Iterator[Fault]:
+    """List faults of the dump's files, shown on the first tensor with a file of its own."""
     own = [name for name, stored in tensors.items() if stored.path.suffix != ".safetensors"]
     if not own:
         return
     first = own[0]
-    path = tensors[first].path.name
-    last = tensors[own[-1]].path.name
+    path = tensors[first].path.relative_to(root)
+    last = tensors[own[-1]].path.relative_to(root)
 
-    def plant(change: Callable[[Path], Any]) -> Callable[[Path], InjectionResult]:
-        def planted(folder: Path) -> InjectionResult:
+    def make_injector(change: Callable[[Path], Any]) -> Callable[[Path], InjectionResult]:
+        def inject(folder: Path) -> InjectionResult:
             change(folder)
-            return InjectionResult((path,))
+            return InjectionResult((path.as_posix(),))
 
-        return planted
+        return inject
 
-    def add(name: str, text: str, code: str, change: Callable[[Path], Any]) -> Fault:
-        return Fault(name=name, text=text, codes=collect_codes(code), inject=plant(change))
+    def make_fault(name: str, text: str, code: str, change: Callable[[Path], Any]) -> Fault:
+        return Fault(name=name, text=text, codes=(code,), inject=make_injector(change))
 
-    yield add(
+    yield make_fault(
         "tensor-missing", "a tensor is left out", "tensor-missing", lambda d: (d / path).unlink()
     )
-    yield add("dump-empty", "nothing is dumped", "tensor-missing", _delete_all)
-    yield add("truncated", "a file is cut short", "truncated", lambda d: _truncate(d / path))
-    yield add(
+    yield make_fault("dump-empty", "nothing is dumped", "tensor-missing", _delete_all)
+    yield make_fault("truncated", "a file is truncated", "truncated", lambda d: _truncate(d / path))
+    yield make_fault(
         "trailing-bytes",
         "bytes follow the data",
         "trailing-bytes",
         lambda d: _append_bytes(d / path),
     )
     if len(own) > 1 and tensors[own[-1]].shape != tensors[first].shape:
-        yield add(
+        yield make_fault(
             "file-of-another",
-            "a file holds another tensor",
+            "a file contains another tensor",
             "shape",
             lambda d: (d / path).write_bytes((d / last).read_bytes()),
         )
@@ -63,17 +63,18 @@ def list_file_faults(tensors: Mapping[str, StoredTensor]) -> Iterator[Fault]:
     many = [n for n in shapes if tensors[n].shape != tensors[n].shape[::-1]]
     if many:
         asymmetric = tensors[many[0]]
-        yield add(
+        yield make_fault(
             "shape-reversed",
             "a shape is written in reverse",
             "shape",
-            lambda d: _reverse_shape(d / asymmetric.path.name, asymmetric.shape),
+            lambda d: _reverse_shape(d / asymmetric.path.relative_to(root), asymmetric.shape),
         )
 
 
 def _delete_all(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.unlink()
 
 
 def _truncate(path: Path) -> None:

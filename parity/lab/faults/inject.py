@@ -62,14 +62,16 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
 
 
 def _copy_tensors(case: Case, reference: Path, folder: Path) -> Iterator[Fault]:
-    references = list_tensors(reference).tensors
-    for path in {stored.path for stored in references.values()}:
-        shutil.copyfile(path, folder / path.name)
+    root = reference if reference.is_dir() else reference.parent
+    for path in {stored.path for stored in list_tensors(reference).tensors.values()}:
+        target = folder / path.relative_to(root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     checkpoint = case.placeholders.get("checkpoint")
     records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
-    return tensor_faults.list_tensor_faults(
-        references, records, exact=bool(case.tolerances.get("exact"))
-    )
+    exact = bool(case.tolerances.get("exact"))
+    tensors = list_tensors(folder).tensors
+    return tensor_faults.list_tensor_faults(tensors, records, folder, exact=exact)
 
 
 def _copy_batches(case: Case, folder: Path, loader: Any) -> list[Fault] | None:

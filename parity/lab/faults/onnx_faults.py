@@ -1,4 +1,4 @@
-"""Faults of an ONNX exporter, built from the bundle's own weights; needs the library onnx."""
+"""Faults of an ONNX exporter, made with the bundle's own weights; needs the library onnx."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.errors import DumpError, Problem
-from parity.lab.faults.fault import Fault, InjectionResult, collect_codes
+from parity.lab.faults import Fault, InjectionResult
 from parity.tensors.bin import encode_tensor, read_tensors
 
 if TYPE_CHECKING:
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxExport:
-    """An exporter of Linear, ReLU, Linear, with the switches that its faults turn.
+    """An exporter of Linear, ReLU, Linear, with a switch for each of its faults.
 
     Attributes:
         weights: fc1.weight ``[h, i]``, fc1.bias, fc2.weight ``[o, h]``, fc2.bias.
-        transposed: Which Gemm has transB.
-        biased: Which Gemm has its bias.
-        active: Whether there is an activation between them.
-        big_endian: Which weights' bytes are swapped.
-        asked: The weights are inputs of the graph, without initialisers.
-        misplaced: Raw data is written under another field.
-        empty: Initialisers have no data.
+        has_trans_b: By Gemm.
+        has_bias: By Gemm.
+        has_activation: There is a ReLU between them.
+        big_endian: Indices of weights whose bytes are swapped.
+        weights_as_inputs: The weights are inputs of the graph, without initialisers.
+        is_misplaced: Raw data is written under another field.
+        is_empty: Initialisers have no data.
     """
 
     weights: tuple[Array, ...]
-    transposed: tuple[bool, bool] = (True, True)
-    biased: tuple[bool, bool] = (True, True)
-    active: bool = True
+    has_trans_b: tuple[bool, bool] = (True, True)
+    has_bias: tuple[bool, bool] = (True, True)
+    has_activation: bool = True
     big_endian: tuple[int, ...] = ()
-    asked: bool = False
-    misplaced: bool = False
-    empty: bool = False
+    weights_as_inputs: bool = False
+    is_misplaced: bool = False
+    is_empty: bool = False
 
     def write(self, path: Path) -> None:
         """Write the model.
@@ -51,7 +51,7 @@ class OnnxExport:
             DumpError: onnx is not installed.
         """
         content: bytes = self._build_model().SerializeToString()
-        if self.misplaced:
+        if self.is_misplaced:
             for weight in self.weights:
                 content = _change_field_tag(content, weight.astype("<f4").tobytes())
         path.write_bytes(content)
@@ -63,7 +63,7 @@ class OnnxExport:
         names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
         initialisers = [self._build_initialiser(onnx, k, name) for k, name in enumerate(names)]
         inputs = [make.make_tensor_value_info("x", kind, [1, weight1.shape[1]])]
-        if self.asked:
+        if self.weights_as_inputs:
             inputs += [
                 make.make_tensor_value_info(t.name, kind, list(t.dims)) for t in initialisers
             ]
@@ -78,31 +78,31 @@ class OnnxExport:
         return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8)
 
     def _build_nodes(self, make: Any) -> list[Any]:
-        hidden = "r" if self.active else "h"
+        hidden = "r" if self.has_activation else "h"
         nodes = [self._build_gemm(make, 0, "x", "h")]
-        if self.active:
+        if self.has_activation:
             nodes.append(make.make_node("Relu", ["h"], ["r"]))
         return [*nodes, self._build_gemm(make, 1, hidden, "y")]
 
     def _build_gemm(self, make: Any, layer: int, source: str, target: str) -> Any:
         inputs = [source, f"fc{layer + 1}.weight"]
-        if self.biased[layer]:
+        if self.has_bias[layer]:
             inputs.append(f"fc{layer + 1}.bias")
-        return make.make_node("Gemm", inputs, [target], transB=int(self.transposed[layer]))
+        return make.make_node("Gemm", inputs, [target], transB=int(self.has_trans_b[layer]))
 
     def _build_initialiser(self, onnx: Any, index: int, name: str) -> Any:
         weight = self.weights[index]
         dims = list(weight.shape)
-        if index in (0, 2) and not self.transposed[index // 2]:
+        if index in (0, 2) and not self.has_trans_b[index // 2]:
             dims.reverse()  # a port whose Gemm does not transpose states the shape that fits
         raw = (weight.astype(">f4") if index in self.big_endian else weight.astype("<f4")).tobytes()
         tensor = onnx.TensorProto(name=name, dims=dims, data_type=onnx.TensorProto.FLOAT)
-        if not self.empty:
+        if not self.is_empty:
             tensor.raw_data = raw
         return tensor
 
     def compute_forward(self, x: Array) -> Array:
-        """The forward pass of a port that is right, ``[1, i]`` to ``[1, o]`` float32."""
+        """Compute the forward pass of a correct port, ``[1, i]`` to ``[1, o]`` float32."""
         weight1, bias1, weight2, bias2 = (weight.astype(np.float64) for weight in self.weights)
         hidden = np.maximum(x.astype(np.float64) @ weight1.T + bias1, 0)
         return (hidden @ weight2.T + bias2).astype(np.float32)
@@ -112,13 +112,12 @@ def _import_onnx() -> Any:
     try:
         import onnx
     except ModuleNotFoundError:
-        message = "planting faults into ONNX models needs onnx: pip install 'parity-action[onnx]'"
+        message = "injecting faults into ONNX models needs onnx: pip install 'parity-action[onnx]'"
         raise DumpError(Problem("missing-library", message)) from None
     return onnx
 
 
-#: Wire tags of TensorProto's raw_data (9) and of segment's neighbour doc_string's twin (15),
-#: which no version defines.
+#: Wire tags of TensorProto's field raw_data (9), and of field 15, which no version defines.
 _RAW_DATA_TAG, _UNKNOWN_TAG = bytes([9 << 3 | 2]), bytes([15 << 3 | 2])
 
 
@@ -136,11 +135,11 @@ def _encode_varint(value: int) -> bytes:
 
 
 def write_correct_dump(folder: Path, target: Path) -> OnnxExport:
-    """Write the dump of a port that is right: its model, and its own forward of each input.
+    """Write the dump of a correct port: its model, and its own output for each input.
 
     Args:
         folder: The case's folder, with weights and inputs.
-        target: Gets the dump.
+        target: Folder of the dump.
     """
     export = OnnxExport(tuple(read_tensors(folder / "mlp_weights.bin", 4)))
     export.write(target / "mlp.onnx")
@@ -152,12 +151,12 @@ def write_correct_dump(folder: Path, target: Path) -> OnnxExport:
 
 
 def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
-    """All faults of an exporter."""
+    """List the faults of an exporter."""
     for name, text, codes, changes in _EXPORT_FAULTS:
         yield Fault(
             name=name,
             text=text,
-            codes=collect_codes(*codes),
+            codes=codes,
             inject=_make_injector(replace(export, **changes)),
         )
     shifted = np.concatenate([export.weights[0].reshape(-1)[1:], export.weights[0].reshape(-1)[:1]])
@@ -165,21 +164,19 @@ def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
     yield Fault(
         name="onnx-weights-moved",
         text="a weight's data begins one element late",
-        codes=collect_codes(),
         inject=_make_injector(replace(export, weights=weights)),
-        why_unnamed="outputs alone do not tell which weight is wrong",
+        why_unnamed="outputs alone do not show which weight is wrong",
     )
     yield Fault(
         name="onnx-forward-off",
         text="the port's own forward is not what it exports",
-        codes=collect_codes(),
         inject=_inject_forward_error,
-        why_unnamed="the exported model is right, of the port's own code nothing is known",
+        why_unnamed="the exported model is right, and nothing is known of the port's own code",
     )
     yield Fault(
         name="onnx-missing",
         text="no model is written",
-        codes=collect_codes("onnx-missing"),
+        codes=("onnx-missing",),
         inject=_delete_model,
     )
 
@@ -189,42 +186,57 @@ _EXPORT_FAULTS: tuple[tuple[str, str, tuple[str, ...], Mapping[str, Any]], ...] 
         "onnx-trans-b-1",
         "fc1's Gemm does not transpose",
         ("onnx-trans-b",),
-        {"transposed": (False, True)},
+        {"has_trans_b": (False, True)},
     ),
     (
         "onnx-trans-b-2",
         "fc2's Gemm does not transpose",
         ("onnx-trans-b",),
-        {"transposed": (True, False)},
+        {"has_trans_b": (True, False)},
     ),
-    ("onnx-bias-1", "fc1 is exported without its bias", ("onnx-bias",), {"biased": (False, True)}),
-    ("onnx-bias-2", "fc2 is exported without its bias", ("onnx-bias",), {"biased": (True, False)}),
+    (
+        "onnx-bias-1",
+        "fc1 is exported without its bias",
+        ("onnx-bias",),
+        {"has_bias": (False, True)},
+    ),
+    (
+        "onnx-bias-2",
+        "fc2 is exported without its bias",
+        ("onnx-bias",),
+        {"has_bias": (True, False)},
+    ),
     (
         "onnx-both-biases",
         "both are exported without a bias",
         ("onnx-bias+onnx-bias",),
-        {"biased": (False, False)},
+        {"has_bias": (False, False)},
     ),
-    ("onnx-activation", "the ReLU is left out", ("onnx-activation",), {"active": False}),
+    ("onnx-activation", "the ReLU is left out", ("onnx-activation",), {"has_activation": False}),
     (
         "onnx-byte-order",
         "fc1's weight is stored big-endian",
         ("onnx-byte-order",),
         {"big_endian": (0,)},
     ),
-    ("onnx-inputs", "weights are inputs without values", ("onnx-inputs",), {"asked": True}),
+    (
+        "onnx-inputs",
+        "weights are inputs without values",
+        ("onnx-inputs",),
+        {"weights_as_inputs": True},
+    ),
     (
         "onnx-raw-data",
-        "raw data stands under another field",
+        "raw data is stored under another field",
         ("onnx-raw-data",),
-        {"misplaced": True},
+        {"is_misplaced": True},
     ),
-    ("onnx-no-data", "initialisers have no data", ("onnx-load",), {"empty": True}),
+    ("onnx-no-data", "initialisers have no data", ("onnx-load",), {"is_empty": True}),
 )
 
 
 def _make_injector(export: OnnxExport) -> Callable[[Path], InjectionResult]:
-    def plant(folder: Path) -> InjectionResult:
+    def inject(folder: Path) -> InjectionResult:
         path = folder / "mlp.onnx"
         before = path.read_bytes()
         export.write(path)
@@ -234,7 +246,7 @@ def _make_injector(export: OnnxExport) -> Callable[[Path], InjectionResult]:
             else InjectionResult(unchanged=("mlp.onnx",))
         )
 
-    return plant
+    return inject
 
 
 def _inject_forward_error(folder: Path) -> InjectionResult:

@@ -11,7 +11,7 @@ from parity.text import sanitize_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from parity.lab.faults.fault import Fault
+    from parity.lab.faults import Fault
 
 
 @dataclass(frozen=True)

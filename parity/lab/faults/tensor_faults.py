@@ -1,4 +1,4 @@
-"""Faults in a dump of named tensors, planted into all tensors that they fit at once."""
+"""Faults in a dump of named tensors, each injected into all tensors that it applies to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.checkpoints import blocks
-from parity.lab.faults.fault import Fault, InjectionResult, collect_codes
+from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.file_faults import list_file_faults, overwrite
-from parity.lab.faults.value_faults import VALUE_FAULTS
+from parity.lab.faults.value_faults import VALUE_FAULTS, ValueFault
 from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
@@ -26,51 +26,64 @@ if TYPE_CHECKING:
     Tensors = Mapping[str, StoredTensor]
     #: From a tensor's name and right values to wrong ones; None where it does not fit.
     TensorChange = Callable[[str, Array], Array | None]
+    #: Injects such a change into the dump in a folder.
+    Injector = Callable[[TensorChange, Path], InjectionResult]
 
 
 def list_tensor_faults(
-    tensors: Tensors, records: Mapping[str, StorageLocation], *, exact: bool = True
+    tensors: Tensors,
+    records: Mapping[str, StorageLocation],
+    root: Path,
+    *,
+    exact: bool = True,
 ) -> Iterator[Fault]:
-    """All faults that fit some tensor.
+    """List the faults that apply to some tensor.
 
     Args:
-        tensors: The references; the dump in a folder has files of the same names.
-        records: Where they lie in their checkpoint, as far as that is known.
-        exact: Bytes are owed; under a bound, signs of zeros and the like are no faults.
+        tensors: The right dump, in files below ``root``; the dump that a fault is injected
+            into has files of the same paths.
+        records: Where they are in their checkpoint, as far as that is known.
+        root: Folder of the right dump.
+        exact: The comparison is exact; else signs of zeros and the like are no faults.
     """
-    # What shares its bytes with its neighbours is not planted into.
+    # Elements that share a byte with their neighbours are left alone.
     tensors = {name: stored for name, stored in tensors.items() if not stored.dtype.packed}
+    everywhere = partial(_inject_everywhere, tensors, root)
     for name, wrong in VALUE_FAULTS.items():
         if wrong.exact_only and not exact:
             continue
         yield Fault(
             name=name,
             text=wrong.text,
-            codes=collect_codes(*wrong.codes),
-            inject=partial(_inject_everywhere, tensors, _use_logical_shape(records, wrong.change)),
+            codes=wrong.codes,
+            inject=partial(everywhere, _select_kinds(tensors, records, wrong)),
             per_tensor=True,
             why_unnamed=wrong.why_unnamed,
         )
-    yield _make_neighbour_fault(tensors)
-    yield from _list_storage_faults(tensors, records)
-    yield from _list_block_faults(tensors, records)
-    yield from list_file_faults(tensors)
+    yield _make_neighbour_fault(tensors, everywhere)
+    yield from _list_storage_faults(records, everywhere)
+    yield from _list_block_faults(tensors, records, everywhere)
+    yield from list_file_faults(tensors, root)
 
 
-def _use_logical_shape(
-    records: Mapping[str, StorageLocation], make: Callable[[Array], Array | None]
+def _select_kinds(
+    tensors: Tensors, records: Mapping[str, StorageLocation], fault: ValueFault
 ) -> TensorChange:
-    """Values in their logical shape, which GGUF's references state in reverse."""
+    """Apply a fault to the kinds it is for, in their logical shape; GGUF states it reversed."""
 
     def change(name: str, array: Array) -> Array | None:
+        if fault.kinds and tensors[name].dtype.kind not in fault.kinds:
+            return None
         record = records.get(name)
         fits = record is not None and int(np.prod(record.shape)) == array.size
-        return make(array.reshape(record.shape) if record is not None and fits else array)
+        return fault.change(array.reshape(record.shape) if record is not None and fits else array)
 
     return change
 
 
-def _inject_everywhere(tensors: Tensors, make: TensorChange, folder: Path) -> InjectionResult:
+def _inject_everywhere(
+    tensors: Tensors, root: Path, make: TensorChange, folder: Path
+) -> InjectionResult:
     changed: list[str] = []
     unchanged: list[str] = []
     for name, stored in tensors.items():
@@ -80,12 +93,12 @@ def _inject_everywhere(tensors: Tensors, make: TensorChange, folder: Path) -> In
             continue
         content = np.ascontiguousarray(wrong).astype(right.dtype, copy=False).tobytes()
         (unchanged if content == right.tobytes() else changed).append(name)
-        overwrite(folder / stored.path.name, stored.offset, content)
+        overwrite(folder / stored.path.relative_to(root), stored.offset, content)
     return InjectionResult(tuple(changed), tuple(unchanged))
 
 
-def _make_neighbour_fault(tensors: Tensors) -> Fault:
-    """Each tensor gets the values of the next one of its size and dtype."""
+def _make_neighbour_fault(tensors: Tensors, everywhere: Injector) -> Fault:
+    """Give each tensor the values of the next one of its size and dtype."""
     alike: dict[tuple[int, str], list[str]] = {}
     for name, stored in tensors.items():
         alike.setdefault((stored.count, stored.dtype.name), []).append(name)
@@ -102,18 +115,16 @@ def _make_neighbour_fault(tensors: Tensors) -> Fault:
     return Fault(
         name="other-tensor",
         text="names of tensors of one size are mixed up",
-        codes=collect_codes(
-            "other-tensor", "strides-ignored", "transposed", "axes-permuted", "factor"
-        ),
-        inject=partial(_inject_everywhere, tensors, make),
+        codes=("other-tensor", "strides-ignored", "transposed", "axes-permuted", "factor"),
+        inject=partial(everywhere, make),
         per_tensor=True,
     )
 
 
 def _list_storage_faults(
-    tensors: Tensors, records: Mapping[str, StorageLocation]
+    records: Mapping[str, StorageLocation], everywhere: Injector
 ) -> Iterator[Fault]:
-    """Faults of reading a storage: strides, offsets, dtypes, places in the file."""
+    """List faults of reading a storage: strides, offsets, dtypes, places in the file."""
     kinds: tuple[
         tuple[str, str, tuple[str, ...], Callable[[StorageLocation, Array], Array | None]], ...
     ] = (
@@ -156,10 +167,8 @@ def _list_storage_faults(
     )
     for name, text, codes, read in kinds:
         make = partial(_change_from_storage, records, read)
-        inject = partial(_inject_everywhere, tensors, make)
-        yield Fault(
-            name=name, text=text, codes=collect_codes(*codes), inject=inject, per_tensor=True
-        )
+        inject = partial(everywhere, make)
+        yield Fault(name=name, text=text, codes=codes, inject=inject, per_tensor=True)
 
 
 def _change_from_storage(
@@ -168,7 +177,7 @@ def _change_from_storage(
     name: str,
     array: Array,
 ) -> Array | None:
-    """What ``read`` makes of the record; a `.bin` carries it as f32."""
+    """Read the record by ``read``; a `.bin` contains it as f32."""
     record = records.get(name)
     if record is None or record.type_name not in DTYPES or array.dtype != np.dtype("<f4"):
         return None
@@ -176,7 +185,7 @@ def _change_from_storage(
 
 
 def _read_elements(raw: StorageLocation, kind: str, by: int = 0) -> Array:
-    """The storage as elements of ``kind``, in f32, read ``by`` bytes further on."""
+    """Read the storage as elements of ``kind``, ``by`` bytes further on, and convert to f32."""
     dtype = DTYPES[kind]
     with raw.path.open("rb") as file:
         file.seek(raw.start + by)
@@ -208,7 +217,7 @@ def _ignore_offset(raw: StorageLocation, _array: Array) -> Array | None:
 
 
 def _read_shifted(raw: StorageLocation, array: Array, by: int) -> Array | None:
-    """Of tensors in row-major order alone; what lies beyond is the file's next bytes."""
+    """Read a row-major tensor ``by`` bytes further on, into the file's next bytes."""
     if raw.stride is not None and not _is_row_major(raw):
         return None
     flat = _read_elements(raw, raw.type_name, by)[
@@ -242,8 +251,10 @@ def _read_big_endian(raw: StorageLocation, _array: Array) -> Array | None:
     return _view_logical(raw, dtype.round_to_f32(content.byteswap()), raw.storage_offset)
 
 
-def _list_block_faults(tensors: Tensors, records: Mapping[str, StorageLocation]) -> Iterator[Fault]:
-    """Every known mistake of every block type, made on the checkpoint's own bytes."""
+def _list_block_faults(
+    tensors: Tensors, records: Mapping[str, StorageLocation], everywhere: Injector
+) -> Iterator[Fault]:
+    """List every known mistake of every block type, made on the checkpoint's own bytes."""
     kinds = dict.fromkeys(records[name].type_name for name in tensors if name in records)
     for kind in kinds:
         if kind in DTYPES:
@@ -253,8 +264,8 @@ def _list_block_faults(tensors: Tensors, records: Mapping[str, StorageLocation])
             yield Fault(
                 name=f"block-{mistake.name}:{kind}",
                 text=f"{kind}: {mistake.text}",
-                codes=collect_codes(f"block-{mistake.name}"),
-                inject=partial(_inject_everywhere, tensors, make),
+                codes=(f"block-{mistake.name}",),
+                inject=partial(everywhere, make),
                 per_tensor=True,
             )
 

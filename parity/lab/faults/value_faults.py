@@ -1,7 +1,7 @@
-"""Faults in the values of tensors: what they do to right values of one tensor.
+"""Faults in the values of one tensor.
 
-Each takes the right array and returns the wrong one, or None where it does not fit. They
-are written without a look at ``diagnose``, which must find them.
+Each takes the right array and returns the wrong one, or None where it does not apply. They
+are written independently of ``diagnose``, which must find them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ class ValueFault(NamedTuple):
     """A fault in values.
 
     Attributes:
-        text: What the port does.
-        names: Codes of causes that call it by its name.
-        make: From right to wrong values; None where it does not fit.
-            unnamed: Why no cause can name it, where that is so.
-        exact: It is a fault only where bytes are owed, not under a bound.
+        text: The port's mistake.
+        codes: Causes that name it.
+        change: Makes wrong values of right ones; returns None where it does not apply.
+        why_unnamed: Why no cause can name it, where that is so.
+        exact_only: It is a fault only in an exact comparison.
+        kinds: Kinds of dtypes that it applies to; all where it is empty.
     """
 
     text: str
@@ -34,6 +35,7 @@ class ValueFault(NamedTuple):
     change: Callable[[Array], Array | None]
     why_unnamed: str = ""
     exact_only: bool = False
+    kinds: tuple[str, ...] = ()
 
 
 def _change_flat(array: Array, change: Callable[[Array], Array | None]) -> Array | None:
@@ -163,7 +165,43 @@ def _cast_through(code: str) -> Callable[[Array], Array]:
     return lambda array: array.astype(code)
 
 
-_SINGLE_ELEMENT = "one element alone tells no cause"
+def _add_one(array: Array) -> Array:
+    with np.errstate(over="ignore"):
+        wrong: Array = array + array.dtype.type(1)
+    return wrong
+
+
+def _add_one_to_first(array: Array) -> Array:
+    wrong = array.copy()
+    wrong.reshape(-1)[:1] = _add_one(wrong.reshape(-1)[:1])
+    return wrong
+
+
+def _round_to_f32(array: Array) -> Array:
+    with np.errstate(invalid="ignore"):
+        wrong: Array = array.astype("<f4").astype(array.dtype)
+    return wrong
+
+
+def _view_complex(array: Array) -> Array:
+    """View complex numbers as pairs of floats, whatever type they are stored in."""
+    pairs: Array = np.ascontiguousarray(array).reshape(-1).view(f"<f{array.itemsize // 2}")
+    return pairs.reshape(-1, 2).copy()
+
+
+def _conjugate(array: Array) -> Array:
+    pairs = _view_complex(array)
+    pairs[:, 1] *= -1
+    return pairs.view(array.dtype).reshape(array.shape)
+
+
+def _exchange_parts(array: Array) -> Array:
+    pairs = np.ascontiguousarray(_view_complex(array)[:, ::-1])
+    return pairs.view(array.dtype).reshape(array.shape)
+
+
+_SINGLE_ELEMENT = "one element alone has no provable cause"
+_INT, _COMPLEX = ("int",), ("complex",)
 #: All of them by name.
 VALUE_FAULTS: Mapping[str, ValueFault] = {
     "all-zero": ValueFault("a failed read leaves zeros", ("all-zero",), np.zeros_like),
@@ -251,6 +289,35 @@ VALUE_FAULTS: Mapping[str, ValueFault] = {
         ("subnormals-lost",),
         _restrict_to_floats(_flush_subnormals),
         exact_only=True,
+    ),
+    "integers-plus-one": ValueFault(
+        "every integer is one too large", ("addend",), _add_one, kinds=_INT
+    ),
+    "integer-first-off": ValueFault(
+        "the first integer is one too large", (), _add_one_to_first, _SINGLE_ELEMENT, kinds=_INT
+    ),
+    "integers-through-f32": ValueFault(
+        "integers go through float32", ("rounded-f32",), _round_to_f32, kinds=_INT
+    ),
+    "booleans-inverted": ValueFault(
+        "every boolean is inverted",
+        ("mirrored",),
+        lambda array: array ^ array.dtype.type(1),
+        kinds=("bool",),
+    ),
+    "complex-conjugated": ValueFault(
+        "imaginary parts have the opposite sign",
+        (),
+        _conjugate,
+        "causes of complex numbers are not looked for",
+        kinds=_COMPLEX,
+    ),
+    "complex-parts-exchanged": ValueFault(
+        "real and imaginary parts are exchanged",
+        (),
+        _exchange_parts,
+        "causes of complex numbers are not looked for",
+        kinds=_COMPLEX,
     ),
     "noise": ValueFault(
         "values are off by about one per cent",
