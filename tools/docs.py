@@ -5,6 +5,7 @@ A page names its table between ``[[[cog`` and ``[[[end]]]`` in HTML comments.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,12 @@ import yaml
 
 from parity.checkpoints import blocks
 from parity.cli import usage
+from parity.cli.parser import build_parser
 from parity.codes import read_sections
 from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,9 +78,31 @@ def format_outputs() -> str:
 
 
 def format_verbs() -> str:
-    """Return the table of verbs."""
-    verbs = usage.VERB_SUMMARIES.items()
-    return format_table(["verb", "does"], [(f"`{name}`", text) for name, text in verbs])
+    """Return a section for each verb with its arguments."""
+    parser = build_parser()
+    (verbs,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    sections = []
+    for name, text in usage.VERB_SUMMARIES.items():
+        table = format_table(["argument", "meaning"], _list_arguments(verbs.choices[name]))
+        sections.append(f"\n## `parity {name}`\n\n{text[0].upper()}{text[1:]}.\n{table}")
+    return "".join(sections)
+
+
+def _list_arguments(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[list[str]]:
+    for each in parser._actions:
+        if isinstance(each, argparse._SubParsersAction):
+            for name, part in each.choices.items():
+                yield [f"`{prefix}{name}`", str(part.description or "")]
+                yield from _list_arguments(part, f"{prefix}{name} ")
+        elif each.dest != "help" and each.help is not argparse.SUPPRESS:
+            value = "" if each.nargs == 0 else f" {each.metavar or _format_choices(each)}"
+            names = ", ".join(each.option_strings) + value if each.option_strings else value.strip()
+            meaning = (each.help or "").replace("|", r"\|") % {"default": each.default}
+            yield [f"`{prefix}{names}`".replace("|", r"\|"), meaning]
+
+
+def _format_choices(each: argparse.Action) -> str:
+    return "{" + ",".join(map(str, each.choices)) + "}" if each.choices else each.dest.upper()
 
 
 def format_exit_codes() -> str:

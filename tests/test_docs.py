@@ -1,0 +1,53 @@
+"""Links of the documentation lead somewhere, and the tests it names exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def list_anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of headings."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    return {title.replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_have_targets(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("https:", "http:")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in list_anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_tests_and_modules_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)", text):
+        assert (ROOT / "tests" / name).is_file(), name
+    for name in re.findall(r"`(parity/[\w/]+(?:\.\w+)?/?)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {name for name in pages if f"({name})" not in index} == set()
+
+
+@pytest.mark.parametrize("file", sorted(ROOT.glob("tests/**/*.golden")), ids=lambda file: file.name)
+def test_golden_file_has_a_test(file: Path) -> None:
+    module = file.parent.with_suffix(".py")
+
+    functions = re.findall(r"def (test_\w+)", module.read_text(encoding="utf-8"))
+    assert any(file.name.partition("test_")[2].startswith(one[5:]) for one in functions)
