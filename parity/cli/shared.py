@@ -41,7 +41,10 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repo", type=Path, default=Path(), help="the repo under test (.)")
     parser.add_argument("--lockfile", type=Path, help="default: REPO/fixtures.lock.yaml")
     parser.add_argument("--offline", action="store_true", help="no network access, also for cargo")
-    parser.add_argument("--verify", action="store_true", help="hash the store's trees again")
+    text = "hash the bytes of every unpacked bundle again"
+    parser.add_argument("--rehash", action="store_true", help=text)
+    # The old name, for one release.
+    parser.add_argument("--verify", action="store_true", dest="rehash", help=argparse.SUPPRESS)
 
 
 def add_id_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +95,7 @@ def read_common_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "repo": arguments.repo,
         "lockfile": default if arguments.lockfile is None else arguments.lockfile,
         "offline": arguments.offline,
-        "rehash": arguments.verify,
+        "rehash": arguments.rehash,
     }
 
 

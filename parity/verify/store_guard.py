@@ -35,7 +35,7 @@ def find_changes(before: _TreeState, tree: Path) -> Finding | None:
     message = (
         f"the bundle's files in the store were changed while the port ran, first {name}; no "
         "verdict of this run counts. A dump writes to its output folder only; run again with "
-        "--verify, which makes the files anew"
+        "--rehash, which makes the files anew"
     )
     return Finding(level="error", kind="integrity", code="reference-touched", message=message)
 

@@ -59,7 +59,7 @@ def test_verify_without_a_word_has_the_documented_defaults(typed: Callable[[str]
 
 def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
     options, _teller = typed(
-        "verify --repo ../port --offline --verify --bundle a --bundle b --case a/* --case !a/x "
+        "verify --repo ../port --offline --rehash --bundle a --bundle b --case a/* --case !a/x "
         "--dumps d --report-dir r --report-formats json --fail-on warning --toolchain nightly "
         "--cargo-args=--locked --cargo-args=-v --jobs 4 --repeat 2 --min-cases 0 --deadline 1.5e3"
     )
@@ -189,3 +189,13 @@ def test_help_tells_every_exit_code(words: list[str], capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     for code in (0, 1, 2, 3, 4, 5, 6, 7, 70):
         assert f"\n  {code} " in out
+
+
+def test_old_name_of_rehash_still_works_and_is_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = cli.build_parser()
+    assert parser.parse_args(["fetch", "--verify"]).rehash
+    with pytest.raises(SystemExit):
+        parser.parse_args(["fetch", "--help"])
+    out = capsys.readouterr().out
+    assert "--rehash" in out
+    assert "--verify" not in out
