@@ -182,6 +182,11 @@ def test_each_case_states_why_and_its_rule(cases: dict[str, TensorCase]) -> None
         assert (case.reference is None) == (case.expect == "refuse")
 
 
+def test_the_rows_are_the_cases_of_the_bundle(cases: dict[str, TensorCase]) -> None:
+    rows = [(row.id, row.group, row.expect, row.why, row.rule) for row in zoo.CASES]
+    assert rows == [(c.id, c.group, c.expect, c.why, c.rule) for c in cases.values()]
+
+
 def test_no_two_cases_are_alike(cases: dict[str, TensorCase]) -> None:
     texts = [(case.group, case.expect, case.why) for case in cases.values()]
     assert len(set(texts)) == len(texts)
