@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
+from typing import TextIO
 
 #: A fault of this program (sysexits' EX_SOFTWARE); no verdict has this code.
 FAULT = 70
@@ -16,26 +18,76 @@ _MAX_LENGTH = 2000
 
 def main() -> None:
     """Run the command line of this process."""
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         # A log in another encoding must not lose the verdict.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):  # children are stopped as for Ctrl-C
-            signal.signal(getattr(signal, name), _interrupt)
+    for number in _list_signals():
+        signal.signal(number, _interrupt)
     args = sys.argv[1:]
     if not _asks_for_help(args):
         from parity.port import process
 
         process.claim_orphans()
-    sys.exit(run_command_line(args))
+    try:
+        code = run_command_line(args)
+    except SystemExit as end:  # argparse's own
+        code = end.code if isinstance(end.code, int) else 2
+    sys.exit(_flush(code))
+
+
+def _open_missing_streams() -> None:
+    """Replace standard streams that the caller closed, so that no file gets their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 - for our life
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 - for our life
+
+
+def _flush(code: int) -> int:
+    """Write what is buffered; return ``code``, or another if success cannot be printed."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            failure = _give_up_output(error, stream)
+            if stream is sys.stdout:
+                code = code or failure
+    return code
+
+
+def _give_up_output(error: OSError, stream: TextIO | None = None) -> int:
+    """Discard what cannot be written to ``stream`` (stdout); return the exit code for it.
+
+    The interpreter would fail once more as it flushes at its end.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
+    return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 2
+
+
+def _print_error(text: str) -> None:
+    with suppress(OSError):  # no reader, or a full disk; the exit code remains
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is what prints
+
+
+def _list_signals() -> list[signal.Signals]:
+    """List the signals that end this program as Ctrl-C does."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+    return [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    # Children are stopped within seconds; a second signal must not end that half way.
+    for number in _list_signals():
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _asks_for_help(args: list[str]) -> bool:
     return args in (["-h"], ["--help"])
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def run_command_line(args: list[str]) -> int:
@@ -43,8 +95,11 @@ def run_command_line(args: list[str]) -> int:
     if _asks_for_help(args):
         from parity.cli.usage import format_help
 
-        print(format_help(), end="")  # noqa: T201 - this is what prints
-        return 0
+        try:
+            sys.stdout.write(format_help())
+            return 0
+        except OSError as error:
+            return _give_up_output(error)
     return _run_guarded(args)
 
 
@@ -57,21 +112,20 @@ def _run_guarded(args: list[str]) -> int:
     except ParityError as error:
         from parity.reports.console import print_error
 
-        print_error(error)
+        with suppress(OSError):
+            print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)  # noqa: T201 - this is what prints
+        _print_error("interrupted")
         return _INTERRUPTED
-    except BrokenPipeError:
-        # Else the interpreter would complain once more while it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
+    except BrokenPipeError as error:
+        return _give_up_output(error)
     except OSError as error:
         from parity.text import sanitize
 
         prefix = f"{error.filename}: " if error.filename else ""
         text = sanitize(f"error[system] {prefix}{error.strerror or error}", _MAX_LENGTH)
-        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
+        _print_error(text)
         return 2
     except Exception as error:  # noqa: BLE001 - the boundary
         return _report_missing_library(error) if _is_missing_library(error) else _report_fault()
@@ -85,7 +139,7 @@ def _is_missing_library(error: Exception) -> bool:
 
 def _report_missing_library(error: Exception) -> int:
     text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
-    print(f"{text} installs everything that `parity` needs", file=sys.stderr)  # noqa: T201 - this is what prints
+    _print_error(f"{text} installs everything that `parity` needs")
     return 2
 
 
@@ -98,7 +152,7 @@ def _report_fault() -> int:
     lines += ["this is a bug in parity-action; please report it with the lines above"]
     for line in lines:
         # An exception's message may be foreign text.
-        print(sanitize(line, _MAX_LENGTH), file=sys.stderr)  # noqa: T201 - this is what prints
+        _print_error(sanitize(line, _MAX_LENGTH))
     return FAULT
 
 
