@@ -6,6 +6,8 @@ A page names its table between ``[[[cog`` and ``[[[end]]]`` in HTML comments.
 from __future__ import annotations
 
 import argparse
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,22 +81,27 @@ def format_outputs() -> str:
 
 def format_verbs() -> str:
     """Return a section for each verb with its arguments."""
-    parser = build_parser()
-    (verbs,) = (each for each in parser._actions if isinstance(each, argparse._SubParsersAction))
+    verbs = _find_subparsers(build_parser())
     sections = []
     for name, text in usage.VERB_SUMMARIES.items():
-        table = format_table(["argument", "meaning"], _list_arguments(verbs.choices[name]))
+        table = format_table(["argument", "meaning"], _list_arguments(verbs[name]))
         sections.append(f"\n## `parity {name}`\n\n{text[0].upper()}{text[1:]}.\n{table}")
     return "".join(sections)
 
 
+def _find_subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found = [each.choices for each in vars(parser)["_actions"] if each.nargs == argparse.PARSER]
+    return found[0] if found else {}
+
+
 def _list_arguments(parser: argparse.ArgumentParser, prefix: str = "") -> Iterator[list[str]]:
-    for each in parser._actions:
-        if isinstance(each, argparse._SubParsersAction):
-            for name, part in each.choices.items():
-                yield [f"`{prefix}{name}`", str(part.description or "")]
-                yield from _list_arguments(part, f"{prefix}{name} ")
-        elif each.dest != "help" and each.help is not argparse.SUPPRESS:
+    for name, part in _find_subparsers(parser).items():
+        yield [f"`{prefix}{name}`", str(part.description or "")]
+        yield from _list_arguments(part, f"{prefix}{name} ")
+    for each in vars(parser)["_actions"]:
+        if each.nargs == argparse.PARSER:
+            continue
+        if each.dest != "help" and each.help is not argparse.SUPPRESS:
             value = "" if each.nargs == 0 else f" {each.metavar or _format_choices(each)}"
             names = ", ".join(each.option_strings) + value if each.option_strings else value.strip()
             meaning = (each.help or "").replace("|", r"\|") % {"default": each.default}
@@ -103,6 +110,39 @@ def _list_arguments(parser: argparse.ArgumentParser, prefix: str = "") -> Iterat
 
 def _format_choices(each: argparse.Action) -> str:
     return "{" + ",".join(map(str, each.choices)) + "}" if each.choices else each.dest.upper()
+
+
+def format_keys(part: str = "") -> str:
+    """Return the table of the lockfile's keys at the top, or in a definition of its schema."""
+    text = (ROOT / "parity" / "schemas" / "fixtures.lock.schema.json").read_text(encoding="utf-8")
+    schema = json.loads(text)
+    node = schema["$defs"][part] if part else schema
+    rows = []
+    for key, value in node["properties"].items():
+        entry = {**schema["$defs"].get(value.get("$ref", "").rpartition("/")[2], {}), **value}
+        default = json.dumps(entry["default"]).strip('"') if "default" in entry else ""
+        required = "required" if key in node.get("required", ()) else f"`{default}`"
+        meaning = re.sub(r"(\{\w*\}|\*(?= ))", r"`\1`", entry["description"]).replace(
+            "{{ and }}", "`{{` and `}}`"
+        )
+        rows.append(
+            (
+                f"`{key}`",
+                _name_type(entry),
+                required if default or required == "required" else "none",
+                meaning,
+            )
+        )
+    return format_table(["key", "type", "default", "meaning"], rows)
+
+
+def _name_type(entry: dict[str, Any]) -> str:
+    if "const" in entry:
+        return f"`{json.dumps(entry['const'])}`"
+    if "enum" in entry:
+        return ", ".join(f"`{word}`" for word in entry["enum"])
+    names = {"string": "text", "array": "list", "object": "mapping", "integer": "number"}
+    return names.get(entry.get("type", ""), "number")
 
 
 def format_exit_codes() -> str:
