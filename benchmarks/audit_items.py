@@ -36,14 +36,14 @@ FEATURES = 8
 BATCH = 4
 REPEATS = 3
 TOLERANCE = 1e-6
-#: Processor seconds that the largest may take.
+#: Processor seconds allowed for the largest run.
 MAX_SECONDS = 2.0
 #: How much worse than n log n the growth may be.
 ALLOWED_FACTOR = 2.0
 
 
 class Loader(NamedTuple):
-    """A reference, and what a right port delivers: off by up to 1e-7 in every element."""
+    """A reference, and the batches of a right port: off by up to 1e-7 in every element."""
 
     reference: LoaderReference
     batches: DeliveredBatches
@@ -51,7 +51,7 @@ class Loader(NamedTuple):
 
 
 def make_loader(n: int) -> Loader:
-    """A loader of ``n`` items that shuffles."""
+    """Return a loader of ``n`` items that shuffles."""
     draw = np.random.default_rng(0)
     features = draw.standard_normal((n, FEATURES), np.float32)
     labels = (np.arange(n, dtype=np.int64) ** 2 * 3 % 7).astype(np.float32)
@@ -66,12 +66,12 @@ def make_loader(n: int) -> Loader:
 
 
 def deliver_correctly(run: Loader) -> DeliveredBatches:
-    """The reference's run, but for noise."""
+    """Return the reference's run, with noise."""
     return run.batches
 
 
 def reorder_items(run: Loader) -> DeliveredBatches:
-    """The right items in another order."""
+    """Return the right items in another order."""
     order = np.random.default_rng(1).permutation(len(run.order))
     return DeliveredBatches(
         run.batches.features[order], run.batches.labels[order], run.batches.sizes
@@ -79,19 +79,19 @@ def reorder_items(run: Loader) -> DeliveredBatches:
 
 
 def shift_features(run: Loader) -> DeliveredBatches:
-    """Every row is beside its item by a thousand bounds."""
+    """Return rows that differ from their items by a thousand tolerances."""
     features = run.batches.features + np.float32(1000 * TOLERANCE)
     return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
 
 def fill_with_nan(run: Loader) -> DeliveredBatches:
-    """NaN in every element."""
+    """Return NaN in every element."""
     features = np.full_like(run.batches.features, np.nan)
     return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
 
 def repeat_one_item(run: Loader) -> DeliveredBatches:
-    """One item in every place."""
+    """Return one item in every place."""
     features = np.repeat(run.batches.features[:1], len(run.order), axis=0)
     return DeliveredBatches(features, run.batches.labels, run.batches.sizes)
 
@@ -109,7 +109,7 @@ RUNS: dict[str, tuple[EqualityMode, Callable[[Loader], DeliveredBatches]]] = {
 
 
 def evaluate(run: Loader, batches: DeliveredBatches, mode: EqualityMode) -> DumpComparison:
-    """What the suite says."""
+    """Compare the batches by the suite."""
     meta = LoaderCase(
         name="case",
         folder=Path(),
@@ -128,7 +128,7 @@ def evaluate(run: Loader, batches: DeliveredBatches, mode: EqualityMode) -> Dump
 def measure_best(
     run: Loader, batches: DeliveredBatches, mode: EqualityMode
 ) -> tuple[float, float, list[str]]:
-    """Least processor seconds, peak megabytes beyond the arrays given, codes of the findings."""
+    """Return the least processor seconds, peak megabytes beyond the input, and finding codes."""
     seconds = []
     for _ in range(REPEATS):
         started = time.process_time()
@@ -142,7 +142,7 @@ def measure_best(
 
 
 def main() -> int:
-    """Measure, print, and judge the growth."""
+    """Measure, print, and check the growth."""
     times: dict[str, list[float]] = {}
     for n in SIZES:
         run = make_loader(n)

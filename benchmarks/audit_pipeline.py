@@ -28,7 +28,7 @@ ALLOWED_FACTOR = 2.0
 
 
 def make_run(n: int) -> tuple[Run, ExpectedRun]:
-    """A padded epoch of ``n`` items in NumPy's order, and what it owes."""
+    """Return a padded epoch of ``n`` items in NumPy's order, and the expected run."""
     ids = np.arange(n) * 3 + 1
     x = np.random.default_rng(0).random(n, np.float32)
     pipeline = Pipeline(dataset=Dataset(ids, x, 2 * x - 1), batch_size=BATCH, policy="pad")
@@ -39,7 +39,7 @@ def make_run(n: int) -> tuple[Run, ExpectedRun]:
 
 
 def add_faults(run: Run) -> Run:
-    """One item twice, a thousand labels rolled, and the last rows of two batches swapped."""
+    """Repeat one item, roll a thousand labels, and swap the last rows of two batches."""
     ids, y = run.id.copy(), run.y.copy()
     ids[5] = ids[6]
     y[1000:2000] = np.roll(y[1000:2000], 1)
@@ -48,7 +48,7 @@ def add_faults(run: Run) -> Run:
 
 
 def measure_best(run: Run, expected: ExpectedRun) -> tuple[float, float, int]:
-    """Least seconds, peak megabytes beyond the arrays given, and the number of findings."""
+    """Return the least seconds, peak megabytes beyond the input, and the number of findings."""
     seconds = []
     for _ in range(REPEATS):
         started = time.perf_counter()
@@ -62,7 +62,7 @@ def measure_best(run: Run, expected: ExpectedRun) -> tuple[float, float, int]:
 
 
 def measure_resume(run: Run) -> float:
-    """Seconds to hold a run that was cut in the middle against the uninterrupted one."""
+    """Return the seconds to compare a resumed run with the uninterrupted one."""
     rest = run.slice_batches(len(run.sizes) // 2)
     started = time.perf_counter()
     assert check_resumed(run, rest, "the epoch") == []
@@ -70,7 +70,7 @@ def measure_resume(run: Run) -> float:
 
 
 def main() -> int:
-    """Measure, print, and judge the growth."""
+    """Measure, print, and check the growth."""
     times: dict[str, list[float]] = {}
     for n in SIZES:
         run, expected = make_run(n)

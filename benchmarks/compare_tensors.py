@@ -1,4 +1,4 @@
-"""What comparing tensors costs beside the plain way, and beside NumPy's equality.
+"""Compare the cost of comparing tensors with the plain way, and with NumPy's equality.
 
 ``python benchmarks/compare_tensors.py [BUNDLE.tar]`` makes the full-size serialize bundle
 (which needs torch) unless one is given. The three tensor cases of a dump that is right are
@@ -62,7 +62,7 @@ def _read_floats(path: Path) -> np.ndarray:
 
 
 def measure_once(name: str, folder: Path) -> Cost:
-    """What one way costs a fresh process, imports excluded."""
+    """Measure the cost of one way in a fresh process, imports excluded."""
     args = [sys.executable, __file__, name, str(folder)]
     completed = subprocess.run(args, check=True, capture_output=True, text=True)
     cpu, wall = map(float, completed.stdout.split())
@@ -70,7 +70,7 @@ def measure_once(name: str, folder: Path) -> Cost:
 
 
 def unpack_bundle(folder: Path, bundle: Path | None) -> None:
-    """The bundle's tree, and a dump of it that is right."""
+    """Unpack the bundle, and write a right dump of it."""
     if bundle is None:
         args = ["-m", "parity", "pin", "serialize", "--size", "full", "--out", str(folder)]
         subprocess.run([sys.executable, *args], check=True, cwd=Path(__file__).parents[1])
@@ -85,7 +85,7 @@ def unpack_bundle(folder: Path, bundle: Path | None) -> None:
 
 
 def measure_cases(folder: Path) -> tuple[Ratio, Ratio]:
-    """The three cases beside the plain way."""
+    """Measure the three cases and the plain way, in turn."""
     for name in ("plain", "ours"):
         measure_once(name, folder)
     pairs = [(measure_once("ours", folder), measure_once("plain", folder)) for _ in range(ROUNDS)]
@@ -98,7 +98,7 @@ def measure_cases(folder: Path) -> tuple[Ratio, Ratio]:
 
 
 def measure_exact(folder: Path) -> tuple[Ratio, Ratio]:
-    """One large tensor beside NumPy's equality over the same bytes in memory."""
+    """Measure one large tensor and NumPy's equality over the same bytes in memory, in turn."""
     whole = np.random.default_rng(0).standard_normal(ELEMENTS, np.float32)
     for name in ("left.bin", "right.bin"):
         (folder / name).write_bytes(bin_codec.encode_tensor(whole))

@@ -1,7 +1,7 @@
-"""What a fetch of a full-size bundle costs: ``python benchmarks/fetch_full.py [MEGABYTES]``.
+"""Measure the fetch of a full-size bundle: ``python benchmarks/fetch_full.py [MEGABYTES]``.
 
 A tar of about 455 MB is served from loopback by another process, and ``parity fetch`` runs
-as a whole process: start, download, hash, sync, unpack, hash, publish. It is held against
+as a whole process: start, download, hash, sync, unpack, hash, publish. It is compared with
 hashing the file plus copying it (with a sync, since the store syncs, too), in the same run.
 Ends with 1 where it costs more than 2.5 times that. The least time of each counts: other
 work on the machine only adds.
@@ -34,7 +34,7 @@ FILES = 232  # as the full-size bundle of a small transformer has
 
 
 def make_bundle(folder: Path, megabytes: int) -> Path:
-    """A bundle of so many megabytes, that differ everywhere."""
+    """Make a bundle of random bytes."""
     length = megabytes * 10**6 // FILES
     source = folder / "content"
     source.mkdir()
@@ -44,13 +44,13 @@ def make_bundle(folder: Path, megabytes: int) -> Path:
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    """Says nothing of its requests."""
+    """A handler that logs nothing."""
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def copyfile(self, source: object, outputfile: object) -> None:
-        """By the kernel, so that the server takes little of the two processors."""
+        """Copy by the kernel, so that the server takes little of the two processors."""
         size = os.fstat(source.fileno()).st_size  # type: ignore[attr-defined]
         sent = 0
         while sent < size:
@@ -63,7 +63,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 def serve(folder: str, port: multiprocessing.Queue[int]) -> None:
-    """Serve ``folder``; the port is told once it is known."""
+    """Serve ``folder``; put the port into the queue once it is known."""
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), partial(QuietHandler, directory=folder)
     )
@@ -72,7 +72,7 @@ def serve(folder: str, port: multiprocessing.Queue[int]) -> None:
 
 
 def measure_hash(path: Path) -> tuple[float, str]:
-    """Seconds and digest."""
+    """Return seconds and digest."""
     started = time.perf_counter()
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -80,7 +80,7 @@ def measure_hash(path: Path) -> tuple[float, str]:
 
 
 def measure_copy(path: Path) -> float:
-    """Seconds, with a sync."""
+    """Return the seconds of a copy with a sync."""
     started = time.perf_counter()
     copy = path.with_suffix(".copy")
     shutil.copyfile(path, copy)
@@ -92,7 +92,7 @@ def measure_copy(path: Path) -> float:
 
 
 def measure_fetch(folder: Path, lockfile: Path) -> float:
-    """Seconds of the whole process, with an empty store."""
+    """Return the seconds of the whole process, with an empty store."""
     store = folder / "store"
     env = {**os.environ, "PARITY_CACHE_DIR": str(store)}
     args = [sys.executable, "-m", "parity", "fetch", "--lockfile", str(lockfile)]
@@ -106,7 +106,7 @@ def measure_fetch(folder: Path, lockfile: Path) -> float:
 
 
 def write_lockfile(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
-    """A lockfile that names the bundle."""
+    """Write a lockfile with the bundle."""
     path = folder / "fixtures.lock.yaml"
     path.write_text(
         "schema: 1\nbundles:\n  full:\n"
@@ -118,7 +118,7 @@ def write_lockfile(folder: Path, url: str, bundle: Path, sha256: str) -> Path:
 
 
 def measure_rounds(folder: Path, bundle: Path) -> list[tuple[float, float, float]]:
-    """Seconds to hash, to copy and to fetch, of each round."""
+    """Return the seconds to hash, to copy and to fetch, of each round."""
     port: multiprocessing.Queue[int] = multiprocessing.Queue()
     server = multiprocessing.Process(target=serve, args=(str(folder), port), daemon=True)
     server.start()

@@ -1,4 +1,4 @@
-"""How much faster two threads hash a tree than one: ``python benchmarks/hash_tree.py [MEGABYTES]``.
+"""Compare two threads with one at hashing a tree: ``benchmarks/hash_tree.py [MEGABYTES]``.
 
 Prints both times and their ratio, and ends with 1 where the ratio is below 1.7 on a machine
 with two processors or more. The least time of each counts: other work on the machine only
@@ -26,7 +26,7 @@ SIZES = (4, 4, 16, 64, 256, 1024, 4096, 16_384)
 
 
 def fill_folder(folder: Path, megabytes: int) -> int:
-    """Fill ``folder`` with files of mixed sizes; returns their bytes."""
+    """Fill ``folder`` with files of mixed sizes; return their bytes."""
     block = os.urandom(1 << 20)
     size = number = 0
     while size < megabytes * 10**6:
@@ -38,7 +38,7 @@ def fill_folder(folder: Path, megabytes: int) -> int:
 
 
 def measure_seconds(folder: Path, threads: int) -> float:
-    """Of one pass over the tree."""
+    """Return the seconds of one pass over the tree."""
     trees.THREADS = threads
     started = time.perf_counter()
     trees.hash_files(folder)

@@ -1,8 +1,8 @@
-"""Peak memory of whole processes beyond an interpreter with NumPy: ``python benchmarks/memory.py``.
+"""Measure the memory of whole processes beyond NumPy's own: ``python benchmarks/memory.py``.
 
-A tensor of 4 GiB that a dump holds right; one that it holds wrong in a block, and one of
-128 MiB that it holds transposed, both diagnosed; a dataloader case whose ``meta.json``
-carries 200,000 items. The large files are sparse, so that they cost no disk.
+The cases: a right tensor of 4 GiB; one that differs in a block, and one of 128 MiB that is
+transposed, both diagnosed; a dataloader case whose ``meta.json`` has 200,000 items. The large
+files are sparse, so that they cost no disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PASSING, DIAGNOSED, META = 32.0, 512.0, 150.0
 
 
 def write_sparse(path: Path, block: bytes = b"") -> None:
-    """A tensor of ``LARGE`` zeros, but for a block of bytes somewhere."""
+    """Write a tensor of ``LARGE`` zeros with a block of other bytes."""
     from parity.tensors.bin import encode_tensor
 
     header = encode_tensor(np.zeros(0, "<f4"))[:0] + np.array([len(LARGE), *LARGE], "<u4").tobytes()
@@ -37,25 +37,25 @@ def write_sparse(path: Path, block: bytes = b"") -> None:
         file.truncate(len(header) + 4 * int(np.prod(LARGE)))
 
 
-def tensors(folder: Path) -> None:
-    """References and dumps of ``passing``, ``block`` and ``transposed``."""
+def write_tensors(folder: Path) -> None:
+    """Write references and dumps of ``passing``, ``block`` and ``transposed``."""
     from parity.tensors.bin import encode_tensor
 
     noise = np.random.default_rng(0).standard_normal(SQUARE, np.float32)
     for case in ("passing", "block", "transposed"):
-        for side in ("due", "came"):
+        for side in ("expected", "obtained"):
             (folder / case / side).mkdir(parents=True)
-    for side in ("due", "came"):
+    for side in ("expected", "obtained"):
         write_sparse(folder / "passing" / side / "x.bin")
-    write_sparse(folder / "block" / "due" / "x.bin", noise.tobytes()[: 2**20])
-    write_sparse(folder / "block" / "came" / "x.bin")
+    write_sparse(folder / "block" / "expected" / "x.bin", noise.tobytes()[: 2**20])
+    write_sparse(folder / "block" / "obtained" / "x.bin")
     sides = (noise, np.ascontiguousarray(noise.T).reshape(SQUARE))
-    for side, values in zip(("due", "came"), sides, strict=True):
+    for side, values in zip(("expected", "obtained"), sides, strict=True):
         (folder / "transposed" / side / "x.bin").write_bytes(encode_tensor(values))
 
 
-def loader(folder: Path) -> None:
-    """A dataloader case of many items, and a dump of it that is right."""
+def write_loader(folder: Path) -> None:
+    """Write a dataloader case of many items, and a right dump of it."""
     from parity.tensors.bin import encode_batch
 
     draw = np.random.default_rng(0)
@@ -82,13 +82,14 @@ def loader(folder: Path) -> None:
 
 
 def check_tensor(folder: Path, errors: int) -> None:
-    """In a child: what the suites do with one case of tensors."""
+    """Compare one case of tensors; runs in a child."""
     from parity.suites.tensor_findings import TensorReference, compare_tensors
     from parity.tensors.folder import list_tensors
 
-    expected = list_tensors(folder / "due").tensors
+    expected = list_tensors(folder / "expected").tensors
     outcome = compare_tensors(
-        TensorReference(tensors=expected, tolerances={"exact": 1.0}), list_tensors(folder / "came")
+        TensorReference(tensors=expected, tolerances={"exact": 1.0}),
+        list_tensors(folder / "obtained"),
     )
     for finding in outcome.findings:
         print(finding.message, finding.cause, file=sys.stderr)
@@ -96,7 +97,7 @@ def check_tensor(folder: Path, errors: int) -> None:
 
 
 def check_loader(folder: Path) -> None:
-    """In a child: a dataloader case, from its folder to its findings."""
+    """Verify a dataloader case from its folder; runs in a child."""
     from parity.suites.base import Dump
     from parity.suites.dataloader.suite import SUITE
 
@@ -115,14 +116,14 @@ CHILDREN = {
 
 
 def measure_peak(name: str, folder: Path) -> float:
-    """MiB of a fresh process."""
+    """Return the peak MiB of a fresh process."""
     args = [sys.executable, __file__, name, str(folder)]
     completed = subprocess.run(args, check=True, stdout=subprocess.PIPE, text=True)
     return float(completed.stdout)
 
 
 def run_child(name: str, folder: Path) -> int:
-    """Do one thing, and say the peak since the interpreter started."""
+    """Do one thing, and print the peak since the interpreter started."""
     CHILDREN[name](folder)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     return 0
@@ -135,8 +136,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # By children: a child begins with the peak of the process that forks it.
-        for make in ("tensors", "loader"):
-            code = f"import memory, pathlib; memory.{make}(pathlib.Path({name!r}, {make!r}))"
+        for make in ("write_tensors", "write_loader"):
+            target = str(folder / make.removeprefix("write_"))
+            code = f"import memory, pathlib; memory.{make}(pathlib.Path({target!r}))"
             env = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{Path(__file__).parent}"}
             subprocess.run([sys.executable, "-c", code], check=True, env=env)
         for place in (folder / "tensors").iterdir():

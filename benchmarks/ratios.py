@@ -1,4 +1,4 @@
-"""What the benchmarks share: ratios with their targets, told and handed to ``table.py``."""
+"""Print the benchmarks' ratios with their targets, and pass them to ``table.py``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Where ``table.py`` reads what a benchmark measured, a JSON line each.
+#: Variable with the file from which ``table.py`` reads the ratios, a JSON line each.
 OUTPUT_VARIABLE = "PARITY_RATIOS"
 
 
 class Ratio(NamedTuple):
-    """One figure and what it should be.
+    """One figure and its target.
 
     Attributes:
-        target: At most this, or at least where ``least`` is set; None where nothing is asked.
+        target: At most this, or at least if ``least`` is set; None for no target.
     """
 
     what: str
@@ -32,13 +32,13 @@ class Ratio(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether it is as it should be."""
+        """Whether the target is met."""
         if self.target is None:
             return True
         return self.value >= self.target if self.least else self.value <= self.target
 
     def format_row(self) -> tuple[str, str, str, str]:
-        """Cells of a table: what, measured, target, whether it is met."""
+        """Return the cells of a table: what, measured, target, whether it is met."""
         unit = self.unit and f" {self.unit}"
         if self.target is None:
             return self.what, f"{self.value:.2f}{unit}", "", ""
@@ -48,7 +48,7 @@ class Ratio(NamedTuple):
 
 
 def report_ratios(*ratios: Ratio) -> int:
-    """Print the ratios, and hand them on where asked; 1 where one is not as it should be."""
+    """Print the ratios, and pass them on if asked; return 1 if one misses its target."""
     for ratio in ratios:
         print(" | ".join(ratio.format_row()))
     if OUTPUT_VARIABLE in os.environ:
@@ -65,14 +65,14 @@ class Cost(NamedTuple):
 
 
 def measure_cost(work: Callable[[], object]) -> Cost:
-    """What a call costs this process."""
+    """Measure the cost of a call in this process."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
     return Cost(time.process_time() - cpu, time.perf_counter() - wall)
 
 
 def measure_process(args: Sequence[str], **options: object) -> Cost:
-    """What a whole process costs; it must end with 0."""
+    """Measure the cost of a whole process, which must end with 0."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(args, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -81,5 +81,5 @@ def measure_process(args: Sequence[str], **options: object) -> Cost:
 
 
 def pick_least(costs: Sequence[Cost]) -> Cost:
-    """The least of each: other work on the machine only adds."""
+    """Return the least of each: other work on the machine only adds."""
     return Cost(min(one.cpu for one in costs), min(one.wall for one in costs))

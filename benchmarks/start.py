@@ -1,4 +1,4 @@
-"""What starting costs: ``python benchmarks/start.py``.
+"""Measure the cost of starting: ``python benchmarks/start.py``.
 
 ``parity verify --dumps`` of the embedded dataloader and serialize bundles without ONNX, from
 a warm store, as a whole process beside ``python -c "import numpy"``; ``parity --help``
@@ -31,7 +31,7 @@ PARITY = ("-c", "from parity.__main__ import main; main()")
 
 
 def build_environment(folder: Path) -> dict[str, str]:
-    """A store and a place for bytecode of our own."""
+    """Return an environment with our own store and bytecode."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
     own = {"PARITY_CACHE_DIR": "store", "PYTHONPYCACHEPREFIX": "bytecode"}
     folders = {name: str(folder / place) for name, place in own.items()}
@@ -39,7 +39,7 @@ def build_environment(folder: Path) -> dict[str, str]:
 
 
 def write_dumps(trees: Path, folder: Path) -> None:
-    """A right port's dumps of the two bundles, from the references themselves."""
+    """Write right dumps of the two bundles, from the references themselves."""
     for meta in trees.glob("*/*/meta.json"):
         batches, case = list(meta.parent.glob("batch_*.bin")), meta.parent.name
         if batches:
@@ -56,7 +56,7 @@ def _copy_files(files: object, folder: Path) -> None:
 
 
 def build_args(folder: Path) -> dict[str, list[str]]:
-    """The four command lines, each for an interpreter."""
+    """Return the four command lines, each for an interpreter."""
     chosen = [word for name in BUNDLES for word in ("--bundle", name)]
     without = ("--case", f"!{BUNDLES[1]}/onnx", "--offline", "--dumps", str(folder / "dumps"))
     return {

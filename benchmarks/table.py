@@ -1,7 +1,7 @@
 """Run every benchmark and print one table: ``python benchmarks/table.py [NAME…]``.
 
-What a benchmark says goes to stderr, the table to stdout. It ends with 1 where a benchmark
-breaks, never for a figure: figures are judged by people, who know what else the machine did.
+A benchmark's output goes to stderr, the table to stdout. The exit code is 1 if a benchmark
+breaks, never for a figure: people judge figures, who know what else the machine did.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEAD = ("what", "measured", "target", "met")
 
 
 def run_benchmark(name: str) -> list[Ratio]:
-    """What one benchmark hands on; nothing where it broke."""
+    """Return the ratios of one benchmark; none if it broke."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "ratios")
         args = [sys.executable, str(HERE / f"{name}.py")]
@@ -44,7 +44,7 @@ def run_benchmark(name: str) -> list[Ratio]:
 
 
 def describe_machine() -> str:
-    """What figures depend on, and how busy the machine is with other work."""
+    """Describe the machine and how busy it is with other work."""
     busy = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}"
     return (

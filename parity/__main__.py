@@ -97,9 +97,9 @@ def run_command_line(args: list[str]) -> int:
 
         try:
             sys.stdout.write(format_help())
-            return 0
         except OSError as error:
             return _give_up_output(error)
+        return 0
     return _run_guarded(args)
 
 

@@ -76,9 +76,9 @@ def _guard_test(
         _allow_loopback_only(monkeypatch)
     elif not marked & {"process", "cargo"}:
         monkeypatch.setattr(socket, "socket", _forbid("the network", "network"))
-    # A home of its own, and a store that is thrown away: never the user's. Cargo and
-    # rustup keep theirs, they hold the toolchain.
-    home = os.path.expanduser("~")
+    # A home and a store of its own, never the user's. Cargo and rustup keep theirs, since the
+    # toolchain is there.
+    home = os.path.expanduser("~")  # noqa: PTH111 - before it is changed
     monkeypatch.setenv("CARGO_HOME", os.environ.get("CARGO_HOME", f"{home}/.cargo"))
     monkeypatch.setenv("RUSTUP_HOME", os.environ.get("RUSTUP_HOME", f"{home}/.rustup"))
     for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA"):

@@ -57,7 +57,7 @@ def _words() -> argparse.Namespace:
 
 def _names() -> list[str]:
     # Not inside: what is imported before it is instrumented shows no coverage.
-    from tests.fuzz.targets import TARGETS
+    from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after atheris instruments imports
 
     return list(TARGETS)
 
@@ -79,9 +79,9 @@ def _child(name: str, seconds: int, out: Path) -> int:
 def _fuzz(name: str, seconds: int, out: Path, folder: Path) -> int:
     if atheris is not None:
         with atheris.instrument_imports(include=["parity", "yaml"]):
-            from tests.fuzz.targets import TARGETS
+            from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after atheris instruments imports
     else:
-        from tests.fuzz.targets import TARGETS
+        from tests.fuzz.targets import TARGETS  # noqa: PLC0415 - after atheris instruments imports
 
     (out / name).mkdir(parents=True, exist_ok=True)
     _bound_memory()
@@ -93,12 +93,12 @@ def _fuzz(name: str, seconds: int, out: Path, folder: Path) -> int:
 
 def _fast() -> str | None:
     """A folder in memory, where there is one: every input is written to a file."""
-    return next((one for one in ("/dev/shm",) if Path(one).is_dir()), None)
+    return next((one for one in ("/dev/shm",) if Path(one).is_dir()), None)  # noqa: S108 - in memory
 
 
 def _bound_memory() -> None:
     try:
-        import resource
+        import resource  # noqa: PLC0415 - not on Windows
     except ImportError:
         return
     pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc").is_dir() else 0
@@ -107,7 +107,7 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _covered(run, inputs, place, seconds, out):
+def _covered(run, inputs, place, seconds, out):  # noqa: ANN001, ANN202 - see targets
     corpus = place.parent / "corpus"
     corpus.mkdir()
     for number, data in enumerate(inputs):
@@ -119,15 +119,15 @@ def _covered(run, inputs, place, seconds, out):
     return 0
 
 
-def _mutated(run, inputs, place, seconds, out):
-    from tests.fuzz.mutate import mutants
+def _mutated(run, inputs, place, seconds, out):  # noqa: ANN001, ANN202 - see targets
+    from tests.fuzz.mutate import mutants  # noqa: PLC0415 - only without atheris
 
     end = monotonic() + seconds
     for tries, data in enumerate(mutants(inputs, seconds)):
         started = monotonic()
         try:
             run(data, place)
-        except Exception:
+        except Exception:  # noqa: BLE001 - each is a finding
             traceback.print_exc()
             (out / f"crash-{tries}").write_bytes(data)
             return 1

@@ -1,6 +1,6 @@
-"""Dataloader bundles and dumps on disk, in the upstream layout, made with NumPy alone.
+"""Make dataloader bundles and dumps on disk, in the upstream layout, with NumPy alone.
 
-The data set is ten items that tell on themselves: the features of item ``i`` are
+The data set is ten items that can be recognised: the features of item ``i`` are
 ``10 i + [0, 1, 2, 3]``, its label is ``(3 i² + i) mod 7``, which changes under every roll.
 """
 
@@ -39,7 +39,7 @@ class Row:
     label: float
 
 
-#: Batches of rows; tests spoil them.
+#: Batches of rows, which tests spoil.
 Run = list[list[Row]]
 
 
@@ -52,7 +52,7 @@ def make_run(*batches: Iterable[int]) -> Run:
 
 
 def split_order(order: Sequence[int], size: int, *, drop_last: bool = False) -> Run:
-    """The batches of a loader that delivers ``order``."""
+    """Split ``order`` into the batches of a loader."""
     whole = len(order) - len(order) % size if drop_last else len(order)
     return make_run(*(order[start : min(start + size, whole)] for start in range(0, whole, size)))
 
@@ -112,7 +112,7 @@ SUBSET = LoaderSpec("SUBSET", SHUFFLED, drop_last=True)
 
 
 def write_case(folder: Path, spec: LoaderSpec, **changes: Any) -> Path:
-    """A reference; ``changes`` replace keys of its `meta.json`, None takes them out."""
+    """Write a reference; ``changes`` replace keys of its `meta.json`, None removes them."""
     write_run(folder, spec.make_run())
     meta = {**deepcopy(spec.make_meta()), **changes}
     kept = {key: value for key, value in meta.items() if key == "seed" or value is not None}

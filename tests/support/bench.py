@@ -1,4 +1,4 @@
-"""Whole runs of `parity verify` on tiny bundles, with the lockfile that a test writes."""
+"""Run `parity verify` on tiny bundles, with the lockfile that a test writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry:
 
 @dataclass
 class RunResult:
-    """What came of a run: exit code, what it said, `report.json` if there is one."""
+    """The result of a run: exit code, output, `report.json` if there is one."""
 
     code: int
     out: str
@@ -54,7 +54,7 @@ class RunResult:
         }
 
     def list_codes(self, where: str = "") -> list[str]:
-        """Codes of the findings of the run (""), of a bundle or of a case."""
+        """List the codes of the findings of the run (""), of a bundle or of a case."""
         return [finding["code"] for finding in self.list_findings(where)]
 
     def list_findings(self, where: str = "") -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ class RunResult:
 
 
 class Bench:
-    """A folder with bundles, ready dumps that are right, and a lockfile."""
+    """A folder with bundles, right dumps of them, and a lockfile."""
 
     def __init__(self, root: Path, capture: Any) -> None:
         self.root, self.capture = root, capture
@@ -81,7 +81,7 @@ class Bench:
     def add_bundle(
         self, name: str, cases: Mapping[str, LoaderSpec] | None = None, **meta: Any
     ) -> Entry:
-        """Pack a bundle of ``cases`` and write dumps that are right; ``meta`` changes them all."""
+        """Pack a bundle of ``cases`` and write right dumps; ``meta`` changes all cases."""
         specs = CASES if cases is None else cases
         for case, spec in specs.items():
             write_case(self.root / "trees" / name / case, spec, **meta)
@@ -89,7 +89,7 @@ class Bench:
         return self.pack_bundle(name)
 
     def pack_bundle(self, name: str) -> Entry:
-        """Pack what lies under ``trees/<name>``."""
+        """Pack the folder ``trees/<name>``."""
         tree = self.root / "trees" / name
         tree.mkdir(parents=True, exist_ok=True)
         tar = pack(list_files(tree), self.root / f"{name}.tar")
@@ -105,7 +105,7 @@ class Bench:
         self.lockfile.write_text(f"schema: 1\nbundles:\n{entries}", encoding="utf-8")
 
     def verify(self, *args: str, ready: bool = True) -> RunResult:
-        """Run `parity verify`; with the dumps that lie ready unless told otherwise."""
+        """Run `parity verify`, with the written dumps unless ``ready`` is false."""
         self.write_lockfile()
         fixed = ["--repo", str(self.root), "--report-dir", str(self.report)]
         dumps = ["--dumps", str(self.dumps)] if ready else []

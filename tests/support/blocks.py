@@ -1,4 +1,4 @@
-"""Random blocks of GGUF's types whose scales are plain numbers."""
+"""Make random blocks of GGUF's types with finite scales."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALE_OFFSETS = {
 
 
 def make_random_blocks(kind: str, count: int, seed: int = 0) -> NDArray[np.uint8]:
-    """Random bytes; the scales are numbers between 0.1 and 0.5, every other one negative."""
+    """Return random bytes; the scales are from 0.1 to 0.5, every other one negative."""
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 256, (count, blocks.DECODERS[kind].size), np.uint8)
     for offset in BY_NAME[kind].scale_offsets:

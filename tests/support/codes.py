@@ -39,7 +39,7 @@ Signatures = dict[str, int]
 
 
 def collect_codes() -> dict[str, list[str]]:
-    """Each code with the places that utter it."""
+    """Return each code with the places that report it."""
     trees = dict(_parse_sources())
     by_module = {path: _find_code_positions(tree) for path, tree in trees.items()}
     methods = _keep_unanimous(_find_code_positions(tree, methods=True) for tree in trees.values())
@@ -86,7 +86,7 @@ def _parse_sources() -> Iterator[tuple[str, ast.Module]]:
 
 
 def _find_code_positions(tree: ast.Module, *, methods: bool = False) -> Signatures:
-    """By name of a function, method or record, the position of its ``code``."""
+    """Return the position of ``code`` by name of a function, method or record."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):

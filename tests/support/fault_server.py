@@ -1,7 +1,7 @@
-"""An HTTP server on loopback that says exactly the bytes it is told to, faults included.
+"""Serve exact bytes over HTTP on loopback, faults included.
 
-Bounded throughout: it serves for a minute and so many connections at most, sends no more
-than 64 MiB in an endless answer, and no pause is longer than it is told.
+Bounded throughout: the server runs for a minute, takes a limited number of connections, and sends
+at most 64 MiB in an endless answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
 
-    #: Gets the connection once the request's head was read.
+    #: Called with the connection once the request's head was read.
     Answer = Callable[[socket.socket], None]
 
 MAX_SECONDS = 60.0  # seconds
@@ -29,7 +29,7 @@ CHUNK = 1 << 16
 
 
 class FaultServer:
-    """Answers each path by its list, one answer a request, the last one repeated.
+    """A server that answers each path from its list, one answer a request, the last repeated.
 
     Attributes:
         requests: Heads of all requests, in order.
@@ -66,7 +66,7 @@ class FaultServer:
         return [head.split(" ")[1] for head in self.requests]
 
     def list_ranges(self) -> list[str]:
-        """The ``Range`` of each request, or ``""``."""
+        """List the ``Range`` of each request, or ``""``."""
         return [find_header(head, "range") for head in self.requests]
 
     def __enter__(self) -> Self:
@@ -140,14 +140,14 @@ def find_header(head: str, name: str) -> str:
 
 @dataclass
 class ServedFile:
-    """A file that knows ``Range`` and ``If-Range``, rightly or in one of the wrong ways.
+    """A file served with ``Range`` and ``If-Range``, correctly or in one of the wrong ways.
 
     Attributes:
         drops: Bytes of the body after which each answer in turn is dropped; then none is.
-        rests: What a 206 sends the rest of, where that is not ``data``.
-        start, total: Added to what a ``Content-Range`` rightly states; total None is ``*``.
+        rests: Content that a 206 continues, if not ``data``.
+        start, total: Added to the right numbers of ``Content-Range``; total None is ``*``.
         pause: Seconds after each 64 KiB.
-        sent: Bytes of body of each answer, as far as the system took them.
+        sent: Bytes of the body of each answer that the system accepted.
     """
 
     data: bytes
@@ -201,7 +201,7 @@ def send(data: bytes) -> Answer:
 
 
 def send_and_reset(data: bytes) -> Answer:
-    """Say ``data``, then drop the connection with a RST."""
+    """Send ``data``, then drop the connection with a RST."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(data)
@@ -212,7 +212,7 @@ def send_and_reset(data: bytes) -> Answer:
 
 
 def send_slowly(data: bytes, pause: float) -> Answer:
-    """Say ``data`` one byte at a time, ``pause`` seconds apart."""
+    """Send ``data`` one byte at a time, ``pause`` seconds apart."""
 
     def answer(connection: socket.socket) -> None:
         for byte in data:
@@ -223,7 +223,7 @@ def send_slowly(data: bytes, pause: float) -> Answer:
 
 
 def send_endlessly(head: bytes) -> Answer:
-    """Say ``head``, then zeros until nobody listens, or 64 MiB were sent."""
+    """Send ``head``, then zeros until nobody reads, or 64 MiB were sent."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
@@ -234,7 +234,7 @@ def send_endlessly(head: bytes) -> Answer:
 
 
 def send_flood(head: bytes, line: bytes) -> Answer:
-    """Say ``head``, then ``line`` again and again, for five seconds at most."""
+    """Send ``head``, then ``line`` repeatedly, for five seconds at most."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
@@ -247,7 +247,7 @@ def send_flood(head: bytes, line: bytes) -> Answer:
 
 
 def send_and_wait(head: bytes, seconds: float) -> Answer:
-    """Say ``head``, then nothing, and keep the connection."""
+    """Send ``head``, then nothing, and keep the connection."""
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(head)
@@ -259,13 +259,13 @@ def send_and_wait(head: bytes, seconds: float) -> Answer:
 
 
 def make_ok(body: bytes, *headers: str, length: int | None = None) -> bytes:
-    """A 200 with ``Content-Length``, of the body unless told otherwise."""
+    """Return a 200 with ``Content-Length``, of the body by default."""
     length_header = f"Content-Length: {len(body) if length is None else length}"
     return make_head(200, length_header, *headers) + body
 
 
 def make_unsized(body: bytes) -> bytes:
-    """A 200 whose end is the connection's end."""
+    """Return a 200 whose end is the connection's end."""
     return make_head(200) + body
 
 

@@ -1,9 +1,9 @@
-"""A process that fetches one bundle into a store, and may be killed at a stated step.
+"""Fetch one bundle into a store in a process that may kill itself at a stated step.
 
     python -m tests.support.fetch_child STORE URL SHA256 SIZE [kill=MODULE:NAME:WHEN:N] [no-locks]
 
 ``kill`` sends SIGKILL to itself before (``WHEN`` is ``before``) or after the Nth call of a
-function. It prints the tree's folder, whether it was cached, and what was told.
+function. It prints the tree's folder, whether it was cached, and the messages.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _inject_kill(module: str, name: str, when: str, number: str) -> None:
 
 
 def _disable_locks() -> None:
-    import filelock
+    import filelock  # noqa: PLC0415 - only where its locks are taken away
 
     def none(*_: object, **__: object) -> None:
         raise NotImplementedError

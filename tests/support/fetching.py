@@ -1,4 +1,4 @@
-"""A bundle to fetch, and a time that only sleeping moves."""
+"""Make a bundle to fetch, and a clock that only sleeping moves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_bundle(source: str, *mirrors: str, name: str = "small", **locked: Any) 
 
 @dataclass
 class FakeClock:
-    """Sleeps take no time and are written down; silence is noticed after half a second."""
+    """A clock whose sleeps take no time and are recorded; silence counts after half a second."""
 
     sleeps: list[float] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""A source for Grain, in a module without torch: each worker process imports it anew."""
+"""Provide a source for Grain without torch, since each worker process imports it."""
 
 from __future__ import annotations
 

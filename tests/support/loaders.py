@@ -1,4 +1,4 @@
-"""Data sets for torch's loader."""
+"""Provide data sets for torch's loader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = tuple[np.int64, np.float32, np.float32]
 
 
 class Records(MapDataset[Row]):
-    """The rows of a data set; one worker may be slow."""
+    """A data set of single rows; one worker may be slow."""
 
     def __init__(self, dataset: Dataset, slow_worker: int | None = None) -> None:
         self.dataset, self.slow_worker = dataset, slow_worker
@@ -35,7 +35,7 @@ class Records(MapDataset[Row]):
 
 
 class Stream(IterableDataset[Row]):
-    """Rows one after another, which every worker yields all of."""
+    """A stream of rows that every worker yields completely."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.records = Records(dataset)

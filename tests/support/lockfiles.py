@@ -1,4 +1,4 @@
-"""Lockfiles for tests: good ones, and bad ones with every word that they are refused with."""
+"""Provide lockfiles for tests: good ones, and bad ones with the messages that reject them."""
 
 from __future__ import annotations
 

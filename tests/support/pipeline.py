@@ -1,4 +1,4 @@
-"""A port of the input pipeline that can be made to fail on purpose, and its bundle."""
+"""Make dumps of the input pipeline, right ones to be spoilt, and its bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LESSON = build_lesson_dataset()
 
 
 class FreePipeline(Pipeline):
-    """Another order than NumPy's, as good a function of seed and epoch."""
+    """A pipeline with another order than NumPy's, as good a function of seed and epoch."""
 
     def compute_order(self, seed: int, epoch: int) -> NDArray[np.int64]:
         """As ``Pipeline.order``."""
@@ -39,7 +39,7 @@ class FreePipeline(Pipeline):
 
 @dataclass
 class PortDump:
-    """What a port writes for one case: the four columns of each batch, and its claims.
+    """The dump of one case: the four columns of each batch, and the port's claims.
 
     ``files`` maps names to bytes that replace or join the files written from these.
     """
@@ -49,12 +49,12 @@ class PortDump:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def join_column(self, index: int) -> NDArray[np.float32]:
-        """One column of all batches, one after another."""
+        """Join one column of all batches."""
         parts = [batch[index] for batch in self.batches.values()]
         return np.concatenate(parts) if parts else np.empty(0, np.float32)
 
     def replace_column(self, index: int, values: Iterable[float]) -> None:
-        """Write a column of all batches anew, the sizes as they are."""
+        """Replace a column of all batches, keeping the sizes."""
         array, start = np.asarray(list(values), np.float32), 0
         for batch in self.batches.values():
             stop = start + len(batch[index])
@@ -62,7 +62,7 @@ class PortDump:
             start = stop
 
     def set_rows(self, rows: Mapping[int, tuple[float, float, float, float]]) -> None:
-        """Write whole slots anew, counted over all batches."""
+        """Replace whole slots, counted over all batches."""
         for index in range(4):
             column = self.join_column(index)
             for slot, row in rows.items():
@@ -70,11 +70,11 @@ class PortDump:
             self.replace_column(index, column)
 
     def list_rows(self) -> list[tuple[float, ...]]:
-        """All slots, each (id, x, y, mask)."""
+        """List all slots, each (id, x, y, mask)."""
         return list(zip(*(self.join_column(which).tolist() for which in range(4)), strict=True))
 
     def rebatch(self, rows: list[tuple[float, ...]], sizes: Iterable[int], first: int = 0) -> None:
-        """Write ``rows`` in batches of ``sizes``, numbered from ``first``."""
+        """Put ``rows`` into batches of ``sizes``, numbered from ``first``."""
         self.batches, start = {}, 0
         for number, size in enumerate(sizes, first):
             part = np.asarray(rows[start : start + size], np.float32).reshape(-1, 4)
@@ -82,7 +82,7 @@ class PortDump:
             start += size
 
     def correct_claims(self) -> None:
-        """Let the claims say what the batches hold, and nothing of what they do not show."""
+        """Make the claims agree with the batches, without those that batches do not show."""
         labels, real = self.join_column(Y), self.join_column(MASK) == 1
         sizes = [len(batch[ID]) for batch in self.batches.values()]
         mean = float(labels[real].astype(np.float64).mean()) if real.any() else None
@@ -95,7 +95,7 @@ class PortDump:
         }
 
     def write(self, folder: Path) -> None:
-        """The files as a port would leave them in ``folder``."""
+        """Write the files as a port would into ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         for number, batch in self.batches.items():
             (folder / f"batch_{number:04}.bin").write_bytes(encode_batch(batch))
@@ -109,14 +109,14 @@ Dumps = dict[str, PortDump]
 
 
 def make_correct_dumps(pipeline: type[Pipeline] = Pipeline) -> Dumps:
-    """What a right port writes for each case of the pinned bundle."""
+    """Return the right dump of each case of the pinned bundle."""
     return {case.name: make_correct_dump(case, pipeline) for case in pins.CASES}
 
 
 def make_correct_dump(
     case: pins.RunSettings, kind: type[Pipeline] = Pipeline, dataset: Dataset = LESSON
 ) -> PortDump:
-    """What a right port writes for one case."""
+    """Return the right dump of one case."""
     pipeline = kind(
         dataset=dataset, batch_size=case.batch_size, policy=case.policy, shuffle=case.shuffle
     )
@@ -135,17 +135,17 @@ def make_correct_dump(
 
 
 def write_case(tree: Path, case: pins.RunSettings, dataset: Dataset, **meta: Any) -> None:
-    """One case of a bundle, with further keys of its `meta.json`."""
+    """Write one case of a bundle, with further keys of its `meta.json`."""
     for name, data in pins._build_case_files(case, dataset).items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name == "meta.json" and meta:
-            data = json.dumps(json.loads(data) | meta).encode()
+            data = json.dumps(json.loads(data) | meta).encode()  # noqa: PLW2901 - with the further keys
         path.write_bytes(data)
 
 
 def write_bundle(tree: Path) -> Path:
-    """The pinned bundle's tree."""
+    """Write the pinned bundle's tree."""
     for case in pins.CASES:
         write_case(tree, case, LESSON)
     return tree
@@ -154,7 +154,7 @@ def write_bundle(tree: Path) -> Path:
 def verify_dumps(
     tree: Path, dumps: Mapping[str, PortDump], work: Path, *, order: str = "exact"
 ) -> dict[str, list[Finding]]:
-    """Findings by case, as a run over the cases that ``dumps`` holds would have them."""
+    """Return the findings by case of a run over the cases in ``dumps``."""
     found: dict[str, list[Finding]] = {}
     compared: dict[str, tuple[Case, Dump | None]] = {}
     for case in SUITE.cases(tree, {"order": order}):
@@ -170,13 +170,13 @@ def verify_dumps(
 
 
 def find_neighbours(name: str) -> set[str]:
-    """A case of the pinned bundle, those that it names and those that name it or the same."""
+    """Return a case of the pinned bundle with all cases that are related to it."""
     named = {case.name: set(case.relations.values()) for case in pins.CASES}
     bases = named[name] | {name}
     return bases | {other for other, partners in named.items() if partners & bases}
 
 
 def list_codes(found: Mapping[str, list[Finding]], level: str = "error") -> dict[str, list[str]]:
-    """Codes of the findings of one level, by case; cases without are left out."""
+    """List the codes of the findings of one level, by case; leave out cases without."""
     codes = {name: [f.code for f in each if f.level == level] for name, each in found.items()}
     return {name: some for name, some in codes.items() if some}

@@ -1,4 +1,4 @@
-"""The messages that ``docs/pipeline.md`` shows, each made by a planted fault."""
+"""Make the messages in ``docs/pipeline.md``, each by an injected fault."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ VALID = pins.RunSettings(name="valid", batch_size=8, start_batch=1)
 
 
 def write_split(tree: Path) -> Path:
-    """A bundle of two cases that are declared disjoint."""
+    """Write a bundle of two cases that are declared disjoint."""
     write_case(tree, TRAIN, LESSON)
     write_case(tree, VALID, LESSON, disjoint_with=["train"])
     return tree
 
 
 def make_split_dumps() -> Dumps:
-    """What a right port writes for that bundle."""
+    """Return the right dumps of that bundle."""
     return {case.name: make_correct_dump(case) for case in (TRAIN, VALID)}
 
 
 def find_leakage(folder: Path) -> dict[str, list[Finding]]:
-    """Findings of a port whose validation part holds an item of the training part."""
+    """Return the findings of a port whose validation part contains an item of the training part."""
     dumps = make_split_dumps()
     dumps["valid"].set_rows({0: make_row(9)})
     dumps["valid"].correct_claims()
@@ -48,7 +48,7 @@ def find_leakage(folder: Path) -> dict[str, list[Finding]]:
 
 
 def collect_examples(folder: Path) -> dict[str, list[str]]:
-    """Messages of all planted faults as a console shows them, by code, in the faults' order."""
+    """Return the console's messages of all injected faults, by code, in the faults' order."""
     tree, messages = write_bundle(folder / "tree"), {}
     for number, fault in enumerate(FAULTS):
         near = find_neighbours(fault.case)

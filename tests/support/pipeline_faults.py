@@ -1,6 +1,6 @@
-"""Faults of an input pipeline's port, each with the findings that it must raise, and no others.
+"""List faults of an input pipeline's port, each with exactly the findings that it must raise.
 
-The first fault of a code is the example that ``docs/pipeline.md`` shows.
+The first fault of a code is the example in ``docs/pipeline.md``.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Fault:
     """One fault.
 
     Attributes:
-        code: Word of the finding that it is for.
-        case: Where it shows.
-        plant: Changes faithful dumps of all cases.
-        codes: Of all findings of this level in ``case``; there are none elsewhere.
-        also: Codes in other cases, where a fault concerns several.
-        order: The option ``order``; under ``free`` the port has an order of its own.
+        code: Code of the finding that it is for.
+        case: Case with the finding.
+        plant: Changes right dumps of all cases.
+        codes: Codes of all findings of this level in ``case``; other cases have none.
+        also: Codes in other cases, if a fault affects several.
+        order: The option ``order``; under ``free`` the port has its own order.
     """
 
     code: str
@@ -58,7 +58,7 @@ def _make_fault(
     order: str = "exact",
     level: str = "error",
 ) -> Fault:
-    """A fault in one case; ``honest``: the claims say what the batches then hold."""
+    """Return a fault in one case; ``honest`` makes the claims agree with the changed batches."""
 
     def plant(dumps: Dumps) -> None:
         change(dumps[case])
@@ -70,17 +70,17 @@ def _make_fault(
 
 
 def make_row(item: int, *, mask: float = 1.0) -> tuple[float, float, float, float]:
-    """The slot of an item as it should be."""
+    """Return the right slot of an item."""
     return (float(item), float(LESSON.x[item]), float(LESSON.y[item]), mask)
 
 
 def put_rows(**rows: tuple[float, float, float, float]) -> Change:
-    """Whole slots written anew: ``put(s3=row(5))`` puts item 5 into slot 3."""
+    """Replace whole slots: ``put_rows(s3=make_row(5))`` puts item 5 into slot 3."""
     return lambda w: w.set_rows({int(name[1:]): values for name, values in rows.items()})
 
 
 def edit_value(which: int, slot: int, value: float) -> Change:
-    """One value written anew."""
+    """Replace one value."""
 
     def change(w: PortDump) -> None:
         column = w.join_column(which)
@@ -91,7 +91,7 @@ def edit_value(which: int, slot: int, value: float) -> Change:
 
 
 def roll_columns(*which: int, by: int = -1) -> Change:
-    """Columns rolled against the others."""
+    """Roll columns against the others."""
 
     def change(w: PortDump) -> None:
         for column in which:
@@ -101,7 +101,7 @@ def roll_columns(*which: int, by: int = -1) -> Change:
 
 
 def swap_slots(first: int, second: int, *which: int) -> Change:
-    """Columns swapped between two slots."""
+    """Swap columns between two slots."""
 
     def change(w: PortDump) -> None:
         for name in which:
@@ -115,12 +115,12 @@ def swap_slots(first: int, second: int, *which: int) -> Change:
 def resize_batches(
     *sizes: int, more: Sequence[tuple[float, ...]] = (), rows: int | None = None
 ) -> Change:
-    """The same slots (the first ``rows`` of them, then ``more``) in other batches."""
+    """Put the same slots (the first ``rows`` of them, then ``more``) into other batches."""
     return lambda w: w.rebatch([*w.list_rows()[:rows], *more], sizes)
 
 
 def set_claim(key: str, value: Any) -> Change:
-    """Another value of one claim."""
+    """Change one claim."""
 
     def change(w: PortDump) -> None:
         assert w.claims is not None
@@ -130,7 +130,7 @@ def set_claim(key: str, value: Any) -> Change:
 
 
 def combine(*changes: Change) -> Change:
-    """Several changes in one dump."""
+    """Make several changes in one dump."""
     return lambda w: [change(w) for change in changes]
 
 
@@ -177,7 +177,7 @@ CUTS = ("keep-resume-1", "keep-resume-2", "pad-resume-1", "pad-resume-2")
 
 
 def _list_row_faults(case: str) -> Iterator[Fault]:
-    """Faults of single rows, for any run of three items or more."""
+    """Yield faults of single rows, for any run of three items or more."""
     yield _make_fault("item-unknown", case, edit_value(ID, 1, 99))
     yield _make_fault("item-unknown", case, edit_value(ID, 1, 2.5))
     yield _make_fault("item-unknown", case, edit_value(ID, 0, np.nan))
@@ -271,7 +271,7 @@ def _list_mask_faults() -> Iterator[Fault]:
         "padding-counted", "pad-resume-2", set_claim("masked_mean", all_slots), honest=False
     )
     inverted = ("padding-counted", "item-masked")
-    flip: Change = lambda w: w.replace_column(MASK, 1 - w.join_column(MASK))
+    flip: Change = lambda w: w.replace_column(MASK, 1 - w.join_column(MASK))  # noqa: E731 - used once, below
     yield _make_fault("item-masked", "keep", edit_value(MASK, 1, 0))
     yield _make_fault("item-masked", "pad", flip, codes=inverted)
 
@@ -302,17 +302,17 @@ def _make_all_rows() -> list[tuple[float, ...]]:
 
 
 def make_batches_from(first: int, sizes: Sequence[int], items: Sequence[int]) -> Change:
-    """Batches from number ``first`` on, of these items."""
+    """Put these items into batches from number ``first`` on."""
     return lambda w: w.rebatch([make_row(item) for item in items], sizes, first)
 
 
 def _compute_next_feature(cut: int) -> float:
-    """The next f32 after the feature of the first item after a cut."""
+    """Return the next f32 after the feature of the first item after a cut."""
     return float(np.nextafter(LESSON.x[_ORDER[4 * cut]], np.float32(2)))
 
 
 def _make_restart(case: str, cut: int) -> Fault:
-    """The whole epoch once more, numbered as if it went on."""
+    """Repeat the whole epoch, numbered as if it continued."""
 
     def plant(dumps: Dumps) -> None:
         whole = dumps[case]
@@ -325,7 +325,7 @@ def _make_restart(case: str, cut: int) -> Fault:
 
 
 def _make_reordering(case: str, cut: int) -> Fault:
-    """Another permutation after the restart: the first items of the epoch take part in it."""
+    """Use another permutation after the restart, which includes the epoch's first items."""
     left = _ORDER[4 * cut :]
     items = [*left[1:], _ORDER[0]]
 
@@ -338,7 +338,7 @@ def _make_reordering(case: str, cut: int) -> Fault:
 
 
 def _make_free_resume() -> Fault:
-    """A resumed run draws its own order; only the uninterrupted run shows that."""
+    """Let a resumed run draw its own order, which only the uninterrupted run shows."""
 
     def plant(dumps: Dumps) -> None:
         w = dumps["keep-resume-1"]
@@ -368,7 +368,7 @@ def _deliver_in_order(w: PortDump) -> None:
 
 
 def _make_copy(code: str, case: str, source: str) -> Fault:
-    """A port with an order of its own, which one case takes from another."""
+    """Let one case of a port with its own order copy another case."""
 
     def plant(dumps: Dumps) -> None:
         dumps[case].batches = dumps[source].batches
@@ -433,7 +433,7 @@ def _list_notices() -> Iterator[Fault]:
 def _make_notice(
     code: str, case: str, change: Change, also: dict[str, list[str]] | None = None, wrong: str = ""
 ) -> Fault:
-    """Something worth knowing; ``wrong`` is a case that is given a fault."""
+    """Return a change that gives a notice; the case ``wrong`` gets a fault."""
 
     def plant(dumps: Dumps) -> None:
         change(dumps[case])
@@ -444,7 +444,7 @@ def _make_notice(
 
 
 def _use_own_data_set(w: PortDump) -> None:
-    """A port that divides in f32, one ULP off, and digests what it has."""
+    """Divide in f32, one ULP off, and digest that data."""
     ids = np.arange(11)
     x = np.nextafter(LESSON.x, np.float32(2))
     w.replace_column(X, x[w.join_column(ID).astype(int)])
@@ -462,7 +462,7 @@ FAULTS = (
 
 
 def make_dumps(fault: Fault) -> Dumps:
-    """Dumps of all cases with the fault in them."""
+    """Return the dumps of all cases with the fault in them."""
     dumps = make_correct_dumps(FreePipeline) if fault.order == "free" else make_correct_dumps()
     fault.plant(dumps)
     return dumps

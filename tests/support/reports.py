@@ -1,4 +1,4 @@
-"""Findings, cases and reports for tests, short to write."""
+"""Make findings, cases and reports for tests, short to write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from parity.results import BundleResult, CaseResult, Finding, Report, decide_verdict
 
-#: What a hostile name or message may hold; none of it may reach a log as it is.
+#: Characters of a hostile name or message; none may reach a log unescaped.
 HOSTILE = "a\x1b[31m::error::b##[group]c\nd\r\u202ee\ud800"
 
 

@@ -1,4 +1,4 @@
-"""Tar archives, member by member, as no packer would write them."""
+"""Make tar archives, member by member, as no packer would write them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_header(
     link: bytes = b"",
     checksum: bytes | None = None,
 ) -> bytes:
-    """One block; numbers given as bytes stand as they are."""
+    """Return one block; numbers given as bytes are written unchanged."""
     name = name.encode() if isinstance(name, str) else name
     mode = b"%07o\0" % mode if isinstance(mode, int) else mode
     size = b"%011o\0" % size if isinstance(size, int) else size

@@ -1,4 +1,4 @@
-"""Tensors, files and bundles for tests, made with NumPy and the standard library alone."""
+"""Make tensors, files and bundles for tests with NumPy and the standard library alone."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ SAFETENSORS_NAMES = {
 
 
 def f32(*values: float, shape: tuple[int, ...] | None = None) -> NDArray[np.float32]:
-    """Values as float32, flat or in a shape."""
+    """Return values as float32, flat or in a shape."""
     flat = np.array(values, "<f4")
     return flat if shape is None else flat.reshape(shape)
 
 
 def bf16(*values: float) -> NDArray[np.uint16]:
-    """Values that bfloat16 holds exactly, as their bits."""
+    """Return the bits of values that bfloat16 represents exactly."""
     wide = np.array(values, "<f4").view("<u4")
     return (wide >> 16).astype("<u2")
 
 
 def from_bits(code: str, *bits: int) -> NDArray[Any]:
-    """Floats of the NumPy type ``code`` from their bits."""
+    """Return floats of the NumPy type ``code`` from their bits."""
     return np.array(bits, f"<u{np.dtype(code).itemsize}").view(code)
 
 
 def encode_safetensors(
     tensors: Mapping[str, tuple[str, NDArray[Any]]], *, padding: int = 0, metadata: Any = None
 ) -> bytes:
-    """A `.safetensors` file; each tensor comes with its dtype's name."""
+    """Return a `.safetensors` file; each tensor comes with its dtype's name."""
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
     data = b""
     for name, (dtype, array) in tensors.items():
@@ -70,13 +70,13 @@ def encode_safetensors(
 
 
 def pack_codes(codes: list[int], width: int) -> bytes:
-    """Codes of ``width`` bits one after another, the first in the lowest bits."""
+    """Pack codes of ``width`` bits one after another, the first in the lowest bits."""
     whole = sum(code << width * place for place, code in enumerate(codes))
     return whole.to_bytes(len(codes) * width // 8, "little")
 
 
 def add_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes:
-    """The bytes of a `.safetensors` file with a header of any content."""
+    """Return the bytes of a `.safetensors` file with a header of any content."""
     if isinstance(header, dict):
         header = json.dumps(header)
     raw = header.encode() if isinstance(header, str) else header
@@ -84,12 +84,12 @@ def add_header(header: bytes | str | dict[str, Any], data: bytes = b"") -> bytes
 
 
 def name_dtypes(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[str, NDArray[Any]]]:
-    """Arrays with the names of their own dtypes."""
+    """Return arrays with the names of their dtypes."""
     return {name: (SAFETENSORS_NAMES[array.dtype.str], array) for name, array in arrays.items()}
 
 
 def store_tensor(folder: Path, array: NDArray[Any], dtype: str | None = None) -> StoredTensor:
-    """``array`` in a `.safetensors` file in ``folder``, as a tensor where it lies."""
+    """Write ``array`` to a `.safetensors` file in ``folder``; return it as a stored tensor."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.safetensors"
     name = dtype or SAFETENSORS_NAMES[array.dtype.str]
@@ -98,7 +98,7 @@ def store_tensor(folder: Path, array: NDArray[Any], dtype: str | None = None) ->
 
 
 def store_bin(folder: Path, array: NDArray[Any]) -> StoredTensor:
-    """``array`` in a `.bin` file in ``folder``, as a tensor where it lies."""
+    """Write ``array`` to a `.bin` file in ``folder``; return it as a stored tensor."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.bin"
     path.write_bytes(bin_codec.encode_tensor(array))
@@ -106,7 +106,7 @@ def store_bin(folder: Path, array: NDArray[Any]) -> StoredTensor:
 
 
 def store_npy(folder: Path, array: NDArray[Any]) -> StoredTensor:
-    """``array`` in a `.npy` file in ``folder``, as a tensor where it lies."""
+    """Write ``array`` to a `.npy` file in ``folder``; return it as a stored tensor."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{len(list(folder.iterdir()))}.npy"
     np.save(path, array, allow_pickle=False)
@@ -132,7 +132,7 @@ def write_files(folder: Path, arrays: Mapping[str, NDArray[Any] | bytes]) -> Pat
 def make_tensors_case(
     root: Path, reference: Mapping[str, NDArray[Any] | bytes], **entry: Any
 ) -> Case:
-    """The one case of a generic bundle made in ``root``."""
+    """Make a generic bundle in ``root``; return its one case."""
     write_files(root / "a" / "reference", reference)
     content = {"schema": 1, "cases": {"a": entry}}
     (root / "parity.json").write_text(json.dumps(content), "utf-8")
@@ -146,7 +146,7 @@ def verify_dump(
     dump: Mapping[str, NDArray[Any] | bytes],
     **entry: Any,
 ) -> DumpComparison:
-    """What the suite `tensors` says of a dump against a reference."""
+    """Compare a dump with a reference by the suite `tensors`."""
     number = len(list(folder.iterdir()))
     case = make_tensors_case(folder / f"{number}-bundle", reference, **entry)
     dumped = Dump(folder=write_files(folder / f"{number}-dump", dump))
@@ -154,5 +154,5 @@ def verify_dump(
 
 
 def list_findings(outcome: DumpComparison) -> list[tuple[str, str, str]]:
-    """Level, code and message of each finding."""
+    """List level, code and message of each finding."""
     return [(found.level, found.code, found.message) for found in outcome.findings]

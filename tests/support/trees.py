@@ -1,4 +1,4 @@
-"""Small trees and bundles for tests: files by path, and loaders' cases."""
+"""Make small trees and bundles for tests: files by path, and dataloader cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Files = dict[str, bytes]
 
 
 def write_tree(root: Path, files: Mapping[str, bytes]) -> Path:
-    """The files below ``root``, which is made."""
+    """Write the files below ``root``, which is created."""
     for path, data in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(data)
@@ -27,7 +27,7 @@ def write_tree(root: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def pack_files(target: Path, files: Mapping[str, bytes]) -> Path:
-    """The files as a bundle."""
+    """Pack the files as a bundle."""
     return pack(dict(files), target)
 
 
@@ -42,7 +42,7 @@ def encode_json(value: Any) -> bytes:
 def make_loader_case(
     name: str, order: Sequence[int], size: int = 2, *, shift: float = 0.0, **meta: Any
 ) -> Files:
-    """A dataloader case over six items of two features, delivered in ``order``."""
+    """Return a dataloader case of six items of two features, delivered in ``order``."""
     table = np.array([[item, 10 + item] for item in range(6)], np.float32) + np.float32(shift)
     labels = np.arange(6, dtype=np.float32) % 3
     parts = [list(order[at : at + size]) for at in range(0, len(order), size)]

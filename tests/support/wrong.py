@@ -1,4 +1,4 @@
-"""Wrong dumps in a bundle of the suite `serialize`: what is said of a tensor, and which cause."""
+"""Verify wrong dumps of the suite `serialize`: findings of a tensor, and their causes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FOLDERS = {
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor as it is due.
+    """A tensor and its record.
 
     Attributes:
-        due: What the reference holds, as float32.
-        stored: Its bytes in the checkpoint; empty where the bundle does not say.
-        record: What `meta.json` says of it beside the range of these bytes.
+        expected: Values of the reference, as float32.
+        stored: Its bytes in the checkpoint; empty if the bundle does not say.
+        record: Its record in `meta.json`, without the range of these bytes.
     """
 
     expected: NDArray[Any]
@@ -44,7 +44,7 @@ class Tensor:
 
 
 def make_plain(array: NDArray[Any], dtype: str = "float32") -> Tensor:
-    """A contiguous tensor as the checkpoint stores it; bfloat16 comes as its bits."""
+    """Return a contiguous tensor as the checkpoint stores it; bfloat16 comes as its bits."""
     record = {"dtype": dtype, "shape": list(array.shape)}
     wide = array.astype("<u4") << 16 if dtype == "bfloat16" else array
     expected = wide.view("<f4") if dtype == "bfloat16" else wide.astype("<f4")
@@ -52,7 +52,7 @@ def make_plain(array: NDArray[Any], dtype: str = "float32") -> Tensor:
 
 
 def make_strided(storage: NDArray[Any], shape: Any, stride: Any, offset: int = 0) -> Tensor:
-    """A view of a storage, as a .pth has them."""
+    """Return a view of a storage, as in a .pth."""
     steps = [step * storage.itemsize for step in stride]
     view = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
     record = {"dtype": "float32", "shape": list(shape), "stride": list(stride)}
@@ -64,7 +64,7 @@ EDGE = np.random.default_rng(5).integers(1, 255, 64, np.uint8).tobytes()
 
 
 def make_checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any]]:
-    """A file that holds the tensors' bytes one after the other, and where each lies."""
+    """Return a file of the tensors' bytes, one after the other, and the range of each."""
     content, records = EDGE, {}
     for name, tensor in tensors.items():
         span = [len(content), len(content) + len(tensor.stored)]
@@ -74,7 +74,7 @@ def make_checkpoint(tensors: Mapping[str, Tensor]) -> tuple[bytes, dict[str, Any
 
 
 def write_bundle(folder: Path, kind: str, tensors: Mapping[str, Tensor], **meta: Any) -> Path:
-    """A bundle with one case of a kind."""
+    """Write a bundle with one case of a kind."""
     root = folder / "bundle"
     case, references = FOLDERS[kind]
     content, records = make_checkpoint(tensors)
@@ -92,7 +92,7 @@ def write_bundle(folder: Path, kind: str, tensors: Mapping[str, Tensor], **meta:
 def verify_wrong_dump(
     folder: Path, kind: str, tensors: Mapping[str, Tensor], obtained: Mapping[str, Any], **meta: Any
 ) -> DumpComparison:
-    """What is said of a dump: arrays by name, or files by name where they have a suffix."""
+    """Verify a dump: arrays by name, or files by name if they have a suffix."""
     (case,) = suite.read_cases(write_bundle(folder, kind, tensors, **meta), {})
     files = {name if "." in name else f"{name}.bin": content for name, content in obtained.items()}
     return suite.verify(
@@ -101,13 +101,13 @@ def verify_wrong_dump(
 
 
 def list_errors(outcome: DumpComparison) -> list[tuple[str | None, str, str]]:
-    """Tensor, code and cause's code of each error."""
+    """List tensor, code and cause's code of each error."""
     errors = [one for one in outcome.findings if one.level == "error"]
     return [(one.tensor, one.code, str(one.measures.get("cause_code", ""))) for one in errors]
 
 
 def find_cause(folder: Path, tensor: Tensor, obtained: Any, kind: str = "pth") -> tuple[str, str]:
-    """Code and cause of the one error that a wrong dump of one tensor is."""
+    """Return code and cause of the one error of a wrong dump of one tensor."""
     with np.errstate(all="ignore"):
         dumped = np.ascontiguousarray(obtained).astype("<f4")
     ((name, code, cause),) = list_errors(

@@ -1,4 +1,4 @@
-"""Small bundles whose cases say what they expect, and ports in Python that meet or break it."""
+"""Make small bundles whose cases state what they expect, and run ports in Python over them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 W = np.arange(6, dtype="<f4").reshape(2, 3)
-#: What every hand-made port begins with: `out` is the output folder, `case` the case's id.
+#: Beginning of every hand-made port: `out` is the output folder, `case` the case's id.
 HEAD = """
 import json, os, sys, time
 from pathlib import Path
@@ -38,7 +38,7 @@ def refuse(why="this is not for me"):
 
 
 def make_reference(**arrays: Any) -> bytes:
-    """A reference file; by default the tensor `w`."""
+    """Return a reference file; by default of the tensor `w`."""
     return encode_safetensors(name_dtypes(arrays or {"w": W}))
 
 
@@ -47,7 +47,7 @@ def pack_bundle(
     cases: Mapping[str, Mapping[str, Any]],
     references: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """A bundle's tar: each case has a checkpoint, and a reference unless it is to be refused."""
+    """Pack a bundle: each case has a checkpoint, and a reference unless it must be rejected."""
     files: dict[str, bytes] = {}
     described = {}
     for name, entry in cases.items():
@@ -64,7 +64,7 @@ def pack_bundle(
 
 
 class ZooRun:
-    """A run of ``verify`` over a small zoo; what came of each case by its id."""
+    """A run of ``verify`` over a small zoo, with its cases by id."""
 
     def __init__(self, code: int, report: Any) -> None:
         self.code = code
@@ -91,7 +91,7 @@ def run_port(
     repeat: int = 1,
     deadline: float | None = None,
 ) -> ZooRun:
-    """Verify ``port``, the body of a Python script or the words of a command, over ``tar``."""
+    """Verify ``port``, the body of a Python script or a command line, over ``tar``."""
     script = folder / "port.py"
     args = port
     if isinstance(port, str):
