@@ -130,11 +130,11 @@ def test_what_is_installed_is_locked_by_hashes(name: str) -> None:
     assert "://" not in text
 
 
-def test_the_locks_hold_what_the_project_asks_for() -> None:
+def test_locks_have_all_requirements() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    asked = [*project["dependencies"], *extras["onnx"], *extras["reports"]]
-    names = {re.split(r"[<>=!\[ ;]", word)[0].lower() for word in asked}
+    requirements = [*project["dependencies"], *extras["onnx"], *extras["reports"]]
+    names = {re.split(r"[<>=!\[ ;]", word)[0].lower() for word in requirements}
     text = (ROOT / "requirements" / "action.txt").read_text(encoding="utf-8")
     assert names <= set(re.findall(r"^([a-z][\w.-]*)==", text, re.MULTILINE))
 
@@ -180,7 +180,7 @@ RAW = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in RAW.items() for v in values])
-def test_a_wrong_input_is_told_with_its_name_and_what_is_allowed(
+def test_invalid_input_is_reported_with_its_name_and_valid_values(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
@@ -198,7 +198,9 @@ def test_a_path_is_relative_even_where_it_stays_inside(
         action_inputs.read_inputs({"report-dir": str(tmp_path / "out")})
 
 
-def test_all_wrong_inputs_are_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_all_invalid_inputs_are_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
         action_inputs.read_inputs({"cache": "x", "summary": "y", "annotations": "z"})

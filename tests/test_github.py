@@ -62,8 +62,8 @@ def test_output_value_sets_no_other_output(name: str, github: Path) -> None:
     value = INJECTIONS[name]
     parity_github.set_outputs({"worst-case": value, "total": "3"})
     found = read_outputs(github / "github_output")
-    told = value.encode("utf-8", "backslashreplace").decode()
-    assert found == {"worst-case": told, "total": "3"}
+    expected = value.encode("utf-8", "backslashreplace").decode()
+    assert found == {"worst-case": expected, "total": "3"}
 
 
 def test_outputs_are_appended_and_the_last_wins(github: Path) -> None:
@@ -123,7 +123,7 @@ def test_commands_between_fences_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("a/b.rs", "a/b.rs"),
         ("./a.rs", "a.rs"),
@@ -133,9 +133,9 @@ def test_commands_between_fences_are_ignored() -> None:
         (".", "."),
     ],
 )
-def test_paths_are_relative_to_the_workspace(path: str, told: str | None, github: Path) -> None:
+def test_paths_are_relative_to_the_workspace(path: str, expected: str | None, github: Path) -> None:
     full = Path(path) if Path(path).is_absolute() else github / path
-    assert parity_github.find_workspace_path(full) == told
+    assert parity_github.find_workspace_path(full) == expected
 
 
 def test_paths_in_a_subfolder_are_relative_to_the_workspace(

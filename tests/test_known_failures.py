@@ -28,11 +28,11 @@ def apply(text: str, *findings: Finding, tensors: Sequence[str] | None = TENSORS
     return known(text).apply(make_case("x", *findings), tensors)
 
 
-def told(result: CaseResult) -> list[tuple[str, str]]:
+def values(result: CaseResult) -> list[tuple[str, str]]:
     return [(found.level, found.code) for found in result.findings]
 
 
-FORGIVEN = {
+ALLOWED = {
     "the case": "x",
     "any case": "*",
     "some cases": "x*",
@@ -45,30 +45,30 @@ FORGIVEN = {
 }
 
 
-@pytest.mark.parametrize("name", FORGIVEN)
+@pytest.mark.parametrize("name", ALLOWED)
 def test_pattern_allows_matching_findings(name: str) -> None:
-    result = apply(FORGIVEN[name], make_finding("values", "w differs", tensor="w"))
+    result = apply(ALLOWED[name], make_finding("values", "w differs", tensor="w"))
     assert (result.verdict, result.reason) == ("known-failure", "#1")
-    (forgiven,) = result.findings
-    assert (forgiven.level, forgiven.code) == ("notice", "values")
-    assert forgiven.message == "known failure (#1): w differs"
+    (allowed,) = result.findings
+    assert (allowed.level, allowed.code) == ("notice", "values")
+    assert allowed.message == "known failure (#1): w differs"
 
 
 @pytest.mark.parametrize("text", ["y", "xx", "X", "y:values", "y/w", "*y*"])
 def test_pattern_of_another_case_allows_nothing(text: str) -> None:
     result = apply(text, make_finding("values", tensor="w"))
-    assert (result.verdict, told(result)) == ("fail", [("error", "values")])
+    assert (result.verdict, values(result)) == ("fail", [("error", "values")])
 
 
 def test_code_allows_only_that_code() -> None:
     result = apply("x:shape", make_finding("shape", tensor="w"), make_finding("nan", tensor="v"))
-    assert (result.verdict, told(result)) == ("fail", [("notice", "shape"), ("error", "nan")])
+    assert (result.verdict, values(result)) == ("fail", [("notice", "shape"), ("error", "nan")])
 
 
 def test_code_does_not_allow_another_error() -> None:
     result = apply("x:refused", make_finding("wrong"))
     assert result.verdict == "fail"
-    assert told(result) == [("error", "wrong"), ("error", "known-failure-passes")]
+    assert values(result) == [("error", "wrong"), ("error", "known-failure-passes")]
 
 
 def test_tensor_allows_only_that_tensor() -> None:
@@ -111,13 +111,13 @@ def test_errors_of_the_port_are_allowed(kind: str) -> None:
 )
 def test_other_errors_are_never_allowed(kind: str, text: str) -> None:
     result = apply(text, make_finding("reference-malformed", kind=kind, tensor="w"), tensors=None)
-    assert (result.verdict, told(result)) == ("error", [("error", "reference-malformed")])
+    assert (result.verdict, values(result)) == ("error", [("error", "reference-malformed")])
 
 
 @pytest.mark.parametrize("level", ["warning", "notice"])
 def test_warnings_and_notices_are_unchanged(level: str) -> None:
     result = apply("*:values", make_finding("values", level=level))
-    assert (result.verdict, told(result)) == ("pass", [(level, "values")])
+    assert (result.verdict, values(result)) == ("pass", [(level, "values")])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_passing_known_failure_is_an_error(text: str, message: str) -> None:
 
 def test_passing_tensor_is_an_error_beside_a_failing_one() -> None:
     result = known("x/w", "x/v").apply(make_case("x", make_finding(tensor="w")), TENSORS)
-    assert told(result) == [("notice", "values"), ("error", "known-failure-passes")]
+    assert values(result) == [("notice", "values"), ("error", "known-failure-passes")]
     assert result.verdict == "fail"
 
 
@@ -161,13 +161,13 @@ def test_case_without_comparison_makes_no_pattern_stale(text: str, kind: str) ->
 def test_suspect_reference_makes_no_pattern_stale(text: str) -> None:
     applied = known(text, cases=["x"])
     result = applied.apply(make_case("x", make_finding("other", kind="reference")), TENSORS)
-    assert told(result) == [("error", "other")]
+    assert values(result) == [("error", "other")]
     assert applied.find_unused() == []
 
 
 def test_unreadable_dump_makes_no_tensor_stale() -> None:
     result = apply("x/w", make_finding("truncated", kind="dump", tensor="v.bin"), tensors=())
-    assert told(result) == [("error", "truncated")]
+    assert values(result) == [("error", "truncated")]
 
 
 def test_skipped_case_is_unchanged() -> None:

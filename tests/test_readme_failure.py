@@ -1,4 +1,4 @@
-"""The failure that the README shows is what a port with that fault is really told."""
+"""The failure that the README shows is what a port with that fault is really obtained."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def test_the_annotation_of_the_readme_is_real(
     assert code == 1
     example = "tests/ports/demo/demo-serialize/examples/serialize_parity_dump.rs"
     assert error.properties["file"] == example
-    shown = re.findall(r"^Error: (.*?)^```", README, re.DOTALL | re.MULTILINE)[0]
-    told = " ".join(f"{error.properties['title']} {error.data}".split())
-    assert told.startswith(" ".join(shown.split()))
+    quoted = re.findall(r"^Error: (.*?)^```", README, re.DOTALL | re.MULTILINE)[0]
+    obtained = " ".join(f"{error.properties['title']} {error.data}".split())
+    assert obtained.startswith(" ".join(quoted.split()))

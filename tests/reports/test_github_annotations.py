@@ -25,7 +25,7 @@ def _workspace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def told(whole: Report, most: int = 10) -> list[Command]:
+def parse_annotations(whole: Report, most: int = 10) -> list[Command]:
     lines = github_annotations.format_annotations(whole, most)
     found = commands(lines)
     assert len(found) == len(lines), "each line is one command"
@@ -33,7 +33,7 @@ def told(whole: Report, most: int = 10) -> list[Command]:
 
 
 def titles(whole: Report, most: int = 10) -> list[str]:
-    return [command.properties["title"] for command in told(whole, most)]
+    return [command.properties["title"] for command in parse_annotations(whole, most)]
 
 
 def test_every_kind_of_failure() -> None:
@@ -56,7 +56,7 @@ def test_every_kind_of_failure() -> None:
 
 def test_case_points_to_its_dump_program() -> None:
     whole = make_report(make_bundle(make_case("x", make_finding("values"), source=SOURCE)))
-    (only,) = told(whole)
+    (only,) = parse_annotations(whole)
     assert (only.properties["file"], only.properties["line"]) == ("examples/dump.rs", "1")
 
 
@@ -64,7 +64,7 @@ def test_file_outside_the_workspace_is_omitted() -> None:
     whole = make_report(
         make_bundle(make_case("x", make_finding("values", where=Location(Path("/etc/passwd"), 3))))
     )
-    (only,) = told(whole)
+    (only,) = parse_annotations(whole)
     assert set(only.properties) == {"title"}
 
 
@@ -92,7 +92,7 @@ def test_shared_cause_is_one_annotation() -> None:
         "compile-error", "no such name", kind="dump", where=Location(Path("a.rs"), 9)
     )
     whole = make_report(make_bundle(*(make_case(f"c{n}", same, other) for n in range(7))))
-    first, second = told(whole)
+    first, second = parse_annotations(whole)
     assert (first.properties["line"], second.properties["line"]) == ("2", "9")
     assert "in 7 cases: b/c0, b/c1, b/c2, b/c3, b/c4 and 2 more" in first.data
 
@@ -100,7 +100,7 @@ def test_shared_cause_is_one_annotation() -> None:
 def test_shared_finding_without_location_is_one_annotation() -> None:
     same = make_finding("dump-not-started", "not found", kind="dump")
     whole = make_report(make_bundle(*(make_case(f"c{n}", same, source=SOURCE) for n in range(3))))
-    (only,) = told(whole)
+    (only,) = parse_annotations(whole)
     assert "in 3 cases: b/c0, b/c1, b/c2" in only.data
     assert only.properties["file"] == "examples/dump.rs"
 
@@ -116,22 +116,22 @@ def test_several_findings_of_a_case_are_one_annotation() -> None:
             )
         )
     )
-    (only,) = told(whole)
+    (only,) = parse_annotations(whole)
     assert only.data.split("\n") == ["a", "and 2 more findings in this case"]
 
 
 @pytest.mark.parametrize(
-    ("count", "most", "shown"),
+    ("count", "most", "kept"),
     [(10, 10, 10), (11, 10, 10), (300, 10, 10), (3, 2, 2), (2, 1, 1), (3, 0, 0)],
 )
 def test_annotations_are_limited_and_the_last_counts_the_rest(
-    count: int, most: int, shown: int
+    count: int, most: int, kept: int
 ) -> None:
     whole = make_report(
         make_bundle(*(make_case(f"c{n}", make_finding("values", str(n))) for n in range(count)))
     )
-    found = told(whole, most)
-    assert len(found) == shown
+    found = parse_annotations(whole, most)
+    assert len(found) == kept
     if count > most > 0:
         assert found[-1].properties["title"] == f"parity: {count - most + 1} more errors"
         assert "See the job's summary." in found[-1].data
@@ -143,10 +143,10 @@ def test_warnings_have_their_own_limit_and_notices_are_omitted() -> None:
             make_case("x", make_finding("a", level="warning"), make_finding("b", level="notice"))
         )
     )
-    assert [command.name for command in told(whole)] == ["warning"]
+    assert [command.name for command in parse_annotations(whole)] == ["warning"]
 
 
-def test_nothing_verified_is_shown_only_without_another_error() -> None:
+def test_nothing_verified_is_omitted_beside_another_error() -> None:
     few = make_finding("nothing-verified", kind="empty")
     assert titles(make_report(findings=(few,))) == ["parity: nothing-verified"]
     broken = make_case("x", make_finding("dump-panic", kind="dump"))
@@ -155,7 +155,7 @@ def test_nothing_verified_is_shown_only_without_another_error() -> None:
 
 def test_titles_and_messages_respect_the_limits_of_github() -> None:
     long = make_case("x" * 999, make_finding("values", "é" * 1990, details=("d" * 1990,) * 9))
-    (only,) = told(make_report(make_bundle(long)))
+    (only,) = parse_annotations(make_report(make_bundle(long)))
     assert len(only.properties["title"]) == 255
     assert len(only.data) == 4096
     assert only.data.endswith("…")
@@ -179,7 +179,7 @@ def test_foreign_text_is_escaped_everywhere(text: str) -> None:
         "values", text, cause=text, details=(text,), where=Location(Path("a.rs"), 1)
     )
     whole = make_report(make_bundle(make_case(text, found, command=text), bundle=text))
-    (only,) = told(whole)
+    (only,) = parse_annotations(whole)
     assert (only.name, set(only.properties)) == ("error", {"file", "line", "title"})
     assert (only.properties["file"], only.properties["line"]) == ("a.rs", "1")
     lines = "".join(github_annotations.format_annotations(whole, 10))

@@ -41,8 +41,8 @@ def test_table_has_every_case_with_its_verdict(width: int) -> None:
     terminal = Terminal(width)
     terminal.teller.print_report(mixed(), 3)
     rows = [line for line in terminal.text.splitlines() if line.startswith("│")]
-    told = [[cell.strip() for cell in row.strip("│").split("│")][:2] for row in rows]
-    assert told == [
+    lines = [[cell.strip() for cell in row.strip("│").split("│")][:2] for row in rows]
+    assert lines == [
         ["b/good", "pass"],
         ["b/quants", "known-failure"],
         ["b/pth", "fail"],

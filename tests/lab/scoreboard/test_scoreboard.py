@@ -59,13 +59,13 @@ def test_table_for_a_terminal(golden: Callable[..., None]) -> None:
 
 
 def with_reference() -> Scoreboard:
-    told = make_finding(
+    dispute = make_finding(
         "disputed", "torch takes it, against _R_ <b>", level="notice", kind="reference"
     )
     reference = of_port(
         ended("y-one", "load", "right"),
-        ended("n-one", "refuse", "accepted", findings=(told,), command="parity audit"),
-        ended("i-one", "either", "refused", findings=(told,)),
+        ended("n-one", "refuse", "accepted", findings=(dispute,), command="parity audit"),
+        ended("i-one", "either", "refused", findings=(dispute,)),
         reader="torch",
         version="2.1.0",
     )
@@ -234,8 +234,8 @@ def test_reports_and_folders_are_read_and_named(
 ) -> None:
     words = ["scoreboard", f"mine={reports[0]}", str(tmp_path / "bad")]
     assert run_command_line([*words, "--html", str(tmp_path / "x.html")]) == 0
-    told = capsys.readouterr().out
-    assert "mine             bad 2.0.0\n" in told
+    text = capsys.readouterr().out
+    assert "mine             bad 2.0.0\n" in text
     assert "✗ wrong" in (tmp_path / "x.html").read_text(encoding="utf-8")
     assert run_command_line([*words, "--markdown"]) == 0
     assert "| ✅ | ❌ <code>wrong</code> |" in capsys.readouterr().out
@@ -260,26 +260,26 @@ def test_page_is_written_and_checked(
     capsys.readouterr()
     page.write_text(text.replace("❌ <code>wrong</code>", "✅"), encoding="utf-8")
     assert run_command_line(["scoreboard", *reports, "--check", str(page)]) == 1
-    told = capsys.readouterr().out
-    assert "+ | <code>y-two</code> |" in told
-    assert "\nbad 2.0.0: 1 cell differs\n" in told
+    text = capsys.readouterr().out
+    assert "+ | <code>y-two</code> |" in text
+    assert "\nbad 2.0.0: 1 cell differs\n" in text
 
 
 def test_markers_within_a_line_are_ignored(reports: list[str], tmp_path: Path) -> None:
     page = tmp_path / "zoo.md"
-    told = f"Between `{tables.BEGIN}` and\n`{tables.END}`\n"
-    page.write_text(f"{told}{tables.BEGIN}\n{tables.END}\n", encoding="utf-8")
+    text = f"Between `{tables.BEGIN}` and\n`{tables.END}`\n"
+    page.write_text(f"{text}{tables.BEGIN}\n{tables.END}\n", encoding="utf-8")
     assert run_command_line(["scoreboard", *reports, "--write", str(page)]) == 0
-    assert page.read_text(encoding="utf-8").startswith(told)
+    assert page.read_text(encoding="utf-8").startswith(text)
 
 
 def test_facts_omit_details_of_the_machine() -> None:
     found = make_report(
         make_bundle(make_case("x")), environment={"system": "Linux 6.1-mine", "python": "3.11.7"}
     )
-    told = tables.format_facts(build_scoreboard({"p": found}), "2026-01-01")
-    assert "system Linux, python 3.11.7" in told
-    assert "mine" not in told
+    text = tables.format_facts(build_scoreboard({"p": found}), "2026-01-01")
+    assert "system Linux, python 3.11.7" in text
+    assert "mine" not in text
 
 
 @pytest.mark.parametrize("text", ["", "no marks", f"{tables.END}{tables.BEGIN}"])
@@ -329,9 +329,9 @@ def test_malformed_report_is_a_clear_error(
     path = tmp_path / "report.json"
     path.write_bytes(MALFORMED[kind])
     assert run_command_line(["scoreboard", str(path)]) == 2
-    told = capsys.readouterr().err
-    assert "[report-unreadable]" in told
-    assert "Traceback" not in told
+    text = capsys.readouterr().err
+    assert "[report-unreadable]" in text
+    assert "Traceback" not in text
 
 
 def test_missing_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
