@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
 
 #: File name of the plan, written by ``plan`` and read by ``merge``.
-PLAN_FILE = "parity-plan.json"
+PLAN_FILE, PLAN_ARTIFACT = "parity-plan.json", "parity-plan"
 # Nothing is cached after these. They precede all other kinds, so no exit code hides one.
 _UNCACHED_EXIT_CODES = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
 
@@ -123,8 +123,9 @@ def _run_plan(inputs: ActionInputs, console: RunConsole) -> int:
         cases=inputs.cases,
         out=inputs.report_dir / PLAN_FILE,
     )
-    inputs.report_dir.mkdir(parents=True, exist_ok=True)
     try:
+        publish.check_no_link(inputs.report_dir)
+        inputs.report_dir.mkdir(parents=True, exist_ok=True)
         with publish.fence_output():
             return plan_jobs(options, console)
     except ParityError as error:
@@ -138,7 +139,7 @@ def _run_merge(inputs: ActionInputs, console: RunConsole) -> int:
         repo=Path(),
         lockfile=inputs.lockfile,
         reports=[inputs.report_dir],
-        plan=next(iter(sorted(inputs.report_dir.rglob(PLAN_FILE))), inputs.report_dir / PLAN_FILE),
+        plan=_find_plan(inputs.report_dir),
         report_dir=inputs.report_dir / "merged",
         report_formats=inputs.report_formats,
         fail_on=inputs.fail_on,
@@ -147,6 +148,15 @@ def _run_merge(inputs: ActionInputs, console: RunConsole) -> int:
         summary=inputs.summary,
     )
     return merge(options, console)
+
+
+def _find_plan(folder: Path) -> Path:
+    """Return the plan's path: in its own artifact, else where the step ``plan`` wrote it.
+
+    No other folder is searched, since the other artifacts contain files that ports wrote.
+    """
+    own = folder / PLAN_ARTIFACT / PLAN_FILE
+    return own if own.is_file() else folder / PLAN_FILE
 
 
 STEPS: dict[str, Callable[[ActionInputs, RunConsole], int]] = {

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from parity.commands import plan as commands_plan
 from parity.errors import ConfigError, Location, ParityError, Problem
-from parity.known_failures import match_glob
 from parity.reports import json_reader
 from parity.results import BundleResult, Finding, Report, exit_code
-from parity.verify import publish
+from parity.text import format_count, join_limited, sanitize
+from parity.verify import plan_file, publish, report_checks
 from parity.verify.options import Options, ReportOptions
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.reports.console import RunConsole
+    from parity.reports.json_reader import ReportFile
+    from parity.verify.plan_file import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,51 +58,94 @@ def merge(options: MergeOptions, console: RunConsole) -> int:
 
 
 def _merge_reports(options: MergeOptions) -> Report:
-    reports = [_read_report(path) for path in _find_reports(options)]
-    planned_cases = None if options.plan is None else _read_planned_cases(options.plan)
-    if not reports:
+    plan = None if options.plan is None else _read_plan(options.plan)
+    paths = _find_reports(options)
+    if not paths:
         message = "no report.json was found: " + ", ".join(p.as_posix() for p in options.reports)
         raise ConfigError(Problem("report-unreadable", message))
-    if len({report.lock_sha256 for report in reports}) > 1:
-        message = "the reports are of different lockfiles, so they are not of one run"
-        raise ConfigError(Problem("reports-differ", message))
+    files, problems = _load_reports(paths, plan)
+    if not files:
+        raise ConfigError(*problems)
+    reports = [file.report for file in files]
     merged = replace(
         reports[0],
         bundles=_merge_bundles(reports),
         findings=tuple(f for report in reports for f in report.findings if f.kind != "empty"),
         seconds=sum(report.seconds for report in reports),
     )
-    missing = _find_missing(merged, planned_cases or ())
-    verified = sum(case.verdict in ("pass", "fail", "known-failure") for case in merged.cases)
-    return replace(
-        merged, findings=(*merged.findings, *missing, *_check_min_cases(verified, options))
-    )
+    missing = _find_missing(merged, plan)
+    verified = sum(case.verdict in report_checks.VERIFIED for case in merged.cases)
+    rejected = [Finding.from_problem(problem, "config") for problem in problems]
+    few = _check_min_cases(verified, options)
+    return replace(merged, findings=(*merged.findings, *rejected, *missing, *few))
+
+
+def _load_reports(
+    paths: Sequence[Path], plan: Plan | None
+) -> tuple[list[ReportFile], list[Problem]]:
+    """Read the reports; return those that can be merged, and why the others are rejected."""
+    files: list[ReportFile] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            file = json_reader.load_report_file(path)
+        except (OSError, ValueError) as error:
+            problems.append(_build_problem(path, "report-unreadable", [str(error)]))
+            continue
+        if found := report_checks.find_contradictions(file):
+            problems.append(_build_problem(path, "report-contradiction", found))
+        elif found := _find_differences(file, files, plan):
+            problems.append(_build_problem(path, "reports-differ", found))
+        else:
+            files.append(file)
+    return files, problems
+
+
+def _find_differences(file: ReportFile, files: list[ReportFile], plan: Plan | None) -> list[str]:
+    """Return how a report contradicts the plan or the reports read before it."""
+    found = report_checks.find_differences(file, files[0] if files else file, plan)
+    for bundle in file.report.bundles:
+        for other in (one for earlier in files for one in earlier.report.bundles):
+            if other.bundle == bundle.bundle:
+                found += report_checks.compare_bundles(other, bundle)
+    return found
+
+
+def _build_problem(path: Path, code: str, reasons: Sequence[str]) -> Problem:
+    message = f"the report was rejected: {join_limited([sanitize(one) for one in reasons], 5)}"
+    return Problem(code, message, Location(path))
 
 
 def _find_reports(options: MergeOptions) -> list[Path]:
-    """List the reports to merge, without the result of an earlier merge."""
+    """List the reports to merge, without the result of an earlier merge.
+
+    Folders named `dumps` are not searched: a port wrote their files.
+    """
     found: list[Path] = []
     for path in options.reports:
-        found += sorted(path.rglob("report.json")) if path.is_dir() else [path]
-    own_folder = options.report_dir
-    return [
-        path for path in dict.fromkeys(found) if own_folder is None or path.parent != own_folder
-    ]
+        if path.is_symlink() or not path.is_dir():
+            found.append(path)
+            continue
+        pending = [path]
+        while pending:
+            folder = pending.pop()
+            if folder == options.report_dir:
+                continue
+            children = sorted(folder.iterdir())
+            found += [child for child in children if child.name == "report.json"]
+            pending += [
+                child
+                for child in reversed(children)
+                if child.name != "dumps" and not child.is_symlink() and child.is_dir()
+            ]
+    return list(dict.fromkeys(found))
 
 
-def _read_report(path: Path) -> Report:
+def _read_plan(path: Path) -> Plan:
     try:
-        return json_reader.load_report(path)
+        return plan_file.read_plan(path)
     except (OSError, ValueError) as error:
-        message = f"{path.as_posix()} is no report that can be read: {error}"
-        raise ConfigError(Problem("report-unreadable", message, Location(path))) from None
-
-
-def _read_planned_cases(path: Path) -> list[str]:
-    try:
-        return [case for job in commands_plan.read_plan(path) for case in job["cases"].splitlines()]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        message = f"{path.as_posix()} is no plan that can be read: {error!r}"
+        message = f"{path.as_posix()} is not a valid plan: {error}"
         raise ConfigError(Problem("report-unreadable", message, Location(path))) from None
 
 
@@ -116,11 +160,6 @@ def _merge_bundles(reports: Iterable[Report]) -> tuple[BundleResult, ...]:
 
 
 def _join_bundles(one: BundleResult, other: BundleResult) -> BundleResult:
-    duplicates = {case.case for case in one.cases} & {case.case for case in other.cases}
-    if duplicates or one.sha256 != other.sha256:
-        description = f"case {min(duplicates)!r}" if duplicates else "another digest"
-        message = f"two reports hold {description} of bundle {one.bundle!r}"
-        raise ConfigError(Problem("reports-differ", message))
     more = tuple(finding for finding in other.findings if finding not in one.findings)
     return replace(
         one,
@@ -131,25 +170,20 @@ def _join_bundles(one: BundleResult, other: BundleResult) -> BundleResult:
     )
 
 
-def _find_missing(report: Report, planned_cases: Iterable[str]) -> list[Finding]:
+def _find_missing(report: Report, plan: Plan | None) -> list[Finding]:
     """Return an error for planned cases without a result."""
-    reported = {case.name for case in report.cases}
     failed = {
         bundle.bundle
         for bundle in report.bundles
         if any(finding.level == "error" for finding in bundle.findings)
     }
-    missing = [
-        name
-        for name in planned_cases
-        if not any(match_glob(name, case) for case in reported)
-        and name.partition("/")[0] not in failed
-    ]
+    planned = [] if plan is None else plan.cases
+    missing = report_checks.find_missing([case.name for case in report.cases], failed, planned)
     if not missing:
         return []
     message = (
-        f"{len(missing)} planned cases have no result: their job wrote "
-        f"no report ({', '.join(missing[:5])}" + (", …" if len(missing) > 5 else "")
+        f"{format_count(len(missing), 'planned cases')} without a result, since a job wrote no "
+        f"report: {join_limited(missing, 5)}"
     )
     return [Finding.from_problem(Problem("shard-missing", message), "empty")]
 

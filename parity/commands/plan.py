@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from parity import github
+from parity import __version__, github
 from parity.lockfile import load
 from parity.port.cargo import make_build_key
-from parity.verify import selection
+from parity.store.safe_write import replace_file
+from parity.verify import publish, selection
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle, prepare_bundle
 
@@ -49,13 +50,30 @@ def plan_jobs(options: PlanOptions, console: RunConsole) -> int:
     ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
     names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
     selection.check_case_globs(options.cases, names, is_complete=len(ready) == len(prepared))
-    value = {"include": build_jobs(prepared, options.max_jobs)}
-    text = json.dumps(value)
+    matrix = {"include": build_jobs(prepared, options.max_jobs)}
+    text = json.dumps(matrix)
     if options.out is not None:
-        options.out.write_text(text + "\n", encoding="utf-8")
+        plan = {
+            **matrix,
+            "version": __version__,
+            "lock_sha256": lock.sha256,
+            "bundles": {entry.bundle.id: _describe_bundle(entry) for entry in prepared},
+        }
+        publish.check_no_link(options.out)
+        replace_file(options.out, json.dumps(plan).encode() + b"\n")
     github.set_outputs({"matrix": text})
     console.print_line(text)
     return 0
+
+
+def _describe_bundle(entry: PreparedBundle | PreparationError) -> dict[str, str]:
+    """Return what reports on the bundle must agree with; the tree is empty if unknown."""
+    locked = entry.bundle.locked
+    return {
+        "suite": entry.bundle.suite,
+        "digest": locked.sha256 if locked else "",
+        "tree": entry.tree_digest if isinstance(entry, PreparedBundle) else "",
+    }
 
 
 def build_jobs(
@@ -89,13 +107,3 @@ def _build_job(index: int, group: list[tuple[str, str]]) -> dict[str, str]:
     cases = [f"{bundle}/{case}" for bundle, case in group]
     name = f"{index + 1:03d}-{bundles[0]}"
     return {"name": name, "bundles": "\n".join(bundles), "cases": "\n".join(cases)}
-
-
-def read_plan(path: Path) -> list[dict[str, Any]]:
-    """Return the jobs of a plan that ``plan_jobs`` wrote.
-
-    Raises:
-        ValueError, KeyError, TypeError, OSError: It is none.
-    """
-    jobs = json.loads(path.read_bytes())["include"]
-    return [{key: job[key] for key in ("name", "bundles", "cases")} for job in jobs]

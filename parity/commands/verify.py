@@ -15,6 +15,7 @@ from parity.errors import ParityError, Problem
 from parity.lockfile import load
 from parity.port import dump_folder, process
 from parity.results import BundleResult, Finding, Report, exit_code
+from parity.store.safe_write import find_link
 from parity.verify import lock_changes, publish, selection
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
@@ -143,6 +144,8 @@ def _open_outputs(options: VerifyOptions, unwritten: list[Problem]) -> Iterator[
 
 def _copy_dumps(folder: Path, kept: Path) -> list[Problem]:
     publish.restore_folder(kept.parent)
+    if link := find_link(kept.parent, github.get_workspace()):
+        return [publish.build_link_problem(link)]
     dump_folder.remove_tree(kept)
     dump_folder.remove_deep_folders(folder)
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import __version__
 from parity.results import REPORT_SCHEMA, make_json_value
+from parity.store.safe_write import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,8 +87,6 @@ def write_json(report: Report, code: int, folder: Path) -> Path:
     values = make_json_value(build_json(report, code))
     # A measure of an unexpected type must not prevent the report.
     text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
-    draft = folder / "report.json.part"
     # Neither must lone surrogates in foreign text.
-    draft.write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
-    draft.replace(target)
+    replace_file(target, text.encode("utf-8", "backslashreplace") + b"\n")
     return target

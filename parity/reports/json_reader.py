@@ -1,129 +1,263 @@
-"""Read ``report.json``."""
+"""Read ``report.json`` strictly: whoever wrote it, a malformed one is a ValueError."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+import os
+import stat
+from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from parity.errors import EXIT_CODES, Location
-from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Report
+from parity.errors import EXIT_CODES, ErrorKind, Location
+from parity.results import (
+    REPORT_SCHEMA,
+    BundleResult,
+    CaseResult,
+    Finding,
+    Level,
+    Report,
+    Verdict,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-_LEVELS = ("error", "warning", "notice")
-_VERDICTS = ("pass", "fail", "error", "known-failure", "skipped")
+#: Largest file that is read, in bytes; a report keeps a limited number of findings.
+MAX_BYTES = 64 * 2**20
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_SHA256_DIGITS = 64
+_MAX_COUNT = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFile:
+    """A report with its statements about itself: exit code, kind of failure, tool's version."""
+
+    report: Report
+    exit_code: int
+    failure_kind: str | None
+    version: str
 
 
 def load_report(path: Path) -> Report:
-    """Read the report in ``path``.
+    """Read the report in ``path``, as ``load_report_file`` does."""
+    return load_report_file(path).report
+
+
+def load_report_file(path: Path) -> ReportFile:
+    """Read the report in ``path``, with what it states about itself.
 
     Raises:
         ValueError: It is not a report of this version.
         OSError: The file cannot be read.
     """
-    value = json.loads(path.read_bytes())
+    value = load_json(path)
     try:
         if value["schema"] != REPORT_SCHEMA:
-            message = f"has schema {value['schema']!r}, expected {REPORT_SCHEMA}"
+            message = f"has schema {value['schema']!r:.80}, expected {REPORT_SCHEMA}"
             raise ValueError(message)
-        return _parse_report(value)
-    except (KeyError, TypeError, AttributeError) as error:
-        message = f"is not a report: {error!r}"
+        kind = value["failure_kind"]
+        return ReportFile(
+            report=_parse_report(value),
+            exit_code=_check_choice(value["exit_code"], (0, *EXIT_CODES.values())),
+            failure_kind=None if kind is None else _check_choice(kind, get_args(ErrorKind)),
+            version=_check_text(value["tool"]["version"]),
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        message = f"is not a report: {error!r:.200}"
         raise ValueError(message) from error
+
+
+def load_json(path: Path) -> Any:
+    """Read a JSON file: a regular file of at most ``MAX_BYTES``, never through a link.
+
+    Raises:
+        ValueError: It is not, or it is not strict JSON.
+        OSError: The file cannot be read.
+    """
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        message = "is not a regular file"
+        raise ValueError(message)
+    if status.st_size > MAX_BYTES:
+        message = f"has {status.st_size:,} bytes, at most {MAX_BYTES:,} are read"
+        raise ValueError(message)
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        data = file.read(MAX_BYTES + 1)
+    try:
+        return json.loads(data, object_pairs_hook=_build_object, parse_constant=_reject_constant)
+    except RecursionError:
+        message = "is nested too deeply"
+        raise ValueError(message) from None
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        message = "has a key twice"
+        raise ValueError(message)
+    return found
+
+
+def _reject_constant(text: str) -> NoReturn:
+    message = f"has {text}, which is not JSON"
+    raise ValueError(message)
 
 
 def _parse_report(value: Mapping[str, Any]) -> Report:
     return Report(
-        lockfile=Path(value["lockfile"]["path"]),
-        lock_sha256=value["lockfile"]["sha256"],
-        environment={key: _check_text(one) for key, one in value["environment"].items()},
-        seconds=float(value["seconds"]),
+        lockfile=_parse_path(value["lockfile"]["path"]),
+        lock_sha256=_check_digest(value["lockfile"]["sha256"]),
+        environment=_parse_map(value["environment"], _check_text),
+        seconds=_check_seconds(value["seconds"]),
         findings=_parse_findings(value),
-        bundles=tuple(_parse_bundle(bundle) for bundle in value["bundles"]),
+        bundles=tuple(_parse_bundle(bundle) for bundle in _check_list(value["bundles"])),
     )
 
 
 def _parse_bundle(value: Mapping[str, Any]) -> BundleResult:
     name = _check_text(value["id"])
-    cases = tuple(_parse_case(name, case) for case in value["cases"])
-    values: dict[str, Any] = {"bundle": name, "cases": cases, "findings": _parse_findings(value)}
-    return BundleResult(**_read_fields(BundleResult, value), **values)
+    return BundleResult(
+        bundle=name,
+        suite=_check_text(value["suite"]),
+        sha256=None if value["sha256"] is None else _check_digest(value["sha256"]),
+        tree=None if value["tree"] is None else _check_digest(value["tree"]),
+        port=_parse_map(value["port"], _check_text),
+        cases=tuple(_parse_case(name, case) for case in _check_list(value["cases"])),
+        findings=_parse_findings(value),
+        seconds=_parse_map(value["seconds"], _check_seconds),
+    )
 
 
 def _parse_case(bundle: str, value: Mapping[str, Any]) -> CaseResult:
-    if value["verdict"] not in _VERDICTS:
-        message = f"has the unknown verdict {value['verdict']!r:.80}"
-        raise ValueError(message)
     margin = value["margin"]
-    values = {
-        "bundle": bundle,
-        "case": _check_text(value["id"]),
-        "findings": _parse_findings(value),
-        "margin": _NON_FINITE.get(margin, margin) if isinstance(margin, str) else margin,
-        "source": _parse_where(value["source"]),
-    }
-    return CaseResult(**{**_read_fields(CaseResult, value), **values})
+    texts = ("reason", "expect", "outcome", "group", "why", "command")
+    return CaseResult(
+        bundle=bundle,
+        case=_check_text(value["id"]),
+        verdict=_check_choice(value["verdict"], get_args(Verdict)),
+        findings=_parse_findings(value),
+        measures=_parse_measures(value["measures"]),
+        seconds=_parse_map(value["seconds"], _check_seconds),
+        margin=None if margin is None else _check_number(margin),
+        compared=_check_count(value["compared"]),
+        source=_parse_where(value["source"]),
+        **{name: "" if value.get(name) is None else _check_text(value[name]) for name in texts},
+    )
 
 
 def _parse_findings(value: Mapping[str, Any]) -> tuple[Finding, ...]:
-    return tuple(_parse_finding(finding) for finding in value["findings"])
+    return tuple(_parse_finding(finding) for finding in _check_list(value["findings"]))
 
 
 def _parse_finding(value: Mapping[str, Any]) -> Finding:
-    if value["level"] not in _LEVELS or value["kind"] not in EXIT_CODES:
-        message = f"has a finding of level {value['level']!r:.80} and kind {value['kind']!r:.80}"
-        raise ValueError(message)
     index = value["index"]
-    values = {
-        "index": None if index is None else tuple(index),
-        "where": _parse_where(value["where"]),
-        "details": tuple(map(str, value["details"])),
+    texts = {
+        name: None if value[name] is None else _check_text(value[name])
+        for name in ("tensor", "expected", "obtained", "cause")
     }
-    return Finding(**{**_read_fields(Finding, value), **values})
+    return Finding(
+        level=_check_choice(value["level"], get_args(Level)),
+        kind=_check_choice(value["kind"], get_args(ErrorKind)),
+        code=_check_text(value["code"]),
+        message=_check_text(value["message"]),
+        index=None if index is None else tuple(_check_count(one) for one in _check_list(index)),
+        measures=_parse_measures(value["measures"]),
+        where=_parse_where(value["where"]),
+        details=tuple(_check_text(line) for line in _check_list(value["details"])),
+        **texts,
+    )
 
 
 def _parse_where(value: Mapping[str, Any] | None) -> Location | None:
     if value is None:
         return None
-    return Location(Path(value["path"]), value["line"], value["column"])
+    line, column = (
+        None if value[name] is None else _check_count(value[name]) for name in ("line", "column")
+    )
+    return Location(_parse_path(value["path"]), line, column)
 
 
-def _read_fields(record: Any, value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the record's fields, except those that are read one by one."""
-    by_hand = {"findings", "cases", "bundle", "case"}
-    known = [one for one in fields(record) if one.name not in by_hand and one.name in value]
-    return {one.name: _check_type(one, value[one.name]) for one in known}
+def _parse_path(value: Any) -> Path:
+    text = _check_text(value)
+    if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        message = f"{text!r:.80} is not a path"
+        raise ValueError(message)
+    return Path(text)
 
 
-#: Types of JSON values by the type of the record's field.
-_ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str, NoneType),
-    "str | None": (str, NoneType),
-    "int": (int,),
-    "Mapping[str, str]": (dict,),
-    "Mapping[str, Any]": (dict,),
-    "Mapping[str, float]": (dict,),
-}
-
-
-def _check_type(field: Any, value: Any) -> Any:
-    """Return ``value`` if its type fits the field; null becomes an empty text."""
-    texts = value.values() if field.type == "Mapping[str, str]" and type(value) is dict else ()
-    good = type(value) in _ALLOWED_TYPES.get(field.type, (type(value),))
-    if not good or not all(type(text) is str for text in texts):
-        message = f"{field.name} is {value!r:.80}"
+def _parse_map(value: Any, check: Callable[[Any], Any]) -> dict[str, Any]:
+    if type(value) is not dict:
+        message = f"expected an object, obtained {value!r:.80}"
         raise TypeError(message)
-    return "" if value is None and field.type == "str" else value
+    return {key: check(one) for key, one in value.items()}
+
+
+def _parse_measures(value: Any) -> dict[str, Any]:
+    """Return an object of finite JSON values, of any shape."""
+    found = _parse_map(value, lambda one: one)
+    pending = list(found.values())
+    while pending:
+        one = pending.pop()
+        if isinstance(one, float):
+            _check_number(one)
+        elif isinstance(one, (dict, list)):
+            pending += one.values() if isinstance(one, dict) else one
+    return found
+
+
+def _check_list(value: Any) -> list[Any]:
+    if type(value) is not list:
+        message = f"expected a list, obtained {value!r:.80}"
+        raise TypeError(message)
+    return value
 
 
 def _check_text(value: Any) -> str:
-    if not isinstance(value, str):
+    if type(value) is not str:
         message = f"expected a text, obtained {value!r:.80}"
         raise TypeError(message)
     return value
+
+
+def _check_choice(value: Any, allowed: tuple[Any, ...]) -> Any:
+    # `in` alone would take true for 1.
+    if type(value) not in (int, str) or value not in allowed:
+        message = f"{value!r:.80} is not one of {', '.join(map(str, allowed))}"
+        raise ValueError(message)
+    return value
+
+
+def _check_count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
+        message = f"expected a whole number of at least 0, obtained {value!r:.80}"
+        raise ValueError(message)
+    return value
+
+
+def _check_number(value: Any) -> float:
+    """Return a number; non-finite ones are written as text."""
+    if isinstance(value, str) and value in _NON_FINITE:
+        return _NON_FINITE[value]
+    if type(value) not in (int, float) or not math.isfinite(value):
+        message = f"expected a number, obtained {value!r:.80}"
+        raise ValueError(message)
+    return float(value)
+
+
+def _check_seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not (math.isfinite(value) and value >= 0):
+        message = f"expected seconds, obtained {value!r:.80}"
+        raise ValueError(message)
+    return float(value)
+
+
+def _check_digest(value: Any) -> str:
+    text = _check_text(value)
+    if len(text) != _SHA256_DIGITS or set(text) - set("0123456789abcdef"):
+        message = f"{text!r:.80} is not a SHA-256"
+        raise ValueError(message)
+    return text

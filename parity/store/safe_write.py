@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.store.trees import TreeFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -86,3 +86,30 @@ def _open_folder(parent: int, part: str) -> int:
         with suppress(FileExistsError):  # another thread of ours needs it, too
             os.mkdir(part, 0o755, dir_fd=parent)
         return os.open(part, _OPEN_FOLDER, dir_fd=parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step; a link at its name, or at its draft's, is replaced, not followed.
+
+    Raises:
+        OSError: As the system says; FileExistsError if another process makes the draft meanwhile.
+    """
+    draft = path.with_name(f"{path.name}.part")
+    try:
+        draft.unlink(missing_ok=True)
+        with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def find_link(path: Path, root: Path) -> Path | None:
+    """Return the first link among ``path`` and its folders below ``root``, None without one.
+
+    Of a path outside of ``root`` only the path itself is checked.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay
+    below = [one for one in (path, *path.parents) if one != root and one.is_relative_to(root)]
+    return next((one for one in reversed(below or [path]) if one.is_symlink()), None)

@@ -16,7 +16,7 @@ from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from parity.errors import Location
@@ -172,7 +172,7 @@ class CaseEvaluator:
             margin=comparison.margin,
             compared=comparison.compared,
             command=self.format_command(case_runs.case, case_runs.control),
-            reason=ending.skip,
+            reason=ending.skip or _explain_empty(case_runs, findings),
             expect=case_runs.case.expect,
             outcome=ending.word,
             group=outcomes.get_group(case_runs.case),
@@ -183,6 +183,14 @@ class CaseEvaluator:
     def list_bundle_findings(self) -> list[Finding]:
         """Return errors for known failures that no case shows any more."""
         return self._known_failures.find_unused()
+
+
+def _explain_empty(case_runs: _CaseRuns, findings: Iterable[Finding]) -> str:
+    """Return why a case passes though no element was compared, or an empty text."""
+    comparison = case_runs.comparison
+    is_empty = comparison is not None and not comparison.compared
+    passes = decide_verdict(findings) == "pass"
+    return "the reference has no elements" if is_empty and passes else ""
 
 
 def _is_only_empty(dump_run: DumpResult) -> bool:

@@ -13,6 +13,7 @@ from parity.errors import ConfigError, ParityError, Problem
 from parity.port.dump_folder import remove_tree
 from parity.reports import github_annotations, markdown
 from parity.reports import json as json_report
+from parity.store.safe_write import find_link, replace_file
 from parity.text import sanitize
 
 if TYPE_CHECKING:
@@ -46,7 +47,24 @@ def check_writable(options: ReportOptions) -> None:
                 'install "parity-action[reports]"'
             )
             raise ConfigError(Problem("missing-library", message))
+    check_no_link(folder)
     _clear_folder(folder)
+
+
+def check_no_link(path: Path) -> None:
+    """Reject a path that is a link, or below one in the workspace: the repo may have put it there.
+
+    Raises:
+        ConfigError: ``report-dir``.
+    """
+    if link := find_link(path, parity_github.get_workspace()):
+        raise ConfigError(build_link_problem(link))
+
+
+def build_link_problem(link: Path) -> Problem:
+    """Return the problem of a report's folder that is a link, or below one."""
+    message = f"{link.as_posix()} is a symbolic link; nothing is written through links"
+    return Problem("report-dir", message, None, ("remove the link, or name another folder",))
 
 
 def _clear_folder(folder: Path) -> None:
@@ -87,6 +105,8 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     if folder is None:
         return []
     restore_folder(folder)
+    if link := find_link(folder, parity_github.get_workspace()):
+        return [build_link_problem(link)]
     problems: list[Problem] = []
     failures: list[Exception] = []
     for report_format in options.report_formats:
@@ -105,23 +125,17 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
 def restore_folder(folder: Path) -> None:
     """Make the folder again if a port removed or replaced it; writing reports what fails."""
     with suppress(OSError):
-        if not folder.is_dir():
+        if folder.is_symlink() or not folder.is_dir():
             folder.unlink(missing_ok=True)
             folder.mkdir(parents=True)
 
 
 def _write_report(report_format: str, report: Report, code: int, folder: Path) -> None:
-    draft = folder / f"{REPORT_FILES[report_format]}.part"
-    try:
-        if report_format == "json":
-            json_report.write_json(report, code, folder)
-            return
-        text = _format_report(report_format, report, code).encode("utf-8", "backslashreplace")
-        draft.write_bytes(text)
-        draft.replace(folder / REPORT_FILES[report_format])
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    if report_format == "json":
+        json_report.write_json(report, code, folder)
+        return
+    text = _format_report(report_format, report, code).encode("utf-8", "backslashreplace")
+    replace_file(folder / REPORT_FILES[report_format], text)
 
 
 def _format_report(report_format: str, report: Report, code: int) -> str:

@@ -255,6 +255,29 @@ def test_a_plan_and_its_merge(runner: Runner, monkeypatch: pytest.MonkeyPatch) -
     assert "shard-missing" in runner.summary
 
 
+def test_a_merge_takes_no_plan_that_a_port_wrote(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, working_directory="sharded")
+    assert runner.step("plan") == 0
+    reports = runner.folder / "sharded" / "parity-report"
+    give(monkeypatch, cases="things-v1/a", report_dir="parity-report/parity-001-x")
+    runner.step("verify")
+    for name in ("PARITY_INPUT_CASES", "PARITY_INPUT_REPORT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    forged = reports / "parity-001-x" / "dumps" / "parity-plan.json"
+    forged.parent.mkdir(exist_ok=True)
+    job = {"name": "n", "bundles": "things-v1", "cases": "things-v1/a"}
+    forged.write_text(json.dumps({"include": [job]}), encoding="utf-8")
+    own = reports / "parity-plan"
+    own.mkdir()
+    (reports / "parity-plan.json").replace(own / "parity-plan.json")
+
+    give(monkeypatch, working_directory="sharded")
+    assert runner.step("merge") == 6
+    assert "shard-missing" in runner.summary
+
+
 def test_what_a_pull_request_does_to_the_lockfile_stands_in_the_summary(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

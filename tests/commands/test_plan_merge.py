@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from parity.__main__ import run_command_line
 from parity.cli import parser as cli
 from parity.commands.plan import MAX_JOBS, build_jobs
 from parity.errors import ConfigError, Location
@@ -19,15 +21,28 @@ from parity.lockfile import load
 from parity.reports import json as json_report
 from parity.reports import json_reader
 from parity.reports.console import RunConsole
+from parity.results import exit_code
 from parity.tensors.bin import encode_tensor
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import prepare_bundle
 from tests.reports.test_console import mixed
 from tests.reports.test_json import REPORTS
-from tests.support.reports import make_bundle, make_case, make_finding, make_report
+from tests.support import reports
+from tests.support.reports import make_finding, make_report
 
 if TYPE_CHECKING:
-    from parity.results import Report
+    from collections.abc import Callable, Iterator
+
+    from parity.results import BundleResult, CaseResult, Finding, Report
+
+
+def make_case(name: str, *findings: Finding, **more: Any) -> CaseResult:
+    """A case as ``verify`` reports it: one that passes has compared something."""
+    return reports.make_case(name, *findings, **{"compared": 6, **more})
+
+
+def make_bundle(*cases: CaseResult, **more: Any) -> BundleResult:
+    return reports.make_bundle(*cases, **{"sha256": "a" * 64, "tree": "b" * 64, **more})
 
 
 def lockfile(folder: Path, dumps: dict[str, dict[str, Any]], cases: str = "abc") -> Path:
@@ -133,7 +148,7 @@ def merged(tmp_path: Path, *reports: Report, plan: list[str] | None = None) -> t
     for number, one in enumerate(reports):
         folder = tmp_path / f"job-{number}"
         folder.mkdir(parents=True)
-        json_report.write_json(one, 0, folder)
+        json_report.write_json(one, exit_code(one), folder)
     words = ["merge", str(tmp_path), "--report-dir", str(tmp_path / "out")]
     if plan is not None:
         told = [{"name": "n", "bundles": "b", "cases": "\n".join(plan)}]
@@ -159,7 +174,7 @@ def test_a_job_that_never_reported_makes_it_red(tmp_path: Path) -> None:
     assert code == 6
     (found,) = value["findings"]
     assert found["code"] == "shard-missing"
-    assert "2 planned cases have no result" in found["message"]
+    assert "2 planned cases without a result" in found["message"]
     assert "b/y, c/*" in found["message"]
 
 
@@ -181,27 +196,189 @@ def test_all_green_is_green_and_few_cases_are_counted_over_all_jobs(tmp_path: Pa
     assert (code, value["findings"]) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "words"),
-    [
-        (
-            make_report(make_bundle(make_case("x"))),
-            make_report(make_bundle(make_case("x"))),
-            "case 'x'",
-        ),
-        (
-            make_report(make_bundle(sha256="0" * 64)),
-            make_report(make_bundle(sha256="1" * 64)),
-            "another digest",
-        ),
-        (make_report(), make_report(lock_sha256="1" * 64), "different lockfiles"),
-    ],
-)
-def test_reports_that_do_not_go_together_are_refused(
-    one: Report, other: Report, words: str, tmp_path: Path
+CONTRADICTIONS = {
+    "a case twice": (make_report(make_bundle(make_case("x"))), "case 'x' of bundle 'b'"),
+    "another digest": (make_report(make_bundle(make_case("y"), sha256="1" * 64)), "digest"),
+    "another suite": (make_report(make_bundle(make_case("y"), suite="pipeline")), "suite"),
+    "another tree": (make_report(make_bundle(make_case("y"), tree="1" * 64)), "another tree"),
+    "another lockfile": (
+        make_report(make_bundle(make_case("y")), lock_sha256="1" * 64),
+        "another lockfile",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_reports_that_contradict_each_other_are_not_merged(name: str, tmp_path: Path) -> None:
+    other, words = CONTRADICTIONS[name]
+    code, value = merged(tmp_path, make_report(make_bundle(make_case("x"))), other)
+    assert code == 2
+    (found,) = value["findings"]
+    assert (found["code"], found["kind"]) == ("reports-differ", "config")
+    assert words in found["message"]
+    assert [case["id"] for bundle in value["bundles"] for case in bundle["cases"]] == ["x"]
+
+
+def write_plan(path: Path, cases: list[str], **more: Any) -> Path:
+    jobs = [{"name": "n", "bundles": "b", "cases": "\n".join(cases)}]
+    path.write_text(json.dumps({"include": jobs, **more}), encoding="utf-8")
+    return path
+
+
+PLANNED = {
+    "a case": ({"cases": ["b/y"]}, "not planned: b/x"),
+    "a bundle": ({"cases": ["c/x"]}, "not planned: b, b/x"),
+    "a lockfile": ({"cases": ["b/x"], "lock_sha256": "1" * 64}, "another lockfile"),
+    "a version": ({"cases": ["b/x"], "version": "0.0"}, "not 0.0"),
+    "a suite": (
+        {"cases": ["b/x"], "bundles": {"b": {"suite": "pipeline", "digest": "", "tree": ""}}},
+        "another suite than planned",
+    ),
+    "a digest": (
+        {"cases": ["b/x"], "bundles": {"b": {"suite": "", "digest": "1" * 64, "tree": ""}}},
+        "another digest than planned",
+    ),
+    "a tree": (
+        {"cases": ["b/x"], "bundles": {"b": {"suite": "", "digest": "", "tree": "1" * 64}}},
+        "another tree than planned",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_a_report_that_contradicts_its_plan_is_rejected(name: str, tmp_path: Path) -> None:
+    plan, words = PLANNED[name]
+    json_report.write_json(make_report(make_bundle(make_case("x"))), 0, tmp_path)
+    path = write_plan(tmp_path / "plan.json", **plan)
+    with pytest.raises(ConfigError) as caught:
+        cli.run(["merge", str(tmp_path), "--plan", str(path)])
+    assert words in str(caught.value)
+
+
+def change(text: str, value: Any) -> Callable[[Any], None]:
+    """A change of one leaf of a report: keys and indices, separated by dots."""
+
+    def apply(report: Any) -> None:
+        *path, last = [int(key) if key.isdecimal() else key for key in text.split(".")]
+        for key in path:
+            report = report[key]
+        report[last] = value
+
+    return apply
+
+
+CASE, RED = "bundles.0.cases.0", "bundles.0.cases.1"
+FORGED = {
+    "a fail without findings": change(f"{RED}.findings", []),
+    "a pass with an error": change(f"{RED}.verdict", "pass"),
+    "a skipped case with an error": change(f"{RED}.verdict", "skipped"),
+    "a known failure that nothing allows": change(f"{RED}.verdict", "known-failure"),
+    "an error that is a mismatch": change(f"{RED}.verdict", "error"),
+    "a fail without an error": change(f"{CASE}.verdict", "fail"),
+    "a skipped case without a reason": change(f"{CASE}.verdict", "skipped"),
+    "an exit code that is none": change("exit_code", 70),
+    "another exit code": change("exit_code", 0),
+    "another kind": change("failure_kind", None),
+    "nothing compared": change(f"{CASE}.compared", 0),
+    "less than nothing compared": change(f"{CASE}.compared", -6),
+    "compared as a truth": change(f"{CASE}.compared", True),
+    "a case twice": lambda report: report["bundles"][0]["cases"].append(
+        report["bundles"][0]["cases"][0]
+    ),
+    "a bundle twice": lambda report: report["bundles"].append(report["bundles"][0]),
+    "no tree": change("bundles.0.tree", None),
+    "an outcome that was not expected": change(f"{CASE}.outcome", "refused"),
+    "an expectation that was not met": change(f"{CASE}.expect", "refuse"),
+}
+
+
+def make_red_report() -> Report:
+    cases = make_case("x"), make_case("y", make_finding("values"))
+    return make_report(make_bundle(*cases), environment={"parity": "1"})
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_report_that_contradicts_itself_is_rejected(name: str, tmp_path: Path) -> None:
+    path = json_report.write_json(make_red_report(), 1, tmp_path)
+    report = json.loads(path.read_bytes())
+    FORGED[name](report)
+    path.write_text(json.dumps(report), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        cli.run(["merge", str(tmp_path)])
+    assert {problem.code for problem in caught.value.problems} <= {
+        "report-contradiction",
+        "report-unreadable",
+    }
+
+
+#: Values that replace each leaf of a report, one after the other.
+ODD: list[Any] = [None, True, -1, 1.5, "", "x", "nan", [], {}, [None], {"a": None}, 10**30, "\0"]
+
+
+def list_leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    items = value.items() if isinstance(value, dict) else ()
+    items = enumerate(value) if isinstance(value, list) else items
+    for key, one in items:
+        yield from list_leaves(one, (*path, key))
+
+
+def test_no_changed_leaf_ends_a_merge_with_a_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ConfigError, match=words):
-        merged(tmp_path, one, other)
+    path = json_report.write_json(make_red_report(), 1, tmp_path)
+    text = path.read_bytes()
+    codes = set()
+    leaves = [leaf for leaf in list_leaves(json.loads(text)) if leaf]
+    for leaf in leaves:
+        for odd in ODD:
+            report = json.loads(text)
+            target = report
+            for key in leaf[:-1]:
+                target = target[key]
+            target[leaf[-1]] = odd
+            path.write_text(json.dumps(report), encoding="utf-8")
+            code = run_command_line(["merge", str(tmp_path)])
+            assert code in (1, 2), (leaf, odd, code, capsys.readouterr())
+            codes.add(code)
+    assert codes == {1, 2}
+    assert len(leaves) * len(ODD) > 500
+
+
+FILES = {
+    "a link": lambda path, real: path.symlink_to(real),
+    "a pipe": lambda path, _real: os.mkfifo(path),
+    "a folder": lambda path, _real: path.mkdir(),
+    "deep nesting": lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
+    "a key twice": lambda path, _real: path.write_text('{"schema":1,"schema":1}', encoding="utf-8"),
+    "a number that is none": lambda path, _real: path.write_text("NaN", encoding="utf-8"),
+    "too large": lambda path, _real: _write_sparse(path, json_reader.MAX_BYTES + 1),
+}
+
+
+def _write_sparse(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("name", FILES)
+def test_only_regular_files_of_json_are_read(name: str, tmp_path: Path) -> None:
+    real = json_report.write_json(make_report(make_bundle(make_case("x"))), 0, tmp_path)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    FILES[name](folder / "report.json", real)
+    with pytest.raises(ConfigError, match="report-unreadable"):
+        cli.run(["merge", str(folder)])
+
+
+def test_a_port_s_files_are_neither_reports_nor_plans(tmp_path: Path) -> None:
+    dump = tmp_path / "job" / "dumps" / "b" / "y"
+    dump.mkdir(parents=True)
+    json_report.write_json(make_report(make_bundle(make_case("y"))), 0, dump)
+    code, value = merged(tmp_path, make_report(make_bundle(make_case("x"))), plan=["b/x", "b/y"])
+    assert code == 6
+    assert [found["code"] for found in value["findings"]] == ["shard-missing"]
 
 
 def test_no_report_at_all_is_an_error(tmp_path: Path) -> None:
@@ -212,5 +389,5 @@ def test_no_report_at_all_is_an_error(tmp_path: Path) -> None:
 def test_a_plan_that_is_none_is_refused(tmp_path: Path) -> None:
     json_report.write_json(make_report(make_bundle(make_case("x"))), 0, tmp_path)
     (tmp_path / "plan.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(ConfigError, match="no plan that can be read"):
+    with pytest.raises(ConfigError, match="is not a valid plan"):
         cli.run(["merge", str(tmp_path), "--plan", str(tmp_path / "plan.json")])

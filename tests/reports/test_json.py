@@ -156,12 +156,10 @@ def test_full_disk_keeps_the_earlier_report(
 ) -> None:
     (tmp_path / "report.json").write_text("{}", encoding="utf-8")
 
-    def full(path: Path, data: bytes) -> int:
-        with path.open("wb") as file:
-            file.write(data[:10])
+    def full(_fd: int, _flags: object = None, *_more: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("parity.store.safe_write.os.open", full)
     with pytest.raises(OSError, match="No space"):
         json_report.write_json(passing(), 0, tmp_path)
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == "{}"

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from parity.errors import ConfigError
+from parity.store.safe_write import replace_file
 from parity.verify import publish
 from parity.verify.options import ReportOptions
 from tests.support.batches import ORDER, make_row
 from tests.support.bench import Bench
+from tests.support.reports import make_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,16 +38,15 @@ def spoil(bench: Bench) -> None:
 
 
 def full_disk_for(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the file with this name, ten bytes can be written."""
-    whole = Path.write_bytes
+    """The draft of the file with this name cannot be put in its place."""
+    whole = Path.replace
 
-    def write(path: Path, data: bytes) -> int:
-        if path.name.removesuffix(".part") != name:
-            return whole(path, data)
-        whole(path, data[:10])
+    def replace(path: Path, target: Path) -> Path:
+        if target.name != name:
+            return whole(path, target)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", write)
+    monkeypatch.setattr(Path, "replace", replace)
 
 
 @pytest.mark.parametrize("green", VERDICTS)
@@ -171,3 +173,66 @@ def test_an_error_that_ends_a_run_stands_though_no_summary_takes_it(
 
 def test_nothing_is_written_where_no_folder_is_named() -> None:
     assert publish.write_reports(None, 0, ReportOptions()) == []  # type: ignore[arg-type]  # unused
+
+
+# --- links that the repo or a port put in the way -------------------------------------------
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace, and a file outside of it that nothing may change."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").write_text("mine", encoding="utf-8")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["report.json", "report.json.part"])
+def test_a_report_replaces_a_link_and_leaves_its_target(name: str, workspace: Path) -> None:
+    precious = workspace.parent / "outside" / "precious"
+    options = ReportOptions(report_dir=workspace / "report")
+    publish.check_writable(options)
+    (workspace / "report" / name).symlink_to(precious)
+
+    assert publish.write_reports(make_report(), 0, options) == []
+
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert not (workspace / "report" / "report.json").is_symlink()
+    assert not (workspace / "report" / "report.json.part").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["report", "report/below"])
+def test_a_report_dir_that_is_a_link_is_rejected(name: str, workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    (workspace / "report").symlink_to(outside, target_is_directory=True)
+
+    with pytest.raises(ConfigError, match="symbolic link"):
+        publish.check_writable(ReportOptions(report_dir=workspace / name))
+
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+
+
+def test_a_port_that_replaces_the_report_dir_gains_nothing(workspace: Path) -> None:
+    outside = workspace.parent / "outside"
+    options = ReportOptions(report_dir=workspace / "jobs" / "report")
+    publish.check_writable(options)
+    (workspace / "jobs" / "report").rmdir()
+    (workspace / "jobs").rmdir()
+    (workspace / "jobs").symlink_to(outside, target_is_directory=True)
+
+    (problem,) = publish.write_reports(make_report(), 0, options)
+
+    assert "symbolic link" in problem.message
+    assert not (outside / "report" / "report.json").exists()
+
+
+def test_a_plan_replaces_a_link_and_leaves_its_target(workspace: Path) -> None:
+    precious = workspace.parent / "outside" / "precious"
+    (workspace / "plan.json").symlink_to(precious)
+    with pytest.raises(ConfigError, match="symbolic link"):
+        publish.check_no_link(workspace / "plan.json")
+    replace_file(workspace / "plan.json", b"{}")
+    assert precious.read_text(encoding="utf-8") == "mine"
+    assert (workspace / "plan.json").read_bytes() == b"{}"

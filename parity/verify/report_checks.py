@@ -1,0 +1,130 @@
+"""Check that reports are consistent: in themselves, with each other, with their plan.
+
+In a workflow, reports are written by jobs that also ran a port. A verdict is therefore computed
+again from the findings, and a report that contradicts itself is rejected as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from parity.known_failures import match_glob
+from parity.results import decide_verdict, exit_code
+from parity.text import join_limited
+from parity.verify.outcomes import ACCEPTABLE, MEANINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from parity.reports.json_reader import ReportFile
+    from parity.results import BundleResult, CaseResult
+    from parity.verify.plan_file import Plan
+
+#: Verdicts of cases that were compared; the others were skipped or could not run.
+VERIFIED = ("pass", "fail", "known-failure")
+
+
+def find_contradictions(file: ReportFile) -> list[str]:
+    """Return what a report contradicts in itself; empty for one that ``verify`` wrote."""
+    report = file.report
+    found = [text for bundle in report.bundles for text in _check_bundle(bundle)]
+    found += _find_twice("bundle", [bundle.bundle for bundle in report.bundles])
+    allowed = {exit_code(report, fail_on=fail_on) for fail_on in ("mismatch", "warning")}
+    if file.exit_code not in allowed:
+        found.append(f"exit code {file.exit_code}, but its findings give {min(allowed)}")
+    if file.failure_kind != report.failure_kind:
+        kind = report.failure_kind
+        found.append(f"failure kind {file.failure_kind}, but its findings give {kind}")
+    return found
+
+
+def _check_bundle(bundle: BundleResult) -> Iterator[str]:
+    yield from _find_twice(f"bundle {bundle.bundle!r}: case", [case.case for case in bundle.cases])
+    if any(case.verdict in VERIFIED for case in bundle.cases) and bundle.tree is None:
+        yield f"bundle {bundle.bundle!r} has verified cases, but no digest of its files"
+    for case in bundle.cases:
+        if problem := _check_case(case):
+            yield f"{case.name}: {problem}"
+
+
+def _find_twice(what: str, names: list[str]) -> list[str]:
+    return [f"{what} {name!r} twice" for name, count in Counter(names).items() if count > 1]
+
+
+def _check_case(case: CaseResult) -> str:
+    """Return how a case's verdict contradicts its findings, numbers or outcome; else empty."""
+    decided = decide_verdict(case.findings)
+    if case.verdict in ("known-failure", "skipped"):
+        return _check_excused(case, decided)
+    if case.verdict != decided:
+        return f"verdict {case.verdict!r}, but its findings give {decided!r}"
+    if case.outcome and (case.outcome not in MEANINGS or case.expect not in ACCEPTABLE):
+        return f"outcome {case.outcome!r} of a case that expects {case.expect or 'nothing'!r}"
+    return _check_pass(case) if case.verdict == "pass" else ""
+
+
+def _check_excused(case: CaseResult, decided: str) -> str:
+    if decided != "pass":
+        return f"verdict {case.verdict!r}, but its findings have errors"
+    is_allowed = any(f.message.startswith("known failure (") for f in case.findings)
+    if not case.reason or (case.verdict == "known-failure" and not is_allowed):
+        return f"verdict {case.verdict!r} without a reason"
+    return ""
+
+
+def _check_pass(case: CaseResult) -> str:
+    if case.expect and case.outcome not in ACCEPTABLE.get(case.expect, ()):
+        return f"verdict 'pass', but its outcome {case.outcome!r} is not {case.expect!r}"
+    if not case.compared and case.outcome != "refused" and not case.reason:
+        return "verdict 'pass', but no element was compared"
+    return ""
+
+
+def find_differences(file: ReportFile, first: ReportFile, plan: Plan | None) -> list[str]:
+    """Return how a report differs from the first one, or from the plan, where they must agree."""
+    report = file.report
+    found = []
+    lock, version = (plan.lock_sha256, plan.version) if plan else ("", "")
+    if report.lock_sha256 != (lock or first.report.lock_sha256):
+        found.append("another lockfile: the reports are not of one run")
+    if file.version != (version or first.version):
+        found.append(f"version {file.version} of parity, not {version or first.version}")
+    if plan is None:
+        return found
+    unplanned = [
+        bundle.bundle for bundle in report.bundles if not plan.has_bundle(bundle.bundle)
+    ] + [case.name for case in report.cases if not plan.has_case(case.name)]
+    if unplanned:
+        found.append(f"not planned: {join_limited(unplanned, 5)}")
+    for bundle in report.bundles:
+        planned = plan.bundles.get(bundle.bundle)
+        if planned is None:
+            continue
+        stated = {"suite": bundle.suite, "digest": bundle.sha256, "tree": bundle.tree}
+        for name, value in stated.items():
+            # A bundle that could not be fetched has no tree.
+            if planned.get(name) and value != planned[name] and (name != "tree" or value):
+                found.append(f"bundle {bundle.bundle!r} has another {name} than planned")
+    return found
+
+
+def compare_bundles(one: BundleResult, other: BundleResult) -> list[str]:
+    """Return how two reports on one bundle contradict each other."""
+    cases = {case.case for case in one.cases} & {case.case for case in other.cases}
+    found = [f"case {min(cases)!r} of bundle {one.bundle!r} is in two reports"] if cases else []
+    if one.suite != other.suite or one.sha256 != other.sha256:
+        found.append(f"another suite or digest of bundle {one.bundle!r}")
+    elif one.tree and other.tree and one.tree != other.tree:
+        found.append(f"another tree of bundle {one.bundle!r}")
+    return found
+
+
+def find_missing(reported: list[str], failed: set[str], planned: list[str]) -> list[str]:
+    """Return the planned cases without a result, except those of bundles that failed."""
+    return [
+        name
+        for name in planned
+        if not any(match_glob(name, case) for case in reported)
+        and name.partition("/")[0] not in failed
+    ]
