@@ -113,7 +113,7 @@ class TestCommand:
         ran = bench.verify(ready=False)
         assert ran.code == 1
         (finding,) = ran.list_findings("loaders/mixed")
-        assert finding["message"] == "stdout says num_batches = 42, the files hold 3"
+        assert finding["message"] == "stdout states num_batches = 42, the files have 3"
 
     @pytest.mark.parametrize("line", ["{", "[1, 2]", "null", "num_batches = 7", ""])
     def test_a_last_line_that_is_no_object_says_nothing(self, bench: Bench, line: str) -> None:

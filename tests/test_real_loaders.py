@@ -174,7 +174,9 @@ def test_torch_s_distributed_sampler_pads_with_items_that_come_twice() -> None:
 
     found = audit_run(run, owed(batch_size=3))
     assert codes(found) == ["batch-size", "item-twice"]
-    assert found[1].message.startswith("item 0 came again in batch 3 row 2, after batch 0 row 0")
+    assert found[1].message.startswith(
+        "item 0 was delivered again in batch 3 row 2, after batch 0 row 0"
+    )
 
 
 def grain_loader(workers: int, seed: int = 17, epochs: int = 1, batch_size: int = 4) -> Any:

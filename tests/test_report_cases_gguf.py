@@ -222,7 +222,7 @@ def test_a_shape_that_stands_in_the_metadata_alone(
     case = make_tensors_case(tmp_path, {"w.npy": due, "../x.gguf": file}, checkpoint="x.gguf")
     dump = Dump(folder=write_files(tmp_path / "dump", {"w.bin": came}))
     (finding,) = tensors_suite.verify(case, dump, case.tolerances).findings
-    note = " (references carry GGUF's stored order, fastest dimension first)"
+    note = " (references have GGUF's stored order, fastest dimension first)"
     assert finding.message == f"w has the shape {list(shape)}, expected [6]{hint}{note}"
     assert (finding.code, finding.level) == ("shape", "error")
 

@@ -227,46 +227,46 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         ORDER,
         put((1, 0), 2),
         [
-            "error[item-twice] item 2 came again in batch 1 row 0, after batch 0 row 2",
-            "error[item-missing] item 4 never came (due in batch 1 row 0)",
+            "error[item-twice] item 2 was delivered again in batch 1 row 0, after batch 0 row 2",
+            "error[item-missing] item 4 was not delivered (expected in batch 1 row 0)",
         ],
     ),
     "an item twice in another's place, in any order": (
         SET,
         put((1, 0), 2),
         [
-            "error[item-twice] item 2 came again in batch 2 row 0, after batch 1 row 0",
-            "error[item-missing] item 4 never came",
+            "error[item-twice] item 2 was delivered again in batch 2 row 0, after batch 1 row 0",
+            "error[item-missing] item 4 was not delivered",
         ],
     ),
     "an item twice, of a part": (
         SUBSET,
         put((1, 0), 1),
         [
-            "error[item-twice] item 1 came again in batch 1 row 0, after batch 0 row 3",
+            "error[item-twice] item 1 was delivered again in batch 1 row 0, after batch 0 row 3",
         ],
     ),
     "an item missing": (
         ORDER,
         lose_last_row,
         [
-            "error[batch-size] batch 2 has 1 item, 2 are due (sizes [4, 4, 1], expected [4, 4, 2])",
-            "error[item-missing] item 9 never came (due in batch 2 row 1)",
+            "error[batch-size] batch 2 has 1 item, expected 2 (sizes [4, 4, 1], expected [4, 4, 2])",
+            "error[item-missing] item 9 was not delivered (expected in batch 2 row 1)",
         ],
     ),
     "an item missing, in any order": (
         SET,
         lose_last_row,
         [
-            "error[batch-size] batch 2 has 1 item, 2 are due (sizes [4, 4, 1], expected [4, 4, 2])",
-            "error[item-missing] item 7 never came",
+            "error[batch-size] batch 2 has 1 item, expected 2 (sizes [4, 4, 1], expected [4, 4, 2])",
+            "error[item-missing] item 7 was not delivered",
         ],
     ),
     "an item missing, of a part": (
         SUBSET,
         lose_last_row,
         [
-            "error[batch-size] batch 1 has 3 items, 4 are due (sizes [4, 3], expected [4, 4])",
+            "error[batch-size] batch 1 has 3 items, expected 4 (sizes [4, 3], expected [4, 4])",
         ],
     ),
     "an item of those that are dropped": (
@@ -274,10 +274,10 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         put((1, 3), 9),
         [
             (
-                "error[item-not-due] item 9 came in batch 1 row 3, but the reference does not "
+                "error[item-not-due] item 9 was delivered in batch 1 row 3, but the reference does not "
                 "deliver it"
             ),
-            "error[item-missing] item 7 never came (due in batch 1 row 3)",
+            "error[item-missing] item 7 was not delivered (expected in batch 1 row 3)",
         ],
     ),
     "an item of those that are dropped, in any order": (
@@ -285,10 +285,10 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         put((1, 3), 7),
         [
             (
-                "error[item-not-due] item 7 came in batch 1 row 3, but the reference does not "
+                "error[item-not-due] item 7 was delivered in batch 1 row 3, but the reference does not "
                 "deliver it"
             ),
-            "error[item-missing] item 3 never came",
+            "error[item-missing] item 3 was not delivered",
         ],
     ),
     "two batches swapped": (
@@ -296,8 +296,8 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         swap_batches,
         [
             (
-                "error[order] 8 of 10 items stand elsewhere than in the reference; first: batch "
-                "0 row 0 holds item 4, item 0 is due"
+                "error[order] 8 of 10 items are at other positions than in the reference; first: batch "
+                "0 row 0 has item 4, expected item 0"
             ),
         ],
     ),
@@ -306,8 +306,8 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         swap_rows,
         [
             (
-                "error[order] 2 of 10 items stand elsewhere than in the reference; first: batch "
-                "0 row 1 holds item 6, item 1 is due"
+                "error[order] 2 of 10 items are at other positions than in the reference; first: batch "
+                "0 row 1 has item 6, expected item 1"
             ),
         ],
     ),
@@ -316,8 +316,8 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         move_first_row_behind_five,
         [
             (
-                "error[order] 6 of 10 items stand elsewhere than in the reference; first: batch "
-                "0 row 0 holds item 1, item 0 is due"
+                "error[order] 6 of 10 items are at other positions than in the reference; first: batch "
+                "0 row 0 has item 1, expected item 0"
             ),
         ],
     ),
@@ -326,8 +326,8 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         reverse_rows,
         [
             (
-                "error[order] 10 of 10 items stand elsewhere than in the reference; first: "
-                "batch 0 row 0 holds item 9, item 0 is due"
+                "error[order] 10 of 10 items are at other positions than in the reference; first: "
+                "batch 0 row 0 has item 9, expected item 0"
             ),
         ],
     ),
@@ -497,7 +497,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         value((0, 0), 1, 1.000002),
         [
             (
-                "error[values] batch 0 row 0 is not item 0, which is due there: feature 1 is "
+                "error[values] batch 0 row 0 is not item 0, which is expected there: feature 1 is "
                 "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
             ),
         ],
@@ -507,7 +507,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         value((0, 1), 1, 1.000002),
         [
             (
-                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "error[item-unknown] batch 0 row 1 is not an item of the data set; the closest is item 0: feature 1 is "
                 "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
             ),
         ],
@@ -517,7 +517,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         value((0, 1), 1, 1.000002),
         [
             (
-                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "error[item-unknown] batch 0 row 1 is not an item of the data set; the closest is item 0: feature 1 is "
                 "1.000002, expected 1 (off by 2.03e-06); bound 1e-06"
             ),
         ],
@@ -527,23 +527,23 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         every_value(lambda _: 0.0),
         [
             (
-                "error[values] 10 rows are no item of the data set; first: batch 0 row 0 is not "
-                "item 0, which is due there: feature 3 is 0, expected 3 (off by 3); bound 1e-06"
+                "error[values] 10 rows are not items of the data set; first: batch 0 row 0 is not "
+                "item 0, which is expected there: feature 3 is 0, expected 3 (off by 3); bound 1e-06"
             ),
             (
-                "| batch 0 row 1 is not item 1, which is due there: feature 3 is 0, expected 13 "
+                "| batch 0 row 1 is not item 1, which is expected there: feature 3 is 0, expected 13 "
                 "(off by 13)"
             ),
             (
-                "| batch 0 row 2 is not item 2, which is due there: feature 3 is 0, expected 23 "
+                "| batch 0 row 2 is not item 2, which is expected there: feature 3 is 0, expected 23 "
                 "(off by 23)"
             ),
             (
-                "| batch 0 row 3 is not item 3, which is due there: feature 3 is 0, expected 33 "
+                "| batch 0 row 3 is not item 3, which is expected there: feature 3 is 0, expected 33 "
                 "(off by 33)"
             ),
             (
-                "| batch 1 row 0 is not item 4, which is due there: feature 3 is 0, expected 43 "
+                "| batch 1 row 0 is not item 4, which is expected there: feature 3 is 0, expected 43 "
                 "(off by 43)"
             ),
         ],
@@ -553,24 +553,24 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         every_value(lambda old: float(np.float16(old + 0.1))),
         [
             (
-                "error[item-unknown] 10 rows are no item of the data set; first: batch 0 row 0 "
-                "is no item; closest is item 8: feature 0 is 80.125, expected 80 (off by "
+                "error[item-unknown] 10 rows are not items of the data set; first: batch 0 row 0 "
+                "is not an item of the data set; the closest is item 8: feature 0 is 80.125, expected 80 (off by "
                 "0.125); bound 1e-06"
             ),
             (
-                "| batch 0 row 1 is no item; closest is item 0: feature 0 is 0.099975586, "
+                "| batch 0 row 1 is not an item of the data set; the closest is item 0: feature 0 is 0.099975586, "
                 "expected 0 (off by 0.1)"
             ),
             (
-                "| batch 0 row 2 is no item; closest is item 9: feature 0 is 90.125, expected "
+                "| batch 0 row 2 is not an item of the data set; the closest is item 9: feature 0 is 90.125, expected "
                 "90 (off by 0.125)"
             ),
             (
-                "| batch 0 row 3 is no item; closest is item 1: feature 0 is 10.1015625, "
+                "| batch 0 row 3 is not an item of the data set; the closest is item 1: feature 0 is 10.1015625, "
                 "expected 10 (off by 0.102)"
             ),
             (
-                "| batch 1 row 0 is no item; closest is item 4: feature 0 is 40.09375, expected "
+                "| batch 1 row 0 is not an item of the data set; the closest is item 4: feature 0 is 40.09375, expected "
                 "40 (off by 0.0938)"
             ),
         ],
@@ -580,7 +580,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         value((2, 1), 0, 3e38),
         [
             (
-                "error[values] batch 2 row 1 is not item 9, which is due there: feature 0 is "
+                "error[values] batch 2 row 1 is not item 9, which is expected there: feature 0 is "
                 "3e+38, expected 90 (off by 3e+38); bound 1e-06"
             ),
         ],
@@ -589,58 +589,58 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         ORDER,
         one_batch_more,
         [
-            "error[batch-count] 4 batches came, 3 are due (sizes [4, 4, 2, 1], expected [4, 4, 2])",
-            "error[item-twice] item 0 came again in batch 3 row 0, after batch 0 row 0",
+            "error[batch-count] 4 batches, expected 3 (sizes [4, 4, 2, 1], expected [4, 4, 2])",
+            "error[item-twice] item 0 was delivered again in batch 3 row 0, after batch 0 row 0",
         ],
     ),
     "one batch too many, of a part": (
         SUBSET,
         one_batch_more,
         [
-            "error[batch-count] 3 batches came, 2 are due (sizes [4, 4, 1], expected [4, 4])",
-            "error[item-twice] item 0 came again in batch 2 row 0, after batch 0 row 1",
+            "error[batch-count] 3 batches, expected 2 (sizes [4, 4, 1], expected [4, 4])",
+            "error[item-twice] item 0 was delivered again in batch 2 row 0, after batch 0 row 1",
         ],
     ),
     "the last batch dropped": (
         ORDER,
         lose_last_batch,
         [
-            "error[batch-count] 2 batches came, 3 are due (sizes [4, 4], expected [4, 4, 2])",
+            "error[batch-count] 2 batches, expected 3 (sizes [4, 4], expected [4, 4, 2])",
             (
-                "error[item-missing] 2 items never came; first: item 8 never came (due in batch "
+                "error[item-missing] 2 items were not delivered; first: item 8 was not delivered (expected in batch "
                 "2 row 0)"
             ),
-            "| item 9 never came (due in batch 2 row 1)",
+            "| item 9 was not delivered (expected in batch 2 row 1)",
         ],
     ),
     "the last batch dropped, in any order": (
         SET,
         lose_last_batch,
         [
-            "error[batch-count] 2 batches came, 3 are due (sizes [4, 4], expected [4, 4, 2])",
-            "error[item-missing] 2 items never came; first: item 2 never came",
-            "| item 7 never came",
+            "error[batch-count] 2 batches, expected 3 (sizes [4, 4], expected [4, 4, 2])",
+            "error[item-missing] 2 items were not delivered; first: item 2 was not delivered",
+            "| item 7 was not delivered",
         ],
     ),
     "the last batch dropped, of a part": (
         SUBSET,
         lose_last_batch,
         [
-            "error[batch-count] 1 batch came, 2 are due (sizes [4], expected [4, 4])",
+            "error[batch-count] 1 batch, expected 2 (sizes [4], expected [4, 4])",
         ],
     ),
     "the first batch dropped": (
         ORDER,
         lose_first_batch,
         [
-            "error[batch-count] 2 batches came, 3 are due (sizes [4, 2], expected [4, 4, 2])",
+            "error[batch-count] 2 batches, expected 3 (sizes [4, 2], expected [4, 4, 2])",
             (
-                "error[item-missing] 4 items never came; first: item 0 never came (due in batch "
+                "error[item-missing] 4 items were not delivered; first: item 0 was not delivered (expected in batch "
                 "0 row 0)"
             ),
-            "| item 1 never came (due in batch 0 row 1)",
-            "| item 2 never came (due in batch 0 row 2)",
-            "| item 3 never came (due in batch 0 row 3)",
+            "| item 1 was not delivered (expected in batch 0 row 1)",
+            "| item 2 was not delivered (expected in batch 0 row 2)",
+            "| item 3 was not delivered (expected in batch 0 row 3)",
         ],
     ),
     "the last batch padded with items": (
@@ -648,14 +648,14 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         pad_with_the_first_items,
         [
             (
-                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "error[batch-size] batch 2 has 4 items, expected 2 (sizes [4, 4, 4], expected "
                 "[4, 4, 2])"
             ),
             (
-                "error[item-twice] 2 items came again; first: item 0 came again in batch 2 row "
+                "error[item-twice] 2 items were delivered again; first: item 0 was delivered again in batch 2 row "
                 "2, after batch 0 row 0"
             ),
-            "| item 1 came again in batch 2 row 3, after batch 0 row 1",
+            "| item 1 was delivered again in batch 2 row 3, after batch 0 row 1",
         ],
     ),
     "the last batch padded with items, in any order": (
@@ -663,14 +663,14 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         pad_with_the_first_items,
         [
             (
-                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "error[batch-size] batch 2 has 4 items, expected 2 (sizes [4, 4, 4], expected "
                 "[4, 4, 2])"
             ),
             (
-                "error[item-twice] 2 items came again; first: item 8 came again in batch 2 row "
+                "error[item-twice] 2 items were delivered again; first: item 8 was delivered again in batch 2 row "
                 "2, after batch 0 row 0"
             ),
-            "| item 0 came again in batch 2 row 3, after batch 0 row 1",
+            "| item 0 was delivered again in batch 2 row 3, after batch 0 row 1",
         ],
     ),
     "the last batch padded with zeros": (
@@ -678,22 +678,22 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         pad_with_zeros,
         [
             (
-                "error[batch-size] batch 2 has 4 items, 2 are due (sizes [4, 4, 4], expected "
+                "error[batch-size] batch 2 has 4 items, expected 2 (sizes [4, 4, 4], expected "
                 "[4, 4, 2])"
             ),
             (
-                "error[item-unknown] 2 rows are no item of the data set; first: batch 2 row 2 "
-                "is no item; closest is item 0: feature 3 is 0, expected 3 (off by 3); bound "
+                "error[item-unknown] 2 rows are not items of the data set; first: batch 2 row 2 "
+                "is not an item of the data set; the closest is item 0: feature 3 is 0, expected 3 (off by 3); bound "
                 "1e-06"
             ),
-            "| batch 2 row 3 is no item; closest is item 0: feature 3 is 0, expected 3 (off by 3)",
+            "| batch 2 row 3 is not an item of the data set; the closest is item 0: feature 3 is 0, expected 3 (off by 3)",
         ],
     ),
     "all in one batch": (
         ORDER,
         all_in_one_batch,
         [
-            "error[batch-count] 1 batch came, 3 are due (sizes [10], expected [4, 4, 2])",
+            "error[batch-count] 1 batch, expected 3 (sizes [10], expected [4, 4, 2])",
         ],
     ),
     "batches of one": (
@@ -701,7 +701,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         batches_of_one,
         [
             (
-                "error[batch-count] 10 batches came, 3 are due (sizes [1, 1, 1, 1, 1 and 5 "
+                "error[batch-count] 10 batches, expected 3 (sizes [1, 1, 1, 1, 1 and 5 "
                 "more], expected [4, 4, 2])"
             ),
         ],
@@ -711,7 +711,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         last_row_one_batch_earlier,
         [
             (
-                "error[batch-size] batch 1 has 5 items, 4 are due (sizes [4, 5, 1], expected "
+                "error[batch-size] batch 1 has 5 items, expected 4 (sizes [4, 5, 1], expected "
                 "[4, 4, 2])"
             ),
         ],
@@ -721,17 +721,17 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         each_of_two_workers_yields_everything,
         [
             (
-                "error[batch-count] 6 batches came, 3 are due (sizes [4, 4, 4, 4, 2 and 1 "
+                "error[batch-count] 6 batches, expected 3 (sizes [4, 4, 4, 4, 2 and 1 "
                 "more], expected [4, 4, 2])"
             ),
             (
-                "error[item-twice] 10 items came again; first: item 0 came again in batch 1 row "
+                "error[item-twice] 10 items were delivered again; first: item 0 was delivered again in batch 1 row "
                 "0, after batch 0 row 0"
             ),
-            "| item 1 came again in batch 1 row 1, after batch 0 row 1",
-            "| item 2 came again in batch 1 row 2, after batch 0 row 2",
-            "| item 3 came again in batch 1 row 3, after batch 0 row 3",
-            "| item 4 came again in batch 3 row 0, after batch 2 row 0",
+            "| item 1 was delivered again in batch 1 row 1, after batch 0 row 1",
+            "| item 2 was delivered again in batch 1 row 2, after batch 0 row 2",
+            "| item 3 was delivered again in batch 1 row 3, after batch 0 row 3",
+            "| item 4 was delivered again in batch 3 row 0, after batch 2 row 0",
             "| and 5 more",
         ],
     ),
@@ -740,17 +740,17 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         each_of_two_workers_yields_everything,
         [
             (
-                "error[batch-count] 6 batches came, 3 are due (sizes [4, 4, 4, 4, 2 and 1 "
+                "error[batch-count] 6 batches, expected 3 (sizes [4, 4, 4, 4, 2 and 1 "
                 "more], expected [4, 4, 2])"
             ),
             (
-                "error[item-twice] 10 items came again; first: item 8 came again in batch 1 row "
+                "error[item-twice] 10 items were delivered again; first: item 8 was delivered again in batch 1 row "
                 "0, after batch 0 row 0"
             ),
-            "| item 0 came again in batch 1 row 1, after batch 0 row 1",
-            "| item 9 came again in batch 1 row 2, after batch 0 row 2",
-            "| item 1 came again in batch 1 row 3, after batch 0 row 3",
-            "| item 4 came again in batch 3 row 0, after batch 2 row 0",
+            "| item 0 was delivered again in batch 1 row 1, after batch 0 row 1",
+            "| item 9 was delivered again in batch 1 row 2, after batch 0 row 2",
+            "| item 1 was delivered again in batch 1 row 3, after batch 0 row 3",
+            "| item 4 was delivered again in batch 3 row 0, after batch 2 row 0",
             "| and 5 more",
         ],
     ),
@@ -758,15 +758,15 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         SUBSET,
         everything_twice,
         [
-            "error[batch-count] 4 batches came, 2 are due (sizes [4, 4, 4, 4], expected [4, 4])",
+            "error[batch-count] 4 batches, expected 2 (sizes [4, 4, 4, 4], expected [4, 4])",
             (
-                "error[item-twice] 8 items came again; first: item 8 came again in batch 2 row "
+                "error[item-twice] 8 items were delivered again; first: item 8 was delivered again in batch 2 row "
                 "0, after batch 0 row 0"
             ),
-            "| item 0 came again in batch 2 row 1, after batch 0 row 1",
-            "| item 9 came again in batch 2 row 2, after batch 0 row 2",
-            "| item 1 came again in batch 2 row 3, after batch 0 row 3",
-            "| item 4 came again in batch 3 row 0, after batch 1 row 0",
+            "| item 0 was delivered again in batch 2 row 1, after batch 0 row 1",
+            "| item 9 was delivered again in batch 2 row 2, after batch 0 row 2",
+            "| item 1 was delivered again in batch 2 row 3, after batch 0 row 3",
+            "| item 4 was delivered again in batch 3 row 0, after batch 1 row 0",
             "| and 3 more",
         ],
     ),
@@ -855,7 +855,7 @@ class TestMeasures:
         value((0, 1), 1, next_ulp(1.0))(dump)
         assert told(held(tmp_path, SET, dump, bound=1e-7)) == [
             (
-                "error[item-unknown] batch 0 row 1 is no item; closest is item 0: feature 1 is "
+                "error[item-unknown] batch 0 row 1 is not an item of the data set; the closest is item 0: feature 1 is "
                 "1.0000001, expected 1 (off by 1.19e-07); bound 1e-07"
             )
         ]
@@ -991,7 +991,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "features alone": (
         raw(FEATURES),
-        "error[tensor-count] batch_0001.bin holds 1 tensor, expected 2: features and labels",
+        "error[tensor-count] batch_0001.bin has 1 tensor, expected 2: features and labels",
     ),
     "features alone, two announced": (
         struct.pack("<I", 2) + raw(FEATURES)[4:],
@@ -1014,11 +1014,11 @@ FILES: dict[str, tuple[bytes, str]] = {
     ),
     "a third tensor": (
         raw(FEATURES, LABELS, LABELS),
-        "error[tensor-count] batch_0001.bin holds 3 tensors, expected 2: features and labels",
+        "error[tensor-count] batch_0001.bin has 3 tensors, expected 2: features and labels",
     ),
     "no tensor": (
         raw(),
-        "error[tensor-count] batch_0001.bin holds 0 tensors, expected 2: features and labels",
+        "error[tensor-count] batch_0001.bin has 0 tensors, expected 2: features and labels",
     ),
     "an empty file": (
         b"",
@@ -1095,13 +1095,13 @@ class TestFolder:
             (dump / f"batch_{number:04}.bin").rename(dump / f"batch{number}.bin")
         assert told(judged(tmp_path)) == [
             (
-                "error[batch-name] 3 names look like a batch's; first: batch0.bin is no batch's "
+                "error[batch-name] 3 misnamed batch files; first: batch0.bin is no batch's "
                 "name; batch 0 is called batch_0000.bin; it was not compared"
             ),
-            "| batch1.bin is no batch's name; batch 1 is called batch_0001.bin",
-            "| batch2.bin is no batch's name; batch 2 is called batch_0002.bin",
+            "| batch1.bin is misnamed: batch 1 must be named batch_0001.bin",
+            "| batch2.bin is misnamed: batch 2 must be named batch_0002.bin",
             (
-                "error[batch-missing/dump] the folder holds no batch_NNNN.bin; expected "
+                "error[batch-missing/dump] the folder has no batch_NNNN.bin; expected "
                 "batch_0000.bin and so on"
             ),
         ]
@@ -1123,7 +1123,7 @@ class TestFolder:
         for name in ("batch_3.bin", "batch_00003.bin"):
             (dump / name).write_bytes((dump / "batch_0000.bin").read_bytes())
             outcome = judged(tmp_path)
-            words = "is no batch's name; batch 3 is called batch_0003.bin; it was not compared"
+            words = "is misnamed: batch 3 must be named batch_0003.bin; it was not compared"
             assert told(outcome) == [f"error[batch-name] {name} {words}"]
             assert outcome.compared, "the others are compared all the same"
             (dump / name).unlink()
@@ -1133,10 +1133,10 @@ class TestFolder:
         (dump / "batch_1234567890.bin").touch()
         assert told(judged(tmp_path)) == [
             (
-                "error[batch-name] 2 names look like a batch's; first: batch_0003.bin is a folder; "
+                "error[batch-name] 2 misnamed batch files; first: batch_0003.bin is a folder; "
                 "it was not compared"
             ),
-            ("| batch_1234567890.bin is no batch's name; a number has at most 9 digits"),
+            ("| batch_1234567890.bin is misnamed: a batch number has at most 9 digits"),
         ]
 
     @pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a right")
@@ -1147,17 +1147,17 @@ class TestFolder:
         (dump / "batch_0004.bin").symlink_to("nowhere")
         assert told(judged(tmp_path)) == [
             (
-                "error[batch-name] 2 names look like a batch's; first: batch_0003.bin is a named "
+                "error[batch-name] 2 misnamed batch files; first: batch_0003.bin is a named "
                 "pipe; it was not compared"
             ),
-            "| batch_0004.bin is a link that leads to no file",
+            "| batch_0004.bin is a broken link",
         ]
 
     def test_many_near_names_are_counted(self, dump: Path, tmp_path: Path) -> None:
         for number in range(8):
             (dump / f"batch-{number}.bin").touch()
         first, *details = told(judged(tmp_path))
-        assert first.startswith("error[batch-name] 8 names look like a batch's; first: batch-0.bin")
+        assert first.startswith("error[batch-name] 8 misnamed batch files; first: batch-0.bin")
         assert (len(details), details[-1]) == (5, "| and 3 more")
 
     def test_every_unreadable_file_is_told(self, dump: Path, tmp_path: Path) -> None:
@@ -1175,15 +1175,15 @@ LINES: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
     "null": ({"num_batches": None, "batch_sizes": None}, []),
     "another count": (
         {"num_batches": 2},
-        ["error[contradiction] stdout says num_batches = 2, the files hold 3"],
+        ["error[contradiction] stdout states num_batches = 2, the files have 3"],
     ),
     "other sizes": (
         {"num_batches": 3, "batch_sizes": [4, 4, 4]},
-        ["error[contradiction] stdout says batch_sizes = [4, 4, 4], the files hold [4, 4, 2]"],
+        ["error[contradiction] stdout states batch_sizes = [4, 4, 4], the files have [4, 4, 2]"],
     ),
     "words": (
         {"num_batches": "three"},
-        ["error[contradiction] stdout says num_batches = 'three', the files hold 3"],
+        ["error[contradiction] stdout states num_batches = 'three', the files have 3"],
     ),
 }
 
@@ -1224,7 +1224,7 @@ class TestNothingDue:
     ) -> None:
         assert told(judged(self.prepared(tmp_path), line)) == [
             (
-                "error[dump-empty/dump] no batch is due and none was written, but an empty folder "
+                "error[dump-empty/dump] no batch is expected and none was written, but an empty folder "
                 'proves nothing; expected "num_batches": 0 in the JSON line on stdout'
             )
         ]
@@ -1233,9 +1233,9 @@ class TestNothingDue:
         self.prepared(tmp_path)
         write_run(tmp_path / "dump", [[Row([1.0, 2.0], 0.0)]])
         assert told(judged(tmp_path)) == [
-            "error[batch-count] 1 batch came, 0 are due (sizes [1], expected [])",
+            "error[batch-count] 1 batch, expected 0 (sizes [1], expected [])",
             (
-                "error[item-not-due] item 0 came in batch 0 row 0, but the reference does not "
+                "error[item-not-due] item 0 was delivered in batch 0 row 0, but the reference does not "
                 "deliver it"
             ),
         ]
@@ -1246,7 +1246,7 @@ SUSPECT: dict[str, tuple[LoaderSpec, dict[str, Any], str]] = {
     "sizes that no file has": (
         ORDER,
         {"batch_size": 5, "batch_sizes": [5, 5], "num_batches": 2},
-        "batch_sizes [5, 5] is not what the batch files hold: [4, 4, 2]",
+        "batch_sizes [5, 5] is not what the batch files have: [4, 4, 2]",
     ),
     "a count that the sizes belie": (
         ORDER,
@@ -1335,27 +1335,27 @@ SUSPECT: dict[str, tuple[LoaderSpec, dict[str, Any], str]] = {
     "a data set with a gap": (
         ORDER,
         {"full_dataset_features": [[None, 0, 0, 0]] * 10},
-        "full_dataset_features holds what is not a number",
+        "full_dataset_features has a value that is not a number",
     ),
     "a data set of words": (
         ORDER,
         {"full_dataset_features": [["0", "1", "2", "3"]] * 10},
-        "full_dataset_features holds what is not a number",
+        "full_dataset_features has a value that is not a number",
     ),
     "labels of true and false": (
         ORDER,
         {"full_dataset_labels": [True, False] * 5},
-        "full_dataset_labels holds what is not a number",
+        "full_dataset_labels has a value that is not a number",
     ),
     "a label beyond f32": (
         ORDER,
         {"full_dataset_labels": [*range(9), 16777217]},
-        "label 16777217 of item 9 is not a number that f32 holds",
+        "f32 cannot represent label 16777217 of item 9",
     ),
     "a label of NaN": (
         ORDER,
         {"full_dataset_labels": [NAN] * 10},
-        "label nan of item 0 is not a number that f32 holds",
+        "f32 cannot represent label nan of item 0",
     ),
 }
 
@@ -1418,7 +1418,7 @@ class TestReferenceFiles:
     def test_an_item_twice(self, case: Path, tmp_path: Path) -> None:
         write_run(case, make_run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9]))
         assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the batch files hold an item more than once"
+            "[reference-malformed] c/meta.json: the batch files have an item more than once"
         )
 
     def test_a_label_of_nan_without_the_data_set(self, tmp_path: Path) -> None:
@@ -1428,7 +1428,7 @@ class TestReferenceFiles:
         label((0, 0), NAN)(spoiled)
         write_run(case, spoiled)
         assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the batch files hold a label that is NaN or "
+            "[reference-malformed] c/meta.json: the batch files have a label that is NaN or "
             "infinite"
         )
 
@@ -1446,8 +1446,8 @@ class TestWithoutTheDataSet:
         dump = SET.make_run()
         put((0, 0), 0)(dump)
         assert told(held(tmp_path, SET, dump, **self.WITHOUT)) == [
-            "error[item-twice] item 1 came again in batch 0 row 1, after batch 0 row 0",
-            "error[item-missing] item 0 never came",
+            "error[item-twice] item 1 was delivered again in batch 0 row 1, after batch 0 row 0",
+            "error[item-missing] item 0 was not delivered",
         ]
 
 
@@ -1474,7 +1474,7 @@ class TestNotFiniteOnBothSides:
     def test_a_filled_gap_is_no_item(self, tmp_path: Path) -> None:
         assert self.judged(tmp_path, value((0, 2), 1, 0.0)) == [
             (
-                "error[values] batch 0 row 2 is not item 2, which is due there: feature 1 is 0, "
+                "error[values] batch 0 row 2 is not item 2, which is expected there: feature 1 is 0, "
                 "expected nan (off by inf); bound 1e-06"
             )
         ]

@@ -190,7 +190,7 @@ ONE_ROW = (
     "input x is [1, 3], so the model takes 1 row at a time; a name in place of 1 (dim_param) "
     "would let it take any number"
 )
-YET = "input x is ['N', 3], of any number of rows, yet "
+YET = "input x is ['N', 3], for any number of rows, but "
 ASKED = "; the bundle asks for a free batch axis"
 #: Axes, nodes, what the bundle asks; level, what is said.
 BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]] = {
@@ -898,7 +898,7 @@ def test_a_runtime_that_disagrees_with_itself(
     case = Case(id="onnx", folder=due, tolerances=BOUNDS)
     outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
     message = (
-        "onnxruntime gives another output for a with its optimiser than without; "
+        "onnxruntime's output for a with its optimiser differs from that without; "
         "the runtime is suspect, not the port"
     )
     assert list_findings(outcome) == ([("error", "reference-suspect", message)] if suspect else [])

@@ -280,7 +280,7 @@ def test_stdout_s_line_may_not_contradict_the_files(tree: Path, tmp_path: Path) 
 
     found = SUITE.verify(case, dump, dict(case.tolerances)).findings
     (finding,) = found
-    assert finding.message == "stdout says num_batches = 4, the files hold 3"
+    assert finding.message == "stdout states num_batches = 4, the files have 3"
 
 
 @pytest.mark.parametrize("name", ["batch_0001.bin", "batch_0002.bin"])
@@ -337,7 +337,7 @@ def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Pat
     (finding,) = SUITE.across(pairs | again)["keep-again"]
     assert (finding.level, finding.message) == (
         "notice",
-        "not held against keep (same_as), whose dump could not be read",
+        "not compared with keep (same_as), whose dump could not be read",
     )
 
 
@@ -437,13 +437,13 @@ def test_places_are_those_of_the_files(tree: Path, tmp_path: Path) -> None:
         return [f.message for f in found if f.code.startswith("item-")]
 
     assert messages("keep-resume-2") == [
-        "item 2 came again in batch 2 row 1, after batch 2 row 0",
-        "item 5 never came (due in batch 2 row 1)",
+        "item 2 was delivered again in batch 2 row 1, after batch 2 row 0",
+        "item 5 was not delivered (expected in batch 2 row 1)",
     ]
     # The padded slot counts as a place, though it holds no item.
     assert messages("pad") == [
-        "item 9 came again in batch 1 row 1, after batch 0 row 0",
-        "2 items never came; first: item 7 never came (due in batch 1 row 1)",
+        "item 9 was delivered again in batch 1 row 1, after batch 0 row 0",
+        "2 items were not delivered; first: item 7 was not delivered (expected in batch 1 row 1)",
     ]
 
 
@@ -458,7 +458,7 @@ def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> 
 
 
 IDS = {
-    "places": (lambda ids: np.arange(len(ids)), "; the ids are their places"),
+    "places": (lambda ids: np.arange(len(ids)), "; the ids are their positions"),
     "one too large": (lambda ids: ids + 1, "; every id is 1 too large"),
     "sorted in each batch": (
         lambda ids: np.concatenate([np.sort(ids[:4]), np.sort(ids[4:8]), np.sort(ids[8:])]),
@@ -481,8 +481,8 @@ def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
     causes = {f.cause for f in found if f.code in ("order", "item-unknown", "item-missing")}
     assert "id-mislabelled" in codes
     due = (
-        "the ids are not those of the items, which came as they are due: x and y of all 11 items "
-        f"stand in the due order{pattern}"
+        "the ids are not those of the items, which are as expected: x and y of all 11 items "
+        f"are in the expected order{pattern}"
     )
     assert causes == {due}
 
@@ -559,8 +559,8 @@ def test_an_order_that_is_contradicted_far_on_shows_where(tree: Path, tmp_path: 
     found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     (message,) = (f.message for f in found if f.code == "contradiction")
     assert message == (
-        "meta.json says order[0:11] = [9, 10, 4, 1, 0 and 6 more], the batches hold "
-        "[9, 10, 4, 1, 0 and 6 more]; they differ first at place 8: 2 and 3"
+        "meta.json states order[0:11] = [9, 10, 4, 1, 0 and 6 more], the batches have "
+        "[9, 10, 4, 1, 0 and 6 more]; they differ first at position 8: 2 and 3"
     )
 
 
@@ -592,7 +592,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "all batches lost": (
         lambda case: [path.unlink() for path in case.glob("*.bin")],
-        "the reference's own batches: 0 batches came, 3 are due",
+        "the reference's own batches: 0 batches, expected 3",
     ),
     "another order": (_meta({"order": [10, 9, 4, 1, 0, 7, 6, 8, 2, 5, 3]}), "2 of 11 items stand"),
     "no order": (_meta({"order": [0, 1]}), "order does not hold each id of the data set once"),
@@ -706,8 +706,8 @@ def test_items_may_bear_any_ids() -> None:
 
     messages = [finding.message for finding in audit_run(run, owed)]
     assert messages == [
-        "item 3 came again in batch 2 row 0, after batch 1 row 1",
-        "item 11 never came (due in batch 2 row 0)",
+        "item 3 was delivered again in batch 2 row 0, after batch 1 row 1",
+        "item 11 was not delivered (expected in batch 2 row 0)",
     ]
 
 

@@ -358,7 +358,7 @@ def test_dimensions_reversed_name_the_convention(tree: Path) -> None:
         "shape",
         (
             "blk.0.w has the shape [3, 2], expected [2, 3]; the dimensions are reversed "
-            "(references carry GGUF's stored order, fastest dimension first)"
+            "(references have GGUF's stored order, fastest dimension first)"
         ),
     )
 
@@ -377,8 +377,7 @@ def test_sampled_names_are_the_references(tree: Path) -> None:
     for names, odd in ((["norm"], "blk.0.w"), ([*GGUF, "x"], "x"), (["y", "norm"], "blk.0.w, y")):
         path.write_bytes(as_json(names))
         assert suspected(tree, "gguf") == (
-            "gguf/sampled_tensor_names.json: names other tensors than reference_dequant holds: "
-            f"{odd}"
+            f"gguf/sampled_tensor_names.json: names other tensors than reference_dequant has: {odd}"
         )
 
 

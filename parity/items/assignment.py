@@ -1,9 +1,8 @@
-"""Give each row one of the items that it may be, no item to more rows than it is there.
+"""Assign to each row one of its candidate items, no item more often than it occurs.
 
-A bipartite matching of as many rows as possible. Rows first take their nearest item
-that is still free, all at once and in rounds; chains of moves then make room for
-those that found none (Kuhn 1955; a search that fails is never repeated, because
-what it reached can give nothing to a later one).
+This is a bipartite matching of as many rows as possible. Rows first take their nearest free
+item, in rounds; then chains of moves make room for the remaining rows (Kuhn 1955; a failed
+search is never repeated, since what it reached can give nothing to a later one).
 """
 
 from __future__ import annotations
@@ -21,26 +20,26 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 UNKNOWN = -1
-#: Edges that the search for chains looks at, in all; only thousands of items within the
-#: bound of each other need as many. Beyond it a row is left at its nearest item.
+#: Edges that the search for chains visits; only thousands of items within the tolerance of each
+#: other need as many. Beyond it a row keeps its nearest item.
 MAX_STEPS = 2_000_000
 
 
 class Edges(NamedTuple):
-    """Pairs of a row and an item that it may be, with the distance between them."""
+    """Pairs of a row and an item that it may be, with their distance."""
 
     row: Ints
     item: Ints
     gap: Floats
 
     def keep_nearest(self, max_edges: int) -> Edges:
-        """The ``most`` nearest edges of each row, ordered by row and distance."""
+        """Keep the ``max_edges`` nearest edges of each row, ordered by row and distance."""
         order = np.lexsort((self.item, self.gap, self.row))
         row = self.row[order]
         return self._select(order[rank_equals(row) < max_edges])
 
     def join(self, others: Edges) -> Edges:
-        """These and ``others``, each pair once."""
+        """Return these and ``others``, each pair once."""
         both = Edges(*(np.concatenate(pair) for pair in zip(self, others, strict=True)))
         order = np.lexsort((both.item, both.row))
         row, item = both.row[order], both.item[order]
@@ -52,20 +51,20 @@ class Edges(NamedTuple):
 
 
 def rank_equals(ordered: Ints) -> Ints:
-    """Place of each element within its run of equal ones: ``[4, 4, 7] -> [0, 1, 0]``."""
+    """Return each element's position in its run of equal ones: ``[4, 4, 7] -> [0, 1, 0]``."""
     position = np.arange(len(ordered))
     new = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)]
     return position - np.maximum.accumulate(np.where(new, position, 0))
 
 
 def assign_items(edges: Edges, rows: int, counts: Ints) -> Ints:
-    """The item of each row; ``UNKNOWN`` only for rows without an edge.
+    """Return the item of each row; ``UNKNOWN`` only for rows without an edge.
 
     Args:
         edges: In any order, none twice.
         rows: Number of rows.
-        counts: ``(m,)``, how often each item is there. A row whose items are all given away
-            gets the nearest of them nevertheless: it is an item that came once too often.
+        counts: ``(m,)``, how often each item occurs. A row whose items are all taken gets the
+            nearest of them nevertheless: it was delivered once too often.
     """
     chosen = np.full(rows, UNKNOWN, np.int64)
     if (np.bincount(edges.row, minlength=rows) <= 1).all():
@@ -83,7 +82,7 @@ def assign_items(edges: Edges, rows: int, counts: Ints) -> Ints:
 
 
 def _assign_in_rounds(edges: Edges, rows: int, counts: Ints) -> tuple[Ints, Ints]:
-    """In round k each row without an item asks for its k-th nearest, the nearest rows first."""
+    """Give, in round k, each free row its k-th nearest item, the nearest rows first."""
     chosen, capacity = np.full(rows, UNKNOWN, np.int64), counts.copy()
     starts = np.searchsorted(edges.row, np.arange(rows + 1))
     unassigned = np.flatnonzero(starts[1:] > starts[:-1])
@@ -104,7 +103,7 @@ def _assign_in_rounds(edges: Edges, rows: int, counts: Ints) -> tuple[Ints, Ints
 
 
 class _ChainSearch:
-    """Moves along chains of rows, each to another of its items, that end at a free item."""
+    """Search for chains of rows that each move to another item, up to a free one."""
 
     def __init__(self, edges: Edges, chosen: Ints, capacity: Ints) -> None:
         self.items, self.chosen, self.capacity = edges.item, chosen, capacity
@@ -145,7 +144,7 @@ class _ChainSearch:
         return options
 
     def _iterate_owners(self, item: int) -> Iterator[int]:
-        """Rows that hold ``item`` now: those of the rounds that stayed, and who moved there."""
+        """Iterate over the rows that have ``item`` now."""
         before: list[int] = self.owners[
             self.owner_starts[item] : self.owner_starts[item + 1]
         ].tolist()

@@ -1,8 +1,7 @@
-"""What a loader delivered, held against what it owed: membership, multiplicity, order, labels.
+"""Compare the items that a loader delivered with the expected ones.
 
-Items are spoken of by number: the row in the data set's table, found by
-``identity.identify`` where a loader delivers values only, or the id where it
-delivers ids. All functions return data; words are made elsewhere.
+Items are numbers: the row in the data set's table, which ``identity.identify_rows`` finds for
+loaders that deliver values only, or the id. All functions return data, no text.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BatchPosition(NamedTuple):
-    """Where an item stands: batch and row, both from 0."""
+    """Batch and row of an item, both from 0."""
 
     batch: int
     row: int
@@ -50,12 +49,12 @@ class DeliveredBatches:
     sizes: tuple[int, ...]
 
     def locate(self, position: int) -> BatchPosition:
-        """Batch and row of the item at ``position``."""
+        """Return batch and row of the item at ``position``."""
         return locate_row(self.sizes, position)
 
 
 def locate_row(sizes: Sequence[int], position: int) -> BatchPosition:
-    """Batch and row of the item at ``position`` when batches have these ``sizes``."""
+    """Return batch and row of the item at ``position``, for batches of these ``sizes``."""
     ends = np.cumsum(sizes)
     batch = int(np.searchsorted(ends, position, "right"))
     return BatchPosition(batch, int(position - (ends[batch - 1] if batch else 0)))
@@ -63,15 +62,15 @@ def locate_row(sizes: Sequence[int], position: int) -> BatchPosition:
 
 @dataclass(frozen=True)
 class MembershipDifference:
-    """Who was delivered, against who was due.
+    """Difference between the delivered items and the expected ones.
 
     Attributes:
-        unknown: Positions of rows that are no item at all.
-        strangers: Positions of items that were not due.
-        repeated: Positions of items that had already come as often as they were due.
-        earlier: For each of ``repeated``, a position where the item came before.
-        missing: Items that were due and never came, ascending; an item due twice and come
-            once is listed once.
+        unknown: Positions of rows that are no item of the data set.
+        unexpected: Positions of items that are not expected.
+        repeated: Positions of items that were delivered as often as expected before.
+        earlier: For each of ``repeated``, an earlier position of the item.
+        missing: Expected items that were not delivered, ascending; an item that is expected twice
+            and delivered once is listed once.
     """
 
     unknown: Ints
@@ -89,12 +88,12 @@ class MembershipDifference:
 def compare_membership(
     expected: Ints, obtained: Ints, *, is_subset: bool = False
 ) -> MembershipDifference:
-    """Hold the items that ``came`` against those that were ``due``, both by number.
+    """Compare delivered with expected items, in any order.
 
     Args:
-        due: ``(m,)``, in any order; an item may be due more than once.
-        came: ``(n,)``, in order of arrival; ``UNKNOWN`` for rows that are no item.
-        part: Only a part of ``due`` is owed (SUBSET), so nothing counts as missing.
+        expected: ``(m,)``; an item may be expected more than once.
+        obtained: ``(n,)``, in order of arrival; ``UNKNOWN`` for rows that are no item.
+        is_subset: Any part of ``expected`` will do (SUBSET), so nothing is missing.
     """
     known = np.flatnonzero(obtained != UNKNOWN)
     values, expected_slots, obtained_slots = _index_expected(expected, obtained[known])
@@ -103,7 +102,7 @@ def compare_membership(
     expected_counts = np.bincount(expected_slots)
     obtained_counts = np.bincount(slot, minlength=len(values))
     missing = values[:0] if is_subset else values[obtained_counts < expected_counts]
-    # Only items that came too often need the order in which they came.
+    # Only items that were delivered too often need their order of arrival.
     too_often = matched[(obtained_counts > expected_counts)[slot]]
     surplus = (
         count_earlier_occurrences(obtained[too_often])
@@ -119,7 +118,7 @@ def compare_membership(
 
 
 def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
-    """All due numbers ascending, and the place among them of each ``due`` and ``came`` (or -1)."""
+    """Return the expected numbers, ascending, and the index of each number (or -1)."""
     low, high = int(expected.min(initial=0)), int(expected.max(initial=-1))
     if low >= 0 and high < 4 * len(expected) + 1024:
         # Counting beats sorting where the numbers are those of a table.
@@ -139,19 +138,19 @@ def _look_up_slots(slots: Ints, obtained: Ints, inside: Bools) -> Ints:
 
 
 def _find_first_positions(positions: Ints, ids: Ints, queries: Ints) -> Ints:
-    """The first of ``positions``, which ascend, where each of the ``wanted`` ids stands."""
+    """Return the first of the ascending ``positions`` of each of the ``queries``."""
     known, first = np.unique(ids, return_index=True)
     return positions[first[np.searchsorted(known, queries)]]
 
 
 @dataclass(frozen=True)
 class OrderDifference:
-    """How an order differs from the due one.
+    """Difference between the delivered order and the expected one.
 
     Attributes:
-        displaced: Positions where another item stands than is due.
-        batches: For each delivered batch the due batch whose items it holds in the due
-            order, or None where not every batch is one of the due ones.
+        displaced: Positions of items that are not the expected ones.
+        batches: For each delivered batch the expected batch that has its items in their order;
+            None where any batch is none of the expected ones.
     """
 
     displaced: Ints
@@ -162,8 +161,8 @@ def compare_order(expected: Ints, obtained: Ints, sizes: Sequence[int]) -> Order
     """Compare two orders of one length, item by item.
 
     Args:
-        due: ``(n,)`` items in the due order.
-        came: ``(n,)`` items as delivered.
+        expected: ``(n,)`` items in the expected order.
+        obtained: ``(n,)`` items as delivered.
         sizes: Items of each batch.
     """
     displaced = np.flatnonzero(expected != obtained)
@@ -175,7 +174,7 @@ def compare_order(expected: Ints, obtained: Ints, sizes: Sequence[int]) -> Order
 def _find_batch_order(
     expected: Ints, obtained: Ints, sizes: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Which due batch each delivered one is; a repeated item's k-th arrival is its k-th due."""
+    """Return which expected batch each delivered one is; repeats count in their order."""
     expected_order, obtained_order = (
         np.argsort(expected, kind="stable"),
         np.argsort(obtained, kind="stable"),
@@ -220,17 +219,17 @@ def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float
 
 @dataclass(frozen=True)
 class LabelDifference:
-    """How delivered labels differ from those of the items that they came with.
+    """Difference between delivered labels and those of the items they came with.
 
     Attributes:
         wrong: Positions whose label is not exactly the item's.
-        fractions: Those of ``wrong`` whose label is no whole number (NaN included).
-        rolled: k where every label is that of the item k positions later within the whole
-            run and at least one is wrong, else 0.
-        permuted: The multiset of labels is right, only their places are not.
-        inside: As ``rolled``, within each batch; 0 where there is one batch alone.
-        period: Fewest positions by which the due labels roll onto themselves (over the run if
-            ``rolled``), so that a roll may as well be so much further; 0 where there are none.
+        fractional: Those of ``wrong`` whose label is not a whole number (NaN included).
+        shift: k where every label is that of the item k positions later within the whole run and
+            at least one is wrong, else 0.
+        permuted: All labels are there, at other positions.
+        batch_shift: As ``shift``, within each batch; 0 for a single batch.
+        period: Fewest positions by which the expected labels roll onto themselves (over the run if
+            ``shift``), so that the shift may be so much larger; 0 where there are none.
     """
 
     wrong: Ints
@@ -244,13 +243,13 @@ class LabelDifference:
 def compare_labels(
     expected: Floats, obtained: Floats, tolerance: float = 0.0, *, sizes: Sequence[int] = ()
 ) -> LabelDifference:
-    """Compare the label that each delivered item is due with the one that it came with.
+    """Compare each item's delivered label with its expected one.
 
     Args:
-        due: ``(n,)`` labels of the delivered items; NaN is unequal to all.
-        came: ``(n,)`` labels as delivered.
-        bound: Largest difference of a label, absolute; 0 for labels that are whole numbers.
-        sizes: Labels of each batch; a roll within batches is looked for where they are known.
+        expected: ``(n,)`` labels of the delivered items; NaN equals nothing.
+        obtained: ``(n,)`` labels as delivered.
+        tolerance: Largest difference of a label, absolute; 0 for whole numbers.
+        sizes: Labels of each batch, to look for a shift within batches too.
     """
     wrong = np.flatnonzero(~is_close(expected, obtained, tolerance))
     fractional = wrong[~(obtained[wrong] == np.floor(obtained[wrong]))]
@@ -270,13 +269,13 @@ def compare_labels(
 
 
 def is_close(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
-    """``[n]``: equal, or at most ``bound`` apart; NaN is close to nothing."""
+    """Return ``[n]``: equal, or at most ``tolerance`` apart; NaN is close to nothing."""
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.abs(np.subtract(obtained, expected, dtype=np.float64))
     return np.asarray((expected == obtained) | (gap <= tolerance))
 
 
-#: Rolls that are tried; a slip of a pipeline is by a few rows or by a batch.
+#: Largest shift tried; pipelines slip by a few rows or by a batch.
 _MAX_SHIFT = 64
 _PREFIX = 256
 
@@ -285,7 +284,7 @@ def _find_shift(expected: Floats, obtained: Floats, tolerance: float) -> int:
     max_shift = min(_MAX_SHIFT, len(expected) // 2)
     prefix = np.arange(min(_PREFIX, len(expected)))
     for distance in (sign * k for k in range(1, max_shift + 1) for sign in (1, -1)):
-        # A look at the first few spares most of the rolls.
+        # The first few labels rule out most shifts.
         if not is_close(
             expected.take(prefix + distance, mode="wrap"), obtained[prefix], tolerance
         ).all():
@@ -298,7 +297,7 @@ def _find_shift(expected: Floats, obtained: Floats, tolerance: float) -> int:
 def _find_batch_shift(
     expected: Floats, obtained: Floats, tolerance: float, sizes: Sequence[int]
 ) -> int:
-    """As ``_find_shift``, each batch by itself."""
+    """Find a shift as ``_find_shift`` does, within each batch."""
     if len(sizes) < 2 or sum(sizes) != len(expected):
         return 0
     size = np.repeat(np.asarray(sizes, np.int64), sizes)

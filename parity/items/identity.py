@@ -1,7 +1,7 @@
-"""Which item of the data set each delivered row is; of a row that is none, the closest.
+"""Identify the item of the data set that each delivered row is, or the closest one.
 
-Loaders deliver values, not names. Rows are told apart by their features under a bound,
-and by their labels and places where features leave a choice.
+Loaders deliver values, not names. Features within a tolerance identify a row; labels and
+positions decide where features leave a choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ItemTable:
-    """The items of a data set, by number: ``features`` ``(m, d)`` and ``labels`` ``(m,)``."""
+    """Items of a data set by number: ``features`` ``(m, d)`` and ``labels`` ``(m,)``."""
 
     features: Floats
     labels: Floats
@@ -38,18 +38,18 @@ def identify_rows(
     *,
     ordered: bool = False,
 ) -> Ints:
-    """The item of ``dataset`` that each row of ``batches`` is, or UNKNOWN.
+    """Return the item of ``dataset`` that each row of ``batches`` is, or UNKNOWN.
 
-    Features decide, under ``bound``. Where several items are that close, the one that makes
-    the run right is meant: the one that is due at the row's place (if ``ordered``), else one
-    that is due and bears the row's label, else one that is due, else any.
+    Features decide, within ``tolerance``. Where several items are that close, the one that makes
+    the run right is meant: the one expected at the row's position (if ``ordered``), else an
+    expected one with the row's label, else an expected one, else any.
 
     Args:
         dataset: All items.
-        due: ``(k,)`` items that are owed, in the due order; none twice.
-        batches: What was delivered, ``n`` rows.
-        bound: Largest difference of a feature, absolute.
-        ordered: Whether the order is owed too.
+        expected: ``(k,)`` expected items in their order; none twice.
+        batches: ``n`` rows as delivered.
+        tolerance: Largest difference of a feature, absolute.
+        ordered: The order is expected too.
 
     Returns:
         ``(n,)`` int64.
@@ -77,7 +77,7 @@ def identify_rows(
 
 
 def _list_unused(pool: Ints, obtained: Ints, count: int) -> Ints:
-    """Those of ``pool``, of ``count`` items in all, that no row is yet."""
+    """Return those of ``pool``, of ``count`` items in all, that no row is yet."""
     is_used = np.zeros(count, np.bool_)
     is_used[obtained[obtained != UNKNOWN]] = True
     return pool[~is_used[pool]]
@@ -86,7 +86,7 @@ def _list_unused(pool: Ints, obtained: Ints, count: int) -> Ints:
 def _identify_unknown(
     obtained: Ints, pool: Ints, table: Floats, rows: Floats, tolerance: float
 ) -> None:
-    """Find rows that are not known yet among the items of ``pool``."""
+    """Identify rows that are still unknown among the items of ``pool``."""
     unknown = np.flatnonzero(obtained == UNKNOWN)
     if len(unknown) and len(pool):
         found = match_rows(table[pool], rows[unknown], tolerance)
@@ -99,7 +99,7 @@ def _append_labels(items: ItemTable | DeliveredBatches) -> Floats:
 
 @dataclass(frozen=True)
 class NearestItem:
-    """The item that an unknown row comes closest to, and where they differ most."""
+    """Item closest to an unknown row, and the column in which they differ most."""
 
     item: int
     column: int
@@ -114,7 +114,7 @@ class NearestItem:
 
 
 def find_nearest(table: Floats, row: Floats) -> NearestItem:
-    """The row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
+    """Find the row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
     best, best_gap = 0, np.inf
     for start in range(0, len(table), _CHUNK_ROWS):
         part = _measure_gaps(table[start : start + _CHUNK_ROWS], row).max(axis=1)

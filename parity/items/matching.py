@@ -1,12 +1,10 @@
-"""Which item of a table is each delivered row, one to one, under a bound.
+"""Match delivered rows one to one with the items of a table, within a tolerance.
 
-A port that computes ``f32(i) * 0.1`` differs from torch by one ULP and is right,
-so rows are matched by distance, never by bytes or by sorting values.
-
-``projection`` leaves each row a few items that it can be, each such pair is checked
-element by element, and ``assignment`` gives each row one of those that hold. Time is
-that of two sorts, n log n, as long as few distinct items share a projection; where
-many do, the work is bounded (see ``match``).
+A port that computes ``f32(i) * 0.1`` differs from torch by one ULP and is right, so rows are
+matched by distance, never by bytes or by sorted values. ``projection`` leaves a few candidate
+items for each row, every pair is checked element by element, and ``assignment`` chooses among
+those that match. Time is that of two sorts as long as few distinct items share a projection;
+where many do, the number of pairs is bounded (see ``match_rows``).
 """
 
 from __future__ import annotations
@@ -40,37 +38,36 @@ __all__ = [
     "measure_max_difference",
 ]
 
-#: Elements that are subtracted at once: small enough for the processor's caches.
+#: Elements that are subtracted at once; fits the processor's caches.
 _CHUNK_ELEMENTS = 1 << 17
-#: Pairs that are checked in all: so many for each row and item, and in any case so many.
+#: Pairs that are checked: for each row and item, and at least.
 CHECKED_PER_ROW, MIN_CHECKED = 64, 1 << 22
 #: Of the items that a row may be it keeps the nearest: so many, or as many as the second
 #: number holds shares for the rows.
 KEPT_PER_ROW, MIN_KEPT = 8, 1 << 21
 
-#: Distance that is given to pairs which come before all others.
+#: Distance of pairs that are assigned before all others.
 _FIRST_GAP = -1.0
 
 
 def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
-    """Index into ``table`` of the item that each of ``rows`` is.
+    """Return the index in ``table`` of the item that each row is.
 
-    Two rows match where every element differs by at most ``bound``; NaN matches NaN, an
-    infinity only its own sign. As many rows as possible get an item of their own; a row
-    whose only items are given away bears the index of one of them all the same (an item
-    that came twice).
+    Two rows match where every element differs by at most ``tolerance``; NaN matches NaN, an
+    infinity only its own sign. As many rows as possible get an item of their own; a row whose
+    items are all taken gets one of them nevertheless (an item that was delivered twice).
 
-    Where thousands of distinct items lie within the bound of each other, not all pairs are
-    looked at: equal rows still find each other, and so do rows and items in their order; a
-    row that differs may then be left without an item of its own.
+    Where thousands of distinct items are within the tolerance of each other, not all pairs are
+    checked: equal rows still find each other, and so do rows and items in their order; a row
+    that differs may then be left without an item of its own.
 
     Args:
         table: ``(m, d)``, the items.
-        rows: ``(n, d)``, what was delivered.
-        bound: Largest difference of an element, absolute, ``>= 0``.
+        rows: ``(n, d)``, as delivered.
+        tolerance: Largest difference of an element, absolute, ``>= 0``.
 
     Returns:
-        ``(n,)`` int64; ``UNKNOWN`` where a row is no item.
+        ``(n,)`` int64; ``UNKNOWN`` where a row matches no item.
     """
     if not (len(table) and len(rows)):
         return np.full(len(rows), UNKNOWN, np.int64)
@@ -93,23 +90,23 @@ def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
 
 
 def measure_max_difference(expected: Floats, obtained: Floats) -> float:
-    """Largest difference of an element between two ``(n, d)`` arrays, row by row."""
+    """Return the largest difference of an element between two ``(n, d)`` arrays."""
     indices = np.arange(len(expected))
     return float(_measure_distances(expected, obtained, indices, indices).max(initial=0.0))
 
 
 def is_within_tolerance(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
-    """For each row of two ``(n, d)`` arrays whether the two match, as ``match`` has it."""
+    """Return ``(n,)``: the rows of two ``(n, d)`` arrays match as ``match_rows`` has it."""
     indices = np.arange(len(expected))
     return _measure_distances(expected, obtained, indices, indices) <= tolerance
 
 
 def _group_equal_rows(table: Floats) -> tuple[Ints, Ints]:
-    """A first row of each class of equal rows, and of each row the number of its class."""
+    """Return a first row of each class of equal rows, and each row's class."""
     bits = table.view(np.uint8).reshape(len(table), -1)
     _, first, classes = np.unique(_hash_rows(table), return_index=True, return_inverse=True)
     if not np.array_equal(bits, bits[first][classes]):
-        # Two rows with one hash: the slow way, which compares the bytes themselves.
+        # Two different rows share a hash: compare the bytes themselves.
         keys = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
         _, first, classes = np.unique(keys, return_index=True, return_inverse=True)
     return first.astype(np.int64), classes.astype(np.int64)
@@ -126,7 +123,7 @@ def _hash_rows(table: Floats) -> NDArray[np.uint64]:
 
 
 def _spread_classes(found: Ints, classes: Ints) -> Ints:
-    """From classes of equal items to items: the k-th row of a class is its k-th item."""
+    """Turn classes of equal items into items: the k-th row of a class is its k-th item."""
     order = np.argsort(classes, kind="stable")
     size = np.bincount(classes)
     starts = np.cumsum(size) - size
@@ -138,7 +135,7 @@ def _spread_classes(found: Ints, classes: Ints) -> Ints:
 
 
 def count_earlier_occurrences(ids: Ints) -> Ints:
-    """How many times each element's value occurred before it: ``[5, 7, 5] -> [0, 0, 1]``."""
+    """Count for each element its equals before it: ``[5, 7, 5] -> [0, 0, 1]``."""
     order = np.argsort(ids, kind="stable")
     found = np.empty(len(ids), np.int64)
     found[order] = rank_equals(ids[order])
@@ -146,7 +143,7 @@ def count_earlier_occurrences(ids: Ints) -> Ints:
 
 
 class _MatchTask(NamedTuple):
-    """What is matched: items that differ from each other, each there ``counts`` times."""
+    """Distinct items, how often each occurs (``counts``), and the rows to match with them."""
 
     items: Floats
     rows: Floats
@@ -155,11 +152,11 @@ class _MatchTask(NamedTuple):
 
     @property
     def max_pairs(self) -> int:
-        """How many pairs may be checked."""
+        """Number of pairs that may be checked."""
         return CHECKED_PER_ROW * (len(self.items) + len(self.rows)) + MIN_CHECKED
 
     def measure_gaps(self, row: Ints, item: Ints) -> NDArray[np.float64]:
-        """Distance of each pair."""
+        """Measure the distance of each pair."""
         return _measure_distances(self.items, self.rows, item, row)
 
 
@@ -180,7 +177,7 @@ def _match_distinct(task: _MatchTask, projections: Projections, windows: Candida
 
 
 def _find_close_pairs(task: _MatchTask, windows: CandidateWindows) -> Edges:
-    """The pairs that hold."""
+    """Return the candidate pairs that match."""
     kept = max(KEPT_PER_ROW, MIN_KEPT // len(task.rows))
     found = []
     for row, item in windows.iterate_pairs():
@@ -197,7 +194,7 @@ def _find_close_pairs(task: _MatchTask, windows: CandidateWindows) -> Edges:
 
 
 def _find_equal_pairs(task: _MatchTask) -> Edges:
-    """Each row with the item that it equals bit by bit."""
+    """Return each row with the item that it equals bit by bit."""
     keys = _hash_rows(task.items)
     queries = _hash_rows(task.rows.astype(task.items.dtype, copy=False))
     order = np.argsort(keys, kind="stable")
@@ -207,10 +204,9 @@ def _find_equal_pairs(task: _MatchTask) -> Edges:
 
 
 def _pair_by_rank(task: _MatchTask, projections: Projections, equal: Edges) -> Edges:
-    """Of rows and items that are not ``equal`` to one the k-th each along the line.
+    """Pair the k-th row with the k-th item along the line, of those not in ``equal``.
 
-    Where items lie so close that most are within the bound of most, this finds nearly all
-    rows an item of their own.
+    Where items are so close that most match most, this gives nearly all rows an item.
     """
     remaining = task.counts - np.bincount(equal.item, minlength=len(task.counts))
     item = np.repeat(np.arange(len(remaining)), np.maximum(remaining, 0))
@@ -225,7 +221,7 @@ def _pair_by_rank(task: _MatchTask, projections: Projections, equal: Edges) -> E
 
 
 def _measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:
-    """Largest difference of an element for each pair; infinite where NaN or infinities differ."""
+    """Measure each pair's largest difference; infinite where NaN or infinities differ."""
     worst = np.empty(len(row))
     step = max(1, _CHUNK_ELEMENTS // max(1, table.shape[1]))
     for start in range(0, len(row), step):
@@ -235,7 +231,7 @@ def _measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> ND
             gap = np.subtract(obtained, expected, dtype=np.float64)
         np.abs(gap, out=gap)
         if (invalid := np.isnan(gap)).any():
-            # NaN on both sides, or infinities of one sign; all else of the kind differs.
+            # Equal are only NaN on both sides and infinities of one sign.
             same = (expected[invalid] == obtained[invalid]) | (
                 np.isnan(expected[invalid]) & np.isnan(obtained[invalid])
             )

@@ -1,8 +1,7 @@
-"""Which pairs of a row and an item can match at all, from one number for each.
+"""Find the pairs of a row and an item that can match at all, from one number for each.
 
-Rows are projected onto one direction. Two that differ by at most a bound in every
-element differ by at most its multiple there, so that sorting leaves each row a
-window of items.
+Rows are projected onto one direction. Rows that differ by at most a tolerance in every element
+differ by at most a multiple of it there, so that sorting leaves each row a window of items.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-#: Columns that a projection uses: enough to tell items apart, few enough that the bound
-#: stays small against the spread of the projections.
+#: Columns of a projection: enough to tell items apart, few enough to keep the tolerance small
+#: against the spread of the projections.
 _MAX_COLUMNS = 16
-#: Rows that tell which columns tell items apart.
+#: Rows of the sample that ranks columns.
 _SAMPLE_ROWS = 4096
-#: Rows that are projected at once: small enough for the processor's caches.
+#: Rows that are projected at once; fits the processor's caches.
 _CHUNK_ROWS = 1 << 13
-#: Pairs that are handed out at once; bounds the memory.
+#: Pairs that are yielded at once; bounds the memory.
 PAIRS_PER_PART = 1 << 20
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def choose_columns(table: Floats, tolerance: float) -> Ints:
-    """The columns that tell most items apart, ascending."""
+    """Choose the columns that tell most items apart, ascending."""
     columns = np.arange(table.shape[1], dtype=np.int64)
     if len(columns) <= _MAX_COLUMNS:
         return columns
@@ -41,7 +40,7 @@ def choose_columns(table: Floats, tolerance: float) -> Ints:
 
 
 def _rank_columns(table: Floats, tolerance: float) -> Ints:
-    """Columns by the number of values farther apart than ``bound``, in a fixed sample."""
+    """Rank columns by their values farther apart than ``tolerance``, in a fixed sample."""
     chosen = np.random.default_rng(0).choice(
         len(table), min(len(table), _SAMPLE_ROWS), replace=False
     )
@@ -53,19 +52,19 @@ def _rank_columns(table: Floats, tolerance: float) -> Ints:
 
 
 def iterate_other_columns(table: Floats, tolerance: float) -> Iterator[Ints]:
-    """What else to project on where the first choice leaves too many pairs."""
+    """Yield other columns to project on, for a first choice that leaves too many pairs."""
     if table.shape[1] > _MAX_COLUMNS:
         yield np.arange(table.shape[1], dtype=np.int64)
     yield from _rank_columns(table, tolerance)[:2].reshape(-1, 1)
 
 
 class Projections(NamedTuple):
-    """Both sides projected.
+    """Projected items and rows.
 
     Attributes:
-        table: ``(m,)``, the items. ``rows``: ``(n,)``.
-        slack: ``(n,)``, how far from a row an item may lie that matches it; -1 where
-            none can.
+        table: ``(m,)``, the items.
+        rows: ``(n,)``.
+        slack: ``(n,)``, largest distance of a matching item from the row; -1 where none matches.
     """
 
     table: Doubles
@@ -74,7 +73,7 @@ class Projections(NamedTuple):
 
 
 def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -> Projections:
-    """Project both sides on ``columns``; rows with other NaN or infinities lie far apart."""
+    """Project both sides on ``columns``; rows with other NaN or infinities end up far apart."""
     # Drawn, so that no small integer relation holds among them: sums of bits stay apart.
     weights = np.random.default_rng(0).uniform(1.0, 2.0, len(columns))
     origin = np.nan_to_num(table[0, columns].astype(np.float64), posinf=0.0, neginf=0.0)
@@ -98,9 +97,9 @@ def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -
 def _project_rows(
     rows: Floats, columns: Ints, weights: Doubles, origin: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Weighted sum of each row and of its magnitudes; what is not finite counts as 0.
+    """Return each row's weighted sum and that of its magnitudes; not finite counts as 0.
 
-    Column by column, so that equal rows get equal sums wherever they stand.
+    Works column by column, so that equal rows get equal sums.
     """
     total, size = np.zeros(len(rows)), np.zeros(len(rows))
     for start in range(0, len(rows), _CHUNK_ROWS):
@@ -116,7 +115,7 @@ def _project_rows(
 
 
 def _number_patterns(table: Floats, rows: Floats) -> tuple[Ints | None, Ints | None]:
-    """Number of the pattern of NaN and infinities, of each item and row; None if there is none.
+    """Number the patterns of NaN and infinities of items and rows; None if there are none.
 
     Rows with a pattern that no item has get -1.
     """
@@ -129,7 +128,7 @@ def _number_patterns(table: Floats, rows: Floats) -> tuple[Ints | None, Ints | N
 
 
 def _hash_patterns(rows: Floats) -> NDArray[np.uint64]:
-    """A hash of where NaN and infinities stand; a collision costs time, nothing else."""
+    """Hash the positions of NaN and infinities; a collision costs time only."""
     factors = np.random.default_rng(0).integers(1, 2**63, (3, rows.shape[1]), np.uint64)
     found = np.zeros(len(rows), np.uint64)
     for column in range(rows.shape[1]):
@@ -141,11 +140,12 @@ def _hash_patterns(rows: Floats) -> NDArray[np.uint64]:
 
 
 class CandidateWindows(NamedTuple):
-    """The items sorted by projection, and of each row the part of them that can match.
+    """Items sorted by projection, and each row's window of those that can match.
 
     Attributes:
         order: ``(m,)`` items, ascending.
-        low, high: ``(n,)`` ends of each row's window in ``order``.
+        low: ``(n,)`` start of each row's window in ``order``.
+        high: ``(n,)`` its end.
     """
 
     order: Ints
@@ -154,7 +154,7 @@ class CandidateWindows(NamedTuple):
 
     @classmethod
     def of(cls, projections: Projections, order: Ints | None = None) -> CandidateWindows:
-        """The windows of ``lines``; ``order`` sorts its items where that is known."""
+        """Return the windows; ``order`` sorts the items where that is known."""
         order = np.argsort(projections.table) if order is None else order
         items, by_rows = projections.table[order], np.argsort(projections.rows)
         # Sorted queries walk the table in order, which the processor's caches reward.
@@ -166,17 +166,17 @@ class CandidateWindows(NamedTuple):
 
     @property
     def pair_count(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int((self.high - self.low).sum())
 
     def narrow(self, width: int, projections: Projections) -> CandidateWindows:
-        """The ``most`` items around each row."""
+        """Keep the ``width`` items around each row."""
         middle = np.searchsorted(projections.table[self.order], projections.rows)
         low = np.clip(middle - width // 2, self.low, np.maximum(self.high - width, self.low))
         return self._replace(low=low, high=np.minimum(low + width, self.high))
 
     def iterate_pairs(self) -> Iterator[tuple[Ints, Ints]]:
-        """All pairs (row, item), a bounded number at a time."""
+        """Yield all pairs (row, item), a bounded number at a time."""
         rows = np.flatnonzero(self.high > self.low)
         widths = (self.high - self.low)[rows]
         ends = np.cumsum(widths)
@@ -184,7 +184,7 @@ class CandidateWindows(NamedTuple):
         while start < len(rows):
             base = int(ends[start - 1]) if start else 0
             stop = max(start + 1, int(np.searchsorted(ends, base + PAIRS_PER_PART, "right")))
-            # One row alone may have more candidates than are handed out at once.
+            # One row alone may have more candidates than are yielded at once.
             for inner in range(0, int(widths[start]) if stop == start + 1 else 1, PAIRS_PER_PART):
                 width = np.minimum(widths[start:stop] - inner, PAIRS_PER_PART)
                 row = np.repeat(rows[start:stop], width)

@@ -1,4 +1,4 @@
-"""What a suite is: what a bundle kind means, as plain functions in a record."""
+"""Define a suite: a bundle kind as a record of plain functions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Case:
     """One case of a bundle.
 
     Attributes:
-        folder: Its own folder in the bundle's tree.
-        words: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
-        bounds: What the bundle states, else the suite.
+        folder: Folder of the case in the bundle's tree.
+        placeholders: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
+        tolerances: The bundle's, else the suite's.
         detail: The suite's own record of the case.
-        may_be_empty: A dump without a file may be right; the suite says so.
-        expect: What the bundle states to be owed: ``load``, ``refuse`` or ``either``; empty
-            where it states nothing, and a port's end is then no verdict.
-        why: What the case is, in one line.
+        may_be_empty: A dump without a file may be right; the suite decides.
+        expect: Stated outcome of the port: ``load``, ``refuse`` or ``either``; empty where the
+            bundle states none, and the port's exit then decides nothing.
+        why: What the case tests, in one line.
     """
 
     id: str
@@ -43,11 +43,11 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """What a port left for one case.
+    """Output of a port for one case.
 
     Attributes:
-        folder: Holds at least one file, unless the case may be empty.
-        line: The JSON object that it printed last on stdout, if any.
+        folder: Folder with at least one file, unless the case may be empty.
+        stdout_json: The JSON object printed last on stdout, if any.
     """
 
     folder: Path
@@ -56,13 +56,13 @@ class Dump:
 
 @dataclass(frozen=True, kw_only=True)
 class DumpComparison:
-    """What comparing one dump showed.
+    """Result of comparing one dump.
 
     Attributes:
         measures: Numbers for the report, by name.
-        margin: Largest share of a bound that was used; None where no bound applies.
-        compared: Elements held against the reference.
-        tensors: Names that ``known-failures`` may speak of.
+        margin: Largest share of a tolerance that was used; None where none applies.
+        compared: Number of elements compared with the reference.
+        tensors: Names that ``known-failures`` may contain.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -98,12 +98,12 @@ class Suite:
     """A bundle kind.
 
     Attributes:
-        args: Words given to a dump example where the lockfile names none.
+        args: Arguments of a dump program where the lockfile names none.
         cases: Reads a tree into its cases; raises ``ReferenceSuspectError``.
-        verify: Holds one dump against its case under bounds; raises
+        verify: Compares one dump with its case within tolerances; raises
             ``ReferenceSuspectError`` where the reference itself cannot be read.
-        options: Names of the ``options`` that the suite knows, with their values, or with
-            what says why a value cannot be taken (empty where it can).
+        options: Names of the suite's ``options`` with their values, or with a function that
+            explains why a value is invalid (empty where it is valid).
         across: Compares cases with each other; returns findings by case id. A case whose dump
             could not be compared is given without it.
         view: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an

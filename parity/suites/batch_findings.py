@@ -1,4 +1,4 @@
-"""What a loader's batch files show before any item is looked at: gaps, counts, sizes."""
+"""Report the numbers, names and sizes of a loader's batch files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
-    """The finding for batch files that are missing before or between others.
+    """Report batch files that are missing before or between others.
 
     Args:
-        numbers: Of the files that are there, ascending, all ``first`` or more.
-        first: Number that the first file is due to have.
+        numbers: Numbers of the files, ascending, all ``first`` or more.
+        first: Number that the first file must have.
     """
     if not numbers:
-        message = f"the folder holds no batch_NNNN.bin; expected batch_{first:04}.bin and so on"
+        message = f"the folder has no batch_NNNN.bin; expected batch_{first:04}.bin and so on"
         return [report_error("batch-missing", message, kind="dump")]
     absent = numbers[-1] + 1 - first - len(numbers)
     if not absent:
@@ -42,13 +42,13 @@ def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
 
 
 def check_names(folder: Path) -> list[Finding]:
-    """The finding for what looks like a batch's file and is none: nobody compares what it holds."""
+    """Report misnamed batch files, whose content nobody compares."""
     lines = [
         _describe_misnamed(path, number) for path, number in find_misnamed_batches(folder).items()
     ]
     if not lines:
         return []
-    head = "" if len(lines) == 1 else f"{len(lines):,} names look like a batch's; first: "
+    head = "" if len(lines) == 1 else f"{len(lines):,} misnamed batch files; first: "
     rest = len(lines) - EXAMPLES
     details = (*lines[1:EXAMPLES], *((f"and {rest:,} more",) if rest > 0 else ()))
     return [report_error("batch-name", f"{head}{lines[0]}; it was not compared", details=details)]
@@ -57,31 +57,31 @@ def check_names(folder: Path) -> list[Finding]:
 def _describe_misnamed(path: Path, number: int) -> str:
     expected = f"batch_{number:04}.bin"
     if path.name != expected:
-        return f"{sanitize(path.name)} is no batch's name; batch {number} is called {expected}"
-    kind = _FILE_KINDS.get(stat.S_IFMT(path.lstat().st_mode), "no plain file")
+        return f"{sanitize(path.name)} is misnamed: batch {number} must be named {expected}"
+    kind = _FILE_KINDS.get(stat.S_IFMT(path.lstat().st_mode), "not a regular file")
     return f"{expected} is {kind}"
 
 
-#: What bears a batch's name and is none; a link to a file would be one.
+#: Kinds of entries with a batch's name that are not read; a link to a file is read.
 _FILE_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
-    stat.S_IFLNK: "a link that leads to no file",
-    stat.S_IFREG: "no batch's name; a number has at most 9 digits",
+    stat.S_IFLNK: "a broken link",
+    stat.S_IFREG: "misnamed: a batch number has at most 9 digits",
 }
 
 
 def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0) -> list[Finding]:
-    """The finding for a wrong number of batches, or of items in a batch.
+    """Report a wrong number of batches, or of items in a batch.
 
     Args:
-        due: Items of each batch of the reference.
-        came: Items of each batch as delivered.
+        expected: Items of each batch of the reference.
+        obtained: Items of each batch as delivered.
         first: Number of the first batch.
     """
     if len(expected) != len(obtained):
         message = (
-            f"{format_count(len(obtained), 'batch', 'batches')} came, {len(expected):,} are due "
+            f"{format_count(len(obtained), 'batch', 'batches')}, expected {len(expected):,} "
             f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
         )
         return [
@@ -94,8 +94,8 @@ def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0
         return []
     worst = different[0]
     message = (
-        f"batch {first + worst} has {format_count(obtained[worst], 'item')}, {expected[worst]:,} are due "
-        f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
+        f"batch {first + worst} has {format_count(obtained[worst], 'item')}, expected "
+        f"{expected[worst]:,} (sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
     )
     return [
         report_error(
@@ -105,31 +105,16 @@ def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0
 
 
 def format_sizes(sizes: Sequence[int]) -> str:
-    """``[4, 4, 3]``, cut where it is long."""
+    """Format ``[4, 4, 3]``, shortened where it is long."""
     return f"[{format_list(sizes)}]"
 
 
 def check_stdout(stated: Mapping[str, Any] | None, sizes: Sequence[int]) -> list[Finding]:
-    """Findings for a JSON line on stdout, a courtesy, that contradicts the files."""
-    return find_contradictions(
-        "stdout", stated, {"num_batches": len(sizes), "batch_sizes": list(sizes)}
-    )
-
-
-def find_contradictions(
-    source: str, stated: Mapping[str, Any] | None, observed: Mapping[str, Any]
-) -> list[Finding]:
-    """A finding for each key of ``held`` that ``said`` holds with another value.
-
-    Args:
-        speaker: Who says it, in words.
-        said: What the port says; keys that are missing or null say nothing.
-        held: What the batch files show.
-    """
+    """Report a JSON line on stdout, which is optional, that contradicts the files."""
     found = []
-    for key, shown_value in observed.items():
+    for key, observed in (("num_batches", len(sizes)), ("batch_sizes", list(sizes))):
         value = None if stated is None else stated.get(key)
-        if value is not None and value != shown_value:
-            message = f"{source} says {key} = {value!r:.200}, the files hold {shown_value!r:.200}"
+        if value is not None and value != observed:
+            message = f"stdout states {key} = {value!r:.200}, the files have {observed!r:.200}"
             found.append(report_error("contradiction", message, measures={"key": key}))
     return found

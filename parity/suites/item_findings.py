@@ -1,4 +1,4 @@
-"""What the audit of a loader's items found, said in the same words by every loader suite."""
+"""Report the items, order and labels of a loader's run, for every loader suite."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ class LoaderAudit:
 
     Attributes:
         table: ``(m, d)``, the data set's features by item number.
-        due: ``(k,)`` items that the reference delivers, in its order; ``expected_sizes`` its batches.
-        batches: What was delivered, ``n`` rows.
-        came: ``(n,)`` item of each delivered row, or UNKNOWN.
-        bound: Largest difference of a feature.
-        ordered: The order is owed too.
-        names: ``(m,)`` what items are called, where that is not their number.
-        slots: ``(n,)`` place of each row among those of ``batches.sizes``, where some hold none.
+        expected: ``(k,)`` items of the reference, in its order.
+        expected_sizes: Items of each batch of the reference.
+        batches: ``n`` rows as delivered.
+        obtained: ``(n,)`` item of each delivered row, or UNKNOWN.
+        tolerance: Largest difference of a feature.
+        ordered: The reference's order is expected too.
+        ids: ``(m,)`` id of each item, where that is not its number.
+        slots: ``(n,)`` index of each row among those of ``batches.sizes``, where some have none.
         first_batch: Number of the first batch.
         position: Items of the epoch that come before the run.
         key: Seed and epoch of the order, where it has any.
-        trusted: The rows are the items that they are called; else no cause is looked for.
+        trusted: The rows are the items of their ids; else no cause is looked for.
     """
 
     table: Floats
@@ -61,12 +62,12 @@ class LoaderAudit:
     trusted: bool = True
 
     def format_position(self, position: int) -> str:
-        """Place of a delivered row, in words."""
+        """Format batch and row of a delivered row."""
         slot = position if self.slots is None else self.slots[position]
         return str(self._locate(self.batches.sizes, int(slot)))
 
     def format_expected_position(self, position: int) -> str:
-        """Place at which the item at ``position`` of ``due`` is due, in words."""
+        """Format batch and row where an item of ``expected`` is expected."""
         return str(self._locate(self.expected_sizes, position))
 
     def _locate(self, sizes: tuple[int, ...], slot: int) -> checks.BatchPosition:
@@ -74,22 +75,22 @@ class LoaderAudit:
         return place._replace(batch=place.batch + self.first_batch)
 
     def find_id(self, item: int) -> int:
-        """What the item with this number is called."""
+        """Return the id of the item with this number."""
         return int(item if self.ids is None else self.ids[item])
 
     def list_ids(self, numbers: Ints) -> list[int]:
-        """What the items with these numbers are called."""
+        """Return the ids of the items with these numbers."""
         ids: list[int] = (numbers if self.ids is None else self.ids[numbers]).tolist()
         return ids
 
 
 def check_items(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
-    """All findings about who came and in which order (labels are ``check_labels``)."""
+    """Report all errors of membership and order (``check_labels`` has those of labels)."""
     return [*_check_unknown(audit, members), *check_known_items(audit, members)]
 
 
 def check_known_items(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
-    """Of ``findings`` those about rows that are items."""
+    """Report the errors of ``check_items`` about rows that are items."""
     found = [
         *_report_repeated(audit, members),
         *_report_unexpected(audit, members),
@@ -121,8 +122,8 @@ def _report_not_finite(audit: LoaderAudit, positions: Ints) -> Finding:
     message = (
         f"{format_count(count, 'feature value')} of {audit.batches.features.size:,} "
         f"{'is' if count == 1 else 'are'} NaN or infinite where the reference is not, "
-        f"in {format_count(len(positions), 'row')}; first: {audit.format_position(positions[0])} feature {column} "
-        f"is {value}"
+        f"in {format_count(len(positions), 'row')}; first: "
+        f"{audit.format_position(positions[0])} feature {column} is {value}"
     )
     return report_error(
         "nan",
@@ -140,7 +141,7 @@ def _report_unknown(audit: LoaderAudit, positions: Ints) -> Finding:
     code = "values" if audit.ordered else "item-unknown"
     message = f"{text}; bound {audit.tolerance:g}"
     if len(positions) > 1:
-        message = f"{len(positions):,} rows are no item of the data set; first: {message}"
+        message = f"{len(positions):,} rows are not items of the data set; first: {message}"
     return report_error(
         code,
         message,
@@ -154,17 +155,18 @@ def _report_unknown(audit: LoaderAudit, positions: Ints) -> Finding:
 
 
 def _describe_closest(audit: LoaderAudit, position: int) -> tuple[str, identity.NearestItem]:
-    """What an unknown row is next to: the item due there, where an order is owed."""
+    """Describe an unknown row beside the expected item, or beside the closest one."""
     row, table = audit.batches.features[position], audit.table
     if audit.ordered and position < len(audit.expected):
         item = int(audit.expected[position])
         near = identity.find_nearest(table[item : item + 1], row)
-        heading = f"{audit.format_position(position)} is not item {item}, which is due there"
+        heading = f"{audit.format_position(position)} is not item {item}, which is expected there"
     else:
         near = identity.find_nearest(table, row)
-        item, heading = (
-            near.item,
-            f"{audit.format_position(position)} is no item; closest is item {near.item}",
+        item = near.item
+        heading = (
+            f"{audit.format_position(position)} is not an item of the data set; the closest is "
+            f"item {item}"
         )
     text = (
         f"{heading}: feature {near.column} is {format_number(np.float32(near.obtained))}, "
@@ -178,10 +180,11 @@ def _report_repeated(audit: LoaderAudit, members: MembershipDifference) -> list[
         "item-twice",
         members.repeated,
         lambda k: (
-            f"item {audit.find_id(audit.obtained[members.repeated[k]])} came again in "
-            f"{audit.format_position(members.repeated[k])}, after {audit.format_position(members.earlier[k])}"
+            f"item {audit.find_id(audit.obtained[members.repeated[k]])} was delivered again in "
+            f"{audit.format_position(members.repeated[k])}, after "
+            f"{audit.format_position(members.earlier[k])}"
         ),
-        "items came again",
+        "items were delivered again",
     )
 
 
@@ -190,10 +193,10 @@ def _report_unexpected(audit: LoaderAudit, members: MembershipDifference) -> lis
         "item-not-due",
         members.unexpected,
         lambda k: (
-            f"item {audit.find_id(audit.obtained[members.unexpected[k]])} came in "
-            f"{audit.format_position(members.unexpected[k])}, but the reference does not deliver it"
+            f"item {audit.find_id(audit.obtained[members.unexpected[k]])} was delivered in "
+            f"{audit.format_position(members.unexpected[k])}, but the reference does not have it"
         ),
-        "items came that are not due",
+        "unexpected items were delivered",
     )
 
 
@@ -203,15 +206,15 @@ def _report_missing(audit: LoaderAudit, members: MembershipDifference) -> list[F
     def describe(k: int) -> str:
         item = int(absent[k])
         if not audit.ordered:
-            return f"item {audit.find_id(item)} never came"
+            return f"item {audit.find_id(item)} was not delivered"
         place = audit.format_expected_position(int(np.flatnonzero(audit.expected == item)[0]))
-        return f"item {audit.find_id(item)} never came (due in {place})"
+        return f"item {audit.find_id(item)} was not delivered (expected in {place})"
 
-    return report_each("item-missing", absent, describe, "items never came")
+    return report_each("item-missing", absent, describe, "items were not delivered")
 
 
 def _drop_reported(audit: LoaderAudit, members: MembershipDifference) -> Ints:
-    """Missing items but for those in whose place an unknown row came, which is told already."""
+    """Drop missing items in whose place an unknown row came, which is reported already."""
     missing, unknown = members.missing, members.unknown
     if audit.ordered:
         reported = audit.expected[unknown[unknown < len(audit.expected)]]
@@ -226,7 +229,7 @@ def _drop_reported(audit: LoaderAudit, members: MembershipDifference) -> Ints:
 def report_each(
     code: str, positions: Ints, describe: Callable[[int], str], heading: str
 ) -> list[Finding]:
-    """One finding for all ``positions``: their count, and the first few told by ``told(k)``."""
+    """Report all ``positions`` in one finding: their number, and the first few described."""
     if not len(positions):
         return []
     lines = [describe(k) for k in range(min(len(positions), EXAMPLES))]
@@ -246,14 +249,15 @@ def _check_order(audit: LoaderAudit) -> list[Finding]:
         return []
     first = int(difference.displaced[0])
     message = (
-        f"{len(difference.displaced):,} of {len(audit.expected):,} items stand elsewhere than in the "
-        f"reference; first: {audit.format_position(first)} holds item {audit.find_id(audit.obtained[first])}, "
-        f"item {audit.find_id(audit.expected[first])} is due"
+        f"{len(difference.displaced):,} of {len(audit.expected):,} items are at other positions "
+        f"than in the reference; first: {audit.format_position(first)} has item "
+        f"{audit.find_id(audit.obtained[first])}, expected item "
+        f"{audit.find_id(audit.expected[first])}"
     )
     cause = None
     if difference.batches is not None:
         text = ", ".join(map(str, difference.batches[:20]))
-        cause = f"the batches themselves are right, they came in the order {text}"
+        cause = f"the batches themselves are right, in the order {text}"
     return [
         report_error(
             "order",
@@ -267,13 +271,13 @@ def _check_order(audit: LoaderAudit) -> list[Finding]:
 
 
 def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> list[Finding]:
-    """Report items that come in the data set's order though the case shuffles.
+    """Report items in the data set's order though the case shuffles.
 
-    An error where a shuffle hardly ever does so, else a warning.
+    That is an error where a right shuffle hardly ever does so, else a warning.
 
     Args:
         obtained: ``(k,)`` known items as delivered.
-        classes: ``(m,)`` for each item of the data set the number of its class of equal items.
+        classes: ``(m,)`` class of equal items that each item of the data set belongs to.
         case: The case and its seed, as the beginning of the message.
         start: Items of the epoch that come before the run.
     """
@@ -289,11 +293,11 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
 
 
 def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> list[Finding]:
-    """Findings about the labels that known items came with.
+    """Report labels that are not those of the known items they came with.
 
     Args:
         audit: The run.
-        due_labels: ``(m,)`` labels by item number.
+        expected_labels: ``(m,)`` labels by item number.
     """
     known = np.flatnonzero(audit.obtained != UNKNOWN)
     expected, obtained = expected_labels[audit.obtained[known]], audit.batches.labels[known]
@@ -307,8 +311,8 @@ def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> l
         item = audit.obtained[position]
         note = ", not a whole number" if k in fractional else ""
         return (
-            f"{audit.format_position(position)} (item {item}) has label {format_number(obtained[k])}{note}, "
-            f"expected {format_number(expected[k])}"
+            f"{audit.format_position(position)} (item {item}) has label "
+            f"{format_number(obtained[k])}{note}, expected {format_number(expected[k])}"
         )
 
     fractional = set(result.fractional.tolist())

@@ -89,7 +89,7 @@ class TestExitOne:
             "loaders/part": "pass",
         }
         assert ran.list_codes("loaders/ordered") == ["item-twice", "item-missing"]
-        assert "item 4 never came (due in batch 1 row 0)" in ran.out
+        assert "item 4 was not delivered (expected in batch 1 row 0)" in ran.out
 
     def test_nan_everywhere(self, bench: Bench) -> None:
         spoiled = ORDER.make_run()

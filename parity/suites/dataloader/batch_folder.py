@@ -1,4 +1,4 @@
-"""A folder of `batch_NNNN.bin` files read into one run of items, or why it cannot be."""
+"""Read a folder of `batch_NNNN.bin` files into one run of items."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 def read_folder(
     folder: Path, shape: tuple[int, ...] | None = None, max_bytes: int | None = None
 ) -> tuple[DeliveredBatches | None, tuple[int, ...], list[Finding]]:
-    """The run of items that a folder's batch files hold.
+    """Read the run of items in a folder's batch files.
 
     Args:
-        folder: Where they lie; other files in it are left alone.
-        shape: What an item's features must have; None takes that of the first.
-        most: Bytes that a file may have.
+        folder: Folder of the files; others in it are ignored.
+        shape: Expected shape of an item's features; None takes that of the first.
+        max_bytes: Largest size of a file.
 
     Returns:
-        The run, None where a file is missing or cannot be read; the shape of an item's
-        features; why it cannot be read.
+        The run, None where a file is missing or unreadable; the shape of an item's features;
+        the findings about the files.
     """
     files = find_batch_files(folder)
     found = check_gaps(list(files))
@@ -59,7 +59,7 @@ def read_folder(
 def _read_file(
     path: Path, shape: tuple[int, ...] | None, max_bytes: int | None, found: list[Finding]
 ) -> tuple[F32, F32] | None:
-    """Features and labels of one file; why not is added to ``found``."""
+    """Read features and labels of one file; add the finding to ``found`` where it fails."""
     try:
         tensors = read_batch(path, max_bytes)
     except FormatError as error:
@@ -74,7 +74,7 @@ def _read_file(
 def _check_tensors(name: str, tensors: list[F32], shape: tuple[int, ...] | None) -> Finding | None:
     if len(tensors) != 2:
         message = (
-            f"{name} holds {format_count(len(tensors), 'tensor')}, expected 2: features and labels"
+            f"{name} has {format_count(len(tensors), 'tensor')}, expected 2: features and labels"
         )
         return report_error("tensor-count", message, tensor=name)
     features, labels = tensors

@@ -1,8 +1,4 @@
-"""The reference of a dataloader case, and whether it holds together.
-
-A verdict is worth no more than its reference: what contradicts itself ends the case
-as suspect, whatever the port wrote.
-"""
+"""Read the reference of a dataloader case, and reject one that contradicts itself."""
 
 from __future__ import annotations
 
@@ -27,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoaderReference:
-    """What a case's loader delivered.
+    """Items that a case's loader delivered.
 
     Attributes:
         dataset: The whole data set, or where the bundle lacks it the delivered items.
-        due: ``(k,)`` items that were delivered, in their order.
+        expected: ``(k,)`` delivered items, in their order.
         sizes: Items of each batch.
-        shape: Of an item's features.
-        whole: ``dataset`` is the whole one, in its own order.
+        shape: Shape of an item's features.
+        has_dataset: ``dataset`` is the whole one, in its own order.
     """
 
     dataset: ItemTable
@@ -45,10 +41,10 @@ class LoaderReference:
 
 
 def read_reference(meta: LoaderCase) -> LoaderReference:
-    """The reference of one case.
+    """Read the reference of one case.
 
     Raises:
-        ReferenceSuspectError: It does not hold together.
+        ReferenceSuspectError: It contradicts itself.
     """
     dataset, shape = _read_dataset(meta)
     _check_sizes(meta, dataset)
@@ -63,11 +59,11 @@ def read_reference(meta: LoaderCase) -> LoaderReference:
         raise _report_suspect(meta, f"the reference's own {found[0].message}")
     if batches.sizes != meta.batch_sizes:
         message = (
-            f"batch_sizes [{format_list(meta.batch_sizes)}] is not what the batch files hold: "
+            f"batch_sizes [{format_list(meta.batch_sizes)}] is not what the batch files have: "
         )
         raise _report_suspect(meta, f"{message}[{format_list(batches.sizes)}]")
     if not np.isfinite(batches.labels).all():
-        raise _report_suspect(meta, "the batch files hold a label that is NaN or infinite")
+        raise _report_suspect(meta, "the batch files have a label that is NaN or infinite")
     if dataset is None:
         delivered = ItemTable(batches.features, batches.labels)
         return LoaderReference(
@@ -82,7 +78,7 @@ def _report_suspect(meta: LoaderCase, message: str) -> ReferenceSuspectError:
 
 
 def _read_dataset(meta: LoaderCase) -> tuple[ItemTable | None, tuple[int, ...]]:
-    """The whole data set, None where the bundle lacks it, and the shape of an item."""
+    """Return the whole data set, None where the bundle lacks it, and an item's shape."""
     if meta.features is None or meta.labels is None:
         if meta.mode == "SUBSET":
             message = "SUBSET needs full_dataset_features and full_dataset_labels"
@@ -99,9 +95,8 @@ def _read_dataset(meta: LoaderCase) -> tuple[ItemTable | None, tuple[int, ...]]:
     with np.errstate(over="ignore"):
         table, narrow = features.astype(np.float32), labels.astype(np.float32)
     if len(inexact := np.flatnonzero(~(narrow == labels))):
-        message = (
-            f"label {labels[inexact[0]]:.17g} of item {inexact[0]} is not a number that f32 holds"
-        )
+        first = inexact[0]
+        message = f"f32 cannot represent label {labels[first]:.17g} of item {first}"
         raise _report_suspect(meta, message)
     return ItemTable(table.reshape(len(table), -1), narrow), table.shape[1:]
 
@@ -112,12 +107,12 @@ def _parse_numbers(meta: LoaderCase, key: str, value: Any) -> NDArray[np.float64
     except ValueError:
         raise _report_suspect(meta, f"{key} is ragged: its rows differ in length") from None
     if found.size and found.dtype.kind not in "iuf":
-        raise _report_suspect(meta, f"{key} holds what is not a number")
+        raise _report_suspect(meta, f"{key} has a value that is not a number")
     return found.astype(np.float64)
 
 
 def _check_sizes(meta: LoaderCase, dataset: ItemTable | None) -> None:
-    """Hold that `batch_sizes` are those of a loader with the parameters that are stated."""
+    """Check that `batch_sizes` are those of a loader with the stated parameters."""
     if meta.batch_size < 1:
         raise _report_suspect(meta, f"batch_size is {meta.batch_size}; it must be at least 1")
     total = sum(meta.batch_sizes) if dataset is None else len(dataset)
@@ -127,19 +122,20 @@ def _check_sizes(meta: LoaderCase, dataset: ItemTable | None) -> None:
     if list(meta.batch_sizes) != expected:
         message = (
             f"batch_sizes is [{format_list(meta.batch_sizes)}], but {total:,} items in batches of "
-            f"{meta.batch_size}, drop_last {str(meta.drop_last).lower()}, make [{format_list(expected)}]"
+            f"{meta.batch_size}, drop_last {str(meta.drop_last).lower()}, make "
+            f"[{format_list(expected)}]"
         )
         raise _report_suspect(meta, message)
 
 
 def _identify_items(meta: LoaderCase, dataset: ItemTable, batches: DeliveredBatches) -> Ints:
-    """The items of the reference's own batches, each of the data set and none twice."""
+    """Identify the items of the reference's own batches, none of them twice."""
     everything = np.arange(len(dataset))
-    # Where equal items leave a choice, the data set's own order is meant if there is none.
+    # Where equal items leave a choice, without a shuffle the data set's own order is meant.
     expected = identify_rows(dataset, everything, batches, 0.0, ordered=not meta.shuffle)
     if (expected == UNKNOWN).any() or not np.array_equal(dataset.labels[expected], batches.labels):
         message = "full_dataset_features and full_dataset_labels are not those of the batch files"
         raise _report_suspect(meta, message)
     if np.bincount(expected).max() > 1:
-        raise _report_suspect(meta, "the batch files hold an item more than once")
+        raise _report_suspect(meta, "the batch files have an item more than once")
     return expected

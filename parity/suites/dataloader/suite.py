@@ -1,8 +1,8 @@
-"""DataLoader batches: the same items in batches of the same sizes, in the order that is owed.
+"""The suite `dataloader`: the same items in batches of the same sizes, in the expected order.
 
-ORDER owes the reference's order, SET its items in any order, SUBSET as many items
-of the whole data set, none of them twice. Bound and modes: the dataset card of
-ferrotorch's dataloader-batches-v1.
+ORDER expects the reference's order, SET its items in any order, SUBSET as many items of the
+whole data set, none twice. Modes and tolerance: the dataset card of ferrotorch's
+dataloader-batches-v1.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from parity.items.checks import DeliveredBatches, Ints
 
 ARGS = ("--config", "{case}", "--seed", "{seed}", "--output-dir", "{output_dir}")
-#: The seed that a case without one is given; upstream's own call passes it always.
+#: Seed for a case without one; upstream's own call always passes it.
 DEFAULT_SEED = 42
 DEFAULT_TOLERANCES = {"max_abs": 1e-6}
 
 
 def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
-    """The cases of a dataloader bundle.
+    """Read the cases of a dataloader bundle.
 
     Raises:
-        ReferenceSuspectError: None, or a `meta.json` that lacks what a verdict needs.
+        ReferenceSuspectError: There are none, or a `meta.json` lacks a required key.
     """
     return tuple(_build_case(read_loader_case(folder)) for folder in find_case_folders(tree))
 
@@ -61,10 +61,10 @@ def _build_case(meta: LoaderCase) -> Case:
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Hold a dump's batches against the reference's.
+    """Compare a dump's batches with the reference's.
 
     Raises:
-        ReferenceSuspectError: The reference's own batches do not hold together.
+        ReferenceSuspectError: The reference's own batches contradict each other.
     """
     meta: LoaderCase = case.detail
     reference = read_reference(meta)
@@ -72,7 +72,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     if not (reference.sizes or find_batch_files(dump.folder)):
         return DumpComparison(findings=(*misnamed, *_check_empty_dump(dump.stdout_json)))
     dataset = reference.dataset
-    # Room for a port that delivers everything in one batch, and for wrong sizes to be told.
+    # Enough for a port that delivers everything in one batch, and to report wrong sizes.
     max_bytes = 4 * (dataset.features.nbytes + dataset.labels.nbytes) + 2**20
     delivered, _, found = batch_folder.read_folder(dump.folder, reference.shape, max_bytes)
     if delivered is None:
@@ -89,7 +89,7 @@ def compare_run(
     tolerance: float,
     stdout_json: Mapping[str, Any] | None = None,
 ) -> DumpComparison:
-    """Hold a run in memory against the reference; ``line`` is what the port said of it."""
+    """Compare a run in memory with the reference; ``stdout_json`` is the port's statement."""
     audit = _build_audit(meta, reference, delivered, tolerance)
     found = batch_findings.check_sizes(reference.sizes, delivered.sizes)
     found += batch_findings.check_stdout(stdout_json, delivered.sizes)
@@ -113,11 +113,11 @@ def compare_run(
 
 
 def _check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
-    """The bundle states zero batches and none came: right, if that is what the port says."""
+    """Accept that no batch was written where none is expected and the port says so."""
     if stdout_json is not None and stdout_json.get("num_batches") == 0:
         return []
     message = (
-        "no batch is due and none was written, but an empty folder proves nothing; expected "
+        "no batch is expected and none was written, but an empty folder proves nothing; expected "
         '"num_batches": 0 in the JSON line on stdout'
     )
     return [report_error("dump-empty", message, kind="dump")]
@@ -144,7 +144,7 @@ def _build_audit(
 
 
 def _measure_run(audit: item_findings.LoaderAudit) -> tuple[dict[str, float], float | None]:
-    """Numbers for the report; the largest difference only where every row is an item."""
+    """Return numbers for the report, and the margin if every row is an item."""
     measures: dict[str, float] = {"items": len(audit.obtained), "batches": len(audit.batches.sizes)}
     if (audit.obtained == UNKNOWN).any():
         return measures, None
@@ -153,7 +153,7 @@ def _measure_run(audit: item_findings.LoaderAudit) -> tuple[dict[str, float], fl
 
 
 def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints) -> list[Finding]:
-    """Check that a shuffle whose order is free is one; with ORDER the reference's is compared."""
+    """Check that a shuffle whose order is free is one; ORDER compares the order itself."""
     if meta.mode == "ORDER" or not (meta.shuffle and reference.has_dataset):
         return []
     if (obtained == UNKNOWN).any() or not (np.diff(obtained) > 0).all():

@@ -1,4 +1,4 @@
-"""What the cases of a pipeline bundle say only together, by the relations that they name."""
+"""Compare the cases of a pipeline bundle with each other, by the relations that they name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Errors that say already how resuming failed.
 _RESUME = {"resume-start", "resume-order"}
-#: For another key that gives the same order: the code, and what it comes from.
+#: For another key that gives the same order: the code, and the reason.
 _SAME_ORDER = {
     "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
     "other_seed_of": ("seed-ignored", "the order does not depend on the seed"),
@@ -33,7 +33,8 @@ class _RelatedCase:
 
     Attributes:
         run: What it delivered, None where that cannot be read.
-        faulty: It has errors of its own, which need not be said once more.
+        faulty: It has errors of its own, which need no repetition.
+        has_resume_error: One of them says how resuming failed.
     """
 
     meta: PipelineCase
@@ -45,9 +46,9 @@ class _RelatedCase:
 def check_relations(
     compared: Mapping[str, tuple[Case, Dump | None]],
 ) -> Mapping[str, tuple[Finding, ...]]:
-    """Findings about what runs say only together, by the case that names the other.
+    """Report what only several runs show, by the case that names the other.
 
-    Relations to cases that were not chosen are left out.
+    Relations to cases that were not selected are left out.
 
     Args:
         compared: The cases that were run; without a dump where there is nothing to compare.
@@ -80,7 +81,7 @@ def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
 def _iterate_relations(
     related: _RelatedCase, cases: Mapping[str, _RelatedCase]
 ) -> Iterator[tuple[str, str]]:
-    """Each relation of a case, and the case that it is to."""
+    """Yield each relation of a case, and the case that it is to."""
     for key, partner in related.meta.relations.items():
         if partner in cases:
             yield key, partner
@@ -109,14 +110,16 @@ def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> lis
     partner = other.meta.name
     if related.run is None or other.run is None:
         return [
-            _report_skipped(f"not held against {partner} ({key}), whose dump could not be read")
+            _report_skipped(f"not compared with {partner} ({key}), whose dump could not be read")
         ]
     if key == "disjoint_with":
         return relations.check_disjoint(related.run, other.run, partner)
     if related.faulty:
         return [] if other.faulty else _check_start(key, related, other.run)
     if other.faulty:
-        return [_report_skipped(f"not held against {partner} ({key}), which has errors of its own")]
+        return [
+            _report_skipped(f"not compared with {partner} ({key}), which has errors of its own")
+        ]
     return _compare_runs(key, related.run, related.meta, other.run, other.meta)
 
 
@@ -140,7 +143,7 @@ def _compare_runs(
         f"seed {meta.seed}, epoch {meta.epoch}" for meta in (own_meta, other_meta)
     )
     code, why = _SAME_ORDER[key]
-    message = f"{own_key} comes in the order of {other_meta.name} ({other_key}): {why}"
+    message = f"{own_key} gives the order of {other_meta.name} ({other_key}): {why}"
     return relations.check_other_order(run, other, code, message)
 
 

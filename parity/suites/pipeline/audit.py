@@ -1,8 +1,7 @@
-"""The audit of one run of an input pipeline by identity, on arrays in memory.
+"""Audit one run of an input pipeline by the ids of its items, on arrays in memory.
 
-What a deterministic pipeline owes its user, in the order in which it is looked at: the
-final-batch policy, masks and padding, who came and how often, in which order, and that
-features and labels are those of the id beside them.
+Checked are, in this order: the policy for the last batch, masks and padding, which items were
+delivered and how often, their order, and that features and labels are those of their ids.
 """
 
 from __future__ import annotations
@@ -30,27 +29,27 @@ if TYPE_CHECKING:
 
 #: Largest difference of x and y, as the dataloader suite has it for features.
 TOLERANCE = 1e-6
-#: Ids that a finding carries in its measures.
+#: Largest number of ids in a finding's measures.
 _MAX_IDS = 1000
 
 
 def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) -> list[Finding]:
-    """Hold a run against what it owes.
+    """Compare a run with the expected one.
 
     Time is that of a few sorts of the items; nothing is copied more than a few times.
 
     Args:
-        run: What was delivered.
-        owed: What is due.
-        bound: Largest difference of x and y, absolute; ids and masks are exact.
+        run: The run as delivered.
+        expected: The run that must be delivered.
+        tolerance: Largest difference of x and y, absolute; ids and masks are exact.
 
     Returns:
-        What is wrong (``error``), dubious (``warning``) or worth knowing (``notice``).
+        Errors, warnings (dubious) and notices (worth knowing).
     """
     slots = SlotKinds.of(run, expected.dataset)
     rows = _select_known(run, slots, expected, tolerance)
     if moved := _check_resume(run, expected):
-        # All else would only say again that other items came.
+        # Other findings would only repeat that other items were delivered.
         return [*moved, *check_slots(run, slots, expected), *check_values(rows)]
     detected, found = _detect_policy(run, expected)
     found += check_slots(run, slots, detected)
@@ -62,12 +61,12 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
 def select_known_rows(
     run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE
 ) -> KnownRows:
-    """The slots of ``run`` that hold an item of the data set."""
+    """Select the slots of ``run`` that have an item of the data set."""
     return _select_known(run, SlotKinds.of(run, expected.dataset), expected, tolerance)
 
 
 def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
-    """The finding for a run that goes on elsewhere, or in another order, than it must."""
+    """Report a run that resumes at another position, or in another order."""
     if not expected.start_batch or expected.order is None:
         return []
     epoch_ids = expected.dataset.ids[expected.order].tolist()
@@ -76,7 +75,7 @@ def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
 
 
 def _detect_policy(run: Run, expected: ExpectedRun) -> tuple[ExpectedRun, list[Finding]]:
-    """What is due under the policy that the batch sizes show, and the finding for another."""
+    """Return the run expected under the policy that the sizes show, and its finding."""
     if run.sizes == expected.sizes:
         return expected, []
     for policy in POLICIES:
@@ -96,14 +95,15 @@ def _report_policy(expected: ExpectedRun, detected: ExpectedRun) -> Finding:
     }
     sizes = batch_findings.format_sizes(detected.sizes), batch_findings.format_sizes(expected.sizes)
     message = (
-        f"the last batch of {format_count(rest, 'item')} is to be {fates[expected.policy]} (policy "
-        f"{expected.policy}); it was {fates[detected.policy]} (sizes {sizes[0]}, expected {sizes[1]})"
+        f"the last batch of {format_count(rest, 'item')} must be {fates[expected.policy]} (policy "
+        f"{expected.policy}); it was {fates[detected.policy]} (sizes {sizes[0]}, expected "
+        f"{sizes[1]})"
     )
     return report_error("final-batch", message, expected=sizes[1], obtained=sizes[0])
 
 
 def _find_item_slots(run: Run, slots: SlotKinds) -> Ints:
-    """Slots that are no padding."""
+    """Return the slots that are not padding."""
     return np.flatnonzero(~(run.padded | slots.filler))
 
 
@@ -117,7 +117,7 @@ def _select_known(run: Run, slots: SlotKinds, expected: ExpectedRun, tolerance: 
 def _check_membership(
     run: Run, slots: SlotKinds, expected: ExpectedRun, known: KnownRows
 ) -> list[Finding]:
-    """Who came, how often and in which order."""
+    """Check which items were delivered, how often and in which order."""
     rows = _find_item_slots(run, slots)
     moved = bool((find_moved_rows(known) != UNKNOWN).any())
     obtained, indices = slots.item[rows], expected.indices
@@ -153,22 +153,22 @@ def _check_shuffled(obtained: Ints, expected: ExpectedRun) -> list[Finding]:
 
 
 def _report_omitted(run: Run, expected: ExpectedRun) -> list[Finding]:
-    """A line that names whom the policy left out of the epoch."""
+    """Name the items that the policy left out of the epoch."""
     omitted = find_omitted_ids(run, expected) if expected.policy == "drop" else None
     if not omitted:
         return []
     message = (
-        f"the last batch was dropped: {format_count(len(omitted), 'item')} of {len(expected.dataset):,} "
-        f"did not come in this epoch: {format_list(omitted)}"
+        f"the last batch was dropped: {format_count(len(omitted), 'item')} of "
+        f"{len(expected.dataset):,} not delivered in this epoch: {format_list(omitted)}"
     )
     measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}
     return [Finding(level="notice", code="omitted", message=message, measures=measures)]
 
 
 def find_omitted_ids(run: Run, expected: ExpectedRun) -> list[int] | None:
-    """Ids that came neither in this run nor before its cut, ascending; None if unknown.
+    """Return the ids delivered neither in this run nor before its cut, ascending.
 
-    What came before a cut is known where the run goes on as it is due.
+    None where it is unknown what came before the cut: the run itself must be as expected.
     """
     data, indices = expected.dataset, expected.indices
     is_delivered = np.zeros(len(data), np.bool_)

@@ -1,4 +1,4 @@
-"""The cases of a pipeline bundle: what each run owes, and whether its reference holds together."""
+"""Read the cases of a pipeline bundle: the run that each expects."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from parity.bundle.layout import PipelineCase
 
 DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
-#: `exact`: the reference's order is owed (NumPy's); `free`: any that obeys seed and epoch.
+#: `exact`: the reference's order, which is NumPy's; `free`: any that depends on seed and epoch.
 OPTIONS = {"order": ("exact", "free")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PipelineDetail:
-    """A case with what its run owes."""
+    """A case with its expected run."""
 
     meta: PipelineCase
     expected: ExpectedRun
 
 
 def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
-    """The cases of a pipeline bundle.
+    """Read the cases of a pipeline bundle.
 
     Raises:
-        ReferenceSuspectError: None, a `meta.json` that lacks what a verdict needs or
-            contradicts itself, or a relation to a case that is not there.
+        ReferenceSuspectError: There are none, a `meta.json` lacks a required key or contradicts
+            itself, or a relation names a missing case.
     """
     metas = [read_pipeline_case(folder) for folder in find_case_folders(tree)]
     _check_relations(metas)
@@ -56,7 +56,7 @@ def _check_relations(metas: list[PipelineCase]) -> None:
 
 def _build_case(meta: PipelineCase, *, free: bool) -> Case:
     expected = build_expected_run(meta)
-    # Without a shuffle the data set's own order is owed by every port.
+    # Without a shuffle every port must deliver the data set's own order.
     if free and meta.shuffle:
         expected = ExpectedRun(
             dataset=expected.dataset,
@@ -75,7 +75,7 @@ def _build_case(meta: PipelineCase, *, free: bool) -> Case:
 
 
 def build_expected_run(meta: PipelineCase) -> ExpectedRun:
-    """What the run of a case owes where its order is the reference's.
+    """Build the expected run of a case where its order is the reference's.
 
     Raises:
         ReferenceSuspectError: `meta.json` contradicts itself.
@@ -88,7 +88,7 @@ def build_expected_run(meta: PipelineCase) -> ExpectedRun:
         raise make_suspect_error(path, f"dataset: {error}") from None
     order = find_indices(dataset.ids, np.asarray(meta.order, np.int64))
     if len(order) != len(dataset) or (np.sort(order) != np.arange(len(dataset))).any():
-        raise make_suspect_error(path, "order does not hold each id of the data set once")
+        raise make_suspect_error(path, "order does not have each id of the data set once")
     return ExpectedRun(
         dataset=dataset,
         batch_size=meta.batch_size,

@@ -1,4 +1,4 @@
-"""One dump of a pipeline case against what its run owes."""
+"""Compare one dump of a pipeline case with its expected run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Hold a dump's batches, and what the port says of them, against what is owed.
+    """Compare a dump's batches, and the port's statements on them, with the expected run.
 
     Raises:
-        ReferenceSuspectError: The reference's own batches do not hold together.
+        ReferenceSuspectError: The reference's own batches contradict each other.
     """
     detail: PipelineDetail = case.detail
     meta, expected = detail.meta, detail.expected
@@ -48,7 +48,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         return DumpComparison(findings=(*misnamed, *found), tensors=COLUMNS)
     rows = select_known_rows(run, expected, tolerance=tolerance)
     found += audit_run(run, expected, tolerance=tolerance)
-    if not broken:  # else the port speaks of batches that are left out here
+    if not broken:  # else the statements include batches that are left out here
         found += batch_findings.check_stdout(dump.stdout_json, run.sizes)
         found += check_statements(
             statements, run, expected, _list_parameters(meta), meta.fingerprint
@@ -68,16 +68,16 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
 
 
 def _check_empty_dump(statements: PortStatements | None, expected: ExpectedRun) -> list[Finding]:
-    """A folder without a batch is a run of no batches only where the port says so."""
+    """Accept a folder without a batch as a run of none only where the port says so."""
     if statements is not None and statements.get("num_batches") == 0:
         return []
     if expected.sizes:
         return batch_findings.check_gaps([], expected.start_batch)
     if statements is not None and "num_batches" in statements:
-        return []  # a contradiction, which is told with the other claims
+        return []  # a contradiction, which is reported with the other statements
     message = (
-        "the dump holds no batch and no meta.json with num_batches 0; no batch is due here, but "
-        "a port that wrote nothing has not shown that"
+        "the dump has no batch and no meta.json with num_batches 0; no batch is expected, but a "
+        "port that wrote nothing has not shown that"
     )
     return [Finding(level="error", kind="dump", code="dump-empty", message=message)]
 
@@ -88,10 +88,10 @@ def _list_parameters(meta: PipelineCase) -> dict[str, Any]:
 
 
 def _check_reference(meta: PipelineCase) -> None:
-    """A verdict is worth no more than its reference.
+    """Check the bundle's batches, parameters and statements with each other.
 
     Raises:
-        ReferenceSuspectError: Batch files, parameters and claims of the bundle disagree.
+        ReferenceSuspectError: They disagree.
     """
     expected, path = build_expected_run(meta), meta.folder / "meta.json"
     run, found = read_run(meta.folder, meta.start_batch, len(expected.sizes))

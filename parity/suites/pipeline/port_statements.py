@@ -1,7 +1,7 @@
-"""What a port says of its run in `meta.json`, held against what its batches show.
+"""Compare a port's statements on its run, in `meta.json`, with its batches.
 
-A claim that nothing contradicts proves nothing, so a missing one is only a notice; but a
-port that counts, names or digests other things than it delivers misleads its users.
+A missing statement is only a notice. A port that counts, names or digests other things than it
+delivers misleads its users.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     PortStatements = Mapping[str, Any]
 
-#: Claims that the contract asks for.
+#: Keys that `meta.json` should have.
 STATEMENT_KEYS = (
     "num_batches",
     "batch_sizes",
@@ -39,7 +39,7 @@ STATEMENT_KEYS = (
     "fingerprint",
     "masked_mean",
 )
-#: Largest difference of a mean, of f32 sums, relative to its size where that is above 1.
+#: Largest difference of a mean of f32 values, relative to its size above 1.
 _MEAN_TOLERANCE = 1e-6
 _MEAN_OF_MEANS = (
     "it is the mean of the batches' means, where a short batch weighs as much as a full one"
@@ -47,7 +47,7 @@ _MEAN_OF_MEANS = (
 
 
 def read_statements(folder: Path) -> tuple[PortStatements | None, list[Finding]]:
-    """The JSON object in a dump's `meta.json`; None, and perhaps a finding, without one."""
+    """Read the JSON object of a dump's `meta.json`; None, and any finding, without one."""
     path = folder / "meta.json"
     if not path.is_file():
         return None, []
@@ -60,7 +60,9 @@ def read_statements(folder: Path) -> tuple[PortStatements | None, list[Finding]]
     except (ValueError, RecursionError) as error:
         return None, [_report_unusable("not-json", f"is not JSON: {error}")]
     if not isinstance(value, dict):
-        return None, [_report_unusable("not-json", f"holds {type(value).__name__}, not an object")]
+        return None, [
+            _report_unusable("not-json", f"contains {type(value).__name__}, not an object")
+        ]
     return value, []
 
 
@@ -76,13 +78,13 @@ def check_statements(
     parameters: PortStatements,
     fingerprint: str,
 ) -> list[Finding]:
-    """Findings for claims that the batches, the call or the reference contradict.
+    """Report statements that the batches, the call or the reference contradict.
 
     Args:
-        claims: What the port says; None where it says nothing.
-        run: What it delivered.
-        owed: What was due.
-        asked: Parameters that the port was called with; it need not repeat them.
+        statements: The port's statements; None where it makes none.
+        run: The run as delivered.
+        expected: The expected run.
+        parameters: Parameters of the call; the port need not repeat them.
         fingerprint: Of the data set, 64 hex digits.
     """
     given = {} if statements is None else statements
@@ -103,15 +105,14 @@ def _check_missing(statements: PortStatements) -> list[Finding]:
     absent = [key for key in STATEMENT_KEYS if key not in statements]
     if not absent:
         return []
-    message = f"meta.json says nothing of {', '.join(absent)}, so that was not held against"
-    message += " the batches"
+    message = f"meta.json does not state {', '.join(absent)}, so that was not checked"
     return [Finding(level="notice", code="claims-missing", message=message)]
 
 
 def _report_contradiction(
-    key: str, stated: Any, observed: Any, what: str = "the batches hold"
+    key: str, stated: Any, observed: Any, what: str = "the batches have"
 ) -> Finding:
-    message = f"meta.json says {key} = {_format_value(stated)}, {what} {_format_value(observed)}"
+    message = f"meta.json states {key} = {_format_value(stated)}, {what} {_format_value(observed)}"
     return report_error("contradiction", message, measures={"key": key}, tensor="meta.json")
 
 
@@ -122,14 +123,14 @@ def _format_value(value: Any) -> str:
 
 
 def _normalize_number(value: Any) -> Any:
-    """9 for 9.0: a port whose ids are f32 writes whole numbers so."""
+    """Return 9 for 9.0: a port whose ids are f32 writes integers so."""
     if isinstance(value, list):
         return [_normalize_number(one) if isinstance(one, float) else one for one in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_same(stated: Any, observed: Any) -> bool:
-    """Equal, where 1, true and "1" are three things."""
+    """Compare two values; 1, true and "1" are three different ones."""
     if isinstance(observed, list):
         return (
             isinstance(stated, list)
@@ -164,12 +165,12 @@ def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Fin
     known = isinstance(stated, list) and all(type(value) is int for value in stated)
     if known and sorted(stated) == observed:
         return []
-    what = "those that did not come in this epoch are"
+    what = "not delivered in this epoch are"
     return [_report_contradiction("omitted_ids", stated, observed, what)]
 
 
 def _check_order(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
-    """The epoch's order: the batches show a part of it, the reference all."""
+    """Compare the epoch's order with the batches, which show a part, and the reference."""
     start = expected.position
     observed = _list_observed_ids(run, expected)
     part = stated[start : start + len(observed)] if isinstance(stated, list) else stated
@@ -181,19 +182,22 @@ def _check_order(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
     expected_ids = expected.dataset.ids[expected.order].tolist()
     if _is_same(stated, expected_ids) or observed != expected_ids[start : start + len(observed)]:
         return []
-    message = f"meta.json says order = {_format_value(stated)}, the reference's is {_format_value(expected_ids)}"
+    message = (
+        f"meta.json states order = {_format_value(stated)}, the reference's is "
+        f"{_format_value(expected_ids)}"
+    )
     finding = report_error("claim", message, measures={"key": "order"}, tensor="meta.json")
     return [_add_place(finding, stated, expected_ids)]
 
 
 def _list_observed_ids(run: Run, expected: ExpectedRun) -> list[int | float]:
-    """Ids in order of arrival, without padding, also where it is filled up with items."""
+    """List the delivered ids in order, without padding and items that fill it up."""
     filler = SlotKinds.of(run, expected.dataset).filler
     return replace(run, **{name: getattr(run, name)[~filler] for name in COLUMNS}).ids
 
 
 def _add_place(finding: Finding, stated: Any, observed: list[Any], start: int = 0) -> Finding:
-    """The finding with the place where two lists differ first, which may be one not shown."""
+    """Add the first position where two lists differ, which the message may not show."""
     if not isinstance(stated, list):
         return finding
     shorter = min(len(stated), len(observed))
@@ -202,7 +206,7 @@ def _add_place(finding: Finding, stated: Any, observed: list[Any], start: int = 
         _format_value(side[place]) if place < len(side) else "nothing"
         for side in (stated, observed)
     ]
-    where = f"; they differ first at place {start + place}: {pair[0]} and {pair[1]}"
+    where = f"; they differ first at position {start + place}: {pair[0]} and {pair[1]}"
     return replace(finding, message=finding.message + where)
 
 
@@ -213,12 +217,13 @@ def _check_mean(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
         return []
     if not real.all() and _is_near(stated, compute_masked_mean(run.y, np.ones_like(real))):
         message = (
-            f"meta.json says masked_mean = {_format_value(stated)}, which is the mean of all "
-            f"{len(real):,} slots; of the {int(real.sum()):,} observations it is {_format_value(observed)}"
+            f"meta.json states masked_mean = {_format_value(stated)}, which is the mean of all "
+            f"{len(real):,} slots; of the {int(real.sum()):,} observations it is "
+            f"{_format_value(observed)}"
         )
         return [report_error("padding-counted", message, measures={"key": "masked_mean"})]
     finding = _report_contradiction(
-        "masked_mean", stated, observed, "that of the batches' labels is"
+        "masked_mean", stated, observed, "the mean of the batches' labels is"
     )
     return [
         replace(finding, cause=_MEAN_OF_MEANS)
@@ -228,7 +233,7 @@ def _check_mean(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
 
 
 def _compute_mean_of_means(run: Run) -> float | None:
-    """Mean of the batches' own means, as where each batch has the same weight."""
+    """Compute the mean of the batches' means, which gives each batch one weight."""
     starts = np.cumsum((0, *run.sizes[:-1]))
     real = (run.mask == 1).astype(np.float64)
     counts = np.add.reduceat(real, starts)
@@ -251,7 +256,8 @@ def _check_parameters(statements: PortStatements, parameters: PortStatements) ->
     return [
         report_error(
             "claim",
-            f"meta.json says {key} = {_format_value(statements[key])}, the case asks for {_format_value(value)}",
+            f"meta.json states {key} = {_format_value(statements[key])}, the case has "
+            f"{_format_value(value)}",
             measures={"key": key},
             tensor="meta.json",
         )
@@ -263,22 +269,22 @@ def _check_parameters(statements: PortStatements, parameters: PortStatements) ->
 def _check_fingerprint(
     stated: Any, run: Run, expected: ExpectedRun, expected_digest: str
 ) -> list[Finding]:
-    """A port whose values differ within the bound has a fingerprint of its own."""
+    """Compare the fingerprint; a port's own values within the tolerance have their own."""
     stated = stated.lower() if isinstance(stated, str) else stated
     if stated == expected_digest:
         return []
     own_digest, exact = _compute_own_digest(run, expected)
     if own_digest is not None and own_digest == stated:
-        message = "meta.json's fingerprint is that of the values as delivered, which are not"
-        message += " the reference's to the byte"
+        message = "meta.json's fingerprint is that of the delivered values, which are not the"
+        message += " reference's to the byte"
         return [Finding(level="notice", code="fingerprint", message=message)]
     if own_digest is None and not exact:
-        message = "meta.json's fingerprint is another than the reference's, as are the values"
-        message += " within the bound; the batches do not hold all items, so it was not checked"
+        message = "meta.json's fingerprint is not the reference's, nor are the values, within the"
+        message += " bound; the batches do not have all items, so it was not checked"
         return [Finding(level="notice", code="fingerprint", message=message)]
     message = (
-        f"meta.json says fingerprint = {_format_value(stated)}, expected {expected_digest!r}: the port runs over "
-        "another data set, or digests it in another way"
+        f"meta.json states fingerprint = {_format_value(stated)}, expected {expected_digest!r}: "
+        "the port uses another data set, or digests it in another way"
     )
     return [
         report_error("fingerprint", message, expected=expected_digest, obtained=str(stated)[:100])
@@ -286,7 +292,7 @@ def _check_fingerprint(
 
 
 def _compute_own_digest(run: Run, expected: ExpectedRun) -> tuple[str | None, bool]:
-    """Digest of x and y as delivered, None unless all items came; and whether they are exact."""
+    """Return the digest of x and y as delivered (None unless all items came), and exactness."""
     data = expected.dataset
     item = find_indices(data.ids, run.id)
     known = np.flatnonzero(item != UNKNOWN)

@@ -1,7 +1,4 @@
-"""What runs of an input pipeline say only together: repeats, epochs, seeds, resumes, splits.
-
-All functions take runs in memory; names of runs are only for the words.
-"""
+"""Compare runs of an input pipeline: repeats, epochs, seeds, resumes, splits."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ if TYPE_CHECKING:
     from parity.results import Finding
     from parity.suites.pipeline.runs import Numbers
 
-#: With fewer items two orders are equal by chance too often (1/8! = 2.5e-5).
+#: Fewest items whose orders are compared: two orders of 8 are equal by chance in 1/8! = 2.5e-5.
 MIN_ITEMS = 8
 
 
 def check_resumed_ids(
     whole: Sequence[float], run: Run, position: int, *, strict: bool = False
 ) -> list[Finding]:
-    """The finding for a resumed run whose items are not those that are left of the epoch.
+    """Report a resumed run whose items are not the remaining ones of the epoch.
 
     Args:
         whole: Ids of the uninterrupted run, in its order.
-        run: What came after the restart.
-        position: Items of ``whole`` that came before it.
-        strict: Only for the two ways in which resuming itself fails: it goes on at another
-            place, or draws another order; other faults are looked for elsewhere.
+        run: The run after the restart.
+        position: Items of ``whole`` before the restart.
+        strict: Report only how resuming itself fails: at another position, or in another order;
+            other faults are reported elsewhere.
     """
     obtained, expected = run.ids, list(whole[position:])
     if obtained == expected:
@@ -84,26 +81,26 @@ def _report_reordered(run: Run, again: list[float], never: list[float]) -> Findi
     parts = []
     if again:
         parts.append(
-            f"{format_count(len(again), 'item')} from before it came again ({format_list(again)})"
+            f"{format_count(len(again), 'item')} from before it again ({format_list(again)})"
         )
     if never:
         parts.append(
-            f"{format_count(len(never), 'item')} of the rest never came ({format_list(never)})"
+            f"{format_count(len(never), 'item')} of the rest missing ({format_list(never)})"
         )
-    message = f"after the restart at batch {run.first_batch} the order is another one: " + (
-        ", ".join(parts) or "the items of the rest came in another order"
+    message = f"after the restart at batch {run.first_batch} the order differs: " + (
+        ", ".join(parts) or "the remaining items are in another order"
     )
     measures = {"again": len(again), "never": len(never)}
     return report_error("resume-order", message, measures=measures)
 
 
 def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
-    """What came before the cut and what came after it, against the uninterrupted run.
+    """Compare what came before the cut, and after it, with the uninterrupted run.
 
     Args:
         whole: The uninterrupted run.
         rest: The resumed one; its ``first_batch`` is the cut.
-        name: Of the uninterrupted run.
+        name: Name of the uninterrupted run.
     """
     cut = rest.first_batch - whole.first_batch
     before = whole.slice_batches(0, cut)
@@ -112,55 +109,59 @@ def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
     text = _describe_difference(whole.slice_batches(cut), rest)
     if text is None:
         return []
-    message = f"batches from {rest.first_batch} on are not those of {name}: {text}"
+    message = f"batches from {rest.first_batch} on differ from those of {name}: {text}"
     return [report_error("resume-values", message)]
 
 
 def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
-    """The same (seed, epoch) once more must be the same run, to the byte."""
+    """Check that the same (seed, epoch) gave the same run, to the byte."""
     text = _describe_difference(first, second)
     if text is None:
         return []
-    return [report_error("not-repeated", f"the same seed and epoch as {name}, another run: {text}")]
+    return [
+        report_error("not-repeated", f"another run than {name} of the same seed and epoch: {text}")
+    ]
 
 
 def check_other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:
-    """Another key must give another order; ``code`` and ``message`` are for one that does not."""
+    """Check that another key gave another order; else report ``code`` and ``message``."""
     if len(run.ids) < MIN_ITEMS or run.ids != other.ids:
         return []
     return [report_error(code, message)]
 
 
 def check_disjoint(run: Run, other: Run, name: str) -> list[Finding]:
-    """No item of ``run`` may occur in ``other``, the run of this name."""
+    """Check that no item of ``run`` occurs in ``other``, the run of this name."""
     shared = sorted(set(run.ids) & set(other.ids))
     if not shared:
         return []
     message = (
-        f"{format_count(len(shared), 'item')} came here and in {name}, though the two are declared "
+        f"{format_count(len(shared), 'item')} in common with {name}, though the two are declared "
         f"disjoint: {format_list(shared)}"
     )
     return [report_error("leakage", message, measures={"items": len(shared)})]
 
 
 def _describe_difference(expected_run: Run, obtained_run: Run) -> str | None:
-    """Where two runs differ first, in words; None where they are the same to the byte."""
+    """Describe where two runs differ first; None where they are equal to the byte."""
     if expected_run.sizes != obtained_run.sizes:
-        return f"sizes [{format_list(obtained_run.sizes)}] instead of [{format_list(expected_run.sizes)}]"
+        sizes = [format_list(run.sizes) for run in (obtained_run, expected_run)]
+        return f"sizes [{sizes[0]}] instead of [{sizes[1]}]"
     for name in COLUMNS:
         expected, obtained = getattr(expected_run, name), getattr(obtained_run, name)
         differing = np.flatnonzero(_view_bits(expected, obtained) != _view_bits(obtained, expected))
         if len(differing):
             slot = int(differing[0])
+            count = format_count(len(differing), "slot")
             return (
-                f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} instead of "
-                f"{format_number(expected[slot])} ({format_count(len(differing), 'slot')} of "
-                f"{len(expected):,} differ in {name})"
+                f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} "
+                f"instead of {format_number(expected[slot])} ({count} of {len(expected):,} differ in "
+                f"{name})"
             )
     return None
 
 
 def _view_bits(column: Numbers, other: Numbers) -> Numbers:
-    """The elements' bits as whole numbers, of the dtype that both columns fit."""
+    """View the elements' bits as integers, of the dtype that fits both columns."""
     packed = np.ascontiguousarray(column, np.result_type(column, other))
     return packed.view(f"u{packed.dtype.itemsize}")

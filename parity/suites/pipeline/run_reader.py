@@ -1,4 +1,4 @@
-"""A folder of pipeline batches read into a run, or why it cannot be."""
+"""Read a folder of pipeline batches into a run."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 def read_run(
     folder: Path, first: int, count: int, max_bytes: int | None = None
 ) -> tuple[Run | None, list[Finding]]:
-    """The run that lies in ``folder``, None where it cannot be read, and what is wrong with it.
+    """Read the run in ``folder``; None where it cannot be read, and the findings.
 
     Args:
-        folder: Holds `batch_NNNN.bin` files, other files are left alone.
-        first: Number of the first batch that is due.
-        count: Batches that are due.
-        most: Bytes that a file may have.
+        folder: Folder of `batch_NNNN.bin` files; others are ignored.
+        first: Number of the first expected batch.
+        count: Number of expected batches.
+        max_bytes: Largest size of a file.
     """
     files, found = _renumber_files(find_batch_files(folder), first, count)
     missing = batch_findings.check_gaps(list(files), first) if files else []
@@ -52,7 +52,7 @@ def read_run(
 def _renumber_files(
     files: Mapping[int, Path], first: int, count: int
 ) -> tuple[dict[int, Path], list[Finding]]:
-    """The files by the number that they should have, where a resumed run began at another."""
+    """Give files the numbers that they should have, where a resumed run began at another."""
     numbers = list(files)
     if not numbers or numbers[0] >= first:
         return dict(files), []
@@ -60,9 +60,9 @@ def _renumber_files(
         shifted = {number + first - numbers[0]: path for number, path in files.items()}
     else:
         shifted = {number: path for number, path in files.items() if number >= first}
-    expected = f"batch_{first:04}.bin is due first" if count else "no batch is left"
+    expected = f"batch_{first:04}.bin must be the first" if count else "no batch is left"
     message = (
-        f"the first batch file is batch_{numbers[0]:04}.bin; the run goes on from batch {first}, "
+        f"the first batch file is batch_{numbers[0]:04}.bin; the run continues at batch {first}, "
         f"so {expected}"
     )
     return shifted, [
@@ -73,8 +73,8 @@ def _renumber_files(
 def _check_shape(name: str, tensors: Tensors) -> list[Finding]:
     if len(tensors) != len(COLUMNS):
         message = (
-            f"{name} holds {format_count(len(tensors), 'tensor')}, expected {len(COLUMNS)}: id, x, y "
-            "and mask"
+            f"{name} has {format_count(len(tensors), 'tensor')}, expected {len(COLUMNS)}: id, x, "
+            "y and mask"
         )
         return [report_error("tensor-count", message, tensor=name)]
     shape = tensors[0].shape
@@ -87,5 +87,5 @@ def _check_shape(name: str, tensors: Tensors) -> list[Finding]:
 
 
 def compute_max_bytes(expected: ExpectedRun) -> int:
-    """Bytes that a batch file may have: room for all items in one, and for sizes to be wrong."""
+    """Compute the largest size of a batch file: all items in one, and wrong sizes."""
     return 4 * 4 * len(COLUMNS) * (len(expected.dataset) + expected.batch_size) + 2**20

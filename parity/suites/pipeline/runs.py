@@ -1,8 +1,4 @@
-"""What an input pipeline delivered and what it owed, as arrays in memory.
-
-The records that ``pipeline_audit`` and ``pipeline_relations`` work on; a loader of any
-library can be put into them, files are not needed.
-"""
+"""Hold a pipeline's run, as delivered and as expected, as arrays in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +32,8 @@ class Run:
 
     Attributes:
         id: ``[n]``, any real dtype; ``PADDING_ID`` in a padded slot.
-        x, y: ``[n]``, feature and label of each slot.
+        x: ``[n]``, feature of each slot.
+        y: ``[n]``, label of each slot.
         mask: ``[n]``, any real dtype: 1 for an observation, 0 for padding.
         sizes: Slots of each batch; their sum is ``n``.
         first_batch: Number of the first batch.
@@ -51,7 +48,7 @@ class Run:
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[ArrayLike]], first_batch: int = 0) -> Run:
-        """The run of ``batches``, each id, x, y and perhaps mask, ``[B]``; no mask is all ones.
+        """Build the run of ``batches``: id, x, y and perhaps mask (else all ones), each ``[B]``.
 
         Raises:
             ValueError: The columns of a batch differ in length.
@@ -64,12 +61,12 @@ class Run:
         return cls(**given, sizes=sizes, first_batch=first_batch)
 
     def format_position(self, slot: int) -> str:
-        """Place of a slot, in words."""
+        """Format batch and row of a slot."""
         place = locate_row(self.sizes, int(slot))
         return str(place._replace(batch=place.batch + self.first_batch))
 
     def slice_batches(self, start: int, stop: int | None = None) -> Run:
-        """Batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
+        """Return batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
         ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
         sizes = self.sizes[start:stop]
         first = int(ends[min(start, len(self.sizes))])
@@ -79,12 +76,12 @@ class Run:
 
     @cached_property
     def padded(self) -> Bools:
-        """``[n]``: the slot bears the id of padding."""
+        """``[n]``: the slot has the id of padding."""
         return np.asarray(self.id == PADDING_ID)
 
     @cached_property
     def ids(self) -> list[int | float]:
-        """Ids of the slots that are no padding, in order of arrival."""
+        """Ids of the slots that are not padding, in order of arrival."""
         ids = self.id[~self.padded].tolist()
         return ids if self.id.dtype.kind in "iu" else [int(i) if i % 1 == 0 else i for i in ids]
 
@@ -102,15 +99,14 @@ def _check_columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExpectedRun:
-    """What a run owes.
+    """Run that a pipeline must deliver.
 
     Attributes:
         dataset: All records.
         batch_size: Slots of a full batch.
-        policy: Fate of a last batch that is not full.
-        start_batch: Number of the first batch that is due.
-        order: ``[n]`` indices into the data set in the order of the epoch; None where only
-            who comes is owed, not in which order.
+        policy: Policy for a last batch that is not full.
+        start_batch: Number of the first batch.
+        order: ``[n]`` indices into the data set in the order of the epoch; None for any order.
         shuffled: The epoch has an order of its own, not the data set's.
         key: Seed and epoch, where the order is NumPy's.
     """
@@ -125,44 +121,44 @@ class ExpectedRun:
 
     @property
     def position(self) -> int:
-        """Records of the epoch that come before the first batch that is due."""
+        """Records of the epoch before the first batch."""
         return min(self.start_batch * self.batch_size, len(self.dataset))
 
     @property
     def count(self) -> int:
-        """Records that are due."""
+        """Number of records."""
         left = len(self.dataset) - self.position
         return left - left % self.batch_size if self.policy == "drop" else left
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Slots of each batch that is due."""
+        """Slots of each batch."""
         full, rest = divmod(self.count, self.batch_size)
         last = {"keep": rest, "pad": self.batch_size, "drop": 0}[self.policy] if rest else 0
         return (self.batch_size,) * full + ((last,) if last else ())
 
     @property
     def indices(self) -> Ints | None:
-        """``[count]`` indices in the due order; None where no order is owed."""
+        """``[count]`` indices in the expected order; None for any order."""
         if self.order is None:
             return None
         return self.order[self.position : self.position + self.count]
 
     def replace_policy(self, policy: Policy) -> ExpectedRun:
-        """The same with another policy."""
+        """Return the same run under another policy."""
         return replace(self, policy=policy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotKinds:
-    """What each slot of a run is.
+    """Kind of each slot of a run.
 
     Attributes:
         item: ``[n]`` index into the data set, or UNKNOWN.
-        filler: ``[n]``: masked, yet no padding: an item that comes elsewhere, or none at all.
-        hidden: ``[n]``: an item that comes nowhere else, and is masked.
+        filler: ``[n]``: masked, yet not padding: an item that occurs elsewhere, or none at all.
+        hidden: ``[n]``: a masked item that occurs nowhere else.
         counted: ``[n]``: padding that is not masked.
-        odd: ``[n]``: the mask is neither 0 nor 1.
+        invalid: ``[n]``: the mask is neither 0 nor 1.
     """
 
     item: Ints
@@ -173,7 +169,7 @@ class SlotKinds:
 
     @classmethod
     def of(cls, run: Run, dataset: Dataset) -> SlotKinds:
-        """Look up each slot's id in ``dataset``: one sort of it and one search."""
+        """Look up each slot's id in ``dataset``, by one sort and one search."""
         item = find_indices(dataset.ids, run.id)
         masked, invalid = run.mask == 0, ~((run.mask == 0) | (run.mask == 1))
         elsewhere = np.zeros(len(dataset) + 1, np.bool_)  # the last is that of UNKNOWN
@@ -190,11 +186,11 @@ class SlotKinds:
 
 
 def find_indices(ids: Ints, targets: Numbers) -> Ints:
-    """Index in ``ids``, which are unique, of each of ``wanted``, or UNKNOWN."""
+    """Return the index in ``ids``, which are unique, of each target, or UNKNOWN."""
     if not len(ids):
         return np.full(len(targets), UNKNOWN, np.int64)
     order, queries = np.argsort(ids, kind="stable"), np.argsort(targets, kind="stable")
-    # Sorted queries walk the ids in order, which the processor's caches reward.
+    # Sorted queries visit the ids in order, which suits the processor's caches.
     slot = np.empty(len(targets), np.int64)
     slot[queries] = np.searchsorted(ids[order], targets[queries])
     found = order[np.minimum(slot, len(ids) - 1)]

@@ -1,4 +1,4 @@
-"""Findings about single slots of a run: masks, padding, ids that are none."""
+"""Report single slots of a run: masks, padding, unknown ids."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INVERTED = "the mask is 0 at every item and 1 at every padded slot: it is inver
 
 
 def check_slots(run: Run, slots: SlotKinds, expected: ExpectedRun) -> list[Finding]:
-    """Findings about masks and padded slots: whatever would be counted wrongly, or lost."""
+    """Report masks and padded slots through which a record would be miscounted or lost."""
     return [
         *report_each(
             "mask-values",
@@ -45,8 +45,8 @@ def _check_counted(run: Run, slots: SlotKinds) -> list[Finding]:
         "padding-counted",
         found,
         lambda k: (
-            f"{run.format_position(found[k])} is padding (id -1), yet its mask is 1: it would be counted "
-            "as an observation"
+            f"{run.format_position(found[k])} is padding (id -1), but its mask is 1: it would be "
+            "counted as an observation"
         ),
         "padded slots have mask 1",
     )
@@ -58,8 +58,8 @@ def _check_hidden(run: Run, slots: SlotKinds) -> list[Finding]:
         "item-masked",
         hidden,
         lambda k: (
-            f"{run.format_position(hidden[k])} holds item {format_number(run.id[hidden[k]])}, yet its mask is 0: it "
-            "would not be counted"
+            f"{run.format_position(hidden[k])} has item {format_number(run.id[hidden[k]])}, but "
+            "its mask is 0: it would not be counted"
         ),
         "items are masked",
     )
@@ -74,10 +74,11 @@ def _check_padding(run: Run, slots: SlotKinds) -> list[Finding]:
         "padding-content",
         found,
         lambda k: (
-            f"padded slot {run.format_position(found[k])} holds id {format_number(run.id[found[k]])}, "
-            f"x {format_number(run.x[found[k]])}, y {format_number(run.y[found[k]])}; expected id -1, x 0, y 0"
+            f"padded slot {run.format_position(found[k])} has id "
+            f"{format_number(run.id[found[k]])}, x {format_number(run.x[found[k]])}, y {format_number(run.y[found[k]])}; expected "
+            "id -1, x 0, y 0"
         ),
-        "padded slots hold something",
+        "padded slots are not empty",
     )
 
 
@@ -98,11 +99,11 @@ def _check_padding_position(run: Run, slots: SlotKinds, expected: ExpectedRun) -
 
 
 def check_unknown_ids(run: Run, rows: Ints, item: Ints) -> list[Finding]:
-    """The finding for ids that the data set does not hold.
+    """Report ids that the data set does not have.
 
     Args:
-        run: What was delivered.
-        rows: Slots that are no padding.
+        run: The run as delivered.
+        rows: Slots that are not padding.
         item: For each of ``rows`` its index in the data set, or UNKNOWN.
     """
     found = rows[item == UNKNOWN]
@@ -110,7 +111,7 @@ def check_unknown_ids(run: Run, rows: Ints, item: Ints) -> list[Finding]:
     def describe(k: int) -> str:
         value = run.id[found[k]]
         whole = np.isfinite(value) and value == np.floor(value)
-        reason = "which the data set does not hold" if whole else "which is no whole number"
+        reason = "which the data set does not have" if whole else "which is not a whole number"
         return f"{run.format_position(found[k])} has id {format_number(value)}, {reason}"
 
-    return report_each("item-unknown", found, describe, "rows are no item of the data set")
+    return report_each("item-unknown", found, describe, "rows are not items of the data set")

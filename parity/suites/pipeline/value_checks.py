@@ -1,7 +1,7 @@
-"""Findings about features and labels that are not those of the id beside them.
+"""Report features and labels that are not those of their id.
 
-A value that no item has is an edited value; values that are all there, at other rows,
-went apart from the ids.
+A value that no item has was changed; values that are all there, at other rows, were separated
+from the ids.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[Any]
 
-#: By column: the code of a value that is no other item's, and what its values are called.
+#: By column: the code of a value that no item has, and the nouns for its values.
 _VALUE_CODES = {"x": "values", "y": "label"}
 _COLUMN_NOUNS = {"x": ("feature", "features"), "y": ("label", "labels")}
 _OTHER_COLUMNS = {"x": "ids and labels", "y": "ids and features"}
@@ -36,12 +36,12 @@ _OTHER_COLUMNS = {"x": "ids and labels", "y": "ids and features"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownRows:
-    """The slots of a run that hold an item of the data set.
+    """Slots of a run that have an item of the data set.
 
     Attributes:
-        slot: ``[k]`` places in the run.
+        slot: ``[k]`` slots of the run.
         item: ``[k]`` indices into the data set.
-        bound: Largest difference of a value, absolute.
+        tolerance: Largest difference of a value, absolute.
     """
 
     run: Run
@@ -52,7 +52,7 @@ class KnownRows:
 
     @property
     def batch(self) -> Ints:
-        """``[k]``: which batch of the run each row stands in."""
+        """``[k]``: batch of each row."""
         sizes = self.run.sizes
         return np.repeat(np.arange(len(sizes)), sizes)[self.slot]
 
@@ -62,19 +62,19 @@ class KnownRows:
         return tuple(np.unique(self.batch, return_counts=True)[1].tolist())
 
     def read_expected(self, name: str) -> Numbers:
-        """``[k]``: a column of the data set, at each row's item."""
+        """Return ``[k]``: a column of the data set, at each row's item."""
         return np.asarray(getattr(self.dataset, name)[self.item])
 
     def read_obtained(self, name: str) -> Numbers:
-        """``[k]``: a column as delivered."""
+        """Return ``[k]``: a column as delivered."""
         return np.asarray(getattr(self.run, name)[self.slot])
 
     def is_close(self, name: str) -> NDArray[np.bool_]:
-        """``[k]``: the row has the value of its item."""
+        """Return ``[k]``: the row has the value of its item."""
         return checks.is_close(self.read_expected(name), self.read_obtained(name), self.tolerance)
 
     def select(self, keep: NDArray[np.bool_]) -> KnownRows:
-        """Those of the rows where ``keep`` holds."""
+        """Select the rows where ``keep`` is true."""
         return KnownRows(
             run=self.run,
             dataset=self.dataset,
@@ -84,24 +84,25 @@ class KnownRows:
         )
 
     def describe(self, name: str, row: int) -> str:
-        """What is wrong with a value, in words."""
+        """Describe a wrong value."""
         expected, obtained = self.read_expected(name)[row], self.read_obtained(name)[row]
         gap = abs(float(obtained) - float(expected))
         return (
-            f"{self.run.format_position(self.slot[row])} (item {self.dataset.ids[self.item[row]]}) has {name} "
-            f"{format_number(obtained)}, expected {format_number(expected)} (off by {gap:.3g}, bound {self.tolerance:g})"
+            f"{self.run.format_position(self.slot[row])} (item "
+            f"{self.dataset.ids[self.item[row]]}) has {name} {format_number(obtained)}, expected "
+            f"{format_number(expected)} (off by {gap:.3g}, bound {self.tolerance:g})"
         )
 
 
 def check_values(rows: KnownRows) -> list[Finding]:
-    """Findings about x and y of known items, told apart by what became of them."""
+    """Report wrong x and y of known items, by what happened to them."""
     moved = find_moved_rows(rows)
     rest = rows.select(moved == UNKNOWN)
     return [*_check_mislabelled(rows, moved), *_check_column("x", rest), *_check_column("y", rest)]
 
 
 def measure_max_gap(rows: KnownRows) -> float:
-    """Largest difference of x and y from those of the id beside them; 0 where none is known."""
+    """Return the largest difference of x and y from those of their id; 0 for no rows."""
     gaps = [
         np.abs(np.subtract(rows.read_obtained(name), rows.read_expected(name), dtype=np.float64))
         for name in _COLUMN_NOUNS
@@ -110,7 +111,7 @@ def measure_max_gap(rows: KnownRows) -> float:
 
 
 def find_moved_rows(rows: KnownRows) -> Ints:
-    """For each row the item whose x and y it bears, where both are not its own; else UNKNOWN."""
+    """Return each row's other item that has its x and y, where neither is its own; or UNKNOWN."""
     moved = np.full(len(rows.slot), UNKNOWN, np.int64)
     both = np.flatnonzero(~rows.is_close("x") & ~rows.is_close("y"))
     if len(both):
@@ -127,10 +128,10 @@ def _check_mislabelled(rows: KnownRows, moved: Ints) -> list[Finding]:
         "id-mislabelled",
         found,
         lambda k: (
-            f"{rows.run.format_position(rows.slot[found[k]])} bears id {ids[rows.item[found[k]]]}, but its x "
-            f"and y are those of item {ids[moved[found[k]]]}"
+            f"{rows.run.format_position(rows.slot[found[k]])} has id "
+            f"{ids[rows.item[found[k]]]}, but its x and y are those of item {ids[moved[found[k]]]}"
         ),
-        "rows bear the id of another item",
+        "rows have the id of another item",
     )
 
 
@@ -153,7 +154,7 @@ def _check_column(name: str, rows: KnownRows) -> list[Finding]:
 
 
 def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause | None:
-    """The simple function that every value went through; simpler than a shuffle is it, if both fit.
+    """Find the simple function that every value went through; it is simpler than a shuffle.
 
     A roll is as simple, and stays one.
     """
@@ -199,7 +200,7 @@ def _build_finding(
 
 
 def _describe_cause(name: str, rows: KnownRows, result: LabelDifference) -> str:
-    """How a column that holds the right values went apart from the ids."""
+    """Describe how a column with the right values was separated from the ids."""
     from parity.diagnose import label_rolls
 
     one, many = _COLUMN_NOUNS[name]
@@ -207,7 +208,8 @@ def _describe_cause(name: str, rows: KnownRows, result: LabelDifference) -> str:
         place = "" if result.shift else " in its batch"
         return (
             f"every {one} is the one of the item {label_rolls.format_roll(shift)}{place}: "
-            f"{many} are rolled against {_OTHER_COLUMNS[name]}{label_rolls.describe_ambiguity(result, many)}"
+            f"{many} are rolled against {_OTHER_COLUMNS[name]}"
+            f"{label_rolls.describe_ambiguity(result, many)}"
         )
     expected, obtained, batch = rows.read_expected(name), rows.read_obtained(name), rows.batch
     expected_order, obtained_order = np.lexsort((expected, batch)), np.lexsort((obtained, batch))

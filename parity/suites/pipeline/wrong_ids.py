@@ -1,6 +1,6 @@
-"""Ids that are not those of the features and labels beside them, which came as they are due.
+"""Find ids that are not those of their features and labels, which are as expected.
 
-Then no item is lost and none stands elsewhere: what is wrong is the column of ids.
+Then no item is missing or displaced: the column of ids is wrong.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 def add_wrong_ids_cause(
     findings: list[Finding], run: Run, rows: Ints, expected: ExpectedRun, tolerance: float
 ) -> list[Finding]:
-    """``findings``, which the ids gave, with the cause that x and y show.
+    """Add to ``findings``, which the ids gave, the cause that x and y show.
 
     Args:
-        findings: About who came and in which order.
-        run: What was delivered.
-        rows: Slots that are no padding.
-        owed: What is due.
-        bound: Largest difference of x and y, absolute.
+        findings: Findings on membership and order.
+        run: The run as delivered.
+        rows: Slots that are not padding.
+        expected: The expected run.
+        tolerance: Largest difference of x and y, absolute.
     """
 
     def find() -> Cause | None:
@@ -37,8 +37,8 @@ def add_wrong_ids_cause(
 
         if not _is_as_expected(run, rows, expected, tolerance):
             return None
-        text = "the ids are not those of the items, which came as they are due"
-        evidence = f"x and y of all {len(rows):,} items stand in the due order"
+        text = "the ids are not those of the items, which are as expected"
+        evidence = f"x and y of all {len(rows):,} items are in the expected order"
         return Cause("ids-wrong", text, evidence + _describe_pattern(run.id[rows], expected))
 
     return [diagnosis.add_cause(finding, find) for finding in findings]
@@ -56,10 +56,10 @@ def _is_as_expected(run: Run, rows: Ints, expected: ExpectedRun, tolerance: floa
 
 
 def _describe_pattern(ids: Numbers, expected: ExpectedRun) -> str:
-    """What the ids are instead, as the end of a sentence."""
+    """Describe the ids by a rule, as the end of a sentence; empty if there is none."""
     place = np.arange(len(ids))
     if np.array_equal(ids, place) or np.array_equal(ids, place + expected.position):
-        return "; the ids are their places"
+        return "; the ids are their positions"
     off = np.unique(ids - expected.dataset.ids[expected.indices])
     if len(off) == 1:
         return f"; every id is {abs(off[0]):g} too {'large' if off[0] > 0 else 'small'}"

@@ -1,6 +1,6 @@
-"""Whether an exported model runs for more rows at once than it was held at.
+"""Check that an exported model runs for several rows at once.
 
-Upstream's own export fixes its batch axis, so that is no fault unless a bundle's `meta.json`
+Upstream's own export fixes its batch axis, so that is no error unless a bundle's `meta.json`
 asks for a free one: ``"batch": "free"``.
 """
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-#: Where in its source onnxruntime stopped; of no use to a reader.
+#: Position in onnxruntime's source, of no use to a reader.
 _SOURCE_LOCATION = re.compile(r"/\S*onnxruntime\S*:\d+ ")
-#: Characters of what onnxruntime says, whose reason comes last.
+#: Characters kept of onnxruntime's message, which ends with its reason.
 _MAX_CHARS = 240
 
 
 def is_batch_axis_free(folder: Path) -> bool:
-    """Whether the bundle asks for a free batch axis.
+    """Return whether the bundle asks for a free batch axis.
 
     Raises:
-        ReferenceSuspectError: It says what is neither free nor fixed.
+        ReferenceSuspectError: It states neither free nor fixed.
     """
     path = folder / "meta.json"
     stated = read_json(path).get("batch", "fixed") if path.is_file() else "fixed"
@@ -57,14 +57,14 @@ def check_batch(
     tolerances: Tolerances,
     free: bool,
 ) -> list[Finding]:
-    """What is to be said of a model that is right for each input by itself.
+    """Report a model that is right for each input alone, but not for all at once.
 
     Args:
-        out: Where the child left what became of all rows at once.
-        declared: Name, type and shape of the model's one input.
+        out: Folder in which the child wrote the outputs for all rows.
+        declared_input: Name, type and shape of the model's one input.
         inputs: By name, each with its rows first.
-        came: The model's outputs for them, alone.
-        bounds: Of the case.
+        obtained: The model's outputs for them, alone.
+        tolerances: Of the case.
         free: The bundle asks for a free axis.
     """
     if any(obtained[name].shape[:1] != rows.shape[:1] for name, rows in inputs.items()):
@@ -75,7 +75,7 @@ def check_batch(
     name, _, shape = declared_input
     fixed = bool(shape) and isinstance(shape[0], int)
     level: Level = "error" if free else "notice" if fixed else "warning"
-    text = f"input {name} is {shape}, of any number of rows, yet {reason}"
+    text = f"input {name} is {shape}, for any number of rows, but {reason}"
     if fixed:
         rows = format_count(shape[0], "row")
         text = (
@@ -88,7 +88,7 @@ def check_batch(
 
 
 def _explain_failure(out: Path, expected: NDArray[Any], tolerances: Tolerances) -> str:
-    """Why all rows at once do not give what they give alone; empty where they do."""
+    """Explain why all rows at once do not give their single outputs; empty where they do."""
     try:
         run = json.loads((out / "batch.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -98,16 +98,18 @@ def _explain_failure(out: Path, expected: NDArray[Any], tolerances: Tolerances) 
         reason = text if len(text) <= _MAX_CHARS else f"…{text[-_MAX_CHARS:]}"
         return f"{len(expected):,} rows at once do not run: {reason}"
     if not run:
-        return ""  # the inputs cannot be put together
+        return ""  # the inputs cannot be concatenated
     obtained = np.load(run["file"], "r", allow_pickle=False)
     if obtained.shape != expected.shape or obtained.dtype != expected.dtype:
-        return f"{len(expected):,} rows at once give {list(obtained.shape)}, expected {list(expected.shape)}"
+        shapes = list(obtained.shape), list(expected.shape)
+        return f"{len(expected):,} rows at once give {shapes[0]}, expected {shapes[1]}"
     measures = compare_arrays(expected, obtained, F32, tolerances)
     if measures.passed:
         return ""
-    return f"{len(expected):,} rows at once give other values in {measures.bad:,} of {measures.count:,} places"
+    positions = f"{measures.bad:,} of {measures.count:,} positions"
+    return f"{len(expected):,} rows at once give other values in {positions}"
 
 
 def format_runtime_message(text: str) -> str:
-    """What onnxruntime or onnx.checker says, on one line, cut."""
+    """Shorten a message of onnxruntime or onnx.checker to one line."""
     return " ".join(_SOURCE_LOCATION.sub("", text).split())[:500]

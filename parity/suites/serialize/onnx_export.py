@@ -1,4 +1,4 @@
-"""The onnx case: an exported MLP, run by onnxruntime, against the port's forward and torch's."""
+"""Compare an exported MLP, run by onnxruntime, with the port's own forward pass and torch's."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TIMEOUT = 120.0
 #: Bytes that the child may allocate, and bytes of a model: protobuf itself takes no more.
 _MAX_MEMORY = 8 * 2**30
 _MAX_MODEL_BYTES = 2 * 2**30
-#: Bytes of an output that are read; a sparse file of a terabyte is not.
+#: Largest output that is read; a sparse file may have a terabyte.
 _MAX_BYTES = 64 * 2**20
 _NEWER_THAN_CHECKER = re.compile(
     r"is higher than the checker|not registered for .*opset|opset.* is not supported", re.IGNORECASE
@@ -54,7 +54,7 @@ _Arrays = dict[str, "NDArray[np.float32]"]
 
 @dataclass
 class _Comparisons:
-    """Comparisons so far."""
+    """Results of the comparisons so far."""
 
     tolerances: Tolerances
     findings: list[Finding]
@@ -62,7 +62,7 @@ class _Comparisons:
     outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def compare_pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        """Compare two outputs, shapes and dtypes first."""
+        """Compare two outputs, dtypes and shapes first."""
         if obtained.dtype != np.float32:
             message = f"{name} is {obtained.dtype}, expected float32"
             self.findings.append(report_error("dtype", message, tensor=name))
@@ -78,11 +78,10 @@ class _Comparisons:
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Hold the exported model against the port's forward and the reference's.
+    """Compare the exported model with the port's forward pass and the reference's.
 
     Raises:
-        ReferenceSuspectError: Inputs or references cannot be read, or onnxruntime disagrees
-            with itself.
+        ReferenceSuspectError: Inputs or references cannot be read.
         DumpError: onnxruntime is not installed.
     """
     inputs, expected = _read_reference(case.folder)
@@ -126,10 +125,10 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
 
 
 def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]]:
-    """Outputs for the input ``name``: ``torch``, and of ``port`` and ``onnx`` those that are there.
+    """Compute the outputs for one input: ``torch``, and ``port`` and ``onnx`` where available.
 
     Raises:
-        ReferenceSuspectError: As ``verify``.
+        ReferenceSuspectError: Inputs or references cannot be read.
         DumpError: onnxruntime is not installed.
     """
     inputs, expected = _read_reference(case.folder)
@@ -170,7 +169,7 @@ def _read_arrays(folder: Path, prefix: str) -> _Arrays:
 
 
 def _read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -> _Arrays:
-    """The port's own outputs, ``*_forward_<name>.bin`` whatever the port is called."""
+    """Read the port's own outputs, ``*_forward_<name>.bin`` for a port of any name."""
     found = {}
     for name in names:
         paths = sorted(folder.glob(f"*_forward_{name}.bin"))
@@ -214,7 +213,7 @@ def _find_model(folder: Path, findings: list[Finding]) -> Path | None:
 def _run_model(
     model: Path, inputs: _Arrays, folder: Path, findings: list[Finding], *, batch: bool = False
 ) -> dict[str, Any]:
-    """What the child said of the model; a crash or a hang of it is a finding."""
+    """Run the model in a child and return its result; report a crash or a hang of it."""
     paths = {}
     for name, array in inputs.items():
         paths[name] = str(folder / f"input-{name}.npy")
@@ -296,7 +295,7 @@ def _add_causes(
     comparisons: _Comparisons,
     arrays: tuple[_Arrays, _Arrays],
 ) -> list[Finding]:
-    """The findings with their cause; ``pair`` is inputs and right outputs."""
+    """Add the findings' causes; ``arrays`` are inputs and expected outputs."""
     found = diagnosis.add_model_cause(
         comparisons.findings, case.folder, model, result.get("inputs")
     )
@@ -344,7 +343,8 @@ def _check_repeats(result: Mapping[str, Any]) -> list[Finding]:
 def _report_rejected(result: Mapping[str, Any]) -> Finding:
     version, checker = result["versions"]["onnxruntime"], result["checker"]
     if found := _TOO_NEW.search(result["error"]):
-        message = f"the file is newer than onnxruntime {version} accepts: {format_runtime_message(found[0])}"
+        text = format_runtime_message(found[0])
+        message = f"the file is newer than onnxruntime {version} accepts: {text}"
         return report_error("onnx-too-new", message, kind="dump")
     details = (f"onnx.checker: {format_runtime_message(checker)}",) if checker else ()
     details += tuple(result.get("random_nodes", ()))
@@ -358,10 +358,11 @@ def _open_outputs(
     runs = [result["runs"][level][name] for level in ("plain", "optimised")]
     for run in runs:
         if "error" in run:
-            message = f"onnxruntime cannot run the model on input {name}: {format_runtime_message(run['error'])}"
+            text = format_runtime_message(run["error"])
+            message = f"onnxruntime cannot run the model on input {name}: {text}"
             findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
             return None
-    # Mapped, not read: shapes are held against each other before any value.
+    # Mapped, not read: shapes are compared before any value.
     plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
     return plain, optimised
 
@@ -369,13 +370,13 @@ def _open_outputs(
 def _check_runtime_disagrees(
     plain: NDArray[Any], optimised: NDArray[Any], name: str, comparisons: _Comparisons
 ) -> bool:
-    """Whether the runtime disagrees with itself, so that nothing can be said about the port."""
+    """Report and return whether the runtime disagrees with itself, which clears the port."""
     agree = plain.shape == optimised.shape and plain.dtype == optimised.dtype
     if agree and plain.dtype == np.float32 and plain.nbytes <= _MAX_BYTES:
         agree = compare_arrays(plain, optimised, F32, comparisons.tolerances).passed
     if not agree:
         message = (
-            f"onnxruntime gives another output for {name} with its optimiser than without; "
+            f"onnxruntime's output for {name} with its optimiser differs from that without; "
             "the runtime is suspect, not the port"
         )
         comparisons.findings.append(report_error("reference-suspect", message, kind="reference"))

@@ -1,7 +1,7 @@
-"""Format parity: what a port reads from .pth, safetensors and GGUF, and what it exports as ONNX.
+"""The suite `serialize`: what a port reads from .pth, safetensors and GGUF, and exports as ONNX.
 
-Folders, references and tolerances: the dataset card of ferrotorch's
-serialize-parity-v1. A checkpoint is found by its suffix, never by a fixed name.
+Folders, references and tolerances: the dataset card of ferrotorch's serialize-parity-v1. A
+checkpoint is found by its suffix, never by a fixed name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _F32 = "float32"
 
 @dataclass(frozen=True)
 class _Format:
-    """One case of the suite: its folder, the checkpoint's suffix, bounds and comparison."""
+    """One case of the suite: its folder, the checkpoint's suffix, tolerances and comparison."""
 
     folder: str
     suffix: str
@@ -47,10 +47,10 @@ class _Format:
 
 
 def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
-    """The cases whose folders a bundle holds.
+    """Read the cases whose folders a bundle has.
 
     Raises:
-        ReferenceSuspectError: None is there, or a folder lacks its one checkpoint or a part of it.
+        ReferenceSuspectError: There are none, or a folder lacks its checkpoint or a part of it.
     """
     found = []
     for name, format_ in _FORMATS.items():
@@ -74,7 +74,7 @@ def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
 
 
 def _find_checkpoint(folder: Path, suffix: str) -> Path:
-    """The one checkpoint; of one in several files the first, which readers are given."""
+    """Find the one checkpoint; of one in several files the first, which readers open."""
     found = sorted(path for path in folder.glob(f"*{suffix}") if path.is_file())
     expected = list_parts(found[0]) if found else ()
     if found and expected == tuple(found):
@@ -89,7 +89,7 @@ def _find_checkpoint(folder: Path, suffix: str) -> Path:
 
 
 def _read_bounds(folder: Path, format_: _Format) -> Mapping[str, float]:
-    """The bounds in `meta.json`, where upstream's bundle has none the suite's."""
+    """Read the bounds in `meta.json`; upstream's bundle has none, so the suite's apply."""
     path = folder / "meta.json"
     stated = read_json(path).get("bounds") if path.is_file() else None
     if stated is None:
@@ -125,14 +125,14 @@ def _verify_state_dict(case: Case, dump: Dump, tolerances: Tolerances) -> DumpCo
 
 
 def _build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
-    """Where the tensors lie in the checkpoint; read once, and only if it is asked for."""
+    """Return a function that locates the checkpoint's tensors, once and only if called."""
     return cache(
         lambda: checkpoints.locate_tensors(case.folder, Path(case.placeholders["checkpoint"]))
     )
 
 
 def _read_dtypes(folder: Path) -> dict[str, str]:
-    """Stored dtype of each tensor where the bundle says so."""
+    """Read the stored dtype of each tensor, where the bundle states it."""
     path = folder / "meta.json"
     entries = read_json(path).get("tensors") if path.is_file() else None
     if not isinstance(entries, dict):
@@ -151,7 +151,7 @@ def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpC
     if set(sampled) != set(tensors):
         different = sorted(set(sampled) ^ set(tensors))
         raise make_suspect_error(
-            path, f"names other tensors than reference_dequant holds: {format_list(different)}"
+            path, f"names other tensors than reference_dequant has: {format_list(different)}"
         )
     others = {name: kind for name, kind in _read_dtypes(case.folder).items() if name not in tensors}
     reference = TensorReference(
@@ -161,7 +161,7 @@ def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpC
         complete=False,
         widened=tensors,
         locate=_build_locator(case),
-        shape_note="references carry GGUF's stored order, fastest dimension first",
+        shape_note="references have GGUF's stored order, fastest dimension first",
     )
     return compare_tensors(reference, list_tensors(dump.folder))
 
@@ -199,7 +199,7 @@ _FORMATS = {
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Hold a dump of one format against its references.
+    """Compare a dump of one format with its references.
 
     Raises:
         ReferenceSuspectError: The reference cannot be read or contradicts itself.
