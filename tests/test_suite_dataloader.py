@@ -275,7 +275,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         [
             (
                 "error[item-not-due] item 9 was delivered in batch 1 row 3, but the reference does not "
-                "deliver it"
+                "have it"
             ),
             "error[item-missing] item 7 was not delivered (expected in batch 1 row 3)",
         ],
@@ -286,7 +286,7 @@ FAULTS: dict[str, tuple[LoaderSpec, Callable[[Run], object], list[str]]] = {
         [
             (
                 "error[item-not-due] item 7 was delivered in batch 1 row 3, but the reference does not "
-                "deliver it"
+                "have it"
             ),
             "error[item-missing] item 3 was not delivered",
         ],
@@ -1095,8 +1095,8 @@ class TestFolder:
             (dump / f"batch_{number:04}.bin").rename(dump / f"batch{number}.bin")
         assert told(judged(tmp_path)) == [
             (
-                "error[batch-name] 3 misnamed batch files; first: batch0.bin is no batch's "
-                "name; batch 0 is called batch_0000.bin; it was not compared"
+                "error[batch-name] 3 misnamed batch files; first: batch0.bin is misnamed: "
+                "batch 0 must be named batch_0000.bin; it was not compared"
             ),
             "| batch1.bin is misnamed: batch 1 must be named batch_0001.bin",
             "| batch2.bin is misnamed: batch 2 must be named batch_0002.bin",
@@ -1216,7 +1216,7 @@ class TestNothingDue:
     def test_a_batch_under_a_near_right_name_is_not_nothing(self, tmp_path: Path) -> None:
         (self.prepared(tmp_path) / "dump" / "batch_0.bin").touch()
         (found,) = told(judged(tmp_path, {"num_batches": 0}))
-        assert found.startswith("error[batch-name] batch_0.bin is no batch's name; ")
+        assert found.startswith("error[batch-name] batch_0.bin is misnamed: ")
 
     @pytest.mark.parametrize("line", [None, {}, {"num_batches": 1}])
     def test_an_empty_folder_alone_proves_nothing(
@@ -1236,7 +1236,7 @@ class TestNothingDue:
             "error[batch-count] 1 batch, expected 0 (sizes [1], expected [])",
             (
                 "error[item-not-due] item 0 was delivered in batch 0 row 0, but the reference does not "
-                "deliver it"
+                "have it"
             ),
         ]
 

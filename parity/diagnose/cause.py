@@ -88,7 +88,7 @@ CODES: dict[str, str] = {
     "order-reversed": "the items came in the reverse order",
     "order-inverse": "the inverse of the due order",
     "order-in-batches": "the right items in another order within batches",
-    "ids-wrong": "the ids are not those of the items, which came as they are due",
+    "ids-wrong": "the ids are not those of the items, which are as expected",
     "last-batch-dropped": "the last batch, which is not full, is missing",
     "last-batch-kept": "a last batch came that was to be dropped",
     "last-batch-padded": "the last batch was filled up",

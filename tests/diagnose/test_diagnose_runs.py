@@ -76,14 +76,14 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         np.concatenate([DUE, DUE[4:8]]),
         (4, 4, 4, 2),
         "batch-repeated",
-        "batch 1 came twice: its 4 items were delivered again, all others came once",
+        "batch 1 came twice: its 4 items came again, all others came once",
     ),
     "a batch in another's place": (
         np.concatenate([DUE[:4], DUE[:4], DUE[8:]]),
         SIZES,
         "batch-repeated",
         (
-            "batch 0 came twice and batch 1 never came: its 4 items were delivered again, the "
+            "batch 0 came twice and batch 1 never came: its 4 items came again, the "
             "other's 4 are missing, all others came once"
         ),
     ),
