@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parity.lab.pins import dataloader
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.tensors.bin import read_batch
 
 if TYPE_CHECKING:

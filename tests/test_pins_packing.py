@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.errors import ConfigError
-from parity.lab.pins import libraries, member_names, packing
+from parity.lab import libraries
+from parity.lab.pins import member_names, packing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,7 +251,7 @@ def test_provenance_names_versions_without_their_build(monkeypatch: pytest.Monke
 
 
 def test_a_library_that_is_missing_is_named() -> None:
-    with pytest.raises(ConfigError, match="pin needs no_such_library, which is not installed"):
+    with pytest.raises(ConfigError, match="no_such_library is needed but not installed"):
         libraries.import_library("no_such_library")
-    with pytest.raises(ConfigError, match="pin needs no-such-distribution"):
-        libraries.find_version("no-such-distribution")
+    with pytest.raises(ConfigError, match="no-such-distribution is needed"):
+        libraries.require_version("no-such-distribution")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from parity.lab.pins import EMBEDDED, PINS
-from parity.lab.pins.libraries import find_version
+from parity.lab.libraries import require_version
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
@@ -89,7 +89,7 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
     fresh = PINS[kind](tmp_path, **options)
     embedded = BUNDLES / f"{bundle}.tar"
     recorded = provenance_of(embedded)["versions"]
-    installed = {name: find_version(name) for name in recorded}
+    installed = {name: require_version(name) for name in recorded}
     if installed != recorded:
         pytest.skip(f"pinned with {recorded}, installed is {installed}")
     assert fresh.read_bytes() == embedded.read_bytes()

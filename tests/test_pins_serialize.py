@@ -24,7 +24,7 @@ from parity.lab.pins import (
     serialize_safetensors,
     synthetic_state,
 )
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.tensors.bin import read_tensor
 

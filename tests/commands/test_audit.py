@@ -16,8 +16,8 @@ import pytest
 
 from parity.cli.parser import run
 from parity.errors import ConfigError, ReferenceSuspectError
-from parity.lab import audits
-from parity.lab.audits import isolated, libraries, official_readers, unused_bytes
+from parity.lab import audits, libraries
+from parity.lab.audits import isolated, official_readers, unused_bytes
 from parity.lab.audits import tensors as audit_of_tensors
 from parity.lab.audits.__main__ import run_audit
 from parity.lab.audits.compare_reference import MAX_FINDINGS, Provenance, make_error, make_result
@@ -226,7 +226,7 @@ def test_a_reference_with_reversed_dimensions_is_found(unpacked: Callable[[str],
 
     assert finding.code == "reference-shape"
     assert finding.message == "the reference is F32 [7, 96], derived is float32 [96, 7]"
-    assert finding.cause == "its dimensions stand in the reverse order"
+    assert finding.cause == "the dimensions are reversed"
 
 
 @pytest.mark.parametrize("pair", [("bn1.bias", "bn1.weight"), ("fc.bias", "conv1.weight")])
@@ -241,7 +241,7 @@ def test_swapped_references_are_found(
 
     causes = {finding.tensor: finding.cause for finding in found(root, "pth")}
 
-    wanted = {name: f"it holds the values of '{other}'" for name, other in (pair, pair[::-1])}
+    wanted = {name: f"it has the values of '{other}'" for name, other in (pair, pair[::-1])}
     assert causes == wanted
 
 
@@ -257,7 +257,7 @@ def test_swapped_checkpoints_are_found(unpacked: Callable[[str], Path]) -> None:
     ("path", "change", "message"),
     [
         ("resnet18-pth/keys.json", lambda keys: keys.append("gone"),
-         "keys.json lists 'gone', which the checkpoint does not hold"),
+         "keys.json lists 'gone', which the checkpoint lacks"),
         ("resnet18-pth/keys.json", lambda keys: keys.remove("layer1.steps"),
          "keys.json does not list 'layer1.steps' of the checkpoint"),
         ("safetensors-rt/keys.json", lambda keys: keys.remove("fc.bias"),
@@ -396,7 +396,7 @@ def test_bytes_that_no_tensor_refers_to_are_told(
     path = tmp_path / "x.pth"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
     found = unused_bytes.find_unreferenced(path, official_readers.load_torch(path))
-    told = [f"x.pth carries {unseen:,} bytes that no tensor refers to: "] * bool(unseen)
+    told = [f"x.pth has {unseen:,} bytes that no tensor refers to: "] * bool(unseen)
     assert [finding.message.partition("to: ")[0] + "to: " for finding in found] == told
     assert {(one.level, one.code) for one in found} <= {("notice", VIEWS)}
 
@@ -413,7 +413,7 @@ def test_a_view_is_told_with_its_storage_and_passes(tmp_path: Path) -> None:
     (finding,) = case.findings
     assert case.verdict == "pass"
     assert finding.message == (
-        "x.pth carries 4,024 bytes that no tensor refers to: 3,992 of the 4,000 in the storage of "
+        "x.pth has 4,024 bytes that no tensor refers to: 3,992 of the 4,000 in the storage of "
         "w, and some of 1 more"
     )
 
@@ -496,11 +496,11 @@ def test_nan_in_an_output_is_drift(unpacked: Callable[[str], Path]) -> None:
     ("path", "data", "message"),
     [
         ("mlp_weights.bin", encode_f32([1.0]),
-         "mlp_weights.bin holds tensors of [1] dimensions, expected [2, 1, 2, 1]"),
+         "mlp_weights.bin has tensors of [1] dimensions, expected [2, 1, 2, 1]"),
         ("mlp_weights.bin", b"\0",
          "mlp_weights.bin ends at byte 1, where the number of dimensions is expected"),
         ("input_ones.bin", encode_f32([[1.0, 2.0]]),
-         "input and weights of shapes [[1, 2], [8, 4], [8], [2, 8], [2]] are no MLP"),
+         "input and weights of shapes [[1, 2], [8, 4], [8], [2, 8], [2]] do not make an MLP"),
         ("input_ones.bin", None, "input_ones.bin cannot be read: No such file or directory"),
     ],
 )  # fmt: skip
@@ -875,11 +875,29 @@ def test_many_findings_are_cut_with_a_count() -> None:
     assert result.findings[-1].message == "and 3 more"
 
 
+def test_a_view_of_huge_logical_size_is_not_materialised(tmp_path: Path) -> None:
+    """Four bytes that claim 2**48 elements, by strides of zero or of one."""
+    torch = pytest.importorskip("torch")
+    base = torch.arange(2**12, dtype=torch.float32)
+    huge = torch.zeros(1).expand(2**24, 2**24)
+    overlapping = base.as_strided((2**11, 2**11, 2**11), (1, 0, 1))
+    for number, view in enumerate((huge, overlapping)):
+        root = tmp_path / str(number)
+        (root / "a" / "reference").mkdir(parents=True)
+        torch.save({"w": view}, root / "a" / "m.pth")
+        (root / "a" / "reference" / "w.bin").write_bytes(encode_tensor(np.zeros((4, 4), "<f4")))
+        (root / "parity.json").write_text(
+            json.dumps({"schema": 1, "cases": {"a": {"checkpoint": "m.pth"}}})
+        )
+        (case,) = audits.audit("tensors", root, "bundle")
+        assert [(f.code, f.tensor) for f in case.errors] == [("reference-shape", "w")]
+
+
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setattr(audits, "find_spec", lambda name: None if name == "gguf" else name)
 
-    with pytest.raises(ConfigError, match="audit needs safetensors, which is not installed"):
+    with pytest.raises(ConfigError, match="safetensors is needed but not installed"):
         libraries.import_library("safetensors")
     assert audits.list_missing_libraries("serialize") == ["gguf"]
     assert libraries.find_version("no-such-thing") is None
@@ -890,7 +908,7 @@ def test_the_child_tells_cases_and_errors_in_json(tmp_path: Path) -> None:
 
     assert run_audit("serialize", root, "none") == {
         "kind": "reference",
-        "problems": [("no-cases", "the bundle holds no case")],
+        "problems": [("no-cases", "the bundle has no case")],
     }
 
 
@@ -976,8 +994,8 @@ def test_the_verb_ends_with_7_where_a_reference_drifted(
     assert code == (0 if value == 2.0 else 7)
     assert told.endswith(f"audited 1 cases, 2 values: {0 if value == 2.0 else 1} with drift\n")
     if value != 2.0:
-        line = "error[reference-drift] the reference differs from what is derived"
-        assert f"    {line} from the checkpoint, 1 of 2 elements, max |Δ| 0.5, max" in told
+        line = "error[reference-drift] the reference differs from the tensor derived again"
+        assert f"    {line}, 1 of 2 elements, max |Δ| 0.5, max" in told
         assert "      | [1]: derived 2.0, reference 2.5\n" in told
 
 

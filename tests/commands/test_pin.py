@@ -108,7 +108,7 @@ def test_torch_is_not_needed(folder: Path, tmp_path: Path) -> None:
     [
         (["tensors"],
          "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"),
-        (["tensors", "nowhere"], "nowhere is no folder; `pin tensors FOLDER` packs one"),
+        (["tensors", "/nowhere"], "/nowhere is not a folder; `pin tensors FOLDER` packs one"),
         (["serialize", "x"], "folder: not an option of the kind 'serialize'"),
         (["tensors", "x", "--size", "full"], "size: not an option of the kind 'tensors'"),
         (["tensor", "x"], "unknown kind 'tensor'; known: "),
@@ -128,8 +128,8 @@ def test_the_bundle_must_not_hold_itself(folder: Path, capsys: pytest.CaptureFix
         assert pin(folder, out) == 2
         assert said(capsys) == [
             (
-                f"error[usage] --out lies in {folder.as_posix()}, and the bundle would hold itself "
-                "next time"
+                f"error[usage] --out is inside {folder.as_posix()}, so that the next bundle would "
+                "contain this one"
             )
         ]
 

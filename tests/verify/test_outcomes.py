@@ -546,9 +546,18 @@ def test_a_nan_of_a_widened_reference_has_no_payload(tmp_path: Path) -> None:
     assert found.list_outcomes()["y"] == ("wrong", "fail")
 
 
-def test_a_wide_reference_is_held_as_f32_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_wide_reference_is_compared_as_f32_and_the_report_says_so(tmp_path: Path) -> None:
+    wide = np.array([2**24 + 2, 2**24 + 4], "<i8")
+    tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=wide)})
+    found = run_port(tmp_path, tar, "dump('w', (2,), 2**24 + 2, 2**24 + 4)")
+    assert (found.code, found.list_findings("y")) == (0, [("notice", "seen-as-f32")])
+    assert run_port(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 2)").code == 1
+
+
+def test_integers_that_f32_cannot_represent_are_neither_right_nor_wrong(tmp_path: Path) -> None:
     wide = np.array([2**24 + 1, 2**24 + 3], "<i8")
     tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=wide)})
     found = run_port(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 4)")
-    assert (found.code, found.list_findings("y")) == (0, [("notice", "seen-as-f32")])
-    assert run_port(tmp_path, tar, "dump('w', (2,), 2**24, 2**24 + 2)").code == 1
+    assert found.code == 1
+    assert not found.list_outcomes()["y"][0]
+    assert ("error", "not-verified") in found.list_findings("y")

@@ -1,8 +1,7 @@
-"""Audits: every reference of a bundle derived once more, by those that made it.
+"""Derive every reference of a bundle again, with the libraries that made it.
 
-One module a bundle kind. They share no code with ``pins``, so that a mistake made in
-pinning is not made again here; only how a reader is asked (``readers``) is one room for both.
-The upstream libraries are imported inside functions.
+One module a bundle kind. They share no code with ``pins``, so that a mistake made there is not
+repeated here; only ``lab.readers`` and ``lab.libraries`` are used by both.
 """
 
 from __future__ import annotations

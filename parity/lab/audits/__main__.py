@@ -1,4 +1,4 @@
-"""Audits one bundle in a process of its own: what a foreign checkpoint does to a reader stays here.
+"""Audit one bundle in a process of its own, which a foreign checkpoint may crash.
 
 ``python -m parity.lab.audits SUITE TREE BUNDLE`` prints one line of JSON: the cases, or the
 error that ended it.
@@ -23,7 +23,7 @@ _FINDING_KEYS = ("level", "kind", "code", "message", "tensor", "cause", "details
 
 
 def run_audit(suite: str, tree: Path, bundle: str) -> dict[str, Any]:
-    """The cases of an audit as JSON values, or its error."""
+    """Return the cases of an audit as JSON values, or its error."""
     try:
         return {"cases": [_encode_case(case) for case in audit(suite, tree, bundle)]}
     except ParityError as error:

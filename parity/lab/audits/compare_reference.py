@@ -1,21 +1,22 @@
-"""A reference held against what was derived again: findings out."""
+"""Compare references with what the official libraries derive again from the same checkpoint."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from parity.bundle.layout import read_json
+from parity.bundle.layout import find_batch_files, read_json
 from parity.errors import ReferenceSuspectError
-from parity.lab.audits.libraries import find_version
+from parity.lab.libraries import find_version
 from parity.results import CaseResult, Finding, decide_verdict
 from parity.tensors import FormatError
+from parity.tensors.bin import locate_batch
 from parity.tensors.compare import compare_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,24 +24,38 @@ if TYPE_CHECKING:
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
 
-    Derived = Mapping[str, NDArray[Any]]
-
 #: Findings of one case before the rest is only counted.
 MAX_FINDINGS = 40
 _EXACT = {"exact": 1.0}
 _MAX_SAMPLES = 5
 
 
+class DerivedTensor(NamedTuple):
+    """A tensor that a library derives; loaded only where shape and dtype are the reference's.
+
+    So memory is bounded by the reference's size, whatever a view in a checkpoint claims.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    load: Callable[[], NDArray[Any]]
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> DerivedTensor:
+        """Wrap an array that is in memory already."""
+        return cls(values.shape, values.dtype, lambda: values)
+
+
 @dataclass(frozen=True)
 class Provenance:
-    """What a bundle says made it, and what is installed here, by distribution."""
+    """Versions of the libraries that made a bundle, as it states, and of those installed here."""
 
     made_with: Mapping[str, str] = field(default_factory=dict)
     installed: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, tree: Path, libraries: Iterable[str]) -> Provenance:
-        """From `provenance.json`; an absent or damaged one says nothing."""
+        """Read `provenance.json`; an absent or damaged one states nothing."""
         try:
             stated = read_json(tree / "provenance.json").get("versions")
         except ReferenceSuspectError:
@@ -53,28 +68,28 @@ class Provenance:
         )
 
     def format_versions(self, *libraries: str) -> str:
-        """``made with torch 2.13.0; audited with torch 2.15.0``."""
+        """Return ``made with torch 2.13.0; audited with torch 2.15.0``."""
         made = [f"{name} {self.made_with.get(name, 'not stated')}" for name in libraries]
         here = [f"{name} {self.installed.get(name, 'not installed')}" for name in libraries]
         return f"made with {', '.join(made)}; audited with {', '.join(here)}"
 
 
 def make_error(code: str, message: str, *, tensor: str | None = None, **more: Any) -> Finding:
-    """An error about the bundle, not about a port."""
+    """Make an error about the bundle, not about a port."""
     return Finding(
         level="error", kind="reference", code=code, message=message, tensor=tensor, **more
     )
 
 
 def make_notice(code: str, message: str, *, tensor: str | None = None, **more: Any) -> Finding:
-    """Something that a maintainer should know and that fails nothing."""
+    """Make a notice for the maintainer, which fails nothing."""
     return Finding(
         level="notice", kind="reference", code=code, message=message, tensor=tensor, **more
     )
 
 
 def make_result(bundle: str, case: str, findings: list[Finding], compared: int) -> CaseResult:
-    """The result of a case; many findings are cut with a count."""
+    """Make the result of a case; after ``MAX_FINDINGS`` the rest is counted."""
     kept = findings[:MAX_FINDINGS]
     if len(findings) > MAX_FINDINGS:
         kept.append(make_error("audit-more", f"and {len(findings) - MAX_FINDINGS:,} more"))
@@ -88,62 +103,62 @@ def make_result(bundle: str, case: str, findings: list[Finding], compared: int) 
 
 
 def make_skipped(bundle: str, case: str, reason: str) -> CaseResult:
-    """A case that nothing can be derived for."""
+    """Make the result of a case for which nothing can be derived."""
     return CaseResult(bundle=bundle, case=case, verdict="skipped", reason=reason)
 
 
-def compare_names(references: Iterable[str], derived: Iterable[str], what: str) -> list[Finding]:
-    """References without a tensor in the checkpoint, and tensors without a reference."""
+def compare_names(references: Iterable[str], derived: Iterable[str], source: str) -> list[Finding]:
+    """Report references that ``source`` does not have, and tensors without a reference."""
     referenced, expected = set(references), set(derived)
     findings = [
-        make_error("reference-extra", f"a reference of {name!r}, which {what} does not hold",
-                tensor=name)
+        make_error("reference-extra", f"{source} has no {name!r}, but there is a reference of it",
+                   tensor=name)
         for name in sorted(referenced - expected)
     ]  # fmt: skip
     return findings + [
-        make_error(
-            "reference-missing", f"{what} holds {name!r}, which has no reference", tensor=name
-        )
+        make_error("reference-missing", f"{source} has {name!r}, but no reference", tensor=name)
         for name in sorted(expected - referenced)
     ]
 
 
 def compare_references(
-    references: Mapping[str, StoredTensor], derived: Derived, versions: str
+    references: Mapping[str, StoredTensor], derived: Mapping[str, DerivedTensor], versions: str
 ) -> tuple[list[Finding], int]:
-    """Hold each reference that was derived again against it, bit by bit.
+    """Compare each reference that was derived again, bit by bit.
 
-    NaN beside NaN is equal: its payload is nobody's promise where a type was widened.
+    NaN beside NaN is equal: no payload is promised where a type was widened.
 
     Returns:
         Findings, and the number of elements compared.
     """
     findings, compared = [], 0
-    for name, values in derived.items():
+    for name, tensor in derived.items():
         if name not in references:
             continue
+        reference = references[name]
         try:
-            finding = _compare_reference(name, references[name], values, derived, versions)
+            if (reference.shape, reference.dtype.storage) != (tensor.shape, tensor.dtype):
+                findings.append(_report_other_form(name, reference, derived, versions))
+                continue
+            finding = _compare_values(name, reference, derived, versions)
         except FormatError as error:
             finding = make_error(error.code, f"the reference {error.message}", tensor=name)
-        compared += values.size
+        compared += reference.count
         findings += [finding] if finding else []
     return findings, compared
 
 
-def _compare_reference(
-    name: str, reference: StoredTensor, values: NDArray[Any], derived: Derived, versions: str
+def _compare_values(
+    name: str, reference: StoredTensor, derived: Mapping[str, DerivedTensor], versions: str
 ) -> Finding | None:
-    if reference.shape != values.shape or reference.dtype.storage != values.dtype:
-        return _describe_other_form(name, reference, values, derived, versions)
-    stored = reference.read_array()
-    measures = compare_arrays(np.ascontiguousarray(values), stored, reference.dtype, _EXACT)
+    stored, values = reference.read_array(), np.ascontiguousarray(derived[name].load())
+    measures = compare_arrays(values, stored, reference.dtype, _EXACT)
     bad = measures.bad - measures.payloads
     if bad <= 0:
         return None
     return make_error(
         "reference-drift",
-        f"the reference differs from what is derived from the checkpoint, {_format_measures(measures, bad)}",
+        f"the reference differs from the tensor derived again, {_format_measures(measures, bad)}",
         tensor=name,
         cause=_find_swapped_tensor(name, stored, derived),
         details=(*_format_samples(measures, values.shape), versions),
@@ -163,24 +178,68 @@ def _format_samples(measures: Measures, shape: tuple[int, ...]) -> list[str]:
     return lines
 
 
-def _describe_other_form(
-    name: str, reference: StoredTensor, values: NDArray[Any], derived: Derived, versions: str
+def _report_other_form(
+    name: str, reference: StoredTensor, derived: Mapping[str, DerivedTensor], versions: str
 ) -> Finding:
+    """Report another shape or dtype; the derived tensor is not loaded."""
+    tensor = derived[name]
     cause = _find_swapped_tensor(name, reference.read_array(), derived)
-    same_bytes = reference.nbytes == values.nbytes
-    if cause is None and same_bytes and reference.shape == values.shape[::-1]:
-        cause = "its dimensions stand in the reverse order"
+    same_dtype = reference.dtype.storage == tensor.dtype
+    if cause is None and same_dtype and reference.shape == tensor.shape[::-1]:
+        cause = "the dimensions are reversed"
     message = (
         f"the reference is {reference.dtype.name} {list(reference.shape)}, derived is "
-        f"{values.dtype.name} {list(values.shape)}"
+        f"{tensor.dtype.name} {list(tensor.shape)}"
     )
     return make_error("reference-shape", message, tensor=name, cause=cause, details=(versions,))
 
 
-def _find_swapped_tensor(name: str, stored: NDArray[Any], derived: Derived) -> str | None:
-    """Another tensor that the reference holds the values of: two were swapped."""
-    for other, values in derived.items():
-        is_alike = values.shape == stored.shape and values.dtype == stored.dtype
-        if other != name and is_alike and values.tobytes() == stored.tobytes():
-            return f"it holds the values of {other!r}"
+def _find_swapped_tensor(
+    name: str, stored: NDArray[Any], derived: Mapping[str, DerivedTensor]
+) -> str | None:
+    """Find another tensor whose values the reference has: two were swapped."""
+    content = stored.tobytes()
+    for other, tensor in derived.items():
+        is_alike = (tensor.shape, tensor.dtype) == (stored.shape, stored.dtype)
+        if other != name and is_alike and tensor.load().tobytes() == content:
+            return f"it has the values of {other!r}"
     return None
+
+
+def compare_batches(
+    folder: Path, derived: Mapping[int, Sequence[NDArray[Any]]], versions: str
+) -> tuple[list[Finding], int]:
+    """Compare the `batch_NNNN.bin` of ``folder`` with the batches derived again, by number.
+
+    Returns:
+        Findings, and the number of elements compared.
+    """
+    files = find_batch_files(folder)
+    findings, compared = [], 0
+    for number in sorted(files.keys() | derived.keys()):
+        if number not in derived:
+            message = f"{files[number].name} is a batch that is not delivered"
+            findings.append(make_error("reference-extra", message))
+        elif number not in files:
+            message = f"batch {number} is delivered, but has no file"
+            findings.append(make_error("reference-missing", message))
+        else:
+            differing, count = _compare_batch(files[number], derived[number], versions)
+            findings, compared = findings + differing, compared + count
+    return findings, compared
+
+
+def _compare_batch(
+    path: Path, expected: Sequence[NDArray[Any]], versions: str
+) -> tuple[list[Finding], int]:
+    try:
+        tensors = locate_batch(path)
+    except FormatError as error:
+        return [make_error(error.code, f"{path.name} {error.message}")], 0
+    if len(tensors) != len(expected):
+        message = f"{path.name} has {len(tensors)} tensors, expected {len(expected)}"
+        return [make_error("reference-shape", message)], 0
+    names = [f"{path.stem} #{number}" for number in range(len(expected))]
+    references = dict(zip(names, tensors, strict=True))
+    derived = dict(zip(names, map(DerivedTensor.of, expected), strict=True))
+    return compare_references(references, derived, versions)

@@ -1,7 +1,7 @@
-"""Audit of a dataloader bundle: each case delivered once more by torch's DataLoader.
+"""Audit a dataloader bundle: run torch's DataLoader again for each case.
 
 Parameters come from the case's own `meta.json`, and so does the data set; for the
-bundle of the dataset card the data set is made anew from its formula, too.
+bundle of the dataset card it is also computed from its formula.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import numpy as np
 
 from parity.bundle.layout import find_case_folders, read_json, read_loader_case
 from parity.errors import ReferenceSuspectError
-from parity.lab.audits.compare_batches import compare_batches
-from parity.lab.audits.compare_reference import Provenance, make_error, make_result
-from parity.lab.audits.libraries import import_library
+from parity.lab.audits.compare_reference import Provenance, compare_batches, make_error, make_result
+from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,10 +30,10 @@ KNOWN_BUNDLE = "dataloader-batches-v1"
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
-    """All cases.
+    """Audit all cases.
 
     Raises:
-        ReferenceSuspectError: There is none.
+        ReferenceSuspectError: There is no case.
     """
     line = provenance.format_versions("torch")
     return tuple(_audit_case(folder, bundle, line) for folder in find_case_folders(tree))
@@ -52,7 +51,7 @@ def _audit_case(folder: Path, bundle: str, versions: str) -> CaseResult:
 
 def _compare_case(case: LoaderCase, bundle: str, versions: str) -> tuple[list[Finding], int]:
     if case.features is None or case.labels is None:
-        message = "meta.json carries no data set to deliver again"
+        message = "meta.json has no data set to deliver again"
         return [make_error("reference-malformed", message)], 0
     features = np.asarray(case.features, np.float32)
     labels = np.asarray(case.labels, np.float32)
@@ -63,7 +62,7 @@ def _compare_case(case: LoaderCase, bundle: str, versions: str) -> tuple[list[Fi
 
 
 def run_loader(case: LoaderCase, features: Array, labels: Array) -> list[tuple[Array, Array]]:
-    """The batches that torch's DataLoader delivers, features and labels as f32."""
+    """Run torch's DataLoader; return its batches, features and labels as f32."""
     torch, data = import_library("torch"), import_library("torch.utils.data")
     pairs = list(zip(torch.from_numpy(features), torch.from_numpy(labels), strict=True))
     with torch.random.fork_rng(devices=[]):
@@ -93,7 +92,7 @@ def _check_formula(
 
 
 def _check_meta(case: LoaderCase, batches: list[tuple[Array, Array]]) -> list[Finding]:
-    """Copies of the batches' content in `meta.json`, each where it is there."""
+    """Check the copies of the batches' content in `meta.json`, as far as it has them."""
     rows = [row for features, _ in batches for row in features.tolist()]
     labels = [label for _, part in batches for label in part.tolist()]
     expected: dict[str, Any] = {

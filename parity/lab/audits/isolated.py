@@ -1,4 +1,4 @@
-"""Audit one bundle in a subprocess, bounded in time."""
+"""Audit one bundle in a subprocess, bounded in time and memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Seconds for one bundle, in case a file makes a reader loop.
 TIMEOUT_SECONDS = 1800.0
+#: Bytes that the audit of one bundle may allocate.
+MEMORY_BYTES = 16 * 2**30
 _MAX_OUTPUT = 8 * 2**20
 
 
@@ -38,7 +40,12 @@ def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
     package_parent = Path(parity.__file__).parent.parent
     env = process.build_environment({"PYTHONPATH": str(package_parent), "PYTHONWARNINGS": "ignore"})
     completed = process.run(
-        args, cwd=package_parent, env=env, timeout=TIMEOUT_SECONDS, stdout_limit=_MAX_OUTPUT
+        args,
+        cwd=package_parent,
+        env=env,
+        timeout=TIMEOUT_SECONDS,
+        stdout_limit=_MAX_OUTPUT,
+        memory=MEMORY_BYTES,
     )
     output = _parse_output(completed.stdout) if completed.exit_code == 0 else None
     if output is None:

@@ -1,7 +1,7 @@
-"""What a pin's `meta.json` says of each tensor, held against the checkpoint.
+"""Check the records of tensors in `meta.json` against the checkpoint.
 
 Diagnosis reads raw bytes by these records, so a wrong one would name a wrong cause.
-Bundles without such records (upstream's own) have nothing to hold.
+Upstream's own bundles have no such records.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import read_json
 from parity.lab.audits.compare_reference import make_error
-from parity.lab.audits.libraries import import_library
+from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_torch_records(folder: Path, path: Path, state: Mapping[str, Any]) -> list[Finding]:
-    """Dtype, shape, strides, offset, and the storage's bytes in the file."""
+    """Check dtype, shape, strides, offset, and the storage's bytes in the file."""
     recorded = _read_records(folder)
     if not recorded:
         return []
@@ -33,9 +33,7 @@ def check_torch_records(folder: Path, path: Path, state: Mapping[str, Any]) -> l
     for name in recorded.keys() & state.keys():
         span = recorded[name].get("byte_range")
         if span is not None and _slice_bytes(content, span) != _read_storage(state[name]):
-            findings.append(
-                _make_stale_finding(name, f"byte_range {span} does not hold its storage")
-            )
+            findings.append(_make_stale_finding(name, f"byte_range {span} is not its storage"))
     return findings
 
 
@@ -56,7 +54,7 @@ def _read_storage(tensor: Any) -> bytes:
 
 
 def check_safetensors_records(folder: Path, path: Path) -> list[Finding]:
-    """Dtype, shape and byte range as the file's own header has them."""
+    """Check dtype, shape and byte range against the file's own header."""
     recorded = _read_records(folder)
     if not recorded:
         return []
@@ -76,7 +74,7 @@ def check_safetensors_records(folder: Path, path: Path) -> list[Finding]:
 
 
 def check_gguf_records(folder: Path, tensors: Mapping[str, Any]) -> list[Finding]:
-    """Type, stored dimensions and byte range as gguf-py reads them."""
+    """Check type, stored dimensions and byte range against gguf-py."""
     recorded = _read_records(folder)
     if not recorded:
         return []
@@ -106,7 +104,7 @@ def _read_records(folder: Path) -> Records:
 
 def _compare_records(recorded: Records, expected: Records) -> list[Finding]:
     findings = [
-        _make_stale_finding(name, "the checkpoint does not hold it")
+        _make_stale_finding(name, "the checkpoint does not have it")
         for name in recorded
         if name not in expected
     ]

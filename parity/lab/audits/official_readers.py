@@ -1,4 +1,4 @@
-"""Checkpoints read by the libraries that they belong to: tensors by name, as NumPy arrays."""
+"""Read checkpoints with the official library of their format: tensors by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.bundle.checkpoint_parts import list_parts
-from parity.lab.audits.libraries import import_library
+from parity.lab.audits.compare_reference import DerivedTensor
+from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,18 +26,18 @@ _MAX_PROTOCOL = 3
 
 
 class UnreadableError(Exception):
-    """A library does not read a checkpoint; the message is fit for a finding."""
+    """A library rejects a checkpoint; the message is fit for a finding."""
 
 
 class UnderivableError(Exception):
-    """A checkpoint is well, as far as is known, but its library does not read its kind."""
+    """A checkpoint may be right, but its library does not support its kind."""
 
 
 def load_torch_state(path: Path) -> State:
-    """The tensors in a .pth of either container, by name; nested mappings join with a dot.
+    """Load the tensors of a .pth of either container, by name; nested names join with a dot.
 
     Raises:
-        UnreadableError: torch refuses it, or it holds no tensor.
+        UnreadableError: torch rejects it, or it contains no tensor.
         UnderivableError: As ``load_torch``.
     """
     loaded = load_torch(path)
@@ -49,10 +50,10 @@ def load_torch_state(path: Path) -> State:
 
 
 def load_torch(path: Path) -> Any:
-    """All that torch reads of a .pth; ``weights_only`` always: nothing in the file may run.
+    """Load all of a .pth, always with ``weights_only``: nothing in the file may run.
 
     Raises:
-        UnreadableError: torch refuses it.
+        UnreadableError: torch rejects it.
         UnderivableError: Its pickle is of a protocol that ``weights_only`` does not read.
     """
     torch = import_library("torch")
@@ -68,7 +69,7 @@ def load_torch(path: Path) -> Any:
 
 
 def _read_protocol(path: Path) -> int:
-    """The protocol that a zip's pickle announces, 0 where that cannot be seen."""
+    """Read the protocol of a zip's pickle; 0 where it is unknown."""
     try:
         with zipfile.ZipFile(path) as members:
             name = next(name for name in members.namelist() if name.endswith("data.pkl"))
@@ -90,10 +91,10 @@ def _collect(value: Any, name: str, depth: int, state: State) -> None:
 
 
 def load_safetensors_state(path: Path) -> State:
-    """The tensors in a safetensors file, or in all parts of one, by name.
+    """Load the tensors of a safetensors file, or of all its parts, by name.
 
     Raises:
-        UnreadableError: The library refuses it.
+        UnreadableError: The library rejects it.
     """
     state: State = {}
     for part in list_parts(path):
@@ -105,7 +106,7 @@ def load_safetensors_state(path: Path) -> State:
 
 
 def load_gguf_tensors(path: Path) -> dict[str, Any]:
-    """gguf-py's tensors of a file, or of all parts of one, by name.
+    """Load gguf-py's tensors of a file, or of all its parts, by name.
 
     Raises:
         UnreadableError: gguf-py does not read it.
@@ -121,7 +122,7 @@ def load_gguf_tensors(path: Path) -> dict[str, Any]:
 
 
 def dequantize(tensor: Any) -> NDArray[np.float32]:
-    """The values of a GGUF tensor, f32, in the shape of GGUF's header (fastest first).
+    """Decode a GGUF tensor to f32, in the shape of GGUF's header (fastest first).
 
     Raises:
         UnreadableError: gguf-py has no decoder for its type, or contradicts the header.
@@ -137,7 +138,7 @@ def dequantize(tensor: Any) -> NDArray[np.float32]:
 
 
 def read_gguf_elements(tensor: Any, storage: str) -> NDArray[Any]:
-    """The elements of a GGUF tensor that is not made of blocks, as NumPy type ``storage``.
+    """Read a GGUF tensor that has no blocks, as NumPy type ``storage``.
 
     Raises:
         UnreadableError: Its data has another length.
@@ -145,22 +146,32 @@ def read_gguf_elements(tensor: Any, storage: str) -> NDArray[Any]:
     dims = tensor.shape.tolist()
     flat = np.frombuffer(tensor.data.tobytes(), storage)
     if len(flat) != prod(dims):
-        message = f"{tensor.name!r} of {dims} holds {len(flat):,} elements"
+        message = f"{tensor.name!r} of {dims} has {len(flat):,} elements"
         raise UnreadableError(message)
     return flat.reshape(dims)
 
 
-def convert_to_f32(tensor: Any) -> NDArray[np.float32]:
-    """A torch tensor as f32 in row-major order: widened exactly, or rounded once."""
-    array: NDArray[np.float32] = tensor.to(import_library("torch").float32).contiguous().numpy()
-    return array
+def derive_gguf(tensor: Any, storage: str = "") -> DerivedTensor:
+    """Describe a GGUF tensor: dequantised to f32, or its elements as NumPy type ``storage``."""
+    shape, dtype = tuple(tensor.shape.tolist()), np.dtype(storage or "<f4")
+    if storage:
+        return DerivedTensor(shape, dtype, lambda: read_gguf_elements(tensor, storage))
+    return DerivedTensor(shape, dtype, lambda: dequantize(tensor))
 
 
-def select_floats(state: State) -> dict[str, NDArray[np.float32]]:
-    """The float tensors of a state, as f32."""
-    return {
-        name: convert_to_f32(value) for name, value in state.items() if value.is_floating_point()
-    }
+def derive_f32(tensor: Any) -> DerivedTensor:
+    """Describe a torch tensor as f32 in row-major order: widened exactly, or rounded once."""
+
+    def load() -> NDArray[np.float32]:
+        array: NDArray[np.float32] = tensor.to(import_library("torch").float32).contiguous().numpy()
+        return array
+
+    return DerivedTensor(tuple(tensor.shape), np.dtype("<f4"), load)
+
+
+def select_floats(state: State) -> dict[str, DerivedTensor]:
+    """Select the float tensors of a state, as f32."""
+    return {name: derive_f32(value) for name, value in state.items() if value.is_floating_point()}
 
 
 def _format_error(reader: str, path: Path, error: Exception) -> str:
@@ -168,9 +179,12 @@ def _format_error(reader: str, path: Path, error: Exception) -> str:
     return f"{reader} cannot read {path.name}: {type(error).__name__}: {first}"
 
 
-def read_torch_elements(tensor: Any, storage: str) -> NDArray[Any]:
-    """A torch tensor's own bits in row-major order, as NumPy type ``storage`` (``<u2``)."""
-    torch = import_library("torch")
-    flat = tensor.contiguous().reshape(-1).view(torch.uint8)
-    array: NDArray[Any] = flat.numpy().view(storage).reshape(tuple(tensor.shape))
-    return array
+def derive_elements(tensor: Any, storage: str) -> DerivedTensor:
+    """Describe a torch tensor's own bits in row-major order, as NumPy type ``storage``."""
+
+    def load() -> NDArray[Any]:
+        flat = tensor.contiguous().reshape(-1).view(import_library("torch").uint8)
+        array: NDArray[Any] = flat.numpy().view(storage).reshape(tuple(tensor.shape))
+        return array
+
+    return DerivedTensor(tuple(tensor.shape), np.dtype(storage), load)

@@ -1,8 +1,8 @@
-"""The onnx case: the MLP's outputs, once more by torch, by NumPy in f64 and by onnxruntime.
+"""Audit the onnx case: compute the MLP's outputs again by torch, NumPy in f64 and onnxruntime.
 
-A port is held to torch's numbers, whose last bits may depend on the processor where the
-weights are not short. So a reference is right where every witness is within a tenth of
-the bound of it; a smaller difference is a notice.
+A port is compared with torch's numbers, whose last bits may depend on the processor. So a
+reference is right where every computation is within a tenth of the tolerance of it; a smaller
+difference is a notice.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.lab.audits.compare_reference import Provenance, make_error, make_notice
-from parity.lab.audits.libraries import import_library
 from parity.lab.audits.official_readers import UnreadableError
+from parity.lab.libraries import import_library
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_batch, read_tensor
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-#: The bound of the dataset card, absolute.
+#: The tolerance of the dataset card, absolute.
 TOLERANCE = 1e-5
 _TOLERANCE_SHARE = 0.1
 
 
 def audit_mlp(folder: Path, provenance: Provenance) -> tuple[list[Finding], int]:
-    """Hold each `torch_forward_*.bin` of ``folder`` against its witnesses.
+    """Compare each `torch_forward_*.bin` of ``folder`` with the outputs computed again.
 
     Raises:
-        UnreadableError: Weights, inputs or outputs cannot be read, or none is there.
+        UnreadableError: Weights, inputs or outputs cannot be read, or are missing.
     """
     weights = _read_weights(folder / "mlp_weights.bin")
     outputs = sorted(folder.glob("torch_forward_*.bin"))
     if not outputs:
-        message = f"{folder.name} holds no torch_forward_*.bin"
+        message = f"{folder.name} has no torch_forward_*.bin"
         raise UnreadableError(message)
     findings: list[Finding] = []
     compared = 0
@@ -59,7 +59,7 @@ def audit_mlp(folder: Path, provenance: Provenance) -> tuple[list[Finding], int]
 def _find_orphans(folder: Path, outputs: list[Path]) -> list[Finding]:
     names = {path.stem.removeprefix("torch_forward_") for path in outputs}
     return [
-        make_error("reference-missing", f"{path.name} has no torch_forward beside it")
+        make_error("reference-missing", f"{path.name} has no torch_forward")
         for path in sorted(folder.glob("input_*.bin"))
         if path.stem.removeprefix("input_") not in names
     ]
@@ -73,7 +73,7 @@ def _read_weights(path: Path) -> list[Array]:
         raise UnreadableError(message) from error
     dims = [array.ndim for array in weights]
     if dims != [2, 1, 2, 1]:
-        message = f"{path.name} holds tensors of {dims} dimensions, expected [2, 1, 2, 1]"
+        message = f"{path.name} has tensors of {dims} dimensions, expected [2, 1, 2, 1]"
         raise UnreadableError(message)
     return weights
 
@@ -117,7 +117,7 @@ def _check_shapes(weights: list[Array], x: Array) -> None:
     is_fitting = x.ndim == 2 and x.shape[1] == w1.shape[1]
     if not (is_fitting and w1.shape[0] == len(b1) == w2.shape[1] and w2.shape[0] == len(b2)):
         shapes = [list(array.shape) for array in (x, *weights)]
-        message = f"input and weights of shapes {shapes} are no MLP"
+        message = f"input and weights of shapes {shapes} do not make an MLP"
         raise UnreadableError(message)
 
 

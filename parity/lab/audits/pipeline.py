@@ -1,4 +1,4 @@
-"""Audit of a pipeline bundle: each case run once more by the reference pipeline."""
+"""Audit a pipeline bundle: run the reference pipeline again for each case."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from parity.items.reference_pipeline import (
     compute_fingerprint,
     compute_masked_mean,
 )
-from parity.lab.audits.compare_batches import compare_batches
-from parity.lab.audits.compare_reference import Provenance, make_error, make_result
+from parity.lab.audits.compare_reference import Provenance, compare_batches, make_error, make_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
-    """All cases.
+    """Audit all cases.
 
     Raises:
-        ReferenceSuspectError: There is none.
+        ReferenceSuspectError: There is no case.
     """
     line = provenance.format_versions("numpy")
     return tuple(_audit_case(folder, bundle, line) for folder in find_case_folders(tree))

@@ -1,4 +1,4 @@
-"""Audit of a serialize bundle: each format's references, read again by its own library.
+"""Audit a serialize bundle: derive each format's references again with its own library.
 
 Layout: the dataset card of ferrotorch's serialize-parity-v1.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
-    """The cases whose folders the bundle holds.
+    """Audit the cases whose folders the bundle has.
 
     Raises:
         ReferenceSuspectError: ``no-cases``.
@@ -44,7 +44,7 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
         if (tree / folder).is_dir()
     ]
     if not results:
-        raise ReferenceSuspectError(Problem("no-cases", "the bundle holds no case"))
+        raise ReferenceSuspectError(Problem("no-cases", "the bundle has no case"))
     return tuple(results)
 
 
@@ -92,12 +92,12 @@ def _compare_state(
 def _check_keys(
     listed: list[str], state: dict[str, Any], expected: Collection[str]
 ) -> list[Finding]:
-    """`keys.json` against the checkpoint: what it names too much, and what it lacks."""
+    """Report names in `keys.json` that the checkpoint lacks, and those missing in it."""
     extra = sorted(set(listed) - state.keys())
     missing = sorted(set(expected) - set(listed))
     return [
         *(
-            make_error("keys-stale", f"keys.json lists {name!r}, which the checkpoint does not hold",
+            make_error("keys-stale", f"keys.json lists {name!r}, which the checkpoint lacks",
                     tensor=name)
             for name in extra
         ),
@@ -121,14 +121,14 @@ def _audit_gguf(folder: Path, provenance: Provenance) -> CaseFindings:
         if name not in tensors
     ]
     derived = {
-        name: official_readers.dequantize(tensors[name]) for name in sampled if name in tensors
+        name: official_readers.derive_gguf(tensors[name]) for name in sampled if name in tensors
     }
     drifted, compared = compare_references(references, derived, provenance.format_versions("gguf"))
     return findings + drifted + meta_records.check_gguf_records(folder, tensors), compared
 
 
 def find_checkpoint(folder: Path, suffix: str) -> Path:
-    """The one checkpoint of a folder, or the first part of one in several files.
+    """Find the one checkpoint of a folder, or the first part of one in several files.
 
     Raises:
         ReferenceSuspectError: ``checkpoint-count``.
@@ -141,7 +141,7 @@ def find_checkpoint(folder: Path, suffix: str) -> Path:
 
 
 def read_references(folder: Path) -> dict[str, StoredTensor]:
-    """The references of a folder.
+    """Read the references of a folder.
 
     Raises:
         ReferenceSuspectError: ``reference-malformed``: one cannot be read, or there is none.
@@ -153,7 +153,7 @@ def read_references(folder: Path) -> dict[str, StoredTensor]:
         else []
     )
     if references is None or broken or references.duplicates or not references.tensors:
-        reason = broken[0] if broken else "holds no tensor, or one twice"
+        reason = broken[0] if broken else "contains no tensor, or one twice"
         message = f"{folder.parent.name}/{folder.name}: {reason}"
         raise ReferenceSuspectError(Problem("reference-malformed", message))
     return references.tensors

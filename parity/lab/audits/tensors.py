@@ -1,4 +1,4 @@
-"""Audit of a generic bundle: references of cases that have a checkpoint, read again."""
+"""Audit a generic bundle: derive the references of cases with a checkpoint again."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from parity.bundle.manifest import TensorCase
+    from parity.lab.audits.compare_reference import DerivedTensor
     from parity.results import CaseResult, Finding
     from parity.tensors.stored import StoredTensor
 
-    Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, NDArray[Any]]]
+    Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, DerivedTensor]]
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
-    """The cases of `parity.json`; those without a checkpoint are skipped.
+    """Audit the cases of `parity.json`; skip those without a checkpoint.
 
     Raises:
         ReferenceSuspectError: `parity.json` is wrong.
@@ -80,11 +79,11 @@ def _compare_case(case: TensorCase, provenance: Provenance) -> tuple[list[Findin
 
 
 def _find_extra(references: dict[str, StoredTensor], derived: dict[str, Any]) -> list[Finding]:
-    """References may be a sample, so a tensor without one is no fault."""
+    """Report references without a tensor; the reverse is allowed, since they may be a sample."""
     return [
         make_error(
             "reference-extra",
-            f"a reference of {name!r}, which the checkpoint does not hold",
+            f"the checkpoint has no {name!r}, but there is a reference of it",
             tensor=name,
         )
         for name in references
@@ -92,11 +91,13 @@ def _find_extra(references: dict[str, StoredTensor], derived: dict[str, Any]) ->
     ]
 
 
-def _derive_torch(path: Path, references: dict[str, StoredTensor]) -> dict[str, NDArray[Any]]:
+def _derive_torch(path: Path, references: dict[str, StoredTensor]) -> dict[str, DerivedTensor]:
     return _convert_state(official_readers.load_torch_state(path), references)
 
 
-def _derive_safetensors(path: Path, references: dict[str, StoredTensor]) -> dict[str, NDArray[Any]]:
+def _derive_safetensors(
+    path: Path, references: dict[str, StoredTensor]
+) -> dict[str, DerivedTensor]:
     packed = {one.dtype.name for one in references.values() if one.dtype.packed}
     if packed:  # torch has no 6-bit floats, and counts two 4-bit ones as one element
         message = f"torch reads no {', '.join(sorted(packed))} from safetensors element by element"
@@ -104,7 +105,7 @@ def _derive_safetensors(path: Path, references: dict[str, StoredTensor]) -> dict
     return _convert_state(official_readers.load_safetensors_state(path), references)
 
 
-def _derive_gguf(path: Path, references: dict[str, StoredTensor]) -> dict[str, NDArray[Any]]:
+def _derive_gguf(path: Path, references: dict[str, StoredTensor]) -> dict[str, DerivedTensor]:
     tensors = official_readers.load_gguf_tensors(path)
     return {
         name: _convert_gguf(tensor, references[name])
@@ -113,18 +114,18 @@ def _derive_gguf(path: Path, references: dict[str, StoredTensor]) -> dict[str, N
     }
 
 
-def _convert_gguf(tensor: Any, reference: StoredTensor) -> NDArray[Any]:
-    """What is no block is taken as it lies where the reference is of that very type."""
+def _convert_gguf(tensor: Any, reference: StoredTensor) -> DerivedTensor:
+    """Take elements without blocks as they are where the reference has the same type."""
     kind = tensor.tensor_type.name
     if reference.suffix != ".bin" and kind == reference.dtype.name:
-        return official_readers.read_gguf_elements(tensor, reference.dtype.storage.str)
-    return official_readers.dequantize(tensor)
+        return official_readers.derive_gguf(tensor, reference.dtype.storage.str)
+    return official_readers.derive_gguf(tensor)
 
 
 def _convert_state(
     state: dict[str, Any], references: dict[str, StoredTensor]
-) -> dict[str, NDArray[Any]]:
-    """Each tensor that has a reference: in its own dtype, or as f32 where the file is a `.bin`."""
+) -> dict[str, DerivedTensor]:
+    """Convert each tensor that has a reference: to its own dtype, or to f32 for a `.bin`."""
     return {
         name: _convert_tensor(tensor, references[name])
         for name, tensor in state.items()
@@ -132,14 +133,16 @@ def _convert_state(
     }
 
 
-def _convert_tensor(tensor: Any, reference: StoredTensor) -> NDArray[Any]:
-    """The tensor's own dtype, so that ``hold`` finds another one; f32 where it has no file type."""
-    name = _TORCH_DTYPES.get(str(tensor.dtype).removeprefix("torch."), "")
+def _convert_tensor(tensor: Any, reference: StoredTensor) -> DerivedTensor:
+    """Keep the tensor's own dtype, so that another one is found; f32 if no file has it."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    name = _TORCH_DTYPES.get(dtype, "")
     if reference.suffix == ".bin" or (tensor.is_floating_point() and name not in DTYPES):
-        return official_readers.convert_to_f32(tensor)
-    return official_readers.read_torch_elements(
-        tensor, DTYPES[name].storage.str if name in DTYPES else "u1"
-    )
+        return official_readers.derive_f32(tensor)
+    if name not in DTYPES:
+        message = f"no reference can have the dtype {dtype} of torch"
+        raise UnderivableError(message)
+    return official_readers.derive_elements(tensor, DTYPES[name].storage.str)
 
 
 #: torch's names of dtypes in safetensors' words.

@@ -1,17 +1,18 @@
-"""Bytes of a .pth that none of its tensors refers to.
+"""Find bytes of a .pth that none of its tensors refers to.
 
-``torch.save`` writes the whole storage of a view (pytorch#40157): size for nothing, and
-perhaps what nobody meant to publish. A port reads such a file rightly, so it is a notice.
+``torch.save`` writes the whole storage of a view (pytorch#40157): useless size, and perhaps
+unintended content. A port reads such a file correctly, so it is a notice.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.lab.audits.compare_reference import make_notice
-from parity.lab.audits.libraries import import_library
+from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +24,7 @@ _MAX_DEPTH = 32
 
 
 def find_unreferenced(path: Path, loaded: Any) -> list[Finding]:
-    """The notice for a file of which ``loaded``, all that torch reads, shows less than it holds."""
+    """Report bytes of a file that are in no tensor of ``loaded``, all that torch reads of it."""
     storages: dict[int, list[tuple[str, Any]]] = {}
     for name, tensor in _walk_tensors(loaded, "", 0):
         storages.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
@@ -38,12 +39,12 @@ def find_unreferenced(path: Path, loaded: Any) -> list[Finding]:
     name, (unused, size) = max(hidden.items(), key=lambda item: item[1])
     detail = f"{unused:,} of the {size:,} in the storage of {name or 'its tensor'}"
     more = f", and some of {len(hidden) - 1:,} more" if len(hidden) > 1 else ""
-    message = f"{path.name} carries {total:,} bytes that no tensor refers to: {detail}{more}"
+    message = f"{path.name} has {total:,} bytes that no tensor refers to: {detail}{more}"
     return [make_notice("bytes-unreferenced", message, tensor=name or None)]
 
 
 def _walk_tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """Every tensor with a storage, wherever it stands, so that none that is seen is missed."""
+    """Yield every tensor with a storage, however deep in mappings and lists, with its name."""
     torch = import_library("torch")
     if isinstance(value, torch.Tensor):
         if value.layout == torch.strided and not value.is_nested:
@@ -59,7 +60,11 @@ def _walk_tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]
 
 
 def _count_referenced(size: int, tensors: Iterable[Any]) -> int:
-    """Bytes of a storage that any of its tensors has an element in."""
+    """Count the bytes of a storage that are in an element of any of its tensors.
+
+    A view that repeats elements may claim any size, so repeated axes count once, and a view
+    that still has more elements than the storage counts as all bytes up to its last.
+    """
     mask = np.zeros(size, np.bool_)
     for tensor in tensors:
         item = tensor.element_size()
@@ -67,8 +72,14 @@ def _count_referenced(size: int, tensors: Iterable[Any]) -> int:
             continue
         if tensor.numel() * item == size and tensor.is_contiguous():
             return size
-        steps = (*(step * item for step in tensor.stride()), 1)
-        shape = (*tensor.shape, item)
-        view = np.lib.stride_tricks.as_strided(mask[tensor.storage_offset() * item :], shape, steps)
+        axes = [pair for pair in zip(tensor.shape, tensor.stride(), strict=True) if pair[1]]
+        first = tensor.storage_offset() * item
+        if prod(length for length, _ in axes) * item > size:
+            last = first + item * (1 + sum((length - 1) * step for length, step in axes))
+            mask[first:last] = True
+            continue
+        shape = (*(length for length, _ in axes), item)
+        steps = (*(step * item for _, step in axes), 1)
+        view = np.lib.stride_tricks.as_strided(mask[first:], shape, steps)
         view[...] = True
     return int(mask.sum())

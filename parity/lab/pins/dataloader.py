@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from parity.lab.libraries import import_library, require_version
 from parity.lab.pins import packing
-from parity.lab.pins.libraries import find_version, import_library
 from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _build_meta(case: LoaderSettings, batches: list[LabelledBatch]) -> dict[str,
         "full_dataset_features": [item["features"].tolist() for item in items],
         "full_dataset_labels": [item["label"] for item in items],
         "dtype": "float32",
-        "torch_version": find_version("torch"),
+        "torch_version": require_version("torch"),
         "format": _FORMAT,
         "equality_mode": case.equality,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.lab.pins.serialize_gguf import GgufTensorSpec
 

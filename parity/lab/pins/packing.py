@@ -19,7 +19,7 @@ import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from parity.errors import ConfigError, Problem
-from parity.lab.pins.libraries import find_version
+from parity.lab.libraries import require_version
 from parity.lab.pins.member_names import check_member_names
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def encode_provenance(
         upstream: Foreign files in the bundle, each with name, sha256 and licence.
         licence: SPDX expression of what is not foreign.
     """
-    versions = {name: find_version(name) for name in libraries}
+    versions = {name: require_version(name) for name in libraries}
     record = {
         "schema": 1,
         "bundle": bundle,

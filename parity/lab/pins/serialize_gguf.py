@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
+from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
-from parity.lab.pins.libraries import import_library
 from parity.lab.pins.packing import encode_json
 from parity.lab.pins.reference_files import write_reference
 from parity.lab.pins.seeded_random import SeededRandom

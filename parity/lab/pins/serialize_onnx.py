@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from parity.errors import Problem, ReferenceSuspectError
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json
 from parity.lab.pins.reference_files import write_reference
 from parity.lab.pins.seeded_random import DENOMINATOR, SeededRandom

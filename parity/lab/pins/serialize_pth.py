@@ -13,7 +13,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json
 from parity.lab.pins.reference_files import write_reference
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import Problem, ReferenceSuspectError
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json
 from parity.lab.pins.reference_files import write_reference
 from parity.lab.pins.serialize_pth import convert_to_f32, encode_values, is_same_tensor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Packs a folder of references with its `parity.json` as a bundle for the suite `tensors`."""
+"""Pack a folder of references with its `parity.json` as a bundle for the suite `tensors`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
     every file must be one that a case reads, or describe the bundle.
 
     Raises:
-        ConfigError: ``folder`` is no folder, holds ``target_dir``, or a name in it could not
-            be unpacked everywhere.
+        ConfigError: ``folder`` is not a folder, contains ``target_dir``, or has a name that could
+            not be unpacked everywhere.
         ReferenceSuspectError: `parity.json` is wrong, a reference cannot be read, or no case
             reads a file.
     """
     if not folder.is_dir():
-        message = f"{folder.as_posix()} is no folder; `pin tensors FOLDER` packs one"
+        message = f"{folder.as_posix()} is not a folder; `pin tensors FOLDER` packs one"
         raise ConfigError(Problem("usage", message))
     if target_dir.resolve().is_relative_to(folder.resolve()):
-        message = f"--out lies in {folder.as_posix()}, and the bundle would hold itself next time"
+        message = (
+            f"--out is inside {folder.as_posix()}, so that the next bundle would contain this one"
+        )
         raise ConfigError(Problem("usage", message))
     cases = manifest.load(folder)
     for case in cases:

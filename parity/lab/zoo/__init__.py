@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from parity.bundle import manifest
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab import readers
+from parity.lab.libraries import require_version
 from parity.lab.pins import packing
-from parity.lab.pins.libraries import find_version
 from parity.lab.zoo import (
     accept_gguf,
     accept_pth,
@@ -141,7 +141,7 @@ def _run_readers(cases: list[ZooCase]) -> Outcomes:
 
 def _build_record(cases: list[ZooCase], outcomes: Outcomes) -> dict[str, Any]:
     return {
-        "versions": {name: find_version(name) for name in _LIBRARIES},
+        "versions": {name: require_version(name) for name in _LIBRARIES},
         "limits": {"seconds": readers.SECONDS, "bytes": readers.BYTES},
         "against": [case.id for case in cases if case.disputed],
         "cases": outcomes,

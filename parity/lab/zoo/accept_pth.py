@@ -6,7 +6,7 @@ import io
 from collections import OrderedDict
 from typing import Any
 
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.zoo.case import ZooCase, draw_dyadic, make_random
 
 _SAVE = "torch.save, read back by torch.load"

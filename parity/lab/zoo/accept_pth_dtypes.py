@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.zoo.accept_pth import make_f32, save_w
 from parity.lab.zoo.case import ZooCase, draw_float64, make_random
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from parity.errors import Problem, ReferenceSuspectError
-from parity.lab.pins.libraries import import_library
+from parity.lab.libraries import import_library
 from parity.lab.readers.libraries import READERS
 from parity.lab.zoo.case import ExpectedTensor
 from parity.lab.zoo.safetensors_builder import build_file

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.checkpoints import gguf_types
+from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
-from parity.lab.pins.libraries import import_library
 from parity.lab.zoo.case import make_random
 from parity.lab.zoo.gguf_builder import TensorInfo
 

@@ -19,7 +19,7 @@ from parity.bundle.tolerances import tighten
 from parity.errors import Problem, ReferenceSuspectError
 from parity.known_failures import KnownFailures, parse_known_failures
 from parity.lab import readers
-from parity.lab.audits.libraries import find_version
+from parity.lab.libraries import find_version
 from parity.lab.readers import record
 from parity.lab.zoo import disagreements
 from parity.port import exit_findings
