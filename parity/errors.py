@@ -1,8 +1,7 @@
 """Errors that a user can act on: one class per outcome, each with its exit code.
 
-Only ``__main__`` turns them into an exit; ``commands/verify.py`` and
-``commands/fetch.py`` turn those of one bundle into a result, so that the
-others go on.
+Only ``__main__`` turns them into an exit; ``verify`` and ``fetch`` turn those of one bundle
+into a result, so that the others continue.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 ErrorKind = Literal["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
 
-#: Exit code of a run whose gravest trouble is of this kind; gravest first.
+#: Exit code of a run whose most severe problem is of this kind; most severe first.
 EXIT_CODES: dict[ErrorKind, int] = {
     "config": 2,
     "integrity": 4,
@@ -29,7 +28,7 @@ EXIT_CODES: dict[ErrorKind, int] = {
 
 
 def most_severe(kinds: Iterable[ErrorKind]) -> ErrorKind | None:
-    """The kind that decides the exit code, or None where there is no trouble."""
+    """Return the kind that decides the exit code, or None without a problem."""
     found = set(kinds)
     return next((kind for kind in EXIT_CODES if kind in found), None)
 
@@ -49,13 +48,13 @@ class Location:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
-        code: Kebab-case word of the vocabulary (``results.VOCABULARY``).
-        message: What, expected, obtained, what to do next.
+        code: One of the finding codes, in kebab-case.
+        message: What is wrong, expected, obtained, what to do next.
         where: The place a person would open.
-        details: Further lines, such as the last lines a program said.
+        details: Further lines, such as the last output of a program.
     """
 
     code: str
@@ -69,7 +68,7 @@ class Problem:
 
 
 class ParityError(Exception):
-    """Base of all outcomes that end a verb; carries one problem or several."""
+    """Base of all errors that end a verb; has one problem or several."""
 
     kind: ClassVar[ErrorKind]
 
@@ -90,7 +89,7 @@ class ConfigError(ParityError):
 
 
 class FetchError(ParityError):
-    """A bundle could not be had: network, authorisation, absence, disk (3)."""
+    """A bundle could not be fetched: network, authorisation, missing file, disk (3)."""
 
     kind = "fetch"
 

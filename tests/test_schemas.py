@@ -11,7 +11,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from parity.lockfile import dump_settings
-from parity.lockfile.parse import _BUNDLE_KEYS, MAX_FILES, MAX_SIZE, MEASURES, SUITES
+from parity.lockfile.contents import MAX_BYTES, MAX_FILES
+from parity.lockfile.parse import _BUNDLE_KEYS, MEASURES, SUITES
 from tests.support.lockfiles import BAD, GOOD
 
 SCHEMAS = ("fixtures.lock.schema.json", "report.schema.json")
@@ -101,12 +102,12 @@ def test_what_the_parser_reads_the_schema_allows(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in _BLIND])
 def test_what_the_parser_refuses_the_schema_refuses(name: str) -> None:
-    assert errors(BAD[name].data)
+    assert errors(BAD[name])
 
 
 @pytest.mark.parametrize("name", sorted(_BLIND))
 def test_what_a_schema_cannot_see_is_listed_for_a_reason(name: str) -> None:
-    assert not errors(BAD[name].data)
+    assert not errors(BAD[name])
 
 
 def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
@@ -116,7 +117,7 @@ def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     assert tuple(kinds["bounds"]["properties"]) == MEASURES
     assert tuple(kinds["dump"]["properties"]) == (*dump_settings._READERS, "cases")
     assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings._READERS)
-    assert kinds["locked"]["properties"]["size"]["maximum"] == MAX_SIZE
+    assert kinds["locked"]["properties"]["size"]["maximum"] == MAX_BYTES
     assert kinds["locked"]["properties"]["files"]["maximum"] == MAX_FILES
     assert "|".join(dump_settings.PLACEHOLDERS) in kinds["word"]["pattern"]
 

@@ -1,4 +1,4 @@
-"""The files of a checkpoint that lies in several."""
+"""List the files of a checkpoint that is split into several."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _PART = re.compile(r"(.+)-([0-9]{5})-of-(0[0-9]{4})(\.[a-z]+)")
 
 
 def list_parts(checkpoint: Path) -> tuple[Path, ...]:
-    """The files of a checkpoint, as they are due: `a-00002-of-00003.gguf` is one of three.
+    """Return the files that a checkpoint must have: `a-00002-of-00003.gguf` is one of three.
 
-    Any of them stands for all; what bears no such name is one by itself. Whether each is
-    there, nobody has looked.
+    Any of them names all; another name is a file by itself. The files may be missing.
     """
     match = _PART.fullmatch(checkpoint.name)
     count = int(match[3]) if match else 1

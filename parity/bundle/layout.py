@@ -1,4 +1,4 @@
-"""What lies where in each bundle kind, read into typed records.
+"""Read the files of each bundle kind into typed records.
 
 Layout facts: the dataset cards of ferrotorch's dataloader-batches-v1 and
 serialize-parity-v1, and ``docs/pipeline.md`` for input-pipeline-v1.
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 EqualityMode = Literal["ORDER", "SET", "SUBSET"]
 MODES: tuple[EqualityMode, ...] = ("ORDER", "SET", "SUBSET")
-#: A `meta.json` carries the items of its case as text.
+#: A `meta.json` contains the items of its case as text.
 MAX_JSON = 256 * 2**20
 _BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
 _NEAR_BATCH = re.compile(r"batch[-_. ]{0,2}([0-9]{1,20})\.bin", re.IGNORECASE)
 
 
 def make_suspect_error(path: Path, message: str) -> ReferenceSuspectError:
-    """The error of a bundle whose own files do not hold together."""
+    """Return the error of a bundle whose own files are inconsistent."""
     place = f"{path.parent.name}/{path.name}"
     return ReferenceSuspectError(Problem("reference-malformed", f"{place}: {message}"))
 
@@ -43,7 +43,7 @@ def describe_nesting(tree: Path) -> str:
 
 
 def find_case_folders(tree: Path) -> list[Path]:
-    """Folders of a bundle that hold a `meta.json`, by name.
+    """Return the folders of a bundle that have a `meta.json`, by name.
 
     Raises:
         ReferenceSuspectError: There is none.
@@ -57,14 +57,14 @@ def find_case_folders(tree: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a bundle's file.
+    """Read the JSON object in a bundle's file.
 
     Raises:
-        ReferenceSuspectError: Not readable, too large, not JSON, or no object.
+        ReferenceSuspectError: Not readable, too large, not JSON, or not an object.
     """
     value = _load_json(path)
     if not isinstance(value, dict):
-        raise make_suspect_error(path, f"holds {type(value).__name__}, not an object")
+        raise make_suspect_error(path, f"contains {type(value).__name__}, not an object")
     return value
 
 
@@ -80,7 +80,7 @@ def _load_json(path: Path) -> Any:
 
 
 def read_names(path: Path) -> list[str]:
-    """The JSON list of distinct strings in a bundle's file.
+    """Read the JSON list of distinct strings in a bundle's file.
 
     Raises:
         ReferenceSuspectError: Not readable, not JSON, or something else.
@@ -94,16 +94,16 @@ def read_names(path: Path) -> list[str]:
 
 
 def find_batch_files(folder: Path) -> dict[int, Path]:
-    """The `batch_NNNN.bin` files of ``folder`` by number, ascending."""
+    """Return the `batch_NNNN.bin` files of ``folder`` by number, ascending."""
     paths = [path for path in folder.iterdir() if _is_batch_name(path.name) and path.is_file()]
     return dict(sorted((int(path.stem.removeprefix("batch_")), path) for path in paths))
 
 
 def find_misnamed_batches(folder: Path) -> dict[Path, int]:
-    """What in ``folder`` looks like a batch's file and is none, by name, with its number.
+    """Return misnamed batch files of ``folder`` in the order of names, with their numbers.
 
     Another number of digits, another separator or case; or the right name of a folder, a
-    pipe, a link that leads nowhere. `batch_0001.bin.tmp` and the like are files of their own.
+    pipe, or a broken link. `batch_0001.bin.tmp` and the like are other files.
     """
     found = {}
     for path in sorted(folder.iterdir()):
@@ -115,7 +115,7 @@ def find_misnamed_batches(folder: Path) -> dict[Path, int]:
 
 def _is_batch_name(name: str) -> bool:
     match = _BATCH.fullmatch(name)
-    # More zeros than are due would give one batch two names.
+    # More zeros than necessary would give one batch two names.
     return match is not None and name == f"batch_{int(match[1]):04}.bin"
 
 
@@ -124,9 +124,9 @@ class LoaderCase:
     """One case of a dataloader bundle, from its `meta.json`.
 
     Attributes:
-        mode: ORDER, SET or SUBSET: what is owed of the items' order.
+        mode: ORDER, SET or SUBSET: how much of the items' order a port must match.
         batch_sizes: Items of each batch of the reference.
-        features, labels: The whole data set where `meta.json` carries it, nested lists
+        features, labels: The whole data set where `meta.json` has it, nested lists
             ``[n][d]`` and ``[n]``, else None.
     """
 
@@ -143,10 +143,10 @@ class LoaderCase:
 
 
 def read_loader_case(folder: Path) -> LoaderCase:
-    """The case in ``folder`` of a dataloader bundle.
+    """Read the case in ``folder`` of a dataloader bundle.
 
     Raises:
-        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+        ReferenceSuspectError: `meta.json` is unreadable or lacks a key that the comparison needs.
     """
     path = folder / "meta.json"
     meta = read_json(path)
@@ -184,7 +184,7 @@ def _require(path: Path, meta: dict[str, Any], key: str, kind: type) -> Any:
 
 
 LastBatchPolicy = Literal["keep", "drop", "pad"]
-#: Keys by which a pipeline case names another case that it stands in a relation to.
+#: Keys by which a pipeline case names another case that it is related to.
 RELATIONS = ("same_as", "other_epoch_of", "other_seed_of", "resume_of")
 
 
@@ -193,12 +193,12 @@ class PipelineCase:
     """One case of a pipeline bundle, from its `meta.json`.
 
     Attributes:
-        policy: What becomes of a last batch that is not full.
+        policy: How a last batch that is not full is treated.
         start_batch: Number of the first batch that is delivered.
         order: Ids of all records in the order of the epoch.
         fingerprint: 64 hex digits, of x and y of the data set.
         ids, x, y: The data set, ``[n]`` each.
-        relations: Case named by each key of ``RELATIONS`` that is there.
+        relations: Case named by each key of ``RELATIONS`` that is present.
         disjoint_with: Cases that share no record with this one.
     """
 
@@ -223,10 +223,10 @@ class PipelineCase:
 
 
 def read_pipeline_case(folder: Path) -> PipelineCase:
-    """The case in ``folder`` of a pipeline bundle.
+    """Read the case in ``folder`` of a pipeline bundle.
 
     Raises:
-        ReferenceSuspectError: `meta.json` is unreadable or lacks what a verdict needs.
+        ReferenceSuspectError: `meta.json` is unreadable or lacks a key that the comparison needs.
     """
     path = folder / "meta.json"
     meta = read_json(path)
@@ -271,5 +271,5 @@ def _read_count(path: Path, meta: dict[str, Any], key: str, least: int = 0) -> i
 def _read_all(path: Path, meta: dict[str, Any], key: str, kind: type) -> tuple[Any, ...]:
     values = tuple(_require(path, meta, key, list))
     if any(not isinstance(value, kind) or isinstance(value, bool) for value in values):
-        raise make_suspect_error(path, f"{key} must hold nothing but {kind.__name__}")
+        raise make_suspect_error(path, f"{key} must contain only {kind.__name__}")
     return values

@@ -1,7 +1,7 @@
-"""``parity.json``: the cases of a generic bundle, as strict as the lockfile.
+"""Read ``parity.json``, the cases of a generic bundle, as strictly as the lockfile.
 
 ``{"schema": 1, "cases": {"<id>": {"reference": …, "bounds": …, …}}}``; every path is
-relative to the case's folder, which bears its id. ``docs/tensors.md`` documents it.
+relative to the case's folder, which is named by its id. ``docs/tensors.md`` documents it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import describe_nesting
+from parity.bundle.tolerances import find_tolerance_problems, format_value, is_tolerance
 from parity.errors import Location, Problem, ReferenceSuspectError
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ SCHEMA = 1
 NAME = "parity.json"
 MAX_BYTES = 4 * 2**20
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
-MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
-_MAX_TOLERANCE = 1e300
 _TEXTS = ("group", "why", "rule")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
@@ -38,14 +37,14 @@ class TensorCase:
     """One case of a generic bundle.
 
     Attributes:
-        folder: Its folder; ``checkpoint``, ``reference`` and ``inputs`` lie in it.
+        folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
         reference: A folder of `.bin` and `.npy`, or one `.safetensors`; None only where
             nothing is to be loaded.
-        expect: What is owed of a port: to load it, to refuse it, or either.
-        stated: The bundle says so itself; its result then tells how the port ended, too.
-        bounds: All must hold for every tensor.
+        expect: What a port must do: load it, refuse it, or either.
+        has_expectation: The bundle states ``expect``; its result then includes the port's ending.
+        tolerances: Each applies to every tensor.
         names: Tensors that a port may be asked for by name, where no reference names them.
-        turned: The port's dump has the dimensions of its reference the other way round.
+        is_transposed: The port's dump has the dimensions of its reference in reverse.
     """
 
     id: str
@@ -64,10 +63,10 @@ class TensorCase:
 
 
 def load(tree: Path) -> tuple[TensorCase, ...]:
-    """The cases of the bundle in ``tree``, in the manifest's order.
+    """Read the cases of the bundle in ``tree``, in the manifest's order.
 
     Raises:
-        ReferenceSuspectError: `parity.json` is absent or wrong, or names what is not there;
+        ReferenceSuspectError: `parity.json` is missing or invalid, or names missing files;
             carries all problems at once.
     """
     reader = _ManifestReader(tree)
@@ -78,7 +77,7 @@ def load(tree: Path) -> tuple[TensorCase, ...]:
 
 
 class _ManifestReader:
-    """Reads the manifest and notes everything that is wrong with it."""
+    """Reads the manifest and collects all its problems."""
 
     def __init__(self, tree: Path) -> None:
         self.tree = tree
@@ -168,11 +167,11 @@ class _ManifestReader:
             return None
         path = folder.joinpath(*parts)
         if not _is_present(path):
-            self.add_problem(f"{what} is {format_value(value)}, which the bundle does not hold")
+            self.add_problem(f"{what} is {format_value(value)}, which the bundle does not have")
         return path
 
     def _check_complete(self, checkpoint: Path, what: str) -> None:
-        """What a port is to load must be there in all its parts."""
+        """Check that a checkpoint that a port must load has all its parts."""
         missing = [part.name for part in list_parts(checkpoint) if not _is_present(part)]
         if missing and checkpoint.name not in missing:
             self.add_problem(f"the checkpoint of {what} lacks its part {format_value(missing[0])}")
@@ -204,41 +203,7 @@ class _ManifestReader:
 
 
 def _is_present(path: Path) -> bool:
-    return os.path.exists(path)
-
-
-def find_tolerance_problems(tolerances: Mapping[str, Any]) -> list[str]:
-    """Why a bundle may not state ``bounds``: what is no measure or number, or asks too little."""
-    found = [f"{format_value(name)} is no measure" for name in tolerances if name not in MEASURES]
-    found += [
-        f"{name} is {format_value(tolerance)}, which is no bound"
-        for name, tolerance in tolerances.items()
-        if name in MEASURES and not is_tolerance(name, tolerance)
-    ]
-    if "exact" in tolerances and len(tolerances) > 1:
-        found.append("exact excludes the other measures")
-    if not tolerances:
-        found.append("nothing is asked")
-    if set(tolerances) == {"cosine"}:
-        found.append("cosine alone passes any scale; state another measure beside it")
-    return found
-
-
-def is_tolerance(measure: str, value: Any) -> bool:
-    """Whether ``value`` can be the bound of ``measure``; ``exact`` can only be true."""
-    if measure == "exact":
-        return value is True
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return False
-    return measure in MEASURES and 0 <= value <= (1 if measure == "cosine" else _MAX_TOLERANCE)
-
-
-def format_value(value: Any) -> str:
-    """``value`` as a message shows it, cut; however deep it is nested."""
-    try:
-        return f"{value!r:.60}"
-    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
-        return f"{type(value).__name__} of great depth or length"
+    return os.path.exists(path)  # noqa: PTH110 - Path's raises for a name that is too long
 
 
 def _read_json(path: Path) -> Any:
@@ -263,7 +228,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries: dict[str, Any] = {}
     for key, value in pairs:
         if key in entries:
-            message = f"the key {format_value(key)} stands twice in one object"
+            message = f"the key {format_value(key)} is repeated in one object"
             raise ValueError(message)
         entries[key] = value
     return entries

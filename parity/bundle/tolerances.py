@@ -1,11 +1,14 @@
-"""The largest errors allowed: what a bundle states, what a lockfile may tighten."""
+"""Combine the tolerances of a bundle with those of a lockfile, which only tighten."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
+MAX_TOLERANCE = 1e300
 
 Tolerances = dict[str, float]
 
@@ -13,7 +16,7 @@ Tolerances = dict[str, float]
 def tighten(
     stated: Mapping[str, float], requested: Mapping[str, float]
 ) -> tuple[Tolerances, list[str]]:
-    """``stated`` bounds with the ``wanted`` ones applied, and what was refused.
+    """Apply the ``requested`` tolerances to the ``stated`` ones; also return the rejected ones.
 
     A measure that is not stated may be added. ``exact`` replaces all others, and nothing
     can replace it. ``cosine`` is tighter the larger it is, all others the smaller.
@@ -35,3 +38,39 @@ def tighten(
 
 def _is_looser(measure: str, value: float, stated: float) -> bool:
     return value < stated if measure == "cosine" else value > stated
+
+
+def find_tolerance_problems(tolerances: Mapping[str, Any]) -> list[str]:
+    """Return the problems of a bundle's tolerances: unknown, not a number, or too weak."""
+    found = [
+        f"{format_value(name)} is not a measure" for name in tolerances if name not in MEASURES
+    ]
+    found += [
+        f"{name} is {format_value(tolerance)}, which is not a tolerance"
+        for name, tolerance in tolerances.items()
+        if name in MEASURES and not is_tolerance(name, tolerance)
+    ]
+    if "exact" in tolerances and len(tolerances) > 1:
+        found.append("exact excludes the other measures")
+    if not tolerances:
+        found.append("no tolerance is stated")
+    if set(tolerances) == {"cosine"}:
+        found.append("cosine alone passes any scale; state another measure beside it")
+    return found
+
+
+def is_tolerance(measure: str, value: Any) -> bool:
+    """Return whether ``value`` can be the tolerance of ``measure``; ``exact`` can only be true."""
+    if measure == "exact":
+        return value is True
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return measure in MEASURES and 0 <= value <= (1 if measure == "cosine" else MAX_TOLERANCE)
+
+
+def format_value(value: Any) -> str:
+    """Format ``value`` for a message, cut, at any depth of nesting."""
+    try:
+        return f"{value!r:.60}"
+    except (RecursionError, ValueError):  # ValueError: an integer of thousands of digits
+        return f"{type(value).__name__} of great depth or length"

@@ -1,4 +1,4 @@
-"""The lockfile's records, as the parser hands them out."""
+"""The lockfile's records, as the parser returns them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ if TYPE_CHECKING:
 
     from parity.errors import Location
 
+MAX_BYTES = 8 << 30  # of an archive, and of its unpacked files
+MAX_FILES = 100_000
+
 
 @dataclass(frozen=True, kw_only=True)
 class Locked:
-    """What ``bump`` recorded of a bundle's archive.
+    """The record that ``bump`` wrote of a bundle's archive.
 
     Attributes:
         sha256: 64 hex digits, over the archive's bytes.
         size: Bytes of the archive; the download stops one past it.
         files: Number of regular files in it.
         unpacked: Sum of their sizes in bytes.
-        tree: 64 hex digits, the tree digest (``fixtures.store.tree_digest``).
-        rev: 40 hex digits, the commit that an ``hf://`` ref was at.
+        tree: 64 hex digits, the tree digest (``store.trees.compute_tree_digest``).
+        rev: 40 hex digits, the commit of an ``hf://`` ref.
         where: Place of each key, for messages; always has ``sha256``.
     """
 
@@ -37,15 +40,16 @@ class Locked:
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """How the repo under test makes its side of a case.
+    """How the repo under test dumps a case.
 
     Exactly one of ``package`` (of the repo's cargo workspace), ``crate``
-    (``name@x.y.z``, published) and ``command`` (a list of words) is set.
+    (``name@x.y.z``, published) and ``command`` (a list of arguments) is set.
 
     Attributes:
-        example: Cargo example; may hold ``{case}``; None only with ``command``.
-        args: Words given to the example, None for the suite's default.
+        example: Cargo example; may contain ``{case}``; None only with ``command``.
+        args: Arguments of the example, None for the suite's default.
         cwd: Folder relative to the repo.
+        pass_env: Names of secrets that the port may read.
         timeout: Seconds for one case. ``build_timeout``: seconds for one build.
         where: Place of each key, for messages and annotations.
     """
@@ -59,6 +63,7 @@ class Dump:
     profile: str = "release"
     cwd: str = "."
     env: Mapping[str, str] = field(default_factory=dict)
+    pass_env: tuple[str, ...] = ()
     timeout: float = 600.0
     build_timeout: float = 3600.0
     where: Mapping[str, Location] = field(default_factory=dict)
@@ -70,7 +75,7 @@ class Bundle:
 
     Attributes:
         source: ``hf://…``, ``https://…``, or a path relative to the lockfile.
-        dump: How cases are dumped; ``case_dumps`` says so for single cases, merged.
+        dump: How cases are dumped; ``case_dumps`` overrides it for single cases, merged.
         bounds: Per case, measure to largest value (``exact`` is 0 or 1).
         known_failures: Pattern (``case``, ``case/tensor``, ``case:code``) to reason.
         locked: None until ``bump`` has run.
@@ -91,7 +96,7 @@ class Bundle:
     where: Mapping[str, Location] = field(default_factory=dict)
 
     def find_dump(self, case: str) -> Dump:
-        """How ``case`` is dumped."""
+        """Return how ``case`` is dumped."""
         return self.case_dumps.get(case, self.dump)
 
 

@@ -1,4 +1,4 @@
-"""The ``dump`` key of a bundle: how the repo under test makes its side."""
+"""Read the ``dump`` key of a bundle: how the repo under test dumps its cases."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PLACEHOLDERS = (
 )
 _DAY = 86_400.0
 _PROGRAM_KEYS = ("package", "crate", "command")
-#: What means nothing to a program that cargo does not build.
+#: Keys without a meaning for a program that cargo does not build.
 _CARGO_KEYS = ("example", "args", "features", "profile", "build-timeout")
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def read_dumps(yaml_reader: YamlReader, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:
-    """How cases are dumped: all of them, and by case those that say so themselves."""
+    """Return how cases are dumped: by default, and for cases with settings of their own."""
     base, entries = _read_dump(yaml_reader, node, what, Dump(), extra=("cases",))
     problem = _find_problem(base, entries) if yaml_reader.describe(node) == "a mapping" else ""
     if problem:
@@ -45,7 +45,7 @@ def read_dumps(yaml_reader: YamlReader, node: Node, what: str) -> tuple[Dump, di
     for case, (_, value) in cases.items():
         name = f"{what} for case {case!r:.60}"
         dumps[case], own_entries = _read_dump(yaml_reader, value, name, base)
-        # What is wrong with the base is told once.
+        # A problem of the base is reported once.
         if (found := _find_problem(dumps[case], own_entries)) and found != problem:
             yaml_reader.add_problem(value, f"{name}: {found}")
     return base, dumps
@@ -62,8 +62,8 @@ def _read_dump(
     }
     inherited = dict(base.where)
     if values.keys() & set(_PROGRAM_KEYS):
-        # A case that names a program of its own takes no program along, nor, if it is a
-        # command, what is for cargo.
+        # A case that sets its own program does not inherit the other one, nor, if it is a
+        # command, cargo's keys.
         dropped = _PROGRAM_KEYS if "command" not in values else (*_PROGRAM_KEYS, *_CARGO_KEYS)
         fresh = {
             key.replace("-", "_"): getattr(_DEFAULTS, key.replace("-", "_")) for key in dropped
@@ -87,7 +87,9 @@ def _find_problem(dump: Dump, entries: Entries) -> str:
     if dump.command is None:
         return "" if dump.example is not None else f"{given[0]} needs the key 'example'"
     if unused := [key for key in _CARGO_KEYS if key in entries]:
-        return f"{', '.join(unused)} cannot stand beside command, which holds all its words itself"
+        return (
+            f"{', '.join(unused)} cannot be combined with command, which contains all its arguments"
+        )
     return ""
 
 
@@ -108,13 +110,13 @@ def _read_arg(yaml_reader: YamlReader, node: Node, what: str) -> str:
         if found[0] not in ("{{", "}}") and found[1] not in PLACEHOLDERS:
             known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
             message = f"{what} has the unknown placeholder {found[0]!r:.60}; known: {known}"
-            yaml_reader.add_problem(node, f"{message}; a brace itself is written twice")
+            yaml_reader.add_problem(node, f"{message}; write {{ for a brace")
     return arg
 
 
 def _read_example(yaml_reader: YamlReader, node: Node, what: str) -> str:
-    # The name alone is known before a case has folders.
-    form = "a cargo example's name, which may hold {case} or {group}"
+    # A case has no folders yet when its example is built.
+    form = "a cargo example's name, which may contain {case} or {group}"
     return yaml_reader.read_string(
         node, what, rf"({_NAME}|\{{case\}}|\{{group\}})(\{{case\}}|\{{group\}}|[\w-])*", form
     )
@@ -131,13 +133,22 @@ def _read_env(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, str]:
     def read_variable(key: Node, value: Node) -> str:
         if "=" in key.value:
             yaml_reader.add_problem(
-                key, f"{what}: a variable's name holds no '=', {key.value!r:.60} does"
+                key, f"{what}: a variable's name cannot contain '=': {key.value!r:.60}"
             )
         return yaml_reader.read_string(value, f"{key.value:.60} in {what}", empty=True)
 
     return {
         name: read_variable(*pair) for name, pair in yaml_reader.read_mapping(node, what).items()
     }
+
+
+def _read_pass_env(yaml_reader: YamlReader, node: Node, what: str) -> tuple[str, ...]:
+    def read_name(child: Node, name: str) -> str:
+        return yaml_reader.read_string(
+            child, name, "[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"
+        )
+
+    return yaml_reader.read_list(node, what, read_name)
 
 
 def _read_cwd(yaml_reader: YamlReader, node: Node, what: str) -> str:
@@ -155,7 +166,7 @@ def _make_string_reader(pattern: str, form: str) -> Callable[[YamlReader, Node, 
     return lambda yaml_reader, node, what: yaml_reader.read_string(node, what, pattern, form)
 
 
-# A name never begins like an option.
+# A name never looks like an option.
 _NAME = r"[A-Za-z0-9_][\w-]*"
 _READERS: dict[str, Callable[[YamlReader, Node, str], Any]] = {
     "package": _make_string_reader(rf"{_NAME}(@[\w.+-]+)?", "a cargo package's name"),
@@ -169,6 +180,7 @@ _READERS: dict[str, Callable[[YamlReader, Node, str], Any]] = {
     "profile": _make_string_reader(_NAME, "a cargo profile's name"),
     "cwd": _read_cwd,
     "env": _read_env,
+    "pass-env": _read_pass_env,
     "timeout": _read_seconds,
     "build-timeout": _read_seconds,
 }

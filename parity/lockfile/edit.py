@@ -1,8 +1,8 @@
-"""Writing into a lockfile what ``bump`` found, and nothing else.
+"""Write new locks into a lockfile, and change nothing else.
 
-The text is never dumped anew: single scalars are replaced where they stand, so that
-comments, quotes, order, line ends and a byte order mark survive byte for byte. What
-comes out is parsed again and held against what went in.
+The text is never dumped anew: single scalars are replaced in place, so that
+comments, quotes, order, line ends and a byte order mark survive byte for byte. The
+result is parsed again and compared with the original.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ KEYS = {
 
 @dataclass(frozen=True, kw_only=True)
 class EntryChange:
-    """What one bundle's entry shall say: its lock block, and its source where that changes too."""
+    """The new lock block of a bundle's entry, and its new source if that changes too."""
 
     locked: Locked
     source: str | None = None
 
 
 def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> bytes:
-    """The lockfile ``data`` with ``changes`` by bundle id; all other bytes as they were.
+    """Return the lockfile ``data`` with ``changes`` by bundle id; all other bytes stay.
 
     Args:
         path: For messages only.
@@ -59,8 +59,8 @@ def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -
         changes: Bundles that it lists.
 
     Raises:
-        ConfigError: ``data`` is no valid lockfile, or ``splice``: written in a way in which
-            the changes cannot be made; nothing is half done then.
+        ConfigError: ``data`` is not a valid lockfile, or ``splice``: its form does not allow
+            the changes; none of them is made then.
     """
     before = parse(path, data)
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
@@ -71,7 +71,7 @@ def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -
 
 
 def find_edits(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> list[Edit]:
-    """The edits that ``splice`` makes, in the order of the text.
+    """Return the edits of ``apply_changes``, in the order of the text.
 
     Raises:
         ConfigError: As ``splice`` does, but for its proof.
@@ -86,14 +86,14 @@ def find_edits(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> l
 
 
 def apply_edits(text: str, all_edits: Sequence[Edit]) -> str:
-    """``text`` with edits that do not overlap, last one first."""
+    """Return ``text`` after edits that do not overlap, applied last one first."""
     for edit in sorted(all_edits, reverse=True):
         text = text[: edit.start] + edit.new + text[edit.end :]
     return text
 
 
 def format_lock_values(locked: Locked) -> dict[str, str | int]:
-    """What stands under ``locked:`` for a record, in the order of a first block."""
+    """Return the values under ``locked:``, in the order of a first block."""
     stated = {key: getattr(locked, key) for key in KEYS}
     return {
         key: f"{KEYS[key]}{value}" if KEYS[key] else value
@@ -130,14 +130,14 @@ def _edit_locked(text: str, node: Any, values: Mapping[str, str | int]) -> Itera
 
 
 def _edit_scalar(text: str, node: Any, value: str | int) -> Iterator[Edit]:
-    """The edit that makes a scalar say ``value`` in the style it is written in; none if it does."""
+    """Yield the edit that sets a scalar to ``value`` in its own style, unless it is the same."""
     if isinstance(value, int) and int(node.value) == value:
         return
     if str(node.value) == value:
         return
     start, end = node.start_mark.index, node.end_mark.index
     if node.style in ("|", ">"):
-        # Its header may bear a comment; only the text in it is replaced.
+        # Its header may have a comment; only the text is replaced.
         start = text.index(node.value, start, end)
         yield Edit(start, start + len(node.value), str(value))
     else:
@@ -147,7 +147,7 @@ def _edit_scalar(text: str, node: Any, value: str | int) -> Iterator[Edit]:
 def _check_result(
     before: Lockfile, data: bytes, after: bytes, changes: Mapping[str, EntryChange]
 ) -> None:
-    """Hold that nothing but the changes can be read off the new bytes."""
+    """Check that the new bytes read the same but for the changes."""
     try:
         found = {bundle.id: bundle for bundle in parse(before.path, after).bundles}
         same = _build_outline(before.path, data, changes) == _build_outline(
@@ -165,7 +165,7 @@ def _check_result(
 
 
 def _build_outline(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> Any:
-    """All nodes as tuples, without what the changes are about."""
+    """Return all nodes as tuples, without those that change."""
     root = compose(path, data)
     for name, change in changes.items():
         bundle = _map_entries(_map_entries(root)["bundles"][1])[name][1]
@@ -184,11 +184,11 @@ def _convert_node(node: Any) -> Any:
 
 def _make_error(path: Path, reason: str) -> ConfigError:
     message = (
-        f"{path.as_posix()} is written in a way in which the lock cannot be spliced in; "
+        f"{path.as_posix()} has a form that the new lock cannot be written into; "
         "nothing was written"
     )
     details = (
-        f"found   {re.sub(chr(10), ' ', reason)}",
+        f"obtained  {re.sub(chr(10), ' ', reason)}",
         "write the bundle's entry as plain `key: value` lines, then bump again",
     )
     return ConfigError(Problem("splice", message, Location(path), details))

@@ -1,61 +1,93 @@
-"""From YAML nodes to the lockfile's records; every error of meaning at once, with its place."""
+"""Read the lockfile's records from YAML nodes; report all errors at once, with their places."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.contents import Bundle, Dump, Locked, Lockfile
+from parity.lockfile.contents import MAX_BYTES, MAX_FILES, Bundle, Dump, Locked, Lockfile
 from parity.lockfile.dump_settings import read_dumps
-from parity.lockfile.yaml_reader import MAX_BYTES, Node, YamlReader, compose
+from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
+from parity.lockfile.yaml_reader import MAX_TEXT, Node, YamlReader, compose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-SCHEMA = 1
+SCHEMA = 2  # the newest; 1 is read, too
 SUITES = ("dataloader", "serialize", "pipeline", "tensors")
 ID = "[a-z0-9][a-z0-9._-]{0,99}"
 ID_FORM = "lower-case letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
-MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
-MAX_SIZE = 8 * 2**30
-MAX_FILES = 100_000
+#: Events whose workflow has secrets while it runs code of somebody else.
+_FOREIGN_EVENTS = ("pull_request_target", "workflow_run")
 
 
 def load(path: Path) -> Lockfile:
     """Read and check a lockfile.
 
     Raises:
-        ConfigError: It is absent, unreadable or wrong; carries all problems at once.
+        ConfigError: It is missing, unreadable or invalid, with all problems at once; or it passes
+            secrets to a port in an event that runs code of somebody else.
     """
     if path.exists() and not path.is_file():
-        message = f"{path.as_posix()} is no regular file; `--lockfile` names another"
+        message = f"{path.as_posix()} is not a regular file; use --lockfile to name another"
         raise ConfigError(Problem("lockfile-absent", message, Location(path)))
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_TEXT + 1)
     except FileNotFoundError:
         message = (
-            f"there is no lockfile {path.as_posix()}; `parity init` writes a first one, "
-            "`--lockfile` names another"
+            f"the lockfile {path.as_posix()} does not exist; create one with parity init, "
+            "or name another with --lockfile"
         )
         raise ConfigError(Problem("lockfile-absent", message, Location(path))) from None
     except OSError as error:
         message = f"the lockfile {path.as_posix()} cannot be read: {error.strerror}"
         raise ConfigError(Problem("lockfile-absent", message, Location(path))) from None
-    return parse(path, data)
+    lockfile = parse(path, data)
+    _check_event(lockfile)
+    return lockfile
+
+
+def _check_event(lockfile: Lockfile) -> None:
+    """Reject ``pass-env`` where a pull request's own code would get the secrets."""
+    event = os.environ.get("GITHUB_EVENT_NAME", "")
+    if event in _FOREIGN_EVENTS and (places := _find_pass_env(lockfile.bundles)):
+        raise ConfigError(
+            *(
+                Problem(
+                    "lockfile",
+                    f"{name}: pass-env is not allowed in the event {event}, which may run "
+                    "code of somebody else with your secrets; remove it, or use another event",
+                    place,
+                )
+                for name, place in places
+            )
+        )
+
+
+def _find_pass_env(bundles: Iterable[Bundle]) -> list[tuple[str, Location]]:
+    """Return the id and place of each ``pass-env``; cases that inherit one count once."""
+    return list(
+        {
+            dump.where["pass-env"]: (bundle.id, dump.where["pass-env"])
+            for bundle in bundles
+            for dump in (bundle.dump, *bundle.case_dumps.values())
+            if "pass-env" in dump.where
+        }.values()
+    )
 
 
 def parse(path: Path, data: bytes) -> Lockfile:
     """Check a lockfile's bytes; ``path`` is for messages only.
 
     Raises:
-        ConfigError: It is wrong; carries all problems at once.
+        ConfigError: It is invalid, with all problems at once.
     """
     root = compose(path, data)
     yaml_reader = YamlReader(path)
@@ -82,19 +114,24 @@ def _read_root(yaml_reader: YamlReader, root: Node) -> tuple[Bundle, ...]:
         return ()
     entries = yaml_reader.read_mapping(top["bundles"][1], "bundles")
     if not entries and not yaml_reader.problems:
-        yaml_reader.add_problem(
-            top["bundles"][0], "no bundle is listed; there is nothing to verify"
-        )
-    return tuple(_read_bundle(yaml_reader, key, value) for key, value in entries.values())
+        yaml_reader.add_problem(top["bundles"][0], "the lockfile lists no bundle; add one")
+    bundles = tuple(_read_bundle(yaml_reader, key, value) for key, value in entries.values())
+    if str(top["schema"][1].value if "schema" in top else "") == "1":
+        for name, place in _find_pass_env(bundles):
+            message = f"pass-env of dump of bundle {name} needs schema: 2"
+            yaml_reader.problems.append(Problem("lockfile", message, place))
+    return bundles
 
 
 def _is_newer(yaml_reader: YamlReader, node: Node) -> bool:
-    """Whether a newer version wrote this: then its unknown keys are no mistakes."""
+    """Return whether a newer version wrote this; then its unknown keys are not mistakes."""
     value = str(node.value)
     if not re.fullmatch("[1-9][0-9]*", value) or not node.tag.endswith(":int"):
-        yaml_reader.add_problem(node, f"schema must be {SCHEMA}, not {yaml_reader.describe(node)}")
-    elif value != str(SCHEMA):
-        message = f"schema {value:.9} is newer than this version reads ({SCHEMA}); upgrade parity"
+        yaml_reader.add_problem(
+            node, f"schema must be 1 or {SCHEMA}, not {yaml_reader.describe(node)}"
+        )
+    elif int(value[:9]) > SCHEMA:
+        message = f"schema {value:.9} is newer than {SCHEMA}, the newest known; upgrade parity"
         yaml_reader.problems.clear()
         yaml_reader.add_problem(node, message, "lockfile-newer")
         return True
@@ -155,68 +192,17 @@ def _read_suite(yaml_reader: YamlReader, node: Node, what: str) -> str:
 def _read_source(yaml_reader: YamlReader, node: Node, what: str) -> str:
     value = yaml_reader.read_string(node, what)
     if problem := find_source_problem(value):
-        yaml_reader.add_problem(node, f"{what} is {_sanitize(value)!r:.200}: {problem}")
+        yaml_reader.add_problem(node, f"{what} is {sanitize_secrets(value)!r:.200}: {problem}")
     return value
-
-
-def _sanitize(source: str) -> str:
-    """``source`` without what may be secret in it; it goes into public logs."""
-    if source.startswith("hf://") or "://" not in source:
-        return source
-    return re.sub(r"\?.*", "?…", re.sub(r"//.*@", "//…@", source))
-
-
-def find_source_problem(source: str) -> str:
-    """What is wrong with the form of a ``source``; empty where nothing is."""
-    if not source.isprintable():
-        return "it holds a character that cannot be seen"
-    if source.startswith("hf://"):
-        fits = re.fullmatch(_HUB, source, re.ASCII)
-        return "" if fits else "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"
-    if "://" in source:
-        return _find_url_problem(source)
-    if source.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", source):
-        return "a path must be relative to the lockfile"
-    return "use / between folders" if "\\" in source else ""
-
-
-_HUB = r"hf://(datasets/)?[\w.-]+/[\w.-]+@[^/?#\s]+/[^?#\s]+"
-
-
-def _find_url_problem(source: str) -> str:
-    try:
-        url = urlsplit(source)
-        host = url.hostname or ""
-        url.port
-    except ValueError:
-        return "not a URL"
-    reasons = {
-        "known are hf://, https:// and paths relative to the lockfile": (
-            url.scheme not in ("http", "https")
-        ),
-        "credentials do not belong in a lockfile": "@" in url.netloc,
-        "it names no host": not host,
-        "plain http is for loopback only; use https": url.scheme == "http"
-        and not _is_loopback(host),
-        "percent-encode spaces and what is not ASCII": not source.isascii() or " " in source,
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read_mirrors(yaml_reader: YamlReader, node: Node, what: str) -> tuple[str, ...]:
     def read_mirror(child: Node, name: str) -> str:
         value = yaml_reader.read_string(child, name)
-        web = "://" in value and not value.startswith("hf://")
+        web = not is_local(value) and not value.startswith("hf://")
         problem = find_source_problem(value) if web else "a mirror is an https:// URL"
         if value and problem:
-            yaml_reader.add_problem(child, f"{name} is {_sanitize(value)!r:.200}: {problem}")
+            yaml_reader.add_problem(child, f"{name} is {sanitize_secrets(value)!r:.200}: {problem}")
         return value
 
     return yaml_reader.read_list(node, what, read_mirror)
@@ -255,7 +241,7 @@ def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
                 yaml_reader.add_problem(value, f"{name} can only be true; leave it out otherwise")
         else:
             bounds[measure] = yaml_reader.read_number(
-                value, name, 0.0, 1.0 if measure == "cosine" else 1e300
+                value, name, 0.0, 1.0 if measure == "cosine" else MAX_TOLERANCE
             )
     if "exact" in bounds and len(bounds) > 1:
         yaml_reader.add_problem(node, f"{what}: exact excludes the other measures")
@@ -281,7 +267,7 @@ def _read_locked(yaml_reader: YamlReader, node: Node, what: str, *, hub: bool) -
             values[key] = _read_digest(yaml_reader, value, name, *_LOCKED_FORMS[key])
         else:
             values[key] = yaml_reader.read_integer(
-                value, name, MAX_FILES if key == "files" else MAX_SIZE
+                value, name, MAX_FILES if key == "files" else MAX_BYTES
             )
     places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)

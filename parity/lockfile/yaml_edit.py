@@ -1,4 +1,4 @@
-"""Entries put into and taken out of a YAML mapping, in the style of the text around them."""
+"""Insert and remove entries of a YAML mapping, in the style of the text around them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BARE = re.compile(
 
 
 def format_scalar(value: str | int, style: str | None) -> str:
-    """A scalar's text in the quotes of ``style``; in double ones where it needs some."""
+    """Format a scalar in the quotes of ``style``, or in double ones where it needs some."""
     if isinstance(value, int):
         return str(value)
     if style == "'":
@@ -42,14 +42,14 @@ def format_scalar(value: str | int, style: str | None) -> str:
 def insert_mapping(
     text: str, node: Any, key: str, values: Mapping[str, str | int], step: int
 ) -> Edit:
-    """The edit that gives the mapping ``node`` a last entry ``key``, a mapping of ``values``.
+    """Return the edit that appends to the mapping ``node`` an entry ``key`` with ``values``.
 
     Args:
         text: What the marks of ``node`` count in.
         node: A mapping that is not empty.
         key: Not in it yet.
         values: Strings are written in double quotes.
-        step: Columns by which the entries of ``values`` stand further right.
+        step: Columns by which the entries of ``values`` are indented.
     """
     pairs = _format_pairs(values)
     if node.flow_style:
@@ -61,7 +61,7 @@ def insert_mapping(
 
 
 def append_entries(text: str, node: Any, values: Mapping[str, str | int]) -> Edit:
-    """The edit that gives the mapping ``node``, not empty, further entries at its end."""
+    """Return the edit that appends entries to the mapping ``node``, which is not empty."""
     pairs = _format_pairs(values)
     if node.flow_style:
         at = _find_end(node.value[-1][1])
@@ -71,7 +71,7 @@ def append_entries(text: str, node: Any, values: Mapping[str, str | int]) -> Edi
 
 
 def remove_entry(text: str, node: Any, key: str) -> Edit:
-    """The edit that takes the entry ``key`` out of a mapping that has others, too."""
+    """Return the edit that removes the entry ``key`` from a mapping that has others, too."""
     names = [name.value for name, _ in node.value]
     at = names.index(key)
     name, value = node.value[at]
@@ -88,7 +88,7 @@ def _format_pairs(values: Mapping[str, str | int]) -> list[str]:
 
 
 def _insert_lines(text: str, node: Any, lines: list[str]) -> Edit:
-    """``lines`` below the last line of a block mapping's content, with its kind of line end."""
+    """Insert ``lines`` after the last line of a block mapping, with its kind of line end."""
     at = _find_line_end(text, node.value[-1][1])
     found = _BREAK.findall(text[:at]) or _BREAK.findall(text)
     line_end = found[-1] if found else "\n"
@@ -104,7 +104,7 @@ def _find_line_start(text: str, index: int) -> int:
 
 
 def _find_line_end(text: str, value: Any) -> int:
-    """Behind the line break of the line in which ``value`` ends, a comment included."""
+    """Return the index after the line in which ``value`` ends, with its comment."""
     end, last = _find_end(value), _find_last_node(value)
     if isinstance(last, yaml.ScalarNode) and last.style in ("|", ">"):
         return end  # its line breaks are its own
@@ -113,13 +113,13 @@ def _find_line_end(text: str, value: Any) -> int:
 
 
 def _find_end(node: Any) -> int:
-    """Where a node's own text ends: a block's mark also counts what follows it."""
+    """Return the end of a node's own text; a block's mark is further on."""
     index: int = _find_last_node(node).end_mark.index
     return index
 
 
 def _find_last_node(node: Any) -> Any:
-    """The last node in a block; a flow collection, like a scalar, is one thing."""
+    """Return the last node in a block; a flow collection counts as one, like a scalar."""
     while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
         last = node.value[-1]
         node = last[1] if isinstance(last, tuple) else last

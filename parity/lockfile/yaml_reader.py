@@ -1,8 +1,8 @@
-"""Strict reading of YAML that people write: bounded, no cleverness, every error with its place.
+"""Read YAML that people write strictly: bounded, a plain subset, every error with its place.
 
-PyYAML's pure loader composes the nodes (its marks are exact); meaning is the
-caller's, who walks them with ``YamlReader`` and gets all problems at once. What YAML 1.1
-and 1.2 read in two ways (``yes``, ``0123``, ``1:30``) is read in neither.
+PyYAML's pure loader composes the nodes (its marks are exact); the caller reads
+them with ``YamlReader``, and gets all problems at once. Values that YAML 1.1 and 1.2 read in
+two ways (``yes``, ``0123``, ``1:30``) are rejected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-MAX_BYTES = 64 * 1024
+MAX_TEXT = 64 * 1024
 MAX_DEPTH = 16
 _TAG = "tag:yaml.org,2002:"
 _STR = f"{_TAG}str"
@@ -40,7 +40,7 @@ Entries = dict[str, tuple[yaml.Node, yaml.Node]]
 
 
 def compose(path: Path, data: bytes) -> yaml.Node:
-    """The root node of the one YAML document in ``data``.
+    """Return the root node of the one YAML document in ``data``.
 
     Raises:
         ConfigError: Too large, not UTF-8, a merge conflict, malformed, too deep, or
@@ -67,15 +67,15 @@ def compose(path: Path, data: bytes) -> yaml.Node:
 
 
 def _decode(path: Path, data: bytes) -> str:
-    if len(data) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES:,} bytes, the most that is read"
+    if len(data) > MAX_TEXT:
+        message = f"the file is larger than {MAX_TEXT:,} bytes, the most that is read"
         raise _make_error(path, "yaml-size", message, None)
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         place = _locate(path, data[: error.start].decode(), error.start)
-        message = f"not UTF-8: the byte 0x{data[error.start]:02x} cannot stand here"
+        message = f"not UTF-8: the byte 0x{data[error.start]:02x} is not allowed here"
         raise ConfigError(Problem("yaml", message, place)) from None
     if conflict := _CONFLICT.search(text):
         place = _locate(path, text, conflict.start())
@@ -83,7 +83,7 @@ def _decode(path: Path, data: bytes) -> str:
         raise ConfigError(Problem("merge-conflict", message, place))
     if invisible := _INVISIBLE.search(text):
         place = _locate(path, text, invisible.start())
-        message = f"the character U+{ord(invisible[0]):04X} is not allowed; it would not be seen"
+        message = f"the character U+{ord(invisible[0]):04X} is not allowed; it is invisible"
         raise ConfigError(Problem("yaml", message, place))
     return text
 
@@ -120,18 +120,18 @@ def _make_error(path: Path, code: str, message: str, mark: Any) -> ConfigError:
 
 
 class YamlReader:
-    """Reads typed values off nodes; collects what is wrong and goes on."""
+    """Reads typed values from nodes; collects problems and continues."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems: list[Problem] = []
 
     def locate(self, node: Node) -> Location:
-        """Place of ``node``."""
+        """Return the place of ``node``."""
         return Location(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
 
     def add_problem(self, node: Node, message: str, code: str = "lockfile") -> None:
-        """Note that ``node`` is wrong."""
+        """Record a problem of ``node``."""
         self.problems.append(Problem(code, message, self.locate(node)))
 
     def read_mapping(
@@ -143,7 +143,7 @@ class YamlReader:
         required: Collection[str] = (),
         extensions: bool = False,
     ) -> Entries:
-        """Entries of a mapping by key; unknown, double and missing keys are noted.
+        """Return the entries of a mapping by key; unknown, repeated and missing keys are problems.
 
         ``keys`` None allows any key; ``extensions`` allows ``x-…`` and leaves them out.
         """
@@ -185,7 +185,7 @@ class YamlReader:
         if key in seen:
             first = seen[key].start_mark.line + 1
             self.add_problem(
-                node, f"the key {_shorten(repr(key))} of {what} stands in line {first} already"
+                node, f"the key {_shorten(repr(key))} of {what} is in line {first} already"
             )
             return None
         seen[key] = node
@@ -200,7 +200,7 @@ class YamlReader:
         *,
         empty: bool = False,
     ) -> str:
-        """A string, fully matching ``pattern`` where given (``form`` says it in words)."""
+        """Return a string that matches ``pattern``, if given; ``form`` describes the pattern."""
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
             quote = "; quote it" if isinstance(node, yaml.ScalarNode) and node.value else ""
             self.add_problem(node, f"{what} must be a string, not {self.describe(node)}{quote}")
@@ -215,7 +215,7 @@ class YamlReader:
         return value
 
     def read_number(self, node: Node, what: str, least: float, most: float) -> float:
-        """A finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
+        """Return a finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
         text = str(node.value)
         if not _is_number(node):
             self.add_problem(node, f"{what} must be a number, not {self.describe(node)}")
@@ -224,34 +224,34 @@ class YamlReader:
                 node, f"{what} is {_shorten(text)}; write it in digits, as 42, 0.00001 or 1e-5"
             )
         elif not least <= (value := _convert_number(text)) <= most:
-            limits = f"it must lie in {least:,.15g} to {most:,.15g}"
+            limits = f"it must be in {least:,.15g} to {most:,.15g}"
             self.add_problem(node, f"{what} is {text}; {limits}")
         else:
             return value
         return least
 
     def read_integer(self, node: Node, what: str, most: int) -> int:
-        """An integer in ``[0, most]``."""
+        """Return an integer in ``[0, most]``."""
         value = self.read_number(node, what, 0, most)
         if isinstance(value, float):
             self.add_problem(node, f"{what} must be a whole number, not {value}")
         return int(value)
 
     def read_boolean(self, node: Node, what: str) -> bool:
-        """``true`` or ``false``."""
+        """Return ``true`` or ``false``."""
         if node.tag != f"{_TAG}bool" or node.value not in ("true", "false"):
             self.add_problem(node, f"{what} must be true or false, not {self.describe(node)}")
         return bool(node.value == "true")
 
     def read_list(self, node: Node, what: str, item: Callable[[Node, str], str]) -> tuple[str, ...]:
-        """A list, each element read by ``item``."""
+        """Return a list, each element read by ``item``."""
         if not isinstance(node, yaml.SequenceNode):
             self.add_problem(node, f"{what} must be a list, not {self.describe(node)}")
             return ()
         return tuple(item(child, f"item {n} of {what}") for n, child in enumerate(node.value, 1))
 
     def read_value(self, node: Node, what: str) -> Any:
-        """The plain value of ``node``, of any form: held to the same rules in its depth."""
+        """Return the plain value of ``node``, checked by the same rules at every depth."""
         if isinstance(node, yaml.MappingNode):
             entries = self.read_mapping(node, what)
             return {
@@ -272,7 +272,7 @@ class YamlReader:
         return self.read_string(node, what, empty=True)
 
     def describe(self, node: Node) -> str:
-        """What ``node`` is, in words."""
+        """Describe ``node``."""
         if isinstance(node, yaml.MappingNode):
             return "a mapping"
         if isinstance(node, yaml.SequenceNode):
@@ -296,14 +296,14 @@ def _convert_number(text: str) -> float:
 
 
 def _explain_unusable(text: str) -> str:
-    """Why ``text`` is no value: empty, or what no file name and no argument can hold."""
+    """Return why no file name or argument can be ``text``, or ``""``."""
     if not text:
         return "is empty"
     if "\0" in text:
-        return "holds a NUL character"
+        return "contains a NUL character"
     # "\\ud83d\\ude00", as JSON escapes them, are two halves to YAML.
     if any("\ud800" <= char <= "\udfff" for char in text):
-        return "holds half of a character (a surrogate escape); write the character itself"
+        return "contains half of a character (a surrogate escape); write the character itself"
     return ""
 
 

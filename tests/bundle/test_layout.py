@@ -121,8 +121,8 @@ def test_a_case_without_a_meta_json_is_suspect(tmp_path: Path) -> None:
         (b"\xff\xfe", "is not JSON: "),
         (b"[" * 100_000, "is not JSON: "),
         (b'{"a": ' + b"9" * 5000 + b"}", "is not JSON: "),
-        (b"[]", "holds list, not an object"),
-        (b"null", "holds NoneType, not an object"),
+        (b"[]", "contains list, not an object"),
+        (b"null", "contains NoneType, not an object"),
     ],
     ids=["empty", "cut", "not-text", "deep", "digits", "list", "null"],
 )

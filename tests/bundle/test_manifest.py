@@ -100,7 +100,7 @@ def test_a_bound_of_zero_is_a_bound(bounds: dict[str, Any], tree: Path) -> None:
 
 # --- what is refused -----------------------------------------------------------------------
 
-NO_BOUND = "which is no bound"
+NO_BOUND = "which is not a tolerance"
 BELOW = "it must be a path below the case's folder"
 KEYS = "group, why, rule, checkpoint, reference, expect, bounds, inputs, names"
 
@@ -131,10 +131,10 @@ CONTENT: dict[str, tuple[Any, list[str]]] = {
         "expect of case 'a' is ['load']; it must be load, refuse or either"]),
     "bounds in a list": (whole({"bounds": ["exact"]}), [
         "bounds of case 'a' must be an object, not ['exact']",
-        "bounds of case 'a': nothing is asked"]),
-    "no bounds": (whole({"bounds": {}}), ["bounds of case 'a': nothing is asked"]),
+        "bounds of case 'a': no tolerance is stated"]),
+    "no bounds": (whole({"bounds": {}}), ["bounds of case 'a': no tolerance is stated"]),
     "an unknown measure": (whole({"bounds": {"max_ab": 1}}), [
-        "bounds of case 'a': 'max_ab' is no measure"]),
+        "bounds of case 'a': 'max_ab' is not a measure"]),
     "a bound that is text": (whole({"bounds": {"max_abs": "1"}}), [
         f"bounds of case 'a': max_abs is '1', {NO_BOUND}"]),
     "a bound that is true": (whole({"bounds": {"ulp": True}}), [
@@ -160,17 +160,17 @@ CONTENT: dict[str, tuple[Any, list[str]]] = {
     "an input that is a number": (whole({"inputs": [1]}), [
         f"an input of case 'a' is 1; {BELOW}"]),
     "an input that is not there": (whole({"inputs": ["no.bin", "in.bin"]}), [
-        "an input of case 'a' is 'no.bin', which the bundle does not hold"]),
+        "an input of case 'a' is 'no.bin', which the bundle does not have"]),
     "a reference that is null": (whole({"reference": None}), [
         f"reference of case 'a' is None; {BELOW}"]),
     "a checkpoint that is null": (whole({"checkpoint": None}), [
         f"checkpoint of case 'a' is None; {BELOW}"]),
     "a checkpoint that is not there": (whole({"checkpoint": "m.pth"}), [
-        "checkpoint of case 'a' is 'm.pth', which the bundle does not hold"]),
+        "checkpoint of case 'a' is 'm.pth', which the bundle does not have"]),
     "no default reference": ({"schema": 1, "cases": {"b": {}}}, [
-        "the default reference of case 'b' is 'reference', which the bundle does not hold"]),
+        "the default reference of case 'b' is 'reference', which the bundle does not have"]),
     "no reference for either": ({"schema": 1, "cases": {"b": {"expect": "either"}}}, [
-        "the default reference of case 'b' is 'reference', which the bundle does not hold"]),
+        "the default reference of case 'b' is 'reference', which the bundle does not have"]),
     "no folder": ({"schema": 1, "cases": {"c": {"expect": "refuse"}}}, [
         "case 'c' has no folder of that name"]),
 }  # fmt: skip
@@ -200,7 +200,7 @@ def test_a_path_stays_below_its_case(key: str, path: str, tree: Path) -> None:
 @pytest.mark.parametrize("path", ["\x00", "a\x00b", "\ud800", "x" * 5000, "in.bin/x"])
 def test_a_path_that_no_system_has_is_not_there(path: str, tree: Path) -> None:
     (message,) = problems(tree, whole({"checkpoint": path}))
-    assert message.endswith(", which the bundle does not hold")
+    assert message.endswith(", which the bundle does not have")
     assert len(message) < 200
 
 
@@ -224,13 +224,13 @@ RAW = {
     "cut": (b'{"schema": 1', NO_JSON + "Expecting ',' delimiter: line 1 column 13 (char 12)"),
     "more after it": (b"{}{}", NO_JSON + "Extra data: line 1 column 3 (char 2)"),
     "a key twice": (b'{"schema": 1, "schema": 1}',
-                    NO_JSON + "the key 'schema' stands twice in one object"),
+                    NO_JSON + "the key 'schema' is repeated in one object"),
     "a case twice": (b'{"schema": 1, "cases": {"a": {}, "a": {}}}',
-                     NO_JSON + "the key 'a' stands twice in one object"),
+                     NO_JSON + "the key 'a' is repeated in one object"),
     "a measure twice": (b'{"schema":1,"cases":{"a":{"bounds":{"ulp":1,"ulp":2}}}}',
-                        NO_JSON + "the key 'ulp' stands twice in one object"),
+                        NO_JSON + "the key 'ulp' is repeated in one object"),
     "a long key twice": (b'{"' + b"k" * 9999 + b'":1,"' + b"k" * 9999 + b'":1}',
-                         NO_JSON + f"the key '{'k' * 59} stands twice in one object"),
+                         NO_JSON + f"the key '{'k' * 59} is repeated in one object"),
     "NaN": (b'{"schema": NaN}', NO_JSON + "NaN is no JSON"),
     "infinity": (b'{"schema": -Infinity}', NO_JSON + "-Infinity is no JSON"),
     "bytes": (b'{"\xff": 1}',
@@ -289,10 +289,10 @@ def test_all_problems_are_told_at_once(tree: Path) -> None:
         "parity.json: group of case 'a' must be a string, not 1",
         f"parity.json: reference of case 'a' is '..'; {BELOW}",
         "parity.json: expect of case 'a' is 'x'; it must be load, refuse or either",
-        "parity.json: bounds of case 'a': 'z' is no measure",
+        "parity.json: bounds of case 'a': 'z' is not a measure",
         f"parity.json: bounds of case 'a': ulp is -1, {NO_BOUND}",
-        f"parity.json: {DEFAULT}, which the bundle does not hold",
-        "parity.json: an input of case 'b' is 'x', which the bundle does not hold",
+        f"parity.json: {DEFAULT}, which the bundle does not have",
+        "parity.json: an input of case 'b' is 'x', which the bundle does not have",
         f"parity.json: an input of case 'b' is '/y'; {BELOW}",
     ]
 

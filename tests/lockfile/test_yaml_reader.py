@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parity.errors import ConfigError
-from parity.lockfile.yaml_reader import MAX_BYTES, MAX_DEPTH, YamlReader, compose
+from parity.lockfile.yaml_reader import MAX_DEPTH, MAX_TEXT, YamlReader, compose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def refused(data: bytes) -> str:
 
 
 def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
-    data = b"a: 1 #" + b"x" * (MAX_BYTES - 6)
+    data = b"a: 1 #" + b"x" * (MAX_TEXT - 6)
     assert compose(PATH, data).value[0][1].value == "1"
     assert "[yaml-size]" in refused(data + b"x")
 
@@ -47,7 +47,7 @@ def test_depth_is_counted_by_nesting_and_not_by_number() -> None:
 
 
 def test_a_deep_file_is_refused_before_it_is_recursed_into() -> None:
-    assert "[yaml-depth]" in refused(b"- " * (MAX_BYTES // 2))
+    assert "[yaml-depth]" in refused(b"- " * (MAX_TEXT // 2))
 
 
 @pytest.mark.parametrize("mark", ["<<<<<<< ours", "=======", ">>>>>>> theirs"])
@@ -149,7 +149,7 @@ def test_a_free_value_is_held_to_the_rules_in_its_depth() -> None:
     text = "a:\n- b: 1\n  b: 2\n- {1: x}\n- 0777\n- <<: {c: d}\n"
     _, problems = read(text, lambda w, node: w.read_value(node, "it"))
     assert problems == [
-        "file.yaml:3:3: [lockfile] the key 'b' of item 1 of a of it stands in line 2 already",
+        "file.yaml:3:3: [lockfile] the key 'b' of item 1 of a of it is in line 2 already",
         "file.yaml:4:4: [lockfile] the key 1 of item 2 of a of it must be a string; quote it",
         f"file.yaml:5:3: [lockfile] item 3 of a of it is 0777; {DIGITS}",
         "file.yaml:6:3: [yaml-merge] merge keys are not read; write the entries out",
@@ -188,7 +188,7 @@ def test_any_bytes_are_read_or_refused_as_a_config_error(data: bytes) -> None:
     try:
         node = compose(PATH, data)
     except ConfigError as error:
-        assert all(problem.message for problem in error.problems)
+        assert all(problem.message for problem in error.problems)  # noqa: PT017
     else:
         walker = YamlReader(PATH)
         walker.read_value(node, "it")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from parity import checkpoints
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import describe_nesting, make_suspect_error, read_json, read_names
-from parity.bundle.manifest import find_tolerance_problems
+from parity.bundle.tolerances import find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
 from parity.errors import Problem, ReferenceSuspectError
 from parity.suites.base import Case, Dump, DumpComparison, Suite
