@@ -612,7 +612,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         _meta({"dataset": {"ids": ["a"], "x": [0], "y": [0]}}),
         "dataset: ",
     ),
-    "sizes of text": (_meta({"batch_sizes": ["4"]}), "batch_sizes must hold nothing but int"),
+    "sizes of text": (_meta({"batch_sizes": ["4"]}), "batch_sizes must contain only int"),
     "a partner that is not there": (
         _meta({"same_as": "kept"}),
         "names the case 'kept', which the bundle lacks",

@@ -162,12 +162,12 @@ def test_no_checkpoint_or_several(tree: Path) -> None:
 
 STATED = [
     (["exact"], "gguf/meta.json: bounds must map measures to numbers, not ['exact']"),
-    ({}, "gguf/meta.json: bounds: nothing is asked"),
-    ({"max_ab": 1}, "gguf/meta.json: bounds: 'max_ab' is no measure"),
-    ({"max_abs": "1"}, "gguf/meta.json: bounds: max_abs is '1', which is no bound"),
-    ({"max_abs": math.nan}, "gguf/meta.json: bounds: max_abs is nan, which is no bound"),
-    ({"max_abs": math.inf}, "gguf/meta.json: bounds: max_abs is inf, which is no bound"),
-    ({"exact": False}, "gguf/meta.json: bounds: exact is False, which is no bound"),
+    ({}, "gguf/meta.json: bounds: no tolerance is stated"),
+    ({"max_ab": 1}, "gguf/meta.json: bounds: 'max_ab' is not a measure"),
+    ({"max_abs": "1"}, "gguf/meta.json: bounds: max_abs is '1', which is not a tolerance"),
+    ({"max_abs": math.nan}, "gguf/meta.json: bounds: max_abs is nan, which is not a tolerance"),
+    ({"max_abs": math.inf}, "gguf/meta.json: bounds: max_abs is inf, which is not a tolerance"),
+    ({"exact": False}, "gguf/meta.json: bounds: exact is False, which is not a tolerance"),
     ({"cosine": 0.9}, ("gguf/meta.json: bounds: cosine alone passes any scale; state another "
      "measure beside it")),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from parity.errors import EXIT_CODES, ConfigError, FetchError, ParityError, Prob
 from parity.lab.audits.isolated import audit_before_lock
 from parity.lockfile import Bundle, Locked, load
 from parity.lockfile.edit import EntryChange, apply_changes
-from parity.lockfile.parse import find_source_problem
+from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import read_unchanged, rewrite
 from parity.reports import drift_text
 from parity.reports.console import print_error
@@ -106,7 +106,7 @@ def _bump_bundle(
     if options.source is None and is_current(bundle.locked, remote):
         console.print_bundle(bundle.id, "already up to date")
         return _BumpResult(bundle=bundle, change=None, drift=None)
-    if "/archive/" in target.source and not sources.is_local(target.source):
+    if "/archive/" in target.source and not is_local(target.source):
         console.print_bundle(
             bundle.id,
             "hosts may change the bytes of /archive/ files; lock an uploaded file instead",
@@ -259,7 +259,7 @@ def query_host(bundle: Bundle, options: BumpOptions) -> RemoteMetadata:
         FetchError: ``offline-miss``, or as ``query_metadata`` does; names the bundle.
         ConfigError: As ``query_metadata`` does.
     """
-    if options.offline and not sources.is_local(bundle.source):
+    if options.offline and not is_local(bundle.source):
         message = f"{bundle.id}: bump has to query the host, and --offline is set"
         hint = "remove --offline, or lock a local file with --from-file"
         raise FetchError(Problem("offline-miss", message, bundle.where.get("source"), (hint,)))

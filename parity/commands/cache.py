@@ -113,7 +113,7 @@ def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: 
 def _remove_damaged(entry: StoreEntry, damage: str) -> Problem:
     entries.remove(entry)
     message = f"{entry.name} in the store is damaged, and was removed"
-    details = (f"got     {sanitize(damage)}", "parity fetch downloads it again; check the disk")
+    details = (f"obtained  {sanitize(damage)}", "parity fetch downloads it again; check the disk")
     return Problem("store-damaged", message, None, details)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parity.commands import init_templates
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.parse import find_source_problem
+from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.store import sources
 from parity.text import format_count, sanitize
 from parity.verify.options import Options
@@ -208,7 +208,7 @@ def resolve_source(typed: str, folder: Path) -> str:
     Raises:
         ConfigError: ``init``: an address that a lockfile must not have, or no file.
     """
-    source = _resolve_path(typed, folder) if sources.is_local(typed) else typed
+    source = _resolve_path(typed, folder) if is_local(typed) else typed
     if url_problem := find_source_problem(source):
         raise _build_error(typed, url_problem)
     return source

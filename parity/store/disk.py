@@ -1,24 +1,31 @@
-"""The store's dealings with the disk: what its errors mean, read-only trees, removal, space."""
+"""Read, write and remove files of the store, and explain the system's errors about it.
+
+Files of a store may have been put there by somebody else. They are read only if they are
+regular and small enough, and written only where no link leads elsewhere.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import stat
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import FetchError, Problem
+from parity.store.trees import TreeFile, open_regular
 from parity.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
 _FULL = ("disk-full", "the disk of the store is full")
-_READ_ONLY = ("store-read-only", "the store lies on a read-only file system")
-_PERMISSION = ("store-permission", "the store may not be written")
+_READ_ONLY = ("store-read-only", "the store is on a read-only file system")
+_PERMISSION = ("store-permission", "the store is not writable")
 _MEANINGS = {
     errno.ENOSPC: _FULL,
     getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,
@@ -26,18 +33,23 @@ _MEANINGS = {
     errno.EACCES: _PERMISSION,
     errno.EPERM: _PERMISSION,
 }
-_OTHER_FOLDER_HINT = "set PARITY_CACHE_DIR to a folder that can be written"
+_OTHER_FOLDER_HINT = "set PARITY_CACHE_DIR to a writable folder"
 _HINTS = {
     "disk-full": "free some space, or set PARITY_CACHE_DIR to a folder on another disk",
     "store-read-only": _OTHER_FOLDER_HINT,
     "store-permission": _OTHER_FOLDER_HINT,
     "store-failed": "check the disk, or set PARITY_CACHE_DIR to another folder",
 }
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+#: Windows cannot name a file relative to an open folder.
+HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
 
 
 @contextmanager
 def explain_errors(bundle: str, root: Path) -> Iterator[None]:
-    """Turn the system's errors about the store into ones that a person can act on.
+    """Turn the system's errors about the store into errors with advice.
 
     Raises:
         FetchError: ``disk-full``, ``store-read-only``, ``store-permission``, ``store-failed``.
@@ -45,23 +57,23 @@ def explain_errors(bundle: str, root: Path) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # whoever read the progress went away; the store is well
+        raise  # the reader of the progress is gone; the store is well
     except OSError as error:
         code, meaning = _MEANINGS.get(error.errno or 0, ("store-failed", "the store failed"))
         details = (
-            f"got     {sanitize(error.strerror or str(error))}",
-            f"store   {sanitize(root.as_posix())}",
+            f"obtained  {sanitize(error.strerror or str(error))}",
+            f"store     {sanitize(root.as_posix())}",
             _HINTS[code],
         )
         raise FetchError(Problem(code, f"{bundle}: {meaning}", None, details)) from error
 
 
 def check_free_space(bundle: str, root: Path, needed: int) -> None:
-    """Refuse to begin what would fill the disk; 5 % are kept for folders and blocks.
+    """Check that the disk has room, with 5 % to spare for folders and blocks.
 
     Args:
         bundle: Its id.
-        root: A folder on the disk in question.
+        root: A folder on the disk.
         needed: Bytes that will be written.
 
     Raises:
@@ -71,16 +83,127 @@ def check_free_space(bundle: str, root: Path, needed: int) -> None:
     free = shutil.disk_usage(root).free
     if free < required:
         details = (
-            f"wanted  {required:,} bytes",
-            f"got     {free:,} bytes free",
-            f"store   {sanitize(root.as_posix())}",
+            f"expected  {required:,} bytes",
+            f"obtained  {free:,} bytes free",
+            f"store     {sanitize(root.as_posix())}",
             _HINTS["disk-full"],
         )
         raise FetchError(Problem("disk-full", f"{bundle}: {_FULL[1]}", None, details))
 
 
+# Small files
+
+
+def read_small_file(path: Path, limit: int) -> bytes:
+    """Read a regular file of at most ``limit`` bytes; never wait for a pipe or device.
+
+    Raises:
+        OSError: As the system says, or the path is no regular file.
+        ValueError: The file is larger.
+    """
+    with open_regular(path) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        msg = f"larger than {limit:,} bytes"
+        raise ValueError(msg)
+    return data
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file in one step, in place of whatever has its name.
+
+    Raises:
+        OSError: As the system says.
+    """
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
+    draft = Path(name)
+    try:
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
+            file.write(text)
+        if path.is_dir() and not path.is_symlink():
+            remove(path)
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+# Files of an archive
+
+
+def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
+    """Write a new file below ``root`` with the folders it needs; return what was written.
+
+    Args:
+        root: A folder that only we write to.
+        path: Relative posix path, checked by ``member_names.split_name``.
+        chunks: The content.
+
+    Raises:
+        OSError: As the system says; FileExistsError where the file exists.
+    """
+    digest = hashlib.sha256()
+    size = 0
+    with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:  # noqa: PTH123
+        for chunk in chunks:
+            write_whole(file.fileno(), chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return TreeFile(path, size, digest.hexdigest())
+
+
+def write_whole(fd: int, chunk: bytes) -> None:
+    """Write all of ``chunk``; one system call may write less, as on a nearly full disk.
+
+    Raises:
+        OSError: As the system says.
+    """
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+@contextmanager
+def _create_file(root: Path, path: str) -> Iterator[int]:
+    """Yield a descriptor of the new file; the caller owns and closes it."""
+    *folders, name = path.split("/")
+    if HAS_DIR_FD:
+        with _open_folders(root, folders) as parent:
+            yield os.open(name, _CREATE, 0o644, dir_fd=parent)
+        return
+    parent_path = root.joinpath(*folders)
+    parent_path.mkdir(parents=True, exist_ok=True)
+    yield os.open(parent_path / name, _CREATE, 0o644)
+
+
+@contextmanager
+def _open_folders(root: Path, folders: list[str]) -> Iterator[int]:
+    """Yield a descriptor of the folder; each part is created if missing, and no link followed."""
+    parent = os.open(root, _OPEN_FOLDER)
+    try:
+        for part in folders:
+            child = _open_folder(parent, part)
+            os.close(parent)
+            parent = child
+        yield parent
+    finally:
+        os.close(parent)
+
+
+def _open_folder(parent: int, part: str) -> int:
+    try:
+        return os.open(part, _OPEN_FOLDER, dir_fd=parent)
+    except FileNotFoundError:
+        with suppress(FileExistsError):  # another of our threads needs it, too
+            os.mkdir(part, 0o755, dir_fd=parent)
+        return os.open(part, _OPEN_FOLDER, dir_fd=parent)
+
+
+# Trees
+
+
 def make_read_only(root: Path) -> None:
-    """Files 0444 and folders 0555 below ``root``, itself left out: it has yet to be moved.
+    """Set files below ``root`` to 0444 and folders to 0555; ``root`` itself is moved first.
 
     Raises:
         OSError: As the system says.
@@ -95,7 +218,7 @@ def make_read_only(root: Path) -> None:
 
 
 def publish(folder: Path, final: Path) -> None:
-    """Give a folder its final name, in one step; where that is taken, ours is thrown away.
+    """Move a folder to its final name in one step; if that exists already, remove ours.
 
     Raises:
         OSError: As the system says.
@@ -109,15 +232,45 @@ def publish(folder: Path, final: Path) -> None:
             raise
         remove(folder)
         return
-    # Only now: to move a folder, one must be allowed to write it.
+    # Only now: a folder must be writable to be moved.
     final.chmod(0o555)
 
 
-def remove(path: Path) -> None:
-    """Remove a file or tree, read-only ones included; links are removed, never followed.
+def publish_file(file: Path, final: Path) -> None:
+    """Move a checked file to its final name in one step, read-only.
 
     Raises:
-        OSError: As the system says; FileNotFoundError is not among them.
+        OSError: As the system says.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    file.chmod(0o444)
+    try:
+        os.replace(file, final)  # noqa: PTH105 - the name that readers look for
+    except PermissionError:
+        # Windows does not replace a read-only file; named by digest, it is the same.
+        if not final.is_file():
+            raise
+        remove(file)
+        return
+    _sync_folder(final.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system can."""
+    if os.name == "posix":
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or tree, read-only or not; links are removed, never followed.
+
+    Raises:
+        OSError: As the system says, but for FileNotFoundError.
     """
     try:
         status = path.lstat()

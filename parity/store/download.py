@@ -1,22 +1,26 @@
-"""A bundle's bytes, from the first of its sources that has them, held against the lock."""
+"""Download a bundle from the first of its sources that has the locked bytes."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import os
+import stat
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from parity.errors import FetchError, IntegrityError, ParityError, Problem, most_severe
-from parity.store import local_source, sources
+from parity.lockfile.source_rules import is_local
+from parity.store import sources
 from parity.store.hashing_writer import HashingWriter
-from parity.store.http import failures, statuses, transport
+from parity.store.http import failures, transport
 from parity.store.http.ranges import FileRequest, is_continuation
 from parity.store.http.retries import TransientError, retry
 from parity.store.integrity import ReceivedFile, check_received, guess_content
 from parity.store.options import FetchOptions
+from parity.store.trees import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from parity.lockfile import Bundle
@@ -32,16 +36,16 @@ def download(
     options: FetchOptions | None = None,
     partial: PartialDownload | None = None,
 ) -> ReceivedFile:
-    """Write the bundle's bytes to ``target``, and hold them against its lock if it has one.
+    """Write the bundle's bytes to ``target``, and check them against its lock if it has one.
 
-    Its sources are asked in turn, until one has the right bytes.
+    Its sources are tried in turn, until one has the right bytes.
 
     Args:
-        bundle: Its ``source`` is asked at the locked ``rev``, then its mirrors.
-        folder: The lockfile's, which a path is relative to.
-        target: A temporary file; what it holds is gone on with if it is a ``part``.
-        terms: How long to try, and who is told.
-        part: The claim that ``target`` belongs to. Without one, each try begins anew.
+        bundle: Its ``source`` is tried at the locked ``rev``, then its mirrors.
+        folder: The lockfile's; a path is relative to it.
+        target: A temporary file; its bytes are resumed if it is the file of ``partial``.
+        options: How long to try, and who is notified.
+        partial: The claim on ``target``. Without one, each try starts over.
 
     Raises:
         ConfigError: ``source-invalid``.
@@ -59,7 +63,7 @@ def download(
 
 
 def add_bundle_name(error: ParityError, bundle: Bundle) -> ParityError:
-    """The same error, saying which bundle it is about and where its source stands."""
+    """Return the same error with the bundle's id and the place of its source."""
     where = bundle.where.get("source") or bundle.where.get("")
     problems = (
         replace(problem, message=f"{bundle.id}: {problem.message}", where=problem.where or where)
@@ -70,7 +74,7 @@ def add_bundle_name(error: ParityError, bundle: Bundle) -> ParityError:
 
 @dataclass(frozen=True)
 class _BundleDownload:
-    """One bundle's way through its sources."""
+    """One bundle, downloaded from one of its sources."""
 
     bundle: Bundle
     folder: Path
@@ -88,20 +92,20 @@ class _BundleDownload:
             if errors[-1][1].problems[0].code == "fetch-deadline":
                 break
             if not isinstance(errors[-1][1], FetchError):
-                self.writer.reset()  # wrong bytes are nothing to go on with
+                self.writer.reset()  # wrong bytes cannot be resumed
         raise _merge_errors(errors)
 
     def _list_sources(self) -> tuple[str, ...]:
         found = sources.list_candidates(self.bundle)
-        return tuple(s for s in found if sources.is_local(s) or not self.options.offline)
+        return tuple(s for s in found if is_local(s) or not self.options.offline)
 
     def _choose_transfer(self, source: str) -> Callable[[], ReceivedFile]:
-        """How the bytes of one source are had.
+        """Return the function that transfers the bytes of one source.
 
         Raises:
             ConfigError: ``source-invalid``.
         """
-        if sources.is_local(source):
+        if is_local(source):
             return lambda: self._copy_local(source)
         rev = self.bundle.locked.rev if self.bundle.locked else None
         try:
@@ -111,14 +115,14 @@ class _BundleDownload:
         return lambda: self._download_with_retries(url)
 
     def _transfer_and_check(self, transfer: Callable[[], ReceivedFile]) -> ReceivedFile:
-        """What a source gave, once it is right; a rest that does not fit is no verdict."""
+        """Transfer and check; where a resumed rest does not fit, start over once."""
         received = self._run_transfer(transfer)
         try:
             check_received(received, self.bundle.locked, self.bundle)
         except IntegrityError:
             if not self.writer.resumed:
                 raise
-            self.options.notify("the rest did not fit what was there; fetching it from the start")
+            self.options.notify("the resumed bytes do not fit; downloading from the start")
             self.writer.reset()
             received = self._run_transfer(transfer)
             check_received(received, self.bundle.locked, self.bundle)
@@ -133,11 +137,11 @@ class _BundleDownload:
     def _copy_local(self, source: str) -> ReceivedFile:
         self.writer.reset()
         try:
-            with local_source.open_source(self.folder / source, source) as (chunks, size):
+            with _open_local(self.folder / source, source) as (chunks, size):
                 self.writer.fill(chunks, size)
         except BaseException:
             with suppress(OSError):
-                self.writer.reset()  # the source is at hand: nothing to go on with
+                self.writer.reset()  # a local source need not be resumed
             raise
         return self.writer.summarize(sources.sanitize_source(source))
 
@@ -152,12 +156,12 @@ class _BundleDownload:
         )
 
     def _request(self, url: Url) -> ReceivedFile:
-        """One try, from the first address: presigned ones expire."""
+        """Make one try, from the first address: signed ones expire."""
         if self.partial is None:
             self.writer.reset()
         printable = sources.sanitize_source(url.address)
         if self.writer.count and self.writer.is_whole:
-            # All came, now or in an earlier run, and only the end of the answer did not.
+            # All bytes are there; only the end of the answer was missing, now or in an earlier run.
             return self.writer.summarize(printable)
         etag = self.partial.read_etag(printable) if self.partial else None
         request = FileRequest(self.writer.count, etag)
@@ -166,19 +170,19 @@ class _BundleDownload:
         ) as answer:
             if self._accept_answer(answer, request):
                 return self._write_body(answer, printable)
-        # The whole file, then: this cannot come by again, since nothing is left to go on with.
+        # The whole file, then: this cannot recur, since no bytes are left to resume.
         return self._request(url)
 
     def _accept_answer(self, answer: Answer, request: FileRequest) -> bool:
-        """Whether ``answer`` can be appended, or else begins anew; the file is made ready."""
+        """Return whether ``answer`` can be written, appended or to an emptied file."""
         if not request.start:
             return True
         size, content_range = self.writer.expected_size, answer.headers.get("Content-Range")
-        is_partial = answer.status == statuses.PARTIAL
+        is_partial = answer.status == failures.PARTIAL
         if is_partial and is_continuation(content_range, request.start, size):
             return True
         self.writer.reset()
-        return answer.status == statuses.OK
+        return answer.status == failures.OK
 
     def _write_body(self, answer: Answer, printable: str) -> ReceivedFile:
         writer, length = self.writer, answer.length
@@ -197,7 +201,7 @@ class _BundleDownload:
 
 
 def _is_cut_short(received: ReceivedFile, size: int | None) -> bool:
-    """Whether the end of a connection was no end of the file: not where it is something else."""
+    """Return whether the connection broke: the file is too short, but not another one."""
     if size is None or received.size >= size:
         return False
     guess = guess_content(received.head, received.size, size)
@@ -211,7 +215,7 @@ def _describe_origin(printable: str, redirects: int, *, resumed: bool) -> str:
 
 
 def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:
-    """The gravest of the errors, the first of these, with a line for each other source."""
+    """Return the first of the most severe errors, with a line for each other source."""
     worst = most_severe(error.kind for _, error in errors)
     main = next(error for _, error in errors if error.kind == worst)
     others = [_describe_attempt(source, error) for source, error in errors if error is not main]
@@ -223,6 +227,61 @@ def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:
 
 def _describe_attempt(source: str, error: ParityError) -> str:
     problem: Problem = error.problems[0]
-    obtained = next((line[4:].strip() for line in problem.details if line.startswith("got ")), "")
+    obtained = next(
+        (line[9:].strip() for line in problem.details if line.startswith("obtained ")), ""
+    )
     reason = obtained or problem.message.partition(": ")[2]
     return f"also tried: {sources.sanitize_source(source)} ({problem.code}: {reason})"
+
+
+# A path beside the lockfile, or above it
+
+
+@contextmanager
+def _open_local(path: Path, source: str) -> Iterator[tuple[Iterator[bytes], int]]:
+    """Yield the chunks of a local file, and its bytes in all.
+
+    Raises:
+        FetchError: ``source-missing``, ``source-not-a-file``, ``source-unreadable``.
+    """
+    with _open_file(path, source) as file:
+        yield _read_chunks(file, source), os.fstat(file.fileno()).st_size
+
+
+def _open_file(path: Path, source: str) -> BinaryIO:
+    try:
+        # Before opening: a pipe would wait for its writer.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _make_local_error(
+                code="source-not-a-file", reason="the source is not a regular file", source=source
+            )
+        return path.open("rb")
+    except FileNotFoundError as error:
+        raise _make_local_error(
+            code="source-missing", reason="the source does not exist", source=source
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = f"the source cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise _make_local_error(code="source-unreadable", reason=reason, source=source) from error
+
+
+def _read_chunks(file: BinaryIO, source: str) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = file.read(CHUNK)
+        except OSError as error:
+            reason = f"the source cannot be read: {error.strerror}"
+            raise _make_local_error(
+                code="source-unreadable", reason=reason, source=source
+            ) from error
+        if not chunk:
+            return
+        yield chunk
+
+
+def _make_local_error(*, code: str, reason: str, source: str) -> FetchError:
+    details = (
+        f"from      {sources.sanitize_source(source)}",
+        "a path is relative to the lockfile's folder; check it, or fetch the file's repo in full",
+    )
+    return FetchError(Problem(code, reason, None, details))

@@ -1,15 +1,18 @@
-"""What the store holds, whether it is still what it was, and what may go."""
+"""List the store's entries, find damaged ones, and choose those to remove."""
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parity.store import disk, locks, resume, trees
-from parity.store.archive_record import ArchiveRecord
+from parity.errors import IntegrityError
+from parity.store import archive, disk, resume, trees
+from parity.store.integrity import ArchiveRecord
+from parity.store.paths import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -17,24 +20,24 @@ if TYPE_CHECKING:
 
     from parity.store.paths import StorePaths
 
-#: Seconds after its last use in which a thing may still be in use: a long run.
+#: Seconds after its last use in which an entry may still be in use: a long run.
 IN_USE = 3600.0
 _HEX = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreEntry:
-    """A thing in the store that is kept or removed as one.
+    """An archive, tree or build that is kept or removed as one.
 
     Attributes:
         name: ``sha256:…`` of an archive, ``h1:…`` of a tree that no archive names any more,
             or ``crates/…``.
-        paths: What belongs to it alone or with others; the record first, so that what is
-            half removed is not found.
-        lock: Held by whoever makes it.
+        paths: Files and folders, perhaps shared with other entries; the record first, so that
+            a half-removed entry is not found.
+        lock: Locked by the process that makes it.
         size: Bytes.
         used: When it was used last, seconds of the epoch.
-        record: What was measured on the archive; None where there is none.
+        record: Measurements of the archive; None where missing or damaged.
     """
 
     name: str
@@ -46,12 +49,12 @@ class StoreEntry:
 
     @property
     def sha256(self) -> str:
-        """64 hex digits, or ``""`` for what is no archive."""
+        """64 hex digits, or ``""`` for other entries than archives."""
         return self.name.removeprefix("sha256:") if self.name.startswith("sha256:") else ""
 
 
 def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
-    """All that the store holds, last used first. What vanishes meanwhile is left out.
+    """Return all entries, last used first, without those removed meanwhile.
 
     Raises:
         OSError: As the system says.
@@ -95,7 +98,7 @@ def _iterate_trees(store_paths: StorePaths) -> Iterator[StoreEntry]:
 
 
 def _iterate_crates(store_paths: StorePaths) -> Iterator[StoreEntry]:
-    """Built ports, and the folder that cargo built them in."""
+    """Yield built ports, and the folder that cargo built them in."""
     for path in _list_folders(store_paths.root / "crates"):
         lock = path.with_name(f"{path.name}.lock")
         name, size = f"crates/{path.name}", _measure_folder(path)
@@ -111,7 +114,7 @@ def _list_folders(folder: Path) -> list[Path]:
 
 
 def _measure_folder(folder: Path) -> int:
-    """Bytes of all files below; what cannot be read counts nothing."""
+    """Return the bytes of all files below; unreadable ones count 0."""
     with suppress(OSError, ValueError):
         return sum(trees.list_sizes(folder).values())
     return sum(_read_size(path) for path in folder.rglob("*") if path.is_file())
@@ -129,25 +132,46 @@ def _read_mtime(path: Path) -> float:
     return 0.0
 
 
-# Whether it is still what it was
+# Damage
 
 
 def find_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
-    """What is wrong with a holding, every byte read again, or ``""``."""
+    """Read every byte of an entry again; describe the damage, or return ``""``."""
     if entry.name.startswith("crates/"):
-        return ""  # a build has no digest to be held against
-    return _find_archive_damage(store_paths, entry) or _find_tree_damage(store_paths, entry)
+        return ""  # a build has no digest
+    return (
+        _find_archive_damage(store_paths, entry)
+        or _find_record_damage(store_paths, entry)
+        or _find_tree_damage(store_paths, entry)
+    )
 
 
 def _find_archive_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
     blob = store_paths.locate_blob(entry.sha256)
-    if not entry.sha256 or not blob.exists():
+    if not entry.sha256 or not os.path.lexists(blob):
         return ""
     try:
         _, sha256 = trees.hash_file(blob)
     except OSError as error:
         return f"the archive is unreadable: {error.strerror}"
     return "" if sha256 == entry.sha256 else f"the archive has sha256:{sha256}"
+
+
+def _find_record_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
+    if not entry.sha256:
+        return ""
+    if entry.record is None:
+        path = store_paths.locate_record(entry.sha256)
+        return "its record is damaged" if os.path.lexists(path) else ""
+    blob = store_paths.locate_blob(entry.sha256)
+    if not blob.exists():
+        return ""
+    try:
+        files = archive.hash_members(blob, archive.Limits())
+    except (OSError, IntegrityError) as error:
+        return f"the archive cannot be unpacked: {error}"
+    measured = ArchiveRecord.of(blob.stat().st_size, files)
+    return "" if measured == entry.record else "its record differs from the archive"
 
 
 def _find_tree_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
@@ -165,7 +189,7 @@ def _find_tree_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
 def check_entries(
     store_paths: StorePaths, found: Iterable[StoreEntry]
 ) -> Iterator[tuple[StoreEntry, str]]:
-    """Each holding with what is wrong with it, in their order; two are read at a time."""
+    """Yield each entry with its damage, in their order; two are read at a time."""
     kept = list(found)
     with ThreadPoolExecutor(trees.THREADS) as pool:
         yield from zip(
@@ -173,16 +197,16 @@ def check_entries(
         )
 
 
-# What may go
+# Removal
 
 
 @dataclass(frozen=True, kw_only=True)
 class GcPolicy:
-    """What a clean-up removes.
+    """The entries that a clean-up removes.
 
     Attributes:
-        most: Bytes that may stay; None for any number.
-        older: Seconds since its last use after which a thing goes in any case; None for never.
+        max_bytes: Bytes that may stay; None for any number.
+        max_age: Seconds since its last use after which an entry is removed; None for never.
         keep: SHA-256 of archives that lockfiles in use name.
     """
 
@@ -192,12 +216,12 @@ class GcPolicy:
 
     @property
     def grace(self) -> float:
-        """Seconds since its last use in which a thing stays, whatever the size."""
+        """Seconds since its last use in which an entry stays, whatever the size."""
         return IN_USE if self.max_age is None else min(IN_USE, self.max_age)
 
 
 def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -> list[StoreEntry]:
-    """What goes: what is old, then what was used longest ago, until the rest is small enough."""
+    """Return the entries to remove: old ones, then the least recently used, down to the size."""
     remaining = sorted(found, key=lambda entry: entry.last_used)
     size = sum(entry.size for entry in remaining)
     removed = []
@@ -205,7 +229,7 @@ def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -
         age = now - entry.last_used
         is_old = policy.max_age is not None and age >= policy.max_age
         is_excess = policy.max_bytes is not None and size > policy.max_bytes and age >= policy.grace
-        # A tree that no archive names is of no use to anybody.
+        # No archive has this tree.
         is_orphaned = entry.name.startswith("h1:") and age >= policy.grace
         if (
             entry.sha256 in policy.keep
@@ -219,17 +243,17 @@ def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -
 
 
 def _is_in_use(entry: StoreEntry) -> bool:
-    """Whether a process makes it just now; cargo's own folder belongs to all builds."""
+    """Return whether a process makes it now; cargo's own folder belongs to all builds."""
     if entry.name != "crates/target":
-        return locks.is_locked(entry.lock)
-    return any(map(locks.is_locked, entry.lock.parent.glob("*.lock")))
+        return is_locked(entry.lock)
+    return any(map(is_locked, entry.lock.parent.glob("*.lock")))
 
 
 def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:
-    """Remove what ``rules`` say, and what killed runs have left; returns what went.
+    """Remove the entries that ``policy`` names, and remains of killed runs; return the entries.
 
     Raises:
-        OSError: As the system says; what went until then is gone.
+        OSError: As the system says; what was removed until then is gone.
     """
     resume.sweep(store_paths.root / "partial")
     found = list_entries(store_paths)
@@ -241,7 +265,7 @@ def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:
 
 
 def remove(entry: StoreEntry, kept: Collection[Path] = ()) -> None:
-    """Remove a holding, but not what another one needs, too.
+    """Remove an entry, but not the paths in ``kept``.
 
     Raises:
         OSError: As the system says.

@@ -1,20 +1,25 @@
-"""How one bundle gets into the store: look, fetch, check, unpack, check, publish."""
+"""Bring one bundle into the store: find, download, check, unpack, check again, publish.
+
+Without a network, describe what would have to be downloaded.
+"""
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.errors import IntegrityError
-from parity.store import archive, disk, offline, resume, sources, trees
-from parity.store.archive_record import ArchiveRecord, check_record
-from parity.store.integrity import ReceivedFile, check_received
+from parity.errors import FetchError, IntegrityError, Problem
+from parity.lockfile.source_rules import is_local
+from parity.store import archive, disk, resume, sources, trees
+from parity.store.integrity import ArchiveRecord, ReceivedFile, check_received, check_record
 from parity.store.options import FetchOptions
-from parity.store.paths import publish_file
+from parity.text import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from parity.lockfile import Bundle, Locked
@@ -30,9 +35,9 @@ class FetchedBundle:
     Attributes:
         path: Folder with its files, read-only.
         sha256: 64 hex digits, of the archive.
-        tree: 64 hex digits, of the content; shown as ``h1:…``.
-        cached: Whether all was there already: nothing fetched, nothing unpacked.
-        notices: What a person should know, such as damage that was repaired.
+        tree: 64 hex digits, of the content; printed as ``h1:…``.
+        cached: Nothing was downloaded or unpacked.
+        notices: Damage that was repaired, in sentences.
     """
 
     path: Path
@@ -44,7 +49,7 @@ class FetchedBundle:
 
 @dataclass
 class FetchJob:
-    """One bundle on its way; see ``Store.tree`` for the attributes."""
+    """One bundle on its way into the store; see ``Store.fetch_tree`` for the attributes."""
 
     paths: StorePaths
     bundle: Bundle
@@ -55,61 +60,108 @@ class FetchJob:
     notices: list[str] = field(default_factory=list)
 
     def run(self) -> FetchedBundle:
-        """The bundle as it lies in the store, or made."""
+        """Return the bundle as the store has it, or fetch it."""
         return self._find_ready() or self._fetch_exclusively()
 
     def _fetch_exclusively(self) -> FetchedBundle:
-        deadline = self.options.deadline
-        left = _MAX_WAIT if deadline is None else deadline - time.monotonic()
-        max_wait = min(left, _MAX_WAIT)
-        with self.paths.acquire_lock(self.locked.sha256, max_wait, self.options.notify):
+        with self.paths.acquire_lock(self.locked.sha256, self._limit_wait(), self.options.notify):
             # Another process may have made it while we waited.
             self.notices.clear()
             return self._find_ready() or self._fetch_and_unpack()
 
+    def _limit_wait(self) -> float:
+        """Return the seconds to wait for the lock: half of what is left is for the fetch."""
+        deadline = self.options.deadline
+        return _MAX_WAIT if deadline is None else min((deadline - time.monotonic()) / 2, _MAX_WAIT)
+
+    def _note_repair(self, damage: str) -> None:
+        self.notices.append(f"{self.bundle.id}: {damage}")
+
     def _find_ready(self) -> FetchedBundle | None:
-        """The bundle if it is there and whole; neither network nor archive is touched."""
-        record = ArchiveRecord.load(self.paths.locate_record(self.locked.sha256))
+        """Return the bundle if it is in the store and whole, without the network."""
+        record = self._find_record()
         if record is None:
             return None
-        check_record(record, self.locked, self.bundle.id)
         tree = self.paths.locate_tree(record.tree)
         if not tree.is_dir():
             return None
         if damage := _find_damage(tree, record, rehash=self.rehash):
-            self.notices.append(f"{self.bundle.id}: its unpacked files were damaged ({damage})")
+            self._note_repair(f"its unpacked files were damaged ({damage})")
             return None
         with suppress(OSError):  # for `cache gc`; a read-only store does without
             self.paths.locate_record(self.locked.sha256).touch()
         return self._build_result(record, cached=True)
 
+    def _find_record(self) -> ArchiveRecord | None:
+        """Return the measurements of the archive, if they can be relied on.
+
+        The record is a file that others may have written, for example in a restored cache. It is
+        believed where its tree is the locked one, else only after the archive was measured again.
+
+        Raises:
+            IntegrityError: The lock contradicts the archive.
+        """
+        path = self.paths.locate_record(self.locked.sha256)
+        record = ArchiveRecord.load(path)
+        if record is None:
+            if os.path.lexists(path):
+                self._note_repair("its record in the store was damaged")
+            return None
+        if self.locked.tree is not None and not record.list_differences(self.locked):
+            return record
+        measured = self._measure_archive()
+        if measured is None:
+            return None
+        if measured != record:
+            self._note_repair("its record in the store was wrong")
+            with suppress(OSError):  # a read-only store keeps the wrong one
+                measured.save(path)
+        check_record(measured, self.locked, self.bundle.id)
+        return measured
+
+    def _measure_archive(self) -> ArchiveRecord | None:
+        """Return the measurements of the stored archive, if it has the locked hash."""
+        blob = self.paths.locate_blob(self.locked.sha256)
+        try:
+            size, sha256 = trees.hash_file(blob)
+            if sha256 != self.locked.sha256:
+                return None
+            return ArchiveRecord.of(size, archive.hash_members(blob, archive.Limits()))
+        except (OSError, IntegrityError):
+            return None  # found again, and explained, by the fetch that follows
+
     def _fetch_and_unpack(self) -> FetchedBundle:
         blob = self.paths.locate_blob(self.locked.sha256)
         has_blob = self._check_blob(blob)
-        has_local_source = any(map(sources.is_local, sources.list_candidates(self.bundle)))
+        has_local_source = any(map(is_local, sources.list_candidates(self.bundle)))
         if not has_blob and self.options.offline and not has_local_source:
-            raise offline.make_miss_error(self.bundle, self.notices)
+            raise _make_miss_error(self.bundle, self.notices)
         self.paths.sweep_partial()
-        disk.check_free_space(
-            self.bundle.id, self.paths.root, self._estimate_bytes(has_blob=has_blob)
-        )
+        needed = self._estimate_bytes(has_blob=has_blob)
+        disk.check_free_space(self.bundle.id, self.paths.root, needed)
         if not has_blob:
             self._download(blob)
         return self._build_result(self._unpack(blob), cached=False)
 
     def _estimate_bytes(self, *, has_blob: bool) -> int:
-        """Bytes that will be written, as far as the lock tells."""
+        """Return the bytes that will be written, as far as the lock states them."""
         size = self.locked.size or 0
-        # Nothing is compressed, so that an archive is never smaller than its content.
+        # Nothing is compressed, so an archive is never smaller than its content.
         return (self.locked.unpacked or size) + (0 if has_blob else size)
 
     def _check_blob(self, blob: Path) -> bool:
-        if not blob.exists():
-            return False
-        size, sha256 = trees.hash_file(blob)
+        """Return whether the store has the right archive; remove anything else of its name."""
+        try:
+            size, sha256 = trees.hash_file(blob)
+        except FileNotFoundError:
+            return _remove_if_there(blob)
+        except OSError:
+            if blob.is_file() and not blob.is_symlink():
+                raise  # the disk's fault
+            size, sha256 = 0, ""
         if sha256 != self.locked.sha256:
             disk.remove(blob)
-            self.notices.append(f"{self.bundle.id}: its archive in the store was damaged")
+            self._note_repair("its archive in the store was damaged")
             return False
         received = ReceivedFile(size=size, sha256=sha256, head=b"", origin="the store")
         check_received(received, self.locked, self.bundle)
@@ -121,7 +173,7 @@ class FetchJob:
         partial = resume.claim(self.paths.make_folder("partial"), self.locked.sha256)
         try:
             download(self.bundle, self.lockfile_dir, partial.path, self.options, partial)
-            publish_file(partial.path, blob)
+            disk.publish_file(partial.path, blob)
         except BaseException:
             partial.release()
             raise
@@ -133,17 +185,12 @@ class FetchJob:
             target = scratch / "tree"
             target.mkdir(0o700)
             try:
-                entries = archive.unpack(blob, target, archive.Limits.of(self.locked, where))
+                files = archive.unpack(blob, target, archive.Limits.of(self.locked, where))
             except IntegrityError as error:
                 from parity.store.download import add_bundle_name
 
                 raise add_bundle_name(error, self.bundle) from error
-            record = ArchiveRecord(
-                size=blob.stat().st_size,
-                files=len(entries),
-                unpacked=sum(entry.size for entry in entries),
-                tree=trees.compute_tree_digest(entries),
-            )
+            record = ArchiveRecord.of(blob.stat().st_size, files)
             check_record(record, self.locked, self.bundle.id)
             self._publish(target, record)
             return record
@@ -151,7 +198,7 @@ class FetchJob:
     def _publish(self, target: Path, record: ArchiveRecord) -> None:
         disk.make_read_only(target)
         final = self.paths.locate_tree(record.tree)
-        if final.exists() and _find_damage(final, record, rehash=self.rehash):
+        if os.path.lexists(final) and _find_damage(final, record, rehash=self.rehash):
             disk.remove(final)
         disk.publish(target, final)
         record.save(self.paths.locate_record(self.locked.sha256))
@@ -163,16 +210,77 @@ class FetchJob:
         return FetchedBundle(path, self.locked.sha256, record.tree, cached, notices)
 
 
+def _remove_if_there(path: Path) -> bool:
+    disk.remove(path)  # a link that leads nowhere
+    return False
+
+
 def _find_damage(tree: Path, record: ArchiveRecord, *, rehash: bool) -> str:
-    """What is wrong with an unpacked tree, or ``""``; its bytes are read only to ``verify``."""
+    """Describe the damage of an unpacked tree, or return ``""``; read bytes only to ``rehash``."""
     try:
+        if tree.is_symlink() or not tree.is_dir():
+            return "not a folder"
         sizes = trees.list_sizes(tree)
         if len(sizes) != record.files:
             return f"{len(sizes):,} of {record.files:,} files"
         if sum(sizes.values()) != record.unpacked:
             return f"{sum(sizes.values()):,} of {record.unpacked:,} bytes"
         if rehash and trees.compute_tree_digest(trees.hash_files(tree)) != record.tree:
-            return "other bytes than its digest says"
+            return "the content differs from the digest"
     except (OSError, ValueError) as error:
         return f"unreadable: {type(error).__name__}"
     return ""
+
+
+# Without a network
+
+
+def describe_misses(paths: StorePaths, bundles: Sequence[Bundle]) -> list[str]:
+    """Describe bundles missing from the store, for --offline: addresses, and bytes in all."""
+    missing = [bundle for bundle in bundles if _is_missing(paths, bundle)]
+    if not missing:
+        return []
+    count = f"{len(missing)} of {format_count(len(bundles), 'bundles')}"
+    return [
+        f"{count} not cached, and --offline is set; {_format_total(missing)} would be downloaded",
+        *(line for bundle in missing for line in _format_bundle(bundle)),
+    ]
+
+
+def _is_missing(paths: StorePaths, bundle: Bundle) -> bool:
+    """Return whether ``bundle`` would need a server; only names are read."""
+    if bundle.locked is None or any(map(is_local, sources.list_candidates(bundle))):
+        return False
+    if paths.locate_blob(bundle.locked.sha256).exists():
+        return False
+    record = ArchiveRecord.load(paths.locate_record(bundle.locked.sha256))
+    return record is None or not paths.locate_tree(record.tree).is_dir()
+
+
+def _format_total(missing: Iterable[Bundle]) -> str:
+    sizes = [bundle.locked.size if bundle.locked else None for bundle in missing]
+    total = format_count(sum(size or 0 for size in sizes), "bytes")
+    unknown = format_count(sizes.count(None), "bundles")
+    return f"{total}, and {unknown} without a locked size," if None in sizes else total
+
+
+def _format_bundle(bundle: Bundle) -> list[str]:
+    addresses = [sources.sanitize_source(source) for source in sources.list_candidates(bundle)]
+    return [f"  {bundle.id}  {_format_size(bundle)}", *(f"    {address}" for address in addresses)]
+
+
+def _format_size(bundle: Bundle) -> str:
+    size = bundle.locked.size if bundle.locked else None
+    return "size not locked" if size is None else format_count(size, "bytes")
+
+
+def _make_miss_error(bundle: Bundle, notices: Iterable[str]) -> FetchError:
+    sha256 = bundle.locked.sha256 if bundle.locked else ""
+    details = (
+        f"expected  sha256:{sha256}  {_format_size(bundle)}",
+        *(f"from      {sources.sanitize_source(one)}" for one in sources.list_candidates(bundle)),
+        *notices,
+        f"run parity fetch {bundle.id} with a network, or drop --offline",
+    )
+    message = f"{bundle.id}: the bundle is not cached, and --offline is set"
+    return FetchError(Problem("offline-miss", message, bundle.where.get("source"), details))

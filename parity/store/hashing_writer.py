@@ -1,4 +1,4 @@
-"""Where a download's bytes go: to the file, the hash, and the first 512 to the diagnosis."""
+"""Write a download to its file and hash, and keep the first 512 bytes for a diagnosis."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from parity.store.archive.scanner import MAX_BYTES
+from parity.lockfile.contents import MAX_BYTES
+from parity.store.disk import write_whole
 from parity.store.integrity import HEAD_BYTES, ReceivedFile
-from parity.store.safe_write import write_whole
 from parity.store.trees import CHUNK
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from parity.lockfile import Locked
-
-    #: Called with bytes so far, and bytes in all where known.
-    Progress = Callable[[int, int | None], None]
+    from parity.store.options import Progress
 
 
 class HashingWriter:
-    """A file that grows; entering it opens the file, and hashes what is there already.
+    """A growing file; entering it opens the file, and hashes the bytes it has.
 
     Attributes:
         count: Bytes in the file.
-        best: The most bytes that ever were in it.
-        resumed: Whether the bytes came in more than one answer.
+        peak: The most bytes that it ever had.
+        resumed: The bytes are from more than one answer.
     """
 
     def __init__(self, target: Path, locked: Locked | None, progress: Progress | None) -> None:
@@ -51,7 +49,7 @@ class HashingWriter:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the locked file is there."""
+        """The file has the locked hash."""
         return self._locked is not None and self._digest.hexdigest() == self._locked.sha256
 
     @property
@@ -62,7 +60,7 @@ class HashingWriter:
     def __enter__(self) -> Self:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self._target, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        self._file: BinaryIO = open(fd, "r+b", buffering=0)
+        self._file: BinaryIO = open(fd, "r+b", buffering=0)  # noqa: PTH123 - closed by __exit__
         while chunk := self._file.read(CHUNK):
             self._record_piece(chunk)
         self.peak = self.count
@@ -74,7 +72,7 @@ class HashingWriter:
         self._file.close()
 
     def reset(self) -> None:
-        """Begin anew, with an empty file.
+        """Start over with an empty file.
 
         Raises:
             OSError: As the system says.
@@ -84,11 +82,11 @@ class HashingWriter:
         self._reset_state()
 
     def fill(self, chunks: Iterator[bytes], stated_size: int | None) -> None:
-        """Append all chunks, but not more than one byte past what is expected.
+        """Append all chunks, but at most one byte more than expected.
 
         Args:
-            chunks: What comes.
-            stated: Bytes in all as far as the source says, for the progress.
+            chunks: The bytes of an answer.
+            stated_size: Bytes in all by the source, for the progress.
 
         Raises:
             OSError: As the system says.
@@ -112,7 +110,7 @@ class HashingWriter:
         self.count += len(piece)
 
     def summarize(self, origin: str) -> ReceivedFile:
-        """What the file holds now; ``origin`` says whence, fit to print."""
+        """Return what was received; ``origin`` is printable."""
         return ReceivedFile(
             size=self.count,
             sha256=self._digest.hexdigest(),
@@ -122,7 +120,7 @@ class HashingWriter:
         )
 
     def sync(self) -> None:
-        """Make it survive a power cut.
+        """Make the file survive a power cut.
 
         Raises:
             OSError: As the system says.

@@ -1,31 +1,65 @@
-"""On which terms a bundle is fetched."""
+"""How long and how often a fetch tries, and who is notified."""
 
 from __future__ import annotations
 
+import random
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-
-from parity.store.http.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from parity.store.hashing_writer import Progress
+    #: Called with bytes so far, and bytes in all where known.
+    Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryPolicy:
+    """How often and how long to try; seconds throughout.
+
+    Attributes:
+        max_tries: In a row without a new byte, the first included.
+        max_wait: A server that asks for more is not asked again.
+        total_time: For one fetch, all its tries and sources together.
+        window, min_rate: Fewer bytes a second over a window are a stall.
+        sleep, chance, clock, now: Replaced in tests; ``clock`` is monotonic, ``now`` the epoch's.
+    """
+
+    max_tries: int = 5
+    max_wait: float = 60.0
+    base_pause: float = 0.5
+    max_pause: float = 30.0
+    total_time: float = 900.0
+    window: float = 30.0
+    min_rate: float = 1024.0
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+    def compute_pause(self, number: int, wait: float | None) -> float:
+        """Return the seconds before try ``number + 1``: full jitter, but at least ``wait``."""
+        jitter = self.chance() * min(self.max_pause, self.base_pause * 2.0 ** min(number, 30))
+        return max(jitter, wait or 0.0)
+
+    def compute_time_left(self, deadline: float | None) -> float:
+        """Return the seconds until ``deadline``, infinite without one."""
+        return float("inf") if deadline is None else deadline - self.clock()
 
 
 def _ignore(_text: str) -> None:
-    """Say nothing."""
+    """Print nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FetchOptions:
-    """How long to try, and who is told.
+    """How long to try, and who is notified.
 
     Attributes:
-        deadline: By ``patience.clock``; None where there is none yet.
-        patience: How failures are retried.
-        progress: Told after each piece of a download.
-        tell: Told, in a sentence fit to print, why nothing seems to happen.
+        deadline: By ``retry_policy.clock``; None where there is none yet.
+        progress: Called after each piece of a download.
+        notify: Called with a printable sentence that explains a wait.
         offline: Ask no server; a local source is still read.
     """
 
@@ -36,6 +70,6 @@ class FetchOptions:
     offline: bool = False
 
     def limit_deadline(self) -> FetchOptions:
-        """The same, with the end that one fetch has in any case."""
+        """Return the same with the end that every fetch has."""
         end = self.retry_policy.clock() + self.retry_policy.total_time
         return replace(self, deadline=end if self.deadline is None else min(end, self.deadline))

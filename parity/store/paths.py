@@ -1,38 +1,43 @@
-"""What lies where in the store, and the lock under which a bundle is made.
+"""Paths in the store, and the lock under which one process at a time makes a bundle.
 
-blobs/sha256/ab/<hex>        an archive, checked; <hex>.json what was measured on it
-trees/<hex>/                 what it unpacks to, named by tree digest, read-only
+blobs/sha256/ab/<hex>        an archive, checked; <hex>.json has its measurements
+trees/<hex>/                 its unpacked files, named by tree digest, read-only
 crates/                      published ports, built
-partial/                     what is not yet whole or checked; see ``partials``
+partial/                     unfinished or unchecked files; see ``resume``
 locks/                       one process at a time makes a bundle
+
+A lock only saves work. Without it (a file system that has none, a read-only store, a stopped
+process) two processes make the same bundle, and one of them is thrown away.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager, suppress
+import time
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.store import disk, locks, resume
+from parity.store import disk, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
-    "# What lies here can be made again: https://bford.info/cachedir/\n"
+    "# These files can be made again: https://bford.info/cachedir/\n"
 )
 _README = """\
-This is the store of parity-action: reference bundles, fetched and checked.
+This is the store of parity-action: reference bundles, downloaded and checked.
 
-It may be removed as a whole; what is needed is fetched again.
+You may remove the whole folder; missing bundles are downloaded again.
 List it with "parity cache ls", shrink it with "parity cache gc".
 To keep it elsewhere, set PARITY_CACHE_DIR.
 """
+_FIRST_NOTICE = 1.0  # seconds of waiting before the first notice
+_NOTICE_INTERVAL = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -42,19 +47,23 @@ class StorePaths:
     root: Path
 
     def locate_blob(self, sha256: str) -> Path:
-        """Where the archive with this hash lies."""
+        """Return the path of the archive with this hash."""
         return self.root / "blobs" / "sha256" / sha256[:2] / sha256
 
     def locate_record(self, sha256: str) -> Path:
-        """Where that is kept which was measured on the archive."""
+        """Return the path of the archive's measurements."""
         return self.locate_blob(sha256).with_name(f"{sha256}.json")
 
     def locate_tree(self, digest: str) -> Path:
-        """Where the files with this tree digest lie."""
+        """Return the folder of the files with this tree digest."""
         return self.root / "trees" / digest
 
+    def locate_lock(self, name: str) -> Path:
+        """Return the lock file of ``name``; its owner's process number is beside it."""
+        return self.root / "locks" / f"{name}.lock"
+
     def make_folder(self, name: str) -> Path:
-        """``crates``, ``partial``, ``locks``, ``trees``: made if need be.
+        """Return ``crates``, ``partial``, ``locks`` or ``trees``, created if missing.
 
         Raises:
             OSError: As the system says.
@@ -66,15 +75,18 @@ class StorePaths:
         return folder
 
     def _make_root(self) -> None:
-        """Make the root, and say in it what it is, to people and to backup programs."""
+        """Make the root, with notes for people and for backup programs."""
         self.root.mkdir(parents=True, exist_ok=True)
         for name, text in (("CACHEDIR.TAG", _TAG), ("README.txt", _README)):
-            if not (self.root / name).exists():
-                (self.root / name).write_text(text, encoding="utf-8", newline="\n")
+            with (
+                suppress(FileExistsError),
+                (self.root / name).open("x", encoding="utf-8", newline="\n") as file,
+            ):
+                file.write(text)
 
     @contextmanager
     def make_scratch(self, name: str) -> Iterator[Path]:
-        """A fresh folder of our own (0700), gone afterwards whatever happens.
+        """Yield a fresh folder of our own (0700), and remove it in any case.
 
         Raises:
             OSError: As the system says.
@@ -87,54 +99,75 @@ class StorePaths:
             with suppress(OSError):
                 disk.remove(folder)
 
-    def sweep_partial(self) -> Path:
-        """Folder of what is not whole yet; what nobody goes on with is swept.
+    def sweep_partial(self) -> None:
+        """Make the folder of unfinished files, and remove abandoned ones.
 
         Raises:
             OSError: As the system says.
         """
-        folder = self.make_folder("partial")
-        resume.sweep(folder)
-        return folder
+        resume.sweep(self.make_folder("partial"))
 
-    def locate_lock(self, name: str) -> Path:
-        """File whose lock the maker of ``name`` holds; beside it lies its process number."""
-        return self.root / "locks" / f"{name}.lock"
-
+    @contextmanager
     def acquire_lock(
         self, name: str, max_wait: float, notify: Callable[[str], None]
-    ) -> AbstractContextManager[None]:
-        """Alone with this name; see ``locks.held``."""
+    ) -> Iterator[None]:
+        """Hold the lock of ``name``; after ``max_wait`` seconds, go on without it.
+
+        Args:
+            name: A digest.
+            max_wait: Seconds.
+            notify: Called with the owner's name, first after a second, then every ten.
+        """
         with suppress(OSError):
             self.make_folder("locks")
-        return locks.acquire_lock(self.locate_lock(name), max_wait, notify)
+        with ExitStack() as stack:
+            with suppress(OSError, NotImplementedError):
+                _wait_for_lock(stack, self.locate_lock(name), max_wait, notify)
+            yield
 
 
-def publish_file(file: Path, final: Path) -> None:
-    """Give a checked file its final name in one step, read-only.
+def _wait_for_lock(
+    stack: ExitStack, path: Path, max_wait: float, notify: Callable[[str], None]
+) -> None:
+    import filelock
 
-    Raises:
-        OSError: As the system says.
-    """
-    final.parent.mkdir(parents=True, exist_ok=True)
-    file.chmod(0o444)
-    try:
-        os.replace(file, final)
-    except PermissionError:
-        # Windows does not replace a read-only file; named by digest, it is the same.
-        if not final.is_file():
-            raise
-        disk.remove(file)
-        return
-    _sync_folder(final.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system can."""
-    if os.name == "posix":
-        fd = os.open(folder, os.O_RDONLY)
+    lock = filelock.FileLock(path)
+    start = time.monotonic()
+    pause = _FIRST_NOTICE
+    while True:
+        left = max(max_wait - (time.monotonic() - start), 0.0)
         try:
+            stack.enter_context(lock.acquire(timeout=min(pause, left)))
+        except filelock.Timeout:
+            if left <= pause:
+                return
+            notify(f"waiting {time.monotonic() - start:.0f} s for {_describe_owner(path)}")
+            pause = _NOTICE_INTERVAL
+        else:
             with suppress(OSError):
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+                disk.replace_file(path.with_suffix(".pid"), str(os.getpid()))
+            return
+
+
+def _describe_owner(lock: Path) -> str:
+    with suppress(OSError, ValueError):
+        return f"pid {int(disk.read_small_file(lock.with_suffix('.pid'), 20))}, {_SAME}"
+    return f"another process, {_SAME}"
+
+
+_SAME = "which makes the same bundle"
+
+
+def is_locked(lock: Path) -> bool:
+    """Return whether a process holds the lock file, as far as that can be found out."""
+    import filelock
+
+    if not lock.exists():
+        return False
+    try:
+        with filelock.FileLock(lock, timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False

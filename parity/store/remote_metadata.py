@@ -1,7 +1,7 @@
-"""What a host states of a bundle without sending it: commit, digest, size.
+"""Ask a host for a bundle's commit, digest and size without downloading it.
 
 The Hub answers a ``resolve`` request with ``X-Repo-Commit``, ``X-Linked-Etag`` and
-``X-Linked-Size`` (huggingface_hub, ``file_download.py``); other servers may hold a
+``X-Linked-Size`` (huggingface_hub, ``file_download.py``); other servers may have a
 ``<url>.sha256`` beside the file, as ``sha256sum`` writes it.
 """
 
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem
+from parity.lockfile.source_rules import is_local
 from parity.store import sources
 from parity.store.http import transport
-from parity.store.http.retries import RetryPolicy, retry
+from parity.store.http.retries import retry
+from parity.store.options import RetryPolicy
 from parity.store.trees import hash_file
 
 if TYPE_CHECKING:
@@ -33,14 +35,14 @@ _MAX_DIGEST_FILE = 4096  # bytes; a line with a digest and a name
 
 @dataclass(frozen=True)
 class RemoteMetadata:
-    """What was stated; None where nothing was.
+    """The host's statements; None for each that is missing.
 
     Attributes:
-        origin: Who states it, fit to print.
-        commit: 40 hex digits, what the ref is at.
+        origin: The host, printable.
+        commit: 40 hex digits, the present commit of the ref.
         sha256: 64 hex digits.
         size: Bytes.
-        silence: Why there is no host that states a digest, or ``""``.
+        no_digest_reason: Why no host states a digest, or ``""``.
     """
 
     origin: str
@@ -51,7 +53,7 @@ class RemoteMetadata:
 
 
 def replace_ref(source: str, ref: str) -> str:
-    """The ``hf://`` source at another ref or commit.
+    """Return the ``hf://`` source at another ref or commit.
 
     Raises:
         ConfigError: ``usage``: the source has no ref.
@@ -70,21 +72,21 @@ def fetch_remote_metadata(
     retry_policy: RetryPolicy | None = None,
     deadline: float | None = None,
 ) -> RemoteMetadata:
-    """Ask what ``source`` holds now; a file on this machine is read instead.
+    """Ask for the present state of ``source``; a file on this machine is read instead.
 
     Args:
-        source: As in the lockfile; an ``hf://`` ref is asked for as it is.
-        folder: What a path is relative to.
-        patience: How failures are retried.
+        source: As in the lockfile; an ``hf://`` ref is used as it is.
+        folder: A path is relative to it.
+        retry_policy: How failures are retried.
         deadline: By ``time.monotonic``.
 
     Raises:
         ConfigError: ``source-invalid``.
-        FetchError: ``source-missing``; of the Hub ``http-…`` and ``fetch-…``, while a server
-            that has no ``.sha256`` is no error.
+        FetchError: ``source-missing``; from the Hub ``http-…`` and ``fetch-…``. A server
+            without a ``.sha256`` is not an error.
     """
     policy = retry_policy or RetryPolicy()
-    if sources.is_local(source):
+    if is_local(source):
         return _measure_local_file(folder / source, source)
     if source.startswith("hf://"):
         url = sources.resolve(source)
@@ -94,7 +96,7 @@ def fetch_remote_metadata(
 
 
 def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata:
-    """What the Hub's headers, names in lower case, state."""
+    """Parse the Hub's headers, with names in lower case."""
     commit = headers.get("x-repo-commit", "")
     etag = headers.get("x-linked-etag", "").removeprefix("W/").strip('"')
     size = headers.get("x-linked-size", "")
@@ -112,13 +114,13 @@ def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata
 
 def _measure_local_file(path: Path, source: str) -> RemoteMetadata:
     try:
-        if not path.is_file():  # a FIFO would wait for its writer
+        if not path.is_file():  # a pipe would wait for its writer
             raise FileNotFoundError(ENOENT, "no such file")
         size, sha256 = hash_file(path.resolve())
     except OSError as error:
         message = f"the source cannot be read: {error.strerror}"
         hint = "a path is relative to the lockfile's folder; check it"
-        details = (f"from    {sources.sanitize_source(source)}", hint)
+        details = (f"from      {sources.sanitize_source(source)}", hint)
         raise FetchError(Problem("source-missing", message, None, details)) from error
     reason = "it is a file of this machine"
     return RemoteMetadata(
@@ -140,7 +142,7 @@ def _fetch_digest_file(
     def read_start() -> bytes:
         with transport.open_url(digest_url, retry_policy, deadline) as answer:
             text = b""
-            for piece in transport.read_pieces(answer, retry_policy, deadline):
+            for piece in answer.pieces:
                 text += piece
                 if len(text) > _MAX_DIGEST_FILE:
                     break
@@ -154,17 +156,19 @@ def _fetch_digest_file(
         )
     digest = fields[0].decode("ascii", "replace").lower() if fields else ""
     if not _DIGEST.fullmatch(digest):
-        return RemoteMetadata(printable, no_digest_reason=f"{printable} begins with no SHA-256")
+        return RemoteMetadata(
+            printable, no_digest_reason=f"{printable} does not begin with a SHA-256"
+        )
     return RemoteMetadata(printable, sha256=digest)
 
 
 def check_against_remote(
     remote: RemoteMetadata, measured: Locked, bundle: Bundle
 ) -> tuple[str, ...]:
-    """Hold what was measured against what the host states.
+    """Check the measurements against the host's statements.
 
     Returns:
-        What agreed, or why nothing could, in words fit to print.
+        A printable line: the agreement, or why there was nothing to compare with.
 
     Raises:
         IntegrityError: ``host-contradicts``.
@@ -179,12 +183,13 @@ def check_against_remote(
     ]
     if mismatches:
         details = [
-            f"{key:<7} stated {stated}, got {obtained}" for key, stated, obtained in mismatches
+            f"{key:<7} expected {stated}, obtained {obtained}"
+            for key, stated, obtained in mismatches
         ]
-        message = f"{bundle.id}: the host states another file than it sends"
-        hint = "try again; if it stays so, ask whoever keeps the bundle; nothing was written"
+        message = f"{bundle.id}: the host's metadata differs from the file it sent"
+        hint = "try again; if it stays so, ask the bundle's maintainer; nothing was written"
         place = bundle.where.get("source")
-        lines = (f"from    {remote.origin}", *details, hint)
+        lines = (f"from      {remote.origin}", *details, hint)
         raise IntegrityError(Problem("host-contradicts", message, place, lines))
     if remote.no_digest_reason:
         return (f"cross-check: none; {remote.no_digest_reason}",)

@@ -1,12 +1,12 @@
-"""Downloads that are not whole yet, and who may go on with one.
+"""Claim unfinished downloads, so that a later run resumes them.
 
-<sha256>.part                       left by a run that failed; anyone may go on with it
-<sha256>.part.json                  url, strong ETag and bytes of the answer it came from
+<sha256>.part                       left by a failed run; anyone may resume it
+<sha256>.part.json                  url, strong ETag and bytes of the answer it is from
 <sha256>.<host>-<pid>.<random>.tmp  claimed; its one writer is that process
 
-To claim is to rename: of two that try, the system lets one succeed, on every file system
-and whatever its locks are worth. A run that was killed renames nothing back, so that a
-claim whose process is gone is open to all.
+A claim is a rename: of two processes that try, one succeeds, on every file system, with or
+without locks. A killed run renames nothing back, so a claim of a process that has ended is
+open to all.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 _OWNER = r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})"
 _CLAIM = re.compile(_OWNER + r"\.[0-9a-f]{8}\.tmp")
 _SCRATCH = re.compile(r"[^.]*\." + _OWNER + r"\.[^.]*")
-#: Seconds without a new byte after which a claim of another machine, or of a process number
-#: that is in use again, is open: longer than a stall and the longest wait between two tries.
+#: Seconds without a new byte after which a claim of another machine, or of a reused process
+#: number, is open: longer than a stall and the longest wait between two tries.
 MAX_SILENCE = 300.0
-#: Seconds after which nobody will go on with it.
+#: Seconds after which nobody will resume it.
 MAX_AGE = 7 * 86_400.0
 _MAX_NOTE = 65_536  # bytes
 
-#: Names of this process's own claims: its number alone does not tell them from those of a
-#: process that bore the same number in another container.
+#: Names of this process's own claims: a process of another container may have the same number.
 _own_claims: set[str] = set()
 
 
@@ -55,38 +54,37 @@ class PartialDownload:
         return self.path.with_name(f"{self.path.name}.json")
 
     def write_note(self, url: str, etag: str | None, size: int) -> None:
-        """Record which answer the bytes come from; without it, the hash alone tells.
+        """Record the answer that the bytes are from; without it, the hash alone decides.
 
         Args:
-            url: Where it came from, fit to print: it may lie on a disk for long.
-            etag: The answer's validator; weak ones are not kept.
-            size: Bytes that are there.
+            url: Its printable address, since the file may stay for long.
+            etag: The answer's validator; weak ones are dropped.
+            size: Bytes that the file has.
         """
         text = json.dumps({"url": url, "etag": keep_strong_etag(etag), "bytes": size})
         with suppress(OSError):
-            self._note_path.write_text(text, encoding="utf-8")
+            disk.replace_file(self._note_path, text)
 
     def read_etag(self, url: str) -> str | None:
-        """Validator of the answer that the bytes came from, if that was an answer of ``url``."""
+        """Return the validator of the answer that the bytes are from, if that was from ``url``."""
         found = self._read_note()
         etag = found.get("etag")
         return keep_strong_etag(etag) if found.get("url") == url and isinstance(etag, str) else None
 
     def is_damaged(self, size: int) -> bool:
-        """Whether bytes that were there are gone, as after a power cut."""
+        """Return whether the file lost bytes, as after a power cut."""
         recorded = self._read_note().get("bytes", 0)
         return isinstance(recorded, int) and size < recorded
 
     def _read_note(self) -> dict[str, object]:
         try:
-            with self._note_path.open(encoding="utf-8") as file:
-                found = json.loads(file.read(_MAX_NOTE))
+            found = json.loads(disk.read_small_file(self._note_path, _MAX_NOTE))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
     def release(self) -> None:
-        """Let a later run go on with it; of two, the longer is kept."""
+        """Let a later run resume it; of two, the longer is kept."""
         unclaimed = self.path.with_name(f"{self.sha256}.part")
         with suppress(OSError):
             size = _read_size(self.path)
@@ -110,7 +108,7 @@ class PartialDownload:
 
 
 def claim(folder: Path, sha256: str) -> PartialDownload:
-    """The longest download of ``sha256`` that nobody else writes, or an empty one.
+    """Return the longest download of ``sha256`` that nobody else writes, or an empty one.
 
     Raises:
         OSError: As the system says.
@@ -141,11 +139,11 @@ def _take_over(path: Path, folder: Path, sha256: str) -> PartialDownload | None:
     _own_claims.add(partial.path.name)
     try:
         path.rename(partial.path)
-    except OSError:  # another process was faster; on Windows, its writer still has it open
+    except OSError:  # another process was faster; on Windows, its writer has it open
         _own_claims.discard(partial.path.name)
         return None
     with suppress(OSError):
-        path.with_name(f"{path.name}.json").rename(partial._note_path)
+        path.with_name(f"{path.name}.json").rename(partial._note_path)  # noqa: SLF001 - our own class
     return partial
 
 
@@ -154,7 +152,7 @@ def _make_name(sha256: str) -> str:
 
 
 def format_owner() -> str:
-    """This process, in names of what it alone writes."""
+    """Return this process's part of the names of its own files."""
     return f"{_hash_host()}-{os.getpid()}"
 
 
@@ -163,7 +161,7 @@ def _hash_host() -> str:
 
 
 def _read_size(path: Path) -> int:
-    """Bytes, or -1 where there is none."""
+    """Return the bytes, or -1 where it is missing."""
     try:
         return path.lstat().st_size
     except OSError:
@@ -171,7 +169,7 @@ def _read_size(path: Path) -> int:
 
 
 def _is_claimable(path: Path, sha256: str) -> bool:
-    """Whether nobody writes ``path`` any more."""
+    """Return whether nobody writes ``path`` any more."""
     rest = path.name.removeprefix(f"{sha256}.")
     if path.is_symlink() or not path.is_file():
         return False
@@ -184,12 +182,12 @@ def _is_claimable(path: Path, sha256: str) -> bool:
 
 
 def _is_orphan(owner: re.Match[str]) -> bool:
-    """Whether the process that is named is one of this machine, and gone."""
+    """Return whether its process was one of this machine, and has ended."""
     return owner["host"] == _hash_host() and not _is_alive(int(owner["pid"]))
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process bears this number; that of ours does not count, see ``_own_claims``."""
+    """Return whether a process has this number; ours does not count, see ``_own_claims``."""
     if pid == os.getpid() or os.name == "nt":
         # Windows has no harmless signal, but refuses to rename what is open.
         return False
@@ -203,7 +201,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _measure_age(path: Path) -> float:
-    """Seconds since it was last written; 0 where it is gone."""
+    """Return the seconds since it was last written; 0 where it is missing."""
     try:
         return time.time() - path.lstat().st_mtime
     except OSError:
@@ -211,29 +209,29 @@ def _measure_age(path: Path) -> float:
 
 
 def _is_abandoned(path: Path, max_age: float) -> bool:
-    """Whether nobody goes on with it: it is old, or scratch of a process that was killed."""
+    """Return whether nobody resumes it: it is old, or from a killed process."""
     if path.name in _own_claims:
         return False
     if path.suffix == ".json" and not path.with_suffix("").exists():
-        return True  # a note on nothing
+        return True  # a note without its file
     scratch = _SCRATCH.fullmatch(path.name)
-    # Windows would not tell the living from the dead, see `_is_alive`.
+    # Windows cannot tell running from ended processes, see `_is_alive`.
     if scratch and os.name != "nt" and int(scratch["pid"]) != os.getpid() and _is_orphan(scratch):
         return True
     return _measure_age(path) > max_age
 
 
 def sweep(folder: Path, max_age: float = MAX_AGE) -> list[Path]:
-    """Remove what nobody goes on with, claims and scratch folders of killed runs included.
+    """Remove abandoned downloads, claims and scratch folders.
 
-    A ``.part`` is gone on with for a week; what was being unpacked is made anew.
+    A ``.part`` is kept for a week; an interrupted unpacking starts over.
 
     Args:
         folder: ``partial/``; it may be missing.
-        older: Seconds since a thing was last written.
+        max_age: Seconds since it was last written.
 
     Returns:
-        What was removed. What cannot be removed is left.
+        The removed paths. Those that cannot be removed are left.
     """
     removed = []
     with suppress(OSError):

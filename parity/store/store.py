@@ -1,6 +1,6 @@
-"""The store: bundles on this machine, by digest. ``shelves`` says what lies where.
+"""The store: bundles on this machine, by digest; see ``paths`` for its folders.
 
-Nothing in it bears its final name before it was checked.
+No file gets its final name before it was checked.
 """
 
 from __future__ import annotations
@@ -12,34 +12,33 @@ from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Problem
 from parity.lockfile import Locked
-from parity.store import disk, offline
-from parity.store.archive_record import ArchiveRecord
-from parity.store.fetch import FetchedBundle, FetchJob
-from parity.store.options import FetchOptions
-from parity.store.paths import StorePaths, publish_file
+from parity.store import disk
+from parity.store.fetch import FetchedBundle, FetchJob, describe_misses
+from parity.store.integrity import ArchiveRecord
+from parity.store.options import FetchOptions, RetryPolicy
+from parity.store.paths import StorePaths
 from parity.store.trees import TreeFile, compute_tree_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from parity.lockfile import Bundle
-    from parity.store.hashing_writer import Progress
-    from parity.store.http.retries import RetryPolicy
+    from parity.store.options import Progress
 
 __all__ = ["FetchedBundle", "Store", "TreeFile", "compute_tree_digest"]
 
 
 class Store:
-    """A store at ``root``; nothing is touched before something is asked for."""
+    """A store at ``root``; the folder is made when the first bundle is fetched."""
 
     def __init__(self, root: Path, *, retry_policy: RetryPolicy | None = None) -> None:
         self.root = root
         self.paths = StorePaths(root)
-        self._retry_policy = retry_policy
+        self._retry_policy = retry_policy or RetryPolicy()
 
     @classmethod
     def from_environment(cls) -> Store:
-        """The store at ``PARITY_CACHE_DIR``, else in the user's cache folder."""
+        """Return the store at ``PARITY_CACHE_DIR``, else in the user's cache folder."""
         if folder := os.environ.get("PARITY_CACHE_DIR"):
             return cls(Path(folder).expanduser().absolute())
         import platformdirs
@@ -57,16 +56,16 @@ class Store:
         notify: Callable[[str], None] | None = None,
         deadline: float | None = None,
     ) -> FetchedBundle:
-        """The files of a bundle, fetched and unpacked unless they are there.
+        """Return the files of a bundle; fetch and unpack them unless the store has them.
 
         Args:
             bundle: An entry of the lockfile.
-            lockfile_dir: What a ``source`` that is a path is relative to.
+            lockfile_dir: The folder that a path as ``source`` is relative to.
             offline: Ask no server; a local source is still read.
-            verify: Hash a tree that is there against its digest; always done where ``CI``
-                is set, since a restored cache may be damaged (actions/cache#757).
-            progress: Told of a download, in bytes so far and in all where known.
-            tell: Told, in a sentence, why nothing seems to happen.
+            rehash: Hash a stored tree against its digest; always done where ``CI`` is set,
+                since a restored cache may be damaged (actions/cache#757).
+            progress: Called during a download with bytes so far, and in all where known.
+            notify: Called with a sentence that explains a wait.
             deadline: By ``time.monotonic``; one fetch ends after 15 minutes in any case.
 
         Raises:
@@ -94,12 +93,12 @@ class Store:
         progress: Progress | None = None,
         deadline: float | None = None,
     ) -> tuple[Locked, FetchedBundle]:
-        """Fetch what ``source`` holds now, whatever is locked, and what a lock would say of it.
+        """Fetch the present content of ``source``, and measure it for a new lock.
 
-        For ``bump``: the caps hold in place of exact numbers; ``rev`` is left to the caller.
+        The caps apply in place of exact numbers; the caller adds ``rev``.
 
         Raises:
-            ConfigError, FetchError, IntegrityError: As ``tree`` does.
+            ConfigError, FetchError, IntegrityError: As ``fetch_tree`` does.
         """
         from parity.store.download import download
 
@@ -109,13 +108,9 @@ class Store:
             self.paths.make_scratch("measure") as scratch,
         ):
             target = scratch / "archive"
-            received = download(
-                unlocked,
-                lockfile_dir,
-                target,
-                self._build_options(deadline, progress),
-            )
-            publish_file(target, self.paths.locate_blob(received.sha256))
+            options = self._build_options(deadline, progress)
+            received = download(unlocked, lockfile_dir, target, options)
+            disk.publish_file(target, self.paths.locate_blob(received.sha256))
         locked = Locked(sha256=received.sha256, size=received.size)
         fetched = self.fetch_tree(
             replace(bundle, locked=locked), lockfile_dir=lockfile_dir, offline=True, rehash=True
@@ -123,16 +118,15 @@ class Store:
         return self._complete_lock(locked), fetched
 
     def _complete_lock(self, locked: Locked) -> Locked:
-        """``locked`` with what was measured on its archive."""
+        """Return ``locked`` with the measurements of its archive."""
         record = ArchiveRecord.load(self.paths.locate_record(locked.sha256))
         if record is None:
             return locked
         return replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
 
     def describe_misses(self, bundles: Sequence[Bundle]) -> list[str]:
-        """Lines on the bundles that only a server could give, for a run that may ask none."""
-        missing = [b for b in bundles if offline.is_missing(self.paths, b)]
-        return offline.format_misses(missing, len(bundles))
+        """Describe bundles missing from the store, for --offline."""
+        return describe_misses(self.paths, bundles)
 
     def _build_options(
         self,
@@ -142,14 +136,16 @@ class Store:
         *,
         offline: bool = False,
     ) -> FetchOptions:
-        options = FetchOptions(deadline=deadline, progress=progress, offline=offline)
-        options = (
-            replace(options, retry_policy=self._retry_policy) if self._retry_policy else options
+        options = FetchOptions(
+            deadline=deadline,
+            progress=progress,
+            offline=offline,
+            retry_policy=self._retry_policy,
         )
         return replace(options, notify=notify) if notify else options
 
     def make_crates_folder(self) -> Path:
-        """Folder for built published ports.
+        """Return the folder of built published ports, created if missing.
 
         Raises:
             FetchError: ``disk-full``, ``store-…``.

@@ -1,4 +1,4 @@
-"""Words that must not be printed, and where the Hub's token is found."""
+"""Read the Hub's token, and keep it from being printed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Problem
+from parity.store.disk import read_small_file
 from parity.text import add_secret
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ _MAX_TOKEN_FILE = 4096  # bytes of a token's file that are read
 
 
 class Secret:
-    """A text that only ``reveal`` gives away; print, format, log or pickle it as you like."""
+    """A text that only ``reveal`` returns; it may be printed, formatted, logged or pickled."""
 
     __slots__ = ("_text",)
 
@@ -26,7 +27,7 @@ class Secret:
         add_secret(text)
 
     def reveal(self) -> str:
-        """The text itself, for the one place that sends it."""
+        """Return the text itself, for the one place that sends it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -37,18 +38,18 @@ class Secret:
 
 
 def read_hub_token(environ: Mapping[str, str]) -> Secret | None:
-    """The Hub's token: ``HF_TOKEN``, else the file that the Hub's own client keeps it in.
+    """Return the Hub's token: ``HF_TOKEN``, else from the file of the Hub's own client.
 
     The file is ``HF_TOKEN_PATH``, else ``token`` in ``HF_HOME``, else
     ``~/.cache/huggingface/token``; ``HF_HUB_DISABLE_IMPLICIT_TOKEN`` leaves it unread
     (huggingface_hub, ``constants.py``).
 
     Raises:
-        ConfigError: ``source-invalid``, where it holds what no token holds.
+        ConfigError: ``source-invalid``, where it contains characters that no token has.
     """
     text = environ.get("HF_TOKEN", "").strip() or _read_token_file(environ)
     if not text.isascii() or not text.isprintable() or " " in text:
-        message = "HF_TOKEN, or the file it is kept in, holds characters that no token has"
+        message = "HF_TOKEN, or its file, contains characters that no token has"
         raise ConfigError(Problem("source-invalid", message, None, ("set it anew, or unset it",)))
     return Secret(text) if text else None
 
@@ -57,8 +58,9 @@ def _read_token_file(environ: Mapping[str, str]) -> str:
     disabled = environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").lower()
     if disabled in {"1", "true", "yes", "on"}:
         return ""
-    with suppress(OSError, RuntimeError), _find_token_file(environ).open("rb") as file:
-        return file.read(_MAX_TOKEN_FILE).decode("utf-8", "surrogateescape").strip()
+    with suppress(OSError, RuntimeError, ValueError):
+        data = read_small_file(_find_token_file(environ).resolve(), _MAX_TOKEN_FILE)
+        return data.decode("utf-8", "surrogateescape").strip()
     return ""
 
 
@@ -67,5 +69,5 @@ def _find_token_file(environ: Mapping[str, str]) -> Path:
         return Path(stated).expanduser()
     if home := environ.get("HF_HOME"):
         return Path(home).expanduser() / "token"
-    caches = environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    caches = environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")  # noqa: PTH118
     return Path(caches).expanduser() / "huggingface" / "token"

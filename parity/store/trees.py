@@ -1,7 +1,8 @@
-"""Unpacked trees: their digest, and how to measure one that lies on the disk."""
+"""Unpacked trees: list and hash their files, and compute a tree's digest."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from io import FileIO
     from pathlib import Path
 
-CHUNK = 1 << 20  # bytes; hashlib releases the GIL, and from 64 KiB on it runs at full speed
+CHUNK = 1 << 20  # bytes; hashlib releases the GIL, and is at full speed from 64 KiB on
 THREADS = 2
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-_BINARY = getattr(os, "O_BINARY", 0)
+_READ = os.O_RDONLY
+for _flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"):
+    _READ |= getattr(os, _flag, 0)
 
 
 @dataclass(frozen=True)
 class TreeFile:
-    """One file of a tree: posix path relative to its root, bytes, 64 hex digits."""
+    """One file of a tree: posix path relative to its root, bytes, SHA-256 as 64 hex digits."""
 
     path: str
     size: int
@@ -29,7 +32,7 @@ class TreeFile:
 
 
 def compute_tree_digest(files: Iterable[TreeFile]) -> str:
-    """64 hex digits over the content of a tree, whatever the packing; shown as ``h1:…``.
+    """Return 64 hex digits over the content of a tree, however packed; printed as ``h1:…``.
 
     SHA-256 over the lines ``<sha256>  <size>  <path>``, each with a newline, sorted by
     the UTF-8 bytes of the path. Folders and modes do not count.
@@ -41,10 +44,10 @@ def compute_tree_digest(files: Iterable[TreeFile]) -> str:
 
 
 def list_sizes(root: Path) -> dict[str, int]:
-    """Posix path to bytes of every file below ``root``, by ``stat`` alone.
+    """Return the bytes of every file below ``root`` by posix path, read by ``stat`` alone.
 
     Raises:
-        ValueError: There is something that is neither a file nor a folder.
+        ValueError: Something is neither a file nor a folder.
         OSError: As the system says.
     """
     return dict(_walk(root, ""))
@@ -65,15 +68,15 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def hash_files(root: Path) -> list[TreeFile]:
-    """Every file below ``root``, read and hashed by two threads, the largest first.
+    """Hash every file below ``root`` by two threads, the largest first.
 
     So no thread is left alone with a large file at the end.
 
     Raises:
-        ValueError, OSError: As ``sizes`` does.
+        ValueError, OSError: As ``list_sizes`` does.
     """
-    found = list_sizes(root)
-    order = sorted(found, key=found.__getitem__, reverse=True)
+    sizes = list_sizes(root)
+    order = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(lambda path: _hash_entry(root, path), order))
 
@@ -84,16 +87,33 @@ def _hash_entry(root: Path, path: str) -> TreeFile:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Bytes and SHA-256 of a file; a symbolic link is not followed.
+    """Return bytes and SHA-256 of a regular file; a symbolic link is not followed.
 
     Raises:
-        OSError: As the system says.
+        OSError: As the system says, or the path is no regular file.
     """
+    with open_regular(path) as file:
+        return hash_chunks(iter(lambda: file.read(CHUNK), b""))
+
+
+def hash_chunks(chunks: Iterable[bytes]) -> tuple[int, str]:
+    """Return the number of bytes, and their SHA-256 as 64 hex digits."""
     digest = hashlib.sha256()
     size = 0
-    fd = os.open(path, os.O_RDONLY | _NOFOLLOW | _BINARY)
-    with open(fd, "rb", buffering=0) as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+    for chunk in chunks:
+        digest.update(chunk)
+        size += len(chunk)
     return size, digest.hexdigest()
+
+
+def open_regular(path: Path) -> FileIO:
+    """Open a regular file to read; follow no link, and wait for no pipe or device.
+
+    Raises:
+        OSError: As the system says, or the path is no regular file.
+    """
+    fd = os.open(path, _READ)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb", buffering=0)  # noqa: PTH123 - a descriptor, for the caller
+    os.close(fd)
+    raise OSError(errno.EINVAL, "not a regular file")

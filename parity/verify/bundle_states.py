@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.lockfile import parse
-from parity.lockfile.yaml_reader import MAX_BYTES
+from parity.lockfile.source_rules import is_local
+from parity.lockfile.yaml_reader import MAX_TEXT
 from parity.port import process
-from parity.store import archive, sources
+from parity.store import archive
 from parity.text import sanitize
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _read_revision(revision: str, path: Path) -> str:
     try:
         # One byte more than a lockfile may have, so that a truncated one is rejected, not misread.
         completed = process.run(
-            args, cwd=folder, env=env, timeout=_TIMEOUT_SECONDS, stdout_limit=MAX_BYTES + 1
+            args, cwd=folder, env=env, timeout=_TIMEOUT_SECONDS, stdout_limit=MAX_TEXT + 1
         )
     except process.NotStartedError as error:
         raise _build_git_error(path, str(error)) from None
@@ -121,7 +122,7 @@ def obtain_files(
             bundle, lockfile_dir=folder, offline=offline, progress=console.show_download(bundle.id)
         )
     except ParityError:
-        if not sources.is_local(bundle.source):
+        if not is_local(bundle.source):
             raise
         found = _load_committed(bundle, revision, store, folder)
         if found is None:

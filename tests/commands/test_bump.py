@@ -20,7 +20,7 @@ from parity.lockfile import Bundle, Dump, Locked, load
 from parity.lockfile import write as lockfile_write
 from parity.results import CaseResult, Finding
 from parity.store import disk
-from parity.store.http.retries import RetryPolicy
+from parity.store.options import RetryPolicy
 from parity.store.remote_metadata import (
     RemoteMetadata,
     check_against_remote,
@@ -381,10 +381,14 @@ def test_a_lockfile_that_somebody_else_changed_is_not_overwritten(
 def test_a_folder_that_cannot_be_written_is_told(
     repo: Repo, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
+    real = lockfile_write.tempfile.mkstemp
 
-    monkeypatch.setattr(lockfile_write.tempfile, "mkstemp", refused)
+    def reject_repo(*args: Any, **options: Any) -> Any:
+        if options.get("dir") == repo.root.resolve():
+            raise PermissionError(13, "Permission denied")
+        return real(*args, **options)
+
+    monkeypatch.setattr(lockfile_write.tempfile, "mkstemp", reject_repo)
 
     assert repo.bump() == 2
 
@@ -483,7 +487,7 @@ def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
     assert "  size      9 bytes        ->  3,072 bytes\n" in out
     assert (
         "  the old bundle is not available, so only the locks are compared: "
-        "[integrity-size] a: the size is not the one in the lockfile\n"
+        "[integrity-size] a: the size differs from the lockfile\n"
     ) in out
 
 
@@ -496,7 +500,7 @@ def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
         (["a", "--download"], "--download belongs to --check"),
         (["a", "--source", "/abs.tar"], "--source '/abs.tar': a path must be relative"),
         (["a", "--source", ""], "--source '': it is empty"),
-        (["a", "--source", "https://u:p@h/x?t=secret"], "credentials do not belong"),
+        (["a", "--source", "https://u:p@h/x?t=secret"], "it contains a user"),
         (["zz"], "unknown bundle 'zz'"),
     ],
 )
@@ -717,8 +721,8 @@ def test_a_host_that_contradicts_itself_ends_the_bump(
     assert repo.bump() == 4
 
     error = said()[1]
-    assert "error[host-contradicts] a: the host states another file than it sends" in error
-    assert f"sha256  stated {'f' * 64}, got " in error
+    assert "error[host-contradicts] a: the host's metadata differs from the file it sent" in error
+    assert f"sha256  expected {'f' * 64}, obtained " in error
     assert repo.text() == before
 
 
@@ -763,9 +767,9 @@ def test_a_renamed_repo_is_followed_within_the_hub(
         (b"{SHA} *a.tar\n", [], (0, "a: up to date, sha256:")),
         (b"f" * 64, [], (10, "a: newer: locked sha256:")),
         (b"<html>", [], (0, "a: unknown without a download (http://")),
-        (b"", [], (0, "begins with no SHA-256); --download fetches it\n")),
-        (b"x" * 9000, [], (0, "begins with no SHA-256")),
-        (None, [], (0, ".sha256: there is no such file); --download fetches it\n")),
+        (b"", [], (0, "does not begin with a SHA-256); --download fetches it\n")),
+        (b"x" * 9000, [], (0, "does not begin with a SHA-256")),
+        (None, [], (0, ".sha256: the file does not exist); --download fetches it\n")),
         (None, ["--download"], (10, "a: newer: locked sha256:")),
     ],
 )
@@ -868,7 +872,7 @@ def test_a_ref_is_replaced(source: str, ref: str, wanted: str) -> None:
 def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:
     bundle = Bundle(id="a", source="x", suite="tensors", dump=Dump())
 
-    with pytest.raises(IntegrityError, match="size    stated 5, got 6"):
+    with pytest.raises(IntegrityError, match="size    expected 5, obtained 6"):
         check_against_remote(RemoteMetadata("h", size=5), Locked(sha256="0" * 64, size=6), bundle)
 
 
@@ -891,7 +895,7 @@ def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> No
             f"{server.url}/a.tar", Path(), retry_policy=RetryPolicy(max_tries=1)
         )
 
-    assert found.no_digest_reason.endswith("/a.tar.sha256 begins with no SHA-256")
+    assert found.no_digest_reason.endswith("/a.tar.sha256 does not begin with a SHA-256")
 
 
 @pytest.mark.network

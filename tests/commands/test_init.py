@@ -186,10 +186,10 @@ NO_BUNDLES = {
     "": "that is a folder; pack it as a tar file",
     "x" * 5000: "no such file: ",
     "a\nb": "no such file: ",
-    "ftp://example.org/x.tar": "known are hf://, https:// and paths relative to the lockfile",
+    "ftp://example.org/x.tar": "only hf://, https:// and relative paths are allowed",
     "hf://org/x/bundle.tar": "the form is hf://[datasets/]owner/repo@ref/path",
-    "https://e.org/x: y.tar": "percent-encode spaces and what is not ASCII",
-    "https://me:pw@e.org/y.tar": "credentials do not belong in a lockfile",
+    "https://e.org/x: y.tar": "spaces and characters outside of ASCII must be percent-encoded",
+    "https://me:pw@e.org/y.tar": "it contains a user name or password",
 }
 
 

@@ -175,7 +175,7 @@ def test_a_manifest_that_is_wrong(
     assert [line.removeprefix(head) for line in said(capsys)] == [
         f"case 'own-dtype' has no key 'bound'; known: {', '.join(manifest._KEYS)}",
         "case 'x' has no folder of that name",
-        "the default reference of case 'x' is 'reference', which the bundle does not hold",
+        "the default reference of case 'x' is 'reference', which the bundle does not have",
     ]
 
 

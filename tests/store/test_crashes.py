@@ -78,7 +78,7 @@ def parts(store: Store) -> list[Path]:
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_while_bytes_come(store: Store, seed: int) -> None:
     """At a random moment: what was written is kept, and asked for no second time."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     slow, fast = ServedFile(LARGE, pause=0.01), ServedFile(LARGE)
     with s.FaultServer({"/b.tar": [slow, fast]}) as server:
         child = begin(store, f"{server.url}/b.tar", LARGE)
@@ -104,7 +104,7 @@ def test_killed_while_bytes_come(store: Store, seed: int) -> None:
 @posix
 def test_what_is_in_our_hands_is_bounded(store: Store) -> None:
     """A writer that never writes has taken no more than 1 MiB off the wire's end."""
-    from parity.store.http import background_reader
+    from parity.store.http import background_reader  # noqa: PLC0415
 
     in_the_queue, in_two_hands = background_reader._MAX_QUEUED, 2
     assert (in_the_queue + in_two_hands) * background_reader.PIECE <= MIB
@@ -119,18 +119,18 @@ STEPS = {
     "fifth piece written": ("parity.store.hashing_writer:write_whole:after:5", 2),
     "all written, not synced": ("parity.store.hashing_writer:HashingWriter.sync:before:1", 1),
     "synced, not checked": ("parity.store.hashing_writer:HashingWriter.sync:after:1", 1),
-    "before the archive's name": ("parity.store.fetch:publish_file:before:1", 1),
-    "after the archive's name": ("parity.store.fetch:publish_file:after:1", 1),
+    "before the archive's name": ("parity.store.disk:publish_file:before:1", 1),
+    "after the archive's name": ("parity.store.disk:publish_file:after:1", 1),
     "before unpacking": ("parity.store.archive:unpack:before:1", 1),
     "first file unpacked": ("parity.store.archive:write_file:after:1", 1),
-    "a third piece unpacked": ("parity.store.safe_write:write_whole:after:3", 1),
+    "a third piece unpacked": ("parity.store.disk:write_whole:after:3", 1),
     "all unpacked": ("parity.store.archive:unpack:after:1", 1),
     "made read-only": ("parity.store.disk:make_read_only:after:1", 1),
     "before the tree's name": ("parity.store.disk:publish:before:1", 1),
     "after the tree's name": ("parity.store.disk:publish:after:1", 1),
-    "before the record": ("parity.store.archive_record:ArchiveRecord.save:before:1", 1),
-    "record written beside": ("pathlib:Path.write_text:after:5", 1),
-    "after the record": ("parity.store.archive_record:ArchiveRecord.save:after:1", 1),
+    "before the record": ("parity.store.integrity:ArchiveRecord.save:before:1", 1),
+    "record written beside": ("pathlib:Path.replace:before:3", 1),
+    "after the record": ("parity.store.integrity:ArchiveRecord.save:after:1", 1),
 }
 
 
@@ -326,11 +326,11 @@ def test_a_store_that_is_read_only(store: Store) -> None:
         done = mounted(
             store.root,
             ["-o", "bind,ro", str(store.root)],
-            f"{child}/b.tar {compute_sha256(LARGE)} {len(LARGE)}; {child}/c.tar {compute_sha256(DATA)} {len(DATA)}",
+            f"{child}/b.tar {compute_sha256(LARGE)} {len(LARGE)}; {child}/c.tar {compute_sha256(DATA)} {len(DATA)}",  # noqa: E501
         )
         assert len(server.requests) == 1
     assert "cached True" in done.stdout
-    assert "[store-read-only] small: the store lies on a read-only file system" in done.stderr
+    assert "[store-read-only] small: the store is on a read-only file system" in done.stderr
 
 
 def test_the_small_bundle_is_what_it_says() -> None:

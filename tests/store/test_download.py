@@ -17,10 +17,10 @@ from parity.errors import ConfigError, FetchError, IntegrityError, Location, Par
 from parity.lockfile import Bundle, Dump, Locked
 from parity.store import sources
 from parity.store.download import download
-from parity.store.http import connections, retries, statuses, transport
-from parity.store.http.retries import RetryPolicy, TransientError, parse_retry_after, retry
+from parity.store.http import connections, failures, retries, transport
+from parity.store.http.retries import TransientError, parse_retry_after, retry
 from parity.store.integrity import ReceivedFile, check_received, guess_content
-from parity.store.options import FetchOptions
+from parity.store.options import FetchOptions, RetryPolicy
 from parity.store.sources import Url, resolve, sanitize_source
 from parity.store.tokens import Secret
 from tests.support import fault_server as s
@@ -78,7 +78,7 @@ def bundle(source: str, **locked: Any) -> Bundle:
             "https://huggingface.co/datasets/r/resolve/main/b.tar",
         ),
         (
-            "hf://o/r@refs%2Fpr%2F1/b c#1?.tar",
+            "hf://o/r@refs%2Fpr%2F1/b%20c%231%3F.tar",
             None,
             {"HF_ENDPOINT": ""},
             "https://huggingface.co/o/r/resolve/refs%2Fpr%2F1/b%20c%231%3F.tar",
@@ -108,17 +108,20 @@ def test_addresses(source: str, rev: str | None, environ: dict[str, str], addres
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("hf://o/r/b.tar", "not of the form hf://[datasets/]owner/repo@ref/path"),
-        ("hf://o@main/b.tar", "not of the form hf://[datasets/]owner/repo@ref/path"),
-        ("hf://o/r@main", "not of the form hf://[datasets/]owner/repo@ref/path"),
-        ("hf://o/r@main/", "not of the form hf://[datasets/]owner/repo@ref/path"),
-        ("hf://models/o/r@main/b", "not of the form hf://[datasets/]owner/repo@ref/path"),
-        ("ftp://x.org/b.tar", "only hf://, https:// and paths are allowed"),
-        ("file:///etc/passwd", "only hf://, https:// and paths are allowed"),
+        ("hf://o/r/b.tar", "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"),
+        ("hf://o@main/b.tar", "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"),
+        ("hf://o/r@main", "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"),
+        ("hf://o/r@main/", "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F"),
+        (
+            "hf://models/o/r@main/b",
+            "the form is hf://[datasets/]owner/repo@ref/path, a / in ref as %2F",
+        ),
+        ("ftp://x.org/b.tar", "only hf://, https:// and relative paths are allowed"),
+        ("file:///etc/passwd", "only hf://, https:// and relative paths are allowed"),
         ("https:///b.tar", "it names no host"),
-        ("https://u:p@x.org/b.tar", "it holds a user name or password"),
-        ("https://x.org:99999/b.tar", "not a URL"),
-        ("https://[x/b.tar", "not a URL"),
+        ("https://u:p@x.org/b.tar", "it contains a user name or password"),
+        ("https://x.org:99999/b.tar", "it is not a URL"),
+        ("https://[x/b.tar", "it is not a URL"),
         ("http://x.org/b.tar", "plain http is allowed to this machine only; use https"),
         ("http://127.0.0.1.x.org/b", "plain http is allowed to this machine only; use https"),
         ("http://localhost.x.org/b", "plain http is allowed to this machine only; use https"),
@@ -126,9 +129,9 @@ def test_addresses(source: str, rev: str | None, environ: dict[str, str], addres
         ("http://0.0.0.0/b.tar", "plain http is allowed to this machine only; use https"),
         (
             "https://x.org/a b",
-            "characters outside of ASCII, and spaces, must be percent-encoded",
+            "spaces and characters outside of ASCII must be percent-encoded",
         ),
-        ("https://x.org/ü", "characters outside of ASCII, and spaces, must be percent-encoded"),
+        ("https://x.org/ü", "spaces and characters outside of ASCII must be percent-encoded"),
     ],
 )
 def test_addresses_that_are_not_allowed(source: str, reason: str) -> None:
@@ -229,12 +232,12 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
             received(POINTER),
             (
                 "fixtures.lock.yaml:14:15: [integrity-size] attn-small: "
-                "the size is not the one in the lockfile\n"
-                f"  wanted  sha256:{SHA}  48,240,640 bytes\n"
-                f"  got     sha256:{hashlib.sha256(POINTER).hexdigest()}  63 bytes\n"
-                "  from    https://x.org/b.tar (1 redirect)\n"
+                "the size differs from the lockfile\n"
+                f"  expected  sha256:{SHA}  48,240,640 bytes\n"
+                f"  obtained  sha256:{hashlib.sha256(POINTER).hexdigest()}  63 bytes\n"
+                "  from      https://x.org/b.tar (1 redirect)\n"
                 "  it is a Git LFS pointer: the repo was cloned without LFS (git lfs pull), "
-                "or the URL must say /resolve/ in place of /raw/\n"
+                "or the URL must use /resolve/ instead of /raw/\n"
                 "  nothing was unpacked\n"
                 "  if the new bundle is intended:  parity bump attn-small"
             ),
@@ -244,10 +247,10 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
             received(b"x" * 1001, has_more=True),
             (
                 "fixtures.lock.yaml:13:15: [integrity-size] attn-small: "
-                "the size is not the one in the lockfile\n"
-                f"  wanted  sha256:{SHA}  1,000 bytes\n"
-                "  got     more than 1,000 bytes; the rest was not read\n"
-                "  from    https://x.org/b.tar (1 redirect)\n"
+                "the size differs from the lockfile\n"
+                f"  expected  sha256:{SHA}  1,000 bytes\n"
+                "  obtained  more than 1,000 bytes; the rest was not read\n"
+                "  from      https://x.org/b.tar (1 redirect)\n"
                 "  nothing was unpacked\n"
                 "  if the new bundle is intended:  parity bump attn-small"
             ),
@@ -258,9 +261,9 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
             (
                 "fixtures.lock.yaml:13:15: [integrity-hash] attn-small: "
                 "the bundle is not the one in the lockfile\n"
-                f"  wanted  sha256:{SHA}  at most 8,589,934,592 bytes\n"
-                f"  got     sha256:{hashlib.sha256(b'x').hexdigest()}  1 byte\n"
-                "  from    https://x.org/b.tar (1 redirect)\n"
+                f"  expected  sha256:{SHA}  at most 8,589,934,592 bytes\n"
+                f"  obtained  sha256:{hashlib.sha256(b'x').hexdigest()}  1 byte\n"
+                "  from      https://x.org/b.tar (1 redirect)\n"
                 "  nothing was unpacked\n"
                 "  if the new bundle is intended:  parity bump attn-small"
             ),
@@ -270,9 +273,9 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
             received(b"", size=8_589_934_593, has_more=True),
             (
                 "fixtures.lock.yaml:13:15: [integrity-size] attn-small: the bundle is too large\n"
-                f"  wanted  sha256:{SHA}  at most 8,589,934,592 bytes\n"
-                "  got     more than 8,589,934,592 bytes; the rest was not read\n"
-                "  from    https://x.org/b.tar (1 redirect)\n"
+                f"  expected  sha256:{SHA}  at most 8,589,934,592 bytes\n"
+                "  obtained  more than 8,589,934,592 bytes; the rest was not read\n"
+                "  from      https://x.org/b.tar (1 redirect)\n"
                 "  nothing was unpacked\n"
                 "  if the new bundle is intended:  parity bump attn-small"
             ),
@@ -563,7 +566,7 @@ def test_what_does_not_pass_is_not_tried_again(
         f"{server.url}/b?sig=x", tmp_path, FetchError, retry_policy=time_.make_retry_policy()
     )
 
-    assert problem.details[:2] == (f"got     HTTP status {code}", f"from    {server.url}/b")
+    assert problem.details[:2] == (f"obtained  HTTP status {code}", f"from      {server.url}/b")
     assert (time_.slept, len(server.requests)) == ([], 1)
 
 
@@ -579,11 +582,11 @@ def test_a_server_that_asks_for_too_long(
 
     assert problem == Problem(
         "http-rate-limited",
-        "attn-small: the server is asked too often from this address",
+        "attn-small: too many requests from this address",
         SOURCE,
         (
-            "got     HTTP status 429",
-            f"from    {server.url}/b",
+            "obtained  HTTP status 429",
+            f"from      {server.url}/b",
             "after 1 try",
             "try again later, or set a token: CI machines share their addresses",
         ),
@@ -613,7 +616,7 @@ def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, tim
         "attn-small: the connection failed",
         SOURCE,
         (
-            "got     cut short: 1,000 bytes, 3,608 more expected",
+            "obtained  cut short: 1,000 bytes, 3,608 more expected",
             "after 5 tries",
             "check the network, then try again",
         ),
@@ -638,7 +641,7 @@ def test_one_byte_too_many_ends_it(server: s.FaultServer, tmp_path: Path, answer
     problem = problem_of(source, tmp_path, IntegrityError, progress=lambda n, _: told.append(n))
 
     assert problem.code == "integrity-size"
-    assert f"got     more than {len(DATA):,} bytes; the rest was not read" in problem.details
+    assert f"obtained  more than {len(DATA):,} bytes; the rest was not read" in problem.details
     assert told[-1] == len(DATA) + 1
     assert (tmp_path / "target").stat().st_size == 0
 
@@ -689,7 +692,7 @@ def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
     problem = problem_of(f"{url}/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy())
 
     assert problem.code == "fetch-network"
-    assert problem.details[0].startswith("got     NewConnectionError")
+    assert problem.details[0].startswith("obtained  NewConnectionError")
     assert len(time_.slept) == 4
 
 
@@ -712,11 +715,11 @@ def test_redirects_are_followed(server: s.FaultServer, tmp_path: Path, code: int
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("file:///etc/passwd", "it leads on to file:///etc/passwd: only hf://, https:// and paths"),
-        ("http://example.invalid/b?x=1", "it leads on to http://example.invalid/b: plain http"),
-        ("ftp://127.0.0.1/b", "it leads on to ftp://127.0.0.1/b: only hf://"),
-        ("https://u:p@127.0.0.1/b", "it leads on to https://127.0.0.1/b: it holds a user"),
-        ("http://[", "it leads on to nowhere: only hf://"),
+        ("file:///etc/passwd", "to file:///etc/passwd: only hf://, https:// and relative"),
+        ("http://example.invalid/b?x=1", "to http://example.invalid/b: plain http"),
+        ("ftp://127.0.0.1/b", "to ftp://127.0.0.1/b: only hf://"),
+        ("https://u:p@127.0.0.1/b", "to https://127.0.0.1/b: it contains a user"),
+        ("http://[", "to no address: only hf://"),
     ],
 )
 def test_redirects_that_are_refused(
@@ -727,7 +730,7 @@ def test_redirects_that_are_refused(
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
 
     assert problem.code == "fetch-redirect"
-    assert problem.message.startswith(f"attn-small: a redirect is refused: {reason}")
+    assert problem.message.startswith(f"attn-small: a redirect is rejected: {reason}")
     assert len(server.requests) == 1
 
 
@@ -737,7 +740,7 @@ def test_a_loop_ends_after_ten(server: s.FaultServer, tmp_path: Path) -> None:
 
     problem = problem_of(f"{server.url}/b", tmp_path, FetchError)
 
-    assert "it leads on more than 10 times" in problem.message
+    assert "more than 10 in a row" in problem.message
     assert len(server.requests) == 11
 
 
@@ -751,9 +754,9 @@ def test_ten_redirects_are_allowed(server: s.FaultServer, tmp_path: Path) -> Non
 def test_from_https_down_to_http() -> None:
     class Response:
         status = 302
-        headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}
+        headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}  # noqa: RUF012
 
-    with pytest.raises(FetchError, match=r"it leads from https down to http://127\.0\.0\.1/b"):
+    with pytest.raises(FetchError, match=r"from https down to http://127\.0\.0\.1/b"):
         transport._find_redirect(Response(), "https://x.org/b")  # type: ignore[arg-type]
 
 
@@ -822,10 +825,10 @@ def test_the_hub_hints_at_the_token(
     ],
 )
 def test_words_for_statuses(code: int, word: str) -> None:
-    problem = statuses.make_problem(code, "https://x.org/b")
+    problem = failures.make_status_problem(code, "https://x.org/b")
 
     assert problem.code == word
-    assert problem.details[:2] == (f"got     HTTP status {code}", "from    https://x.org/b")
+    assert problem.details[:2] == (f"obtained  HTTP status {code}", "from      https://x.org/b")
     assert len(problem.details) == 3
 
 
@@ -863,6 +866,48 @@ def test_a_proxy_of_another_kind(monkeypatch: pytest.MonkeyPatch) -> None:
         connections.make_manager("https://x.org/b")
     assert caught.value.problems[0].code == "fetch-proxy"
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "http://u:secret@[::1",
+        "http://u:secret@p.example:99999",
+        "http://u:secret@p.example:port",
+        "http://u:secret@",
+        "http://",
+        "http://u:secret@p.example:8_0",
+        "http://\u0661:secret@p.example:\u0663",
+        "http://u:secret@p example:80",
+        "http://u:s\u20accret@p.example:80",
+        "http://u:secret@..:80",
+        "://secret",
+    ],
+)
+def test_proxy_that_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": proxy})
+    monkeypatch.setattr("urllib.request.proxy_bypass", lambda _: False)
+
+    with pytest.raises(FetchError) as caught:
+        connections.make_manager("https://x.org/b")
+    assert caught.value.problems[0].code == "fetch-proxy"
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.network
+def test_fetch_through_a_proxy_that_cannot_be_parsed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One error at once: it is no failure of the network that may pass."""
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://[::1"})
+    monkeypatch.setattr("urllib.request.proxy_bypass", lambda _: False)
+    time_ = Time()
+
+    problem = problem_of(
+        "https://x.org/b", tmp_path, FetchError, retry_policy=time_.make_retry_policy()
+    )
+
+    assert (problem.code, time_.slept) == ("fetch-proxy", [])
 
 
 def test_origins() -> None:

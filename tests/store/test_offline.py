@@ -48,8 +48,8 @@ def lockfile(folder: Path) -> Path:
 
 
 WANTED = f"""\
-3 of 4 bundles are not in the store, and --offline forbids to ask; to fetch: 1,234 bytes, and \
-1 bundle without a locked size
+3 of 4 bundles not cached, and --offline is set; 1,234 bytes, and \
+1 bundle without a locked size, would be downloaded
   gone-one  1,000 bytes
     https://x.org/a
     https://m.org/{"1" * 64}
@@ -85,7 +85,7 @@ def test_nothing_is_listed_where_nothing_is_missing(store: Store, tmp_path: Path
     web = make_bundle("https://x.org/b.tar")
     local = make_bundle("b.tar")
 
-    assert store.describe_misses([web, local])[0].startswith("1 of 2 bundles is not in the store")
+    assert store.describe_misses([web, local])[0].startswith("1 of 2 bundles not cached")
     store.fetch_tree(local, lockfile_dir=tmp_path)
     assert store.describe_misses([web, local]) == []
     disk.remove(store.paths.locate_blob(compute_sha256(DATA)))

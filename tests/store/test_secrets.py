@@ -59,7 +59,7 @@ def test_a_secret_is_not_pickled() -> None:
     raw = pickle.dumps(Secret(TOKEN))
 
     assert b"canary" not in raw
-    assert pickle.loads(raw).reveal() == "***"
+    assert pickle.loads(raw).reveal() == "***"  # noqa: S301
 
 
 def test_an_address_does_not_show_its_query() -> None:
@@ -277,7 +277,7 @@ def test_a_proxy_that_refuses(
         assert len(proxy.requests) == 1  # and is not asked again
     (problem,) = caught.value.problems
     assert problem.code == "fetch-proxy"
-    assert problem.details[0] == "got     HTTP status 407 from the proxy"
+    assert problem.details[0] == "obtained  HTTP status 407 from the proxy"
 
 
 @pytest.mark.network

@@ -307,6 +307,28 @@ def test_a_rest_is_asked_for_with_a_strong_validator_only(
 # From one run to the next
 
 
+@pytest.mark.parametrize("status", [304, 400, 405, 412, 416, 417, 501])
+def test_server_that_rejects_a_range_is_asked_once_without(
+    fetch: Callable[..., FetchedBundle], server: s.FaultServer, status: int
+) -> None:
+    """Some servers and proxies answer an error to any ``Range`` or ``If-Range``."""
+    server.add("/b", ServedFile(DATA, drops=[1000]), s.make_status(status), ServedFile(DATA))
+
+    assert read_files(fetch(make_bundle(f"{server.url}/b")).path) == FILES
+    assert server.list_ranges() == ["", "bytes=1000-", ""]
+
+
+@pytest.mark.parametrize("status", [304, 400, 412])
+def test_server_that_rejects_every_request_is_not_asked_forever(
+    fetch: Callable[..., FetchedBundle], server: s.FaultServer, status: int
+) -> None:
+    server.add("/b", ServedFile(DATA, drops=[1000]), s.make_status(status))
+
+    with pytest.raises(FetchError):
+        fetch(make_bundle(f"{server.url}/b"))
+    assert server.list_ranges() == ["", "bytes=1000-", ""]
+
+
 def test_the_next_run_goes_on(fetch: Callable[..., FetchedBundle], server: s.FaultServer) -> None:
     file = ServedFile(DATA, drops=[CUT, 0, 0, 0, 0])
     server.add("/b.tar", file)
@@ -426,9 +448,9 @@ def test_all_sources_are_told_of(
     # Wrong bytes are graver than an address that leads nowhere.
     assert problem.code == "integrity-hash"
     assert problem.details == (
-        f"wanted  sha256:{compute_sha256(DATA)}  {SIZE:,} bytes",
-        f"got     sha256:{compute_sha256(OTHER_DATA)}  {SIZE:,} bytes",
-        f"from    {url}/wrong",
+        f"expected  sha256:{compute_sha256(DATA)}  {SIZE:,} bytes",
+        f"obtained  sha256:{compute_sha256(OTHER_DATA)}  {SIZE:,} bytes",
+        f"from      {url}/wrong",
         "nothing was unpacked",
         f"also tried: {url}/b.tar (http-not-found: HTTP status 404)",
         f"also tried: {url}/gone (http-not-found: HTTP status 404)",
@@ -442,7 +464,7 @@ def test_no_mirror_is_asked_offline(
     problem = problem_of(fetch, f"{server.url}/b.tar?sig=x", f"{server.url}/m", offline=True)
 
     assert problem.code == "offline-miss"
-    assert problem.details[1:3] == (f"from    {server.url}/b.tar", f"from    {server.url}/m")
+    assert problem.details[1:3] == (f"from      {server.url}/b.tar", f"from      {server.url}/m")
     assert server.requests == []
 
 
@@ -542,7 +564,7 @@ def test_waits_are_told(store: Store, tmp_path: Path, server: s.FaultServer) -> 
 
     store.fetch_tree(make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path, notify=told.append)
 
-    assert told == ["the server is asked too often from this address; trying again in 20 s"]
+    assert told == ["too many requests from this address; trying again in 20 s"]
 
 
 # Redirects
@@ -584,7 +606,7 @@ def test_nothing_secret_goes_to_another_origin(
         assert "canary" not in "".join(other.requests)
 
 
-ABSENT = "the Hub does not give it out: the repo is private, gated or absent"
+ABSENT = "the Hub denies access: the repo is private, gated or missing"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from parity.errors import ConfigError, FetchError, IntegrityError, Location, Par
 from parity.lockfile import Bundle, Dump, Locked
 from parity.store import archive, disk, trees
 from parity.store import download as download_module
-from parity.store.archive_record import ArchiveRecord
-from parity.store.http.retries import RetryPolicy
+from parity.store.integrity import ArchiveRecord
+from parity.store.options import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
 from tests.support.tar import (
@@ -267,7 +267,7 @@ def test_threads_at_once_fetch_once(
 def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
-    import time
+    import time  # noqa: PLC0415
 
     with store.paths.acquire_lock(sha(DATA), 0, lambda _: None):
         fetched = get(deadline=time.monotonic() + 0.3)
@@ -314,9 +314,9 @@ def test_a_mixed_block_is_red_on_a_warm_store(
             f"small: the locked {key} does not belong to the locked sha256",
             LINES[key],
             (
-                f"wanted  {wanted}",
-                f"got     {got}",
-                f"from    the archive sha256:{sha(DATA)}",
+                f"expected  {wanted}",
+                f"obtained  {got}",
+                f"from      the archive sha256:{sha(DATA)}",
                 "let parity bump small write the block, not a person or a merge",
             ),
         ),
@@ -375,7 +375,7 @@ def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
     )
 
     assert (problem.code, problem.where) == ("archive-type", SOURCE)
-    assert problem.message.startswith("small: the archive is refused at member 2")
+    assert problem.message.startswith("small: the archive is rejected at member 2")
     assert not (store.root / "trees").exists()
     assert partials(store) == []
 
@@ -389,11 +389,11 @@ def test_offline_and_not_there(get: Callable[..., FetchedBundle]) -> None:
     assert problems(FetchError, get, entry, offline=True) == (
         Problem(
             "offline-miss",
-            "small: the bundle is not in the store, and --offline forbids to ask",
+            "small: the bundle is not cached, and --offline is set",
             SOURCE,
             (
-                f"wanted  sha256:{sha(DATA)}  {len(DATA):,} bytes",
-                "from    https://x.org/b.tar",
+                f"expected  sha256:{sha(DATA)}  {len(DATA):,} bytes",
+                "from      https://x.org/b.tar",
                 "run parity fetch small with a network, or drop --offline",
             ),
         ),
@@ -566,8 +566,8 @@ def test_a_damaged_record_is_made_again(
 )
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
-     "parity.store.fetch.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
+    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
+     "parity.store.disk.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
     get: Callable[..., FetchedBundle],
@@ -587,7 +587,7 @@ def test_errors_of_the_system(
 
     assert problem.code == code
     assert problem.message.startswith("small: the ")
-    assert problem.details[0] == f"got     {os.strerror(number)}"
+    assert problem.details[0] == f"obtained  {os.strerror(number)}"
     assert len(problem.details) == 3
     # An archive that is whole is kept, whatever became of it then.
     whole = [f"{sha(DATA)}.part"] if place.endswith("publish_file") else []
@@ -598,7 +598,7 @@ def test_errors_of_the_system(
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
      "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(
@@ -635,9 +635,9 @@ def test_space_is_asked_for_before(
         "small: the disk of the store is full",
         None,
         (
-            f"wanted  {needed:,} bytes",
-            f"got     {needed - 1:,} bytes free",
-            f"store   {store.root.as_posix()}",
+            f"expected  {needed:,} bytes",
+            f"obtained  {needed - 1:,} bytes free",
+            f"store     {store.root.as_posix()}",
             "free some space, or set PARITY_CACHE_DIR to a folder on another disk",
         ),
     )

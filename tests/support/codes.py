@@ -26,8 +26,8 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     ],
     "parity.verify.outcomes": lambda names: names["MEANINGS"].keys() - {"right"},
     "parity.store.disk": lambda names: names["_HINTS"],
-    "parity.store.archive_record": lambda names: names["_CODES"].values(),
-    "parity.store.http.statuses": lambda names: [row[0] for row in names["_MEANINGS"].values()],
+    "parity.store.integrity": lambda names: names["_CODES"].values(),
+    "parity.store.http.failures": lambda names: [row[0] for row in names["_MEANINGS"].values()],
     "parity.suites.pipeline.across": lambda names: [
         row[0] for row in names["_SAME_ORDER"].values()
     ],

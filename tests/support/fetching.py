@@ -9,7 +9,7 @@ from typing import Any
 
 from parity.errors import Location
 from parity.lockfile import Bundle, Dump, Locked
-from parity.store.http.retries import RetryPolicy
+from parity.store.options import RetryPolicy
 from tests.support.tar import make_member, make_tar
 
 #: 400 KB that differ everywhere, so that bytes at a wrong place are wrong bytes.

@@ -1,9 +1,9 @@
-"""A strict reader of tar archives, profile "parity-tar-1".
+"""Read tar archives strictly, profile "parity-tar-1".
 
 Uncompressed ustar or pax; files, folders and pax headers; names that mean the same
 file everywhere. All headers are read before anything is written, and members are then
 read at the offsets found, so that no second parser can see another archive in the same
-bytes. ``tarfile`` is not used: it ends quietly at a damaged header, follows links, and
+bytes. ``tarfile`` is not used: it stops silently at a damaged header, follows links, and
 believes sparse sizes.
 """
 
@@ -13,19 +13,27 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, BinaryIO
 
 from parity.errors import IntegrityError, Problem
+from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.archive.archive_error import ArchiveError
-from parity.store.archive.scanner import MAX_BYTES, MAX_FILES, Limits, Member, Scanner
-from parity.store.safe_write import write_file
-from parity.store.trees import CHUNK, THREADS
+from parity.store.archive.scanner import Limits, Member, Scanner
+from parity.store.disk import write_file
+from parity.store.trees import CHUNK, THREADS, TreeFile, hash_chunks
 from parity.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from parity.store.trees import TreeFile
-
-__all__ = ["MAX_BYTES", "MAX_FILES", "REPACK", "Limits", "Member", "scan", "unpack"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_FILES",
+    "REPACK",
+    "Limits",
+    "Member",
+    "hash_members",
+    "scan",
+    "unpack",
+]
 
 REPACK = (
     "re-pack with GNU tar:  "
@@ -34,25 +42,28 @@ REPACK = (
 
 
 def scan(path: Path, limits: Limits) -> list[Member]:
-    """All files of an archive, in its order; folders are checked and left out.
+    """Return all files of an archive, in its order; folders are checked and left out.
 
     Memory is bounded by the caps: nothing is allocated by a number from the file.
 
     Raises:
-        IntegrityError: The archive is not of profile parity-tar-1, or holds more or
-            less than ``limits`` say; codes ``archive-…``.
+        IntegrityError: The archive is not of profile parity-tar-1, or has more or
+            less than ``limits`` state; codes ``archive-…``.
         OSError: As the system says.
     """
     with path.open("rb") as file:
-        return _scan_file(file, limits)
+        scanner = Scanner(file, limits)
+        try:
+            return scanner.run()
+        except ArchiveError as error:
+            raise _make_error(error, limits, scanner.describe_place()) from None
 
 
 def unpack(path: Path, target: Path, limits: Limits) -> list[TreeFile]:
     """Write the files of an archive into ``target``, an empty folder of our own.
 
-    Two threads write, so that one hashes while the other waits for the disk. Modes, owners
-    and times are ignored. Folders without files are not made: the tree
-    digest does not see them, so nothing may come to depend on them.
+    Modes, owners and times are ignored. Folders without files are not created: the tree
+    digest does not see them, so nothing may depend on them.
 
     Returns:
         Path, size and hash of each file, as written.
@@ -61,44 +72,44 @@ def unpack(path: Path, target: Path, limits: Limits) -> list[TreeFile]:
         IntegrityError: As ``scan`` does.
         OSError: As the system says; what was written until then is left behind.
     """
-    members = scan(path, limits)
-    shares = [members[number::THREADS] for number in range(THREADS)]
-    with ThreadPoolExecutor(THREADS) as pool:
-        results = pool.map(lambda share: _write_members(path, target, share, limits), shares)
-        entries = {entry.path: entry for batch in results for entry in batch}
-    return [entries[member.path] for member in members]
+    return _map_members(path, limits, lambda name, chunks: write_file(target, name, chunks))
 
 
-def _write_members(
-    path: Path, target: Path, members: list[Member], limits: Limits
+def hash_members(path: Path, limits: Limits) -> list[TreeFile]:
+    """Return path, size and hash of each file of an archive, and write nothing.
+
+    Raises:
+        IntegrityError, OSError: As ``scan`` does.
+    """
+    return _map_members(path, limits, lambda name, chunks: TreeFile(name, *hash_chunks(chunks)))
+
+
+def _map_members(
+    path: Path, limits: Limits, read_member: Callable[[str, Iterator[bytes]], TreeFile]
 ) -> list[TreeFile]:
-    """Write some members; each thread reads by a file of its own, since reading moves it."""
-    with path.open("rb") as file:
-        return [write_file(target, m.path, _read_data(file, m, limits)) for m in members]
+    """Read all members by two threads, so that one hashes while the other waits for the disk."""
+    members = scan(path, limits)
 
+    def read_share(share: list[Member]) -> list[TreeFile]:
+        # Each thread has a file of its own, since reading moves its position.
+        with path.open("rb") as file:
+            return [read_member(one.path, _read_data(file, one, limits)) for one in share]
 
-def _scan_file(file: BinaryIO, limits: Limits) -> list[Member]:
-    scanner = Scanner(file, limits)
-    try:
-        return scanner.run()
-    except ArchiveError as error:
-        raise _make_error(error, limits, scanner.describe_place()) from None
+    with ThreadPoolExecutor(THREADS) as pool:
+        results = pool.map(read_share, [members[number::THREADS] for number in range(THREADS)])
+        files = {file.path: file for batch in results for file in batch}
+    return [files[member.path] for member in members]
 
 
 def _read_data(file: BinaryIO, member: Member, limits: Limits) -> Iterator[bytes]:
-    """The bytes of a member, in chunks."""
+    """Yield the bytes of a member, in chunks."""
     file.seek(member.offset)
     left = member.size
     while left:
         chunk = file.read(min(CHUNK, left))
         if not chunk:
             expected, obtained = f"{left:,} more bytes", "the end of the archive"
-            error = ArchiveError(
-                code="archive-cut-short",
-                reason="it shrank meanwhile",
-                expected=expected,
-                obtained=obtained,
-            )
+            error = ArchiveError("archive-cut-short", "it shrank meanwhile", expected, obtained)
             raise _make_error(error, limits, f" at '{sanitize(member.path)}'")
         left -= len(chunk)
         yield chunk
@@ -106,10 +117,10 @@ def _read_data(file: BinaryIO, member: Member, limits: Limits) -> Iterator[bytes
 
 def _make_error(error: ArchiveError, limits: Limits, place: str) -> IntegrityError:
     details = (
-        f"wanted  {error.expected}",
-        f"got     {error.obtained}",
+        f"expected  {error.expected}",
+        f"obtained  {error.obtained}",
         error.hint or REPACK,
     )
     where = limits.where.get(error.key) or limits.where.get("")
-    message = f"the archive is refused{place}: {error.reason}"
+    message = f"the archive is rejected{place}: {error.reason}"
     return IntegrityError(Problem(error.code, message, where, details))

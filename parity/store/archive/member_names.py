@@ -1,4 +1,4 @@
-"""Which names a member may bear: those that mean the same file on every system."""
+"""Check member names: only those that mean the same file on every system are accepted."""
 
 from __future__ import annotations
 
@@ -15,29 +15,43 @@ MAX_FOLDERS = 100_000
 
 # Superscript digits count, too: learn.microsoft.com, "Naming Files, Paths, and Namespaces".
 _DEVICES = frozenset(
-    ["CON", "PRN", "AUX", "NUL"]
+    ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
     + [name + digit for name in ("COM", "LPT") for digit in "123456789\u00b9\u00b2\u00b3"]
 )
 _GIT = frozenset({".git", ".github"})
-#: Separators and wildcards of Windows, which cannot stand in its file names.
+#: Separators and wildcards of Windows, which its file names cannot contain.
 _FORBIDDEN = frozenset('\\:*?"<>|')
+#: Characters of other categories that have no glyph: those of Unicode's
+#: Default_Ignorable_Code_Point, which macOS ignores in names, and the empty Braille pattern.
+_INVISIBLE = frozenset(
+    chr(point)
+    for first, last in (
+        (0x034F, 0x034F),
+        (0x115F, 0x1160),
+        (0x17B4, 0x17B5),
+        (0x180B, 0x180F),
+        (0x2800, 0x2800),
+        (0x3164, 0x3164),
+        (0xFE00, 0xFE0F),
+        (0xFFA0, 0xFFA0),
+        (0xE0100, 0xE01EF),
+    )
+    for point in range(first, last + 1)
+)
 
 
 def split_name(raw: bytes, *, is_folder: bool) -> tuple[str, ...]:
-    """The parts of a member's name; none for the root folder itself.
+    """Split a member's name into its parts; the root folder itself has none.
 
     A leading ``./`` is dropped, since many packers write it, and so is the ``/`` at
     the end of a folder's name.
 
     Raises:
-        Refusal: ``archive-name``.
+        ArchiveError: ``archive-name``.
     """
     if len(raw) > MAX_NAME:
-        raise _make_error(
-            reason="the name is too long",
-            expected=f"at most {MAX_NAME:,} bytes",
-            obtained=f"{len(raw):,} bytes",
-        )
+        expected, obtained = f"at most {MAX_NAME:,} bytes", f"{len(raw):,} bytes"
+        raise _make_error("the name is too long", expected, obtained)
     name = _decode_name(raw).removeprefix("./")
     if is_folder:
         name = name.removesuffix("/")
@@ -45,11 +59,8 @@ def split_name(raw: bytes, *, is_folder: bool) -> tuple[str, ...]:
             return ()
     parts = tuple(name.split("/"))
     if len(parts) > MAX_DEPTH:
-        raise _make_error(
-            reason="the name is too deep",
-            expected=f"at most {MAX_DEPTH} parts",
-            obtained=f"{len(parts)} parts",
-        )
+        expected, obtained = f"at most {MAX_DEPTH} parts", f"{len(parts)} parts"
+        raise _make_error("the name is too deep", expected, obtained)
     for part in parts:
         _check_part(part)
     return parts
@@ -60,61 +71,42 @@ def _decode_name(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         obtained = f"byte 0x{raw[error.start]:02x} at {error.start}"
-        raise _make_error(
-            reason="the name is not UTF-8", expected="UTF-8", obtained=obtained
-        ) from None
+        raise _make_error("the name is not UTF-8", "UTF-8", obtained) from None
 
 
 def _check_part(part: str) -> None:
-    """Refuse ``part`` where it is unsafe, or unusable on one of the three systems."""
+    """Reject ``part`` where it is unsafe, or unusable on one of the three systems."""
     if part in ("", ".", ".."):
-        raise _make_error(
-            reason="a part of the name is empty, '.' or '..'",
-            expected="a relative name",
-            obtained=f"'{part}'",
-        )
+        reason = "a part of the name is empty, '.' or '..'"
+        raise _make_error(reason, "a relative name", f"'{part}'")
     if len(part.encode()) > MAX_PART:
-        obtained = f"{len(part.encode()):,} bytes"
-        raise _make_error(
-            reason="a part of the name is too long",
-            expected=f"at most {MAX_PART} bytes a part",
-            obtained=obtained,
-        )
+        expected, obtained = f"at most {MAX_PART} bytes a part", f"{len(part.encode()):,} bytes"
+        raise _make_error("a part of the name is too long", expected, obtained)
     for char in part:
-        if char in _FORBIDDEN or unicodedata.category(char) in UNPRINTABLE:
-            obtained = f"U+{ord(char):04X}"
-            raise _make_error(
-                reason="the name holds a character that is not allowed",
-                expected=r'printable text without \ : * ? " < > |',
-                obtained=obtained,
-            )
+        if not _is_allowed(char):
+            reason = "the name contains a character that is not allowed"
+            expected = r'visible text without \ : * ? " < > |'
+            raise _make_error(reason, expected, f"U+{ord(char):04X}")
     if part[-1] in ". ":
-        raise _make_error(
-            reason="a part of the name ends with a dot or space",
-            expected="another end",
-            obtained=f"'{part}'",
-        )
+        reason = "a part of the name ends with a dot or space"
+        raise _make_error(reason, "another end", f"'{part}'")
     if part.split(".", 1)[0].rstrip(" ").upper() in _DEVICES:
-        raise _make_error(
-            reason="Windows reserves the name for a device",
-            expected="another name",
-            obtained=f"'{part}'",
-        )
+        reason = "Windows reserves the name for a device"
+        raise _make_error(reason, "another name", f"'{part}'")
     if part.casefold() in _GIT:
-        raise _make_error(
-            reason="the name belongs to git", expected="another name", obtained=f"'{part}'"
-        )
+        raise _make_error("the name belongs to git", "another name", f"'{part}'")
 
 
-def _make_error(*, reason: str, expected: str, obtained: str) -> ArchiveError:
+def _is_allowed(char: str) -> bool:
+    if char in _FORBIDDEN or char in _INVISIBLE:
+        return False
+    category = unicodedata.category(char)
+    return category not in UNPRINTABLE and (category != "Zs" or char == " ")
+
+
+def _make_error(reason: str, expected: str, obtained: str) -> ArchiveError:
     hint = "rename the file, then pack it again"
-    return ArchiveError(
-        code="archive-name",
-        reason=reason,
-        expected=expected,
-        obtained=sanitize(obtained),
-        hint=hint,
-    )
+    return ArchiveError("archive-name", reason, expected, sanitize(obtained), hint=hint)
 
 
 @dataclass(slots=True)
@@ -126,7 +118,7 @@ class _NameNode:
 
 
 class NameTree:
-    """The names taken so far, as the most forgetful file system would tell them apart.
+    """The names read so far, as the least exact file system would tell them apart.
 
     Memory is bounded by the number of members and ``MAX_FOLDERS``, never by depth
     times members: a name of 32 parts adds folders, and those are counted.
@@ -140,7 +132,7 @@ class NameTree:
         """Reserve a name.
 
         Raises:
-            Refusal: ``archive-collision``; ``archive-files`` for too many folders.
+            ArchiveError: ``archive-collision``; ``archive-files`` for too many folders.
         """
         node = self._root
         for part in parts[:-1]:
@@ -148,9 +140,7 @@ class NameTree:
         if parts:
             self._add_name(node, parts[-1], is_folder=is_folder)
         elif self._root.is_listed:
-            raise _make_collision(
-                reason="the root folder is listed twice", expected="once", obtained="./"
-            )
+            raise _make_collision("the root folder is listed twice", "once", "./")
         else:
             self._root.is_listed = True
 
@@ -160,9 +150,7 @@ class NameTree:
             return self._create_node(node, part, is_folder=True, is_listed=False)
         _check_spelling(found, part)
         if not found.is_folder:
-            raise _make_collision(
-                reason="a file is used as a folder", expected="one of the two", obtained=part
-            )
+            raise _make_collision("a file is used as a folder", "one of the two", part)
         return found
 
     def _add_name(self, node: _NameNode, part: str, *, is_folder: bool) -> None:
@@ -173,12 +161,10 @@ class NameTree:
         _check_spelling(found, part)
         if not (is_folder and found.is_folder):
             is_mixed = found.is_folder or is_folder
-            reason = "a file is used as a folder" if is_mixed else "the name is there twice"
-            raise _make_collision(reason=reason, expected="one of the two", obtained=part)
+            reason = "a file is used as a folder" if is_mixed else "the name is repeated"
+            raise _make_collision(reason, "one of the two", part)
         if found.is_listed:
-            raise _make_collision(
-                reason="the folder is listed twice", expected="once", obtained=part
-            )
+            raise _make_collision("the folder is listed twice", "once", part)
         found.is_listed = True
 
     def _create_node(
@@ -187,35 +173,26 @@ class NameTree:
         self._folders += is_folder
         if self._folders > MAX_FOLDERS:
             expected = f"at most {MAX_FOLDERS:,} folders"
-            raise ArchiveError(
-                code="archive-files", reason="too many folders", expected=expected, obtained="more"
-            )
+            raise ArchiveError("archive-files", "too many folders", expected, "more")
         child = node.children[_fold_name(part)] = _NameNode(part, is_folder, is_listed)
         return child
 
 
 def _fold_name(part: str) -> str:
-    """Equal for names that macOS or Windows take for one; compatibility forms stay apart."""
-    folded = unicodedata.normalize("NFC", part).casefold()
-    return unicodedata.normalize("NFC", folded)
+    """Return a key that is equal for names that macOS or Windows take for one.
+
+    Unicode's canonical caseless match (section 3.13, D145); compatibility forms stay apart.
+    """
+    folded = unicodedata.normalize("NFD", part).casefold()
+    return unicodedata.normalize("NFD", folded)
 
 
 def _check_spelling(found: _NameNode, part: str) -> None:
     if found.spelling != part:
-        obtained = f"{found.spelling} and {part}"
-        raise _make_collision(
-            reason="two names are one on macOS or Windows",
-            expected="one of the two",
-            obtained=obtained,
-        )
+        reason = "two names are one on macOS or Windows"
+        raise _make_collision(reason, "one of the two", f"{found.spelling} and {part}")
 
 
-def _make_collision(*, reason: str, expected: str, obtained: str) -> ArchiveError:
+def _make_collision(reason: str, expected: str, obtained: str) -> ArchiveError:
     hint = "rename or drop one, then pack again"
-    return ArchiveError(
-        code="archive-collision",
-        reason=reason,
-        expected=expected,
-        obtained=sanitize(obtained),
-        hint=hint,
-    )
+    return ArchiveError("archive-collision", reason, expected, sanitize(obtained), hint=hint)

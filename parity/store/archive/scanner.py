@@ -1,4 +1,4 @@
-"""The walk over all headers of an archive, before a byte of it is written anywhere."""
+"""Walk over all headers of an archive, before a byte of it is written anywhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
+from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.archive.archive_error import ArchiveError
 from parity.store.archive.member_names import NameTree, split_name
 from parity.store.archive.tar_headers import (
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from parity.errors import Location
     from parity.lockfile import Locked
 
-MAX_BYTES = 8 << 30
-MAX_FILES = 100_000
-
 _ZEROS = bytes(BLOCK)
+_RELOCK = "lock the archive anew with parity bump"
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"PK\x03\x04": "zip",
@@ -42,7 +41,7 @@ _COMPRESSED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much an archive may hold: exactly this where stated, else the caps.
+    """The exact contents of an archive where stated, else the caps.
 
     Attributes:
         files: Number of regular files, cap 100,000.
@@ -58,7 +57,7 @@ class Limits:
 
     @classmethod
     def of(cls, locked: Locked, where: Location | None = None) -> Limits:
-        """What a lock block states; ``where`` is the place of refusals that no key explains."""
+        """Return what a lock block states; ``where`` is the place of all other errors."""
         general = where or locked.where.get("sha256")
         places = {**locked.where, **({"": general} if general else {})}
         return cls(files=locked.files, unpacked=locked.unpacked, size=locked.size, where=places)
@@ -74,7 +73,7 @@ class Member:
 
 
 class Scanner:
-    """One pass over the headers; every step raises ``ArchiveError``, and ``place`` says where it was."""
+    """One pass over the headers; each step raises ``ArchiveError``, located by its place."""
 
     def __init__(self, file: BinaryIO, limits: Limits) -> None:
         self._file = file
@@ -91,7 +90,7 @@ class Scanner:
         self._members: list[Member] = []
 
     def run(self) -> list[Member]:
-        """All regular files, in the archive's order."""
+        """Return all regular files, in the archive's order."""
         self._open()
         while (block := self._read_block()) != _ZEROS:
             self._header_at = self._offset - BLOCK
@@ -103,7 +102,7 @@ class Scanner:
         return self._members
 
     def describe_place(self) -> str:
-        """Where the walk stands, for a message: the member if there is one, and the byte."""
+        """Return the present position for a message: the member, if any, and the byte."""
         if not self._in_member:
             return f" after member {self._number:,}" if self._number else ""
         name = f" '{sanitize(self._name)}'" if self._name else ""
@@ -113,56 +112,29 @@ class Scanner:
         status = os.fstat(self._file.fileno())
         self._end = status.st_size
         if not stat.S_ISREG(status.st_mode):
-            raise ArchiveError(
-                code="archive-format",
-                reason="it is no file",
-                expected="a file",
-                obtained="something else",
-            )
+            raise ArchiveError("archive-format", "it is not a file", "a file", "something else")
         self._check_size()
         head = self._file.read(6)
         for magic, name in _COMPRESSED.items():
             if head.startswith(magic):
-                obtained = f"{name} data"
-                raise ArchiveError(
-                    code="archive-compressed",
-                    reason="it is compressed",
-                    expected="plain tar",
-                    obtained=obtained,
-                )
+                reason, obtained = "it is compressed", f"{name} data"
+                raise ArchiveError("archive-compressed", reason, "plain tar", obtained)
         self._file.seek(0)
 
     def _check_size(self) -> None:
-        expected, obtained = self._limits.size, f"{self._end:,} bytes"
-        if expected is not None and expected != self._end:
-            raise ArchiveError(
-                code="archive-size",
-                reason="its size is not the locked one",
-                expected=f"{expected:,} bytes",
-                obtained=obtained,
-                hint="lock the archive anew with parity bump",
-                key="size",
-            )
+        stated, obtained = self._limits.size, f"{self._end:,} bytes"
+        if stated is not None and stated != self._end:
+            reason, expected = "its size is not the locked one", f"{stated:,} bytes"
+            raise ArchiveError("archive-size", reason, expected, obtained, hint=_RELOCK, key="size")
         if self._end > MAX_BYTES:
-            cap = f"at most {MAX_BYTES:,} bytes"
-            raise ArchiveError(
-                code="archive-size",
-                reason="it is too large",
-                expected=cap,
-                obtained=obtained,
-                key="size",
-            )
+            reason, expected = "it is too large", f"at most {MAX_BYTES:,} bytes"
+            raise ArchiveError("archive-size", reason, expected, obtained, key="size")
 
     def _read_block(self) -> bytes:
         block = self._file.read(BLOCK)
         if len(block) < BLOCK:
             expected, obtained = "two blocks of zeros at the end", f"the end at byte {self._end:,}"
-            raise ArchiveError(
-                code="archive-cut-short",
-                reason="it is cut short",
-                expected=expected,
-                obtained=obtained,
-            )
+            raise ArchiveError("archive-cut-short", "it is cut short", expected, obtained)
         self._offset += BLOCK
         return block
 
@@ -176,52 +148,28 @@ class Scanner:
         is_folder = header.kind == "folder"
         parts = split_name(raw, is_folder=is_folder)
         self._names.reserve(parts, is_folder=is_folder)
-        size = self._resolve_size(header, pax)
+        self._check_sizes(header, pax)
         if not is_folder:
-            self._add_file("/".join(parts), size)
+            self._add_file("/".join(parts), header.size)
         self._name = ""
 
-    def _resolve_size(self, header: TarHeader, pax: PaxFields) -> int:
-        """The size both headers agree on; packers leave 0 where only pax can state it."""
-        size = header.size if pax.size is None else pax.size
-        if header.size not in (0, size):
-            expected, obtained = (
-                f"{header.size:,} bytes, as in the header",
-                f"{size:,} bytes in pax",
-            )
-            raise ArchiveError(
-                code="archive-size",
-                reason="it states two sizes",
-                expected=expected,
-                obtained=obtained,
-            )
-        if size and header.kind == "folder":
-            obtained = f"{size:,} bytes"
-            raise ArchiveError(
-                code="archive-size",
-                reason="a folder holds data",
-                expected="0 bytes",
-                obtained=obtained,
-            )
-        return size
+    def _check_sizes(self, header: TarHeader, pax: PaxFields) -> None:
+        """Check that both headers state one size; a header has room for all that is allowed."""
+        if pax.size not in (None, header.size):
+            expected = f"{header.size:,} bytes, as in the header"
+            obtained = f"{pax.size:,} bytes in pax"
+            raise ArchiveError("archive-size", "it states two sizes", expected, obtained)
+        if header.size and header.kind == "folder":
+            obtained = f"{header.size:,} bytes"
+            raise ArchiveError("archive-size", "a folder has data", "0 bytes", obtained)
 
     def _read_pax(self, header: TarHeader) -> None:
         if self._pax is not None:
-            obtained = "two pax headers in a row"
-            raise ArchiveError(
-                code="archive-pax",
-                reason="pax headers follow each other",
-                expected="one",
-                obtained=obtained,
-            )
+            reason = "pax headers follow each other"
+            raise ArchiveError("archive-pax", reason, "one", "two pax headers in a row")
         if header.size > MAX_PAX:
             expected, obtained = f"at most {MAX_PAX:,} bytes", f"{header.size:,} bytes"
-            raise ArchiveError(
-                code="archive-pax",
-                reason="the pax header is too large",
-                expected=expected,
-                obtained=obtained,
-            )
+            raise ArchiveError("archive-pax", "the pax header is too large", expected, obtained)
         self._check_end(header.size)
         self._pax = parse_pax(self._file.read(header.size))
         self._skip(header.size)
@@ -237,23 +185,22 @@ class Scanner:
     def _check_end(self, size: int) -> None:
         left = self._end - self._offset
         if size > left:
-            expected, obtained = f"at most the {left:,} bytes that follow", f"{size:,} bytes"
             reason = "a member reaches past the end of the archive"
-            raise ArchiveError(
-                code="archive-cut-short", reason=reason, expected=expected, obtained=obtained
-            )
+            expected, obtained = f"at most the {left:,} bytes that follow", f"{size:,} bytes"
+            raise ArchiveError("archive-cut-short", reason, expected, obtained)
 
     def _check_cap(self, key: str, count: int, cap: int, unit: str) -> None:
         """Stop at the first excess over what the lock or the cap allows."""
         stated = getattr(self._limits, key)
         if count > (cap if stated is None else stated):
             limit = f"at most {cap:,} {unit}" if stated is None else format_count(stated, unit)
-            hint = "" if stated is None else "lock the archive anew with parity bump"
-            obtained = f"{format_count(count, unit)} or more"
-            reason = f"there are more {unit} than allowed"
-            code = f"archive-{key}"
             raise ArchiveError(
-                code=code, reason=reason, expected=limit, obtained=obtained, hint=hint, key=key
+                f"archive-{key}",
+                f"there are more {unit} than allowed",
+                limit,
+                f"{format_count(count, unit)} or more",
+                hint="" if stated is None else _RELOCK,
+                key=key,
             )
 
     def _skip(self, size: int) -> None:
@@ -261,45 +208,28 @@ class Scanner:
         self._file.seek(self._offset)
 
     def _finish(self) -> None:
-        """After the first block of zeros: a second one, then nothing but zeros."""
+        """Check the end: a second block of zeros, then nothing but zeros."""
         if self._pax is not None:
             obtained = "the end of the archive"
-            raise ArchiveError(
-                code="archive-pax",
-                reason="a pax header has no member",
-                expected="one",
-                obtained=obtained,
-            )
+            raise ArchiveError("archive-pax", "a pax header has no member", "one", obtained)
         if self._read_block() != _ZEROS:
             obtained = "data after one block of zeros"
-            raise ArchiveError(
-                code="archive-trailing",
-                reason="it ends twice",
-                expected="two blocks",
-                obtained=obtained,
-            )
-        self._check_trailer()
-        self._check_exact("files", len(self._members), "files")
-        self._check_exact("unpacked", self._unpacked, "bytes")
-
-    def _check_trailer(self) -> None:
+            raise ArchiveError("archive-trailing", "it ends twice", "two blocks", obtained)
         while chunk := self._file.read(CHUNK):
             if chunk.count(0) != len(chunk):
-                obtained = f"data after byte {self._offset:,}"
-                raise ArchiveError(
-                    code="archive-trailing",
-                    reason="data follow its end",
-                    expected="zeros",
-                    obtained=obtained,
-                )
+                reason, obtained = "data follow its end", f"data after byte {self._offset:,}"
+                raise ArchiveError("archive-trailing", reason, "zeros", obtained)
+        self._check_exact("files", len(self._members), "files")
+        self._check_exact("unpacked", self._unpacked, "bytes")
 
     def _check_exact(self, key: str, count: int, unit: str) -> None:
         stated = getattr(self._limits, key)
         if stated is not None and count != stated:
-            expected, obtained = format_count(stated, unit), format_count(count, unit)
-            reason = f"there are fewer {unit} than locked"
-            hint = "lock the archive anew with parity bump"
-            code = f"archive-{key}"
             raise ArchiveError(
-                code=code, reason=reason, expected=expected, obtained=obtained, hint=hint, key=key
+                f"archive-{key}",
+                f"there are fewer {unit} than locked",
+                format_count(stated, unit),
+                format_count(count, unit),
+                hint=_RELOCK,
+                key=key,
             )

@@ -1,7 +1,7 @@
-"""One tar header, and the records of one pax header: pure functions on bytes.
+"""Parse one tar header, and the records of one pax header: pure functions on bytes.
 
 Formats: POSIX.1-2024, "pax Interchange Format" and "ustar Interchange Format".
-Everything that two readers could read in two ways is refused.
+Whatever two readers could read in two ways is rejected.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FOREIGN = {
 
 _POSIX_MAGIC = b"ustar\x0000"
 _GNU_MAGIC = b"ustar  \0"
-# Three ways of writing it, so far apart that changing one byte never leads from one to another.
+# Three ways of writing it, so different that changing one byte never leads from one to another.
 _CHECKSUM = re.compile(rb"([0-7]{6})\0 |([0-7]{6}) \0|([0-7]{7})\0")
 _OCTAL = re.compile(rb" *([0-7]+)[ \0]*")
 _PAX_LENGTH = re.compile(rb"([1-9][0-9]{0,5}) ")
@@ -50,7 +50,7 @@ _PAX_IGNORED_KEYS = frozenset(
 
 @dataclass(frozen=True)
 class TarHeader:
-    """What a header says; ``size`` in bytes of the data that follows it."""
+    """The contents of a header; ``size`` in bytes of the data that follows it."""
 
     name: bytes
     size: int
@@ -59,30 +59,25 @@ class TarHeader:
 
 @dataclass(frozen=True)
 class PaxFields:
-    """What a pax header overrides in the header that follows it."""
+    """The fields that a pax header overrides in the header that follows it."""
 
     path: bytes | None = None
     size: int | None = None
 
 
 def parse_header(block: bytes) -> TarHeader:
-    """Read a block of 512 bytes that are not all zero.
+    """Parse a block of 512 bytes that are not all zero.
 
-    Mode is read only to refuse special bits; owner, times and device numbers are not read.
+    The mode is read only to reject special bits; owner, times and device numbers are not read.
 
     Raises:
-        Refusal: ``archive-checksum``, ``-format``, ``-type``, ``-mode``, ``-size``, ``-name``.
+        ArchiveError: ``archive-checksum``, ``-format``, ``-type``, ``-mode``, ``-size``, ``-name``.
     """
     _check_checksum(block)
     magic = block[257:265]
     if magic not in (_POSIX_MAGIC, _GNU_MAGIC):
         obtained = f"magic '{sanitize(magic)}'"
-        raise ArchiveError(
-            code="archive-format",
-            reason="the header is not ustar",
-            expected="ustar or pax",
-            obtained=obtained,
-        )
+        raise ArchiveError("archive-format", "the header is not ustar", "ustar or pax", obtained)
     kind = _parse_kind(block[156:157])
     size = _parse_octal("size", block[124:136])
     if kind == "pax":
@@ -96,96 +91,71 @@ def _check_checksum(block: bytes) -> None:
     found = _CHECKSUM.fullmatch(field)
     actual = sum(block) - sum(field) + 8 * ord(" ")
     if found is None or int(found[found.lastindex or 0], 8) != actual:
-        obtained, hint = (
-            f"'{sanitize(field)}'",
-            "the file is damaged or no tar archive: pack it again",
-        )
         raise ArchiveError(
-            code="archive-checksum",
-            reason="the header's checksum is wrong",
-            expected=f"{actual:06o}",
-            obtained=obtained,
-            hint=hint,
+            "archive-checksum",
+            "the header's checksum is wrong",
+            f"{actual:06o}",
+            f"'{sanitize(field)}'",
+            hint="the file is damaged, or is not a tar archive: pack it again",
         )
 
 
 def _parse_kind(flag: bytes) -> MemberKind:
     if flag in _KINDS:
         return _KINDS[flag]
-    obtained = f"typeflag '{sanitize(flag)}'"
-    what = _FOREIGN.get(flag, "of an unknown type")
+    reason = f"the member is {_FOREIGN.get(flag, 'of an unknown type')}"
     expected = "files and folders (typeflag 0, NUL or 5), and pax headers (x)"
-    raise ArchiveError(
-        code="archive-type", reason=f"the member is {what}", expected=expected, obtained=obtained
-    )
+    raise ArchiveError("archive-type", reason, expected, f"typeflag '{sanitize(flag)}'")
 
 
 def _parse_octal(what: str, field: bytes) -> int:
-    """The ``size`` or ``mode``; base-256, which may be negative or huge, is refused."""
+    """Parse the ``size`` or ``mode``; base-256, which may be negative or huge, is rejected."""
     found = _OCTAL.fullmatch(field)
     if found is None:
-        obtained = f"'{sanitize(field)}'"
-        expected = "octal digits"
-        raise ArchiveError(
-            code=f"archive-{what}",
-            reason=f"the {what} is no octal number",
-            expected=expected,
-            obtained=obtained,
-        )
+        reason, obtained = f"the {what} is not an octal number", f"'{sanitize(field)}'"
+        raise ArchiveError(f"archive-{what}", reason, "octal digits", obtained)
     return int(found[1], 8)
 
 
 def _check_mode(field: bytes) -> None:
     mode = _parse_octal("mode", field)
     if mode & 0o7000:
-        obtained, expected = f"mode {mode:04o}", "no setuid, setgid or sticky bit"
-        hint = "run chmod -R u-s,g-s,-t on the folder, then pack it again"
         raise ArchiveError(
-            code="archive-mode",
-            reason="the mode has special bits",
-            expected=expected,
-            obtained=obtained,
-            hint=hint,
+            "archive-mode",
+            "the mode has special bits",
+            "no setuid, setgid or sticky bit",
+            f"mode {mode:04o}",
+            hint="run chmod -R u-s,g-s,-t on the folder, then pack it again",
         )
 
 
 def _read_name(block: bytes, *, gnu: bool) -> bytes:
     name = _read_text(block[0:100])
     if gnu:
-        # There, times and sparse maps lie where POSIX has the prefix.
+        # GNU has times and sparse maps where POSIX has the prefix.
         if any(block[345:BLOCK]):
             obtained = "GNU fields in the header"
-            raise ArchiveError(
-                code="archive-format",
-                reason="GNU extensions",
-                expected="ustar or pax",
-                obtained=obtained,
-            )
+            raise ArchiveError("archive-format", "GNU extensions", "ustar or pax", obtained)
         return name
     prefix = _read_text(block[345:500])
     return prefix + b"/" + name if prefix else name
 
 
 def _read_text(field: bytes) -> bytes:
-    """A field up to its first NUL; readers differ on what follows, so nothing may."""
+    """Return a field up to its first NUL; readers differ on what follows, so nothing may."""
     text, _, rest = field.partition(b"\0")
     if any(rest):
         obtained = f"'{sanitize(field)}'"
-        raise ArchiveError(
-            code="archive-name",
-            reason="bytes follow the name's end",
-            expected="NULs",
-            obtained=obtained,
-        )
+        raise ArchiveError("archive-name", "bytes follow the name's end", "NULs", obtained)
     return text
 
 
 def parse_pax(body: bytes) -> PaxFields:
-    """Read the records ``LENGTH KEY=VALUE`` plus newline of an ``x`` header.
+    """Parse the records ``LENGTH KEY=VALUE`` plus newline of an ``x`` header.
 
     Raises:
-        Refusal: ``archive-pax``, for any key but those read or ignored, a key that
-            is there twice, or a record that is malformed.
+        ArchiveError: ``archive-pax``: a key that is neither read nor ignored, a repeated
+            key, or a malformed record.
     """
     read: dict[str, bytes] = {}
     seen: set[str] = set()
@@ -193,13 +163,9 @@ def parse_pax(body: bytes) -> PaxFields:
     while at < len(body):
         key, value, at = _parse_record(body, at)
         if key not in _PAX_KEYS | _PAX_IGNORED_KEYS:
-            raise _make_pax_error(
-                reason="a pax key is not allowed",
-                expected="path, size, mtime, comment",
-                obtained=key,
-            )
+            raise _make_pax_error("a pax key is not allowed", "path, size, mtime, comment", key)
         if key in seen:
-            raise _make_pax_error(reason="a pax key is there twice", expected="once", obtained=key)
+            raise _make_pax_error("a pax key is repeated", "once", key)
         seen.add(key)
         if key in _PAX_KEYS:
             read[key] = value
@@ -207,32 +173,23 @@ def parse_pax(body: bytes) -> PaxFields:
 
 
 def _parse_record(body: bytes, at: int) -> tuple[str, bytes, int]:
-    """Key, value and end of the record at ``at``."""
+    """Return key, value and end of the record at ``at``."""
+    form = "LENGTH KEY=VALUE"
     length = _PAX_LENGTH.match(body, at)
     end = at + int(length[1]) if length else 0
     if length is None or end > len(body) or body[end - 1 : end] != b"\n" or end <= length.end():
-        raise _make_pax_error(
-            reason="a pax record is malformed",
-            expected="LENGTH KEY=VALUE",
-            obtained=body[at : at + 40],
-        )
+        raise _make_pax_error("a pax record is malformed", form, body[at : at + 40])
     key, equals, value = body[length.end() : end - 1].partition(b"=")
     if not equals:
-        raise _make_pax_error(
-            reason="a pax record has no '='", expected="LENGTH KEY=VALUE", obtained=key
-        )
+        raise _make_pax_error("a pax record has no '='", form, key)
     return key.decode("utf-8", "surrogateescape"), value, end
 
 
 def _parse_pax_size(value: bytes | None) -> int | None:
     if value is not None and not _PAX_SIZE.fullmatch(value):
-        raise _make_pax_error(
-            reason="the pax size is no number", expected="decimal digits", obtained=value
-        )
+        raise _make_pax_error("the pax size is not a number", "decimal digits", value)
     return None if value is None else int(value)
 
 
-def _make_pax_error(*, reason: str, expected: str, obtained: str | bytes) -> ArchiveError:
-    return ArchiveError(
-        code="archive-pax", reason=reason, expected=expected, obtained=f"'{sanitize(obtained)}'"
-    )
+def _make_pax_error(reason: str, expected: str, obtained: str | bytes) -> ArchiveError:
+    return ArchiveError("archive-pax", reason, expected, f"'{sanitize(obtained)}'")

@@ -1,8 +1,8 @@
-"""A transfer in a thread of its own, watched from outside.
+"""Run a transfer in a thread of its own, and watch its pace from outside.
 
-A server can hold up whoever talks to it in more ways than timeouts of a socket cover: a
-header that drips, 1xx answers or trailers without end, a name server that is silent. So
-one thread talks, and another, which has the clock, waits for what it hands over.
+A server can block a client in more ways than timeouts of a socket cover: a header sent byte
+by byte, 1xx answers or trailers without end, a silent name server. So one thread talks, and
+another, which has the clock, waits for its events.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from parity.store.http import failures
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from parity.store.http.retries import RetryPolicy
+    from parity.store.options import RetryPolicy
 
-#: What the thread may be ahead; with a piece in each hand, 1 MiB is lost at worst.
+#: Pieces that the thread may be ahead; with one in use on each side, 1 MiB is lost at most.
 _MAX_QUEUED = 2
 PIECE = 1 << 18  # bytes
 _GRACE = 1.0  # seconds for a thread whose connection was cut
@@ -29,22 +29,22 @@ _POLL = 0.1  # seconds
 
 @dataclass(frozen=True)
 class Redirected:
-    """A redirect was followed: something moved, although no byte of the file came."""
+    """A redirect was followed: progress without a byte of the file."""
 
 
 class _EndOfBody:
-    """Nothing more comes."""
+    """The end of the events."""
 
 
 class BackgroundReader:
-    """Runs ``talk`` in a thread; ``cut`` must wake it, whatever it waits for."""
+    """Runs ``events`` in a thread; ``cut`` must wake it, whatever it waits for."""
 
     def __init__(self, events: Generator[object], cut: Callable[[], None]) -> None:
         self._events = events
         self._cut = cut
         self._queue: queue.Queue[object] = queue.Queue(_MAX_QUEUED)
         self._closed = threading.Event()
-        # A daemon: where it cannot be woken (a silent name server), it holds up no exit.
+        # A daemon: where it cannot be woken (a silent name server), it delays no exit.
         self._thread = threading.Thread(target=self._run, daemon=True, name="parity-fetch")
         self._thread.start()
 
@@ -54,7 +54,7 @@ class BackgroundReader:
                 if not self._put(event):
                     return
             self._put(_EndOfBody())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             self._put(error)
         finally:
             with suppress(Exception):
@@ -68,10 +68,10 @@ class BackgroundReader:
         return False
 
     def get(self, timeout: float) -> object:
-        """What the thread handed over next.
+        """Return the thread's next event.
 
         Raises:
-            queue.Empty: Nothing, for ``timeout`` seconds.
+            queue.Empty: There was none for ``timeout`` seconds.
         """
         return self._queue.get(timeout=max(timeout, 0.0))
 
@@ -85,14 +85,14 @@ class BackgroundReader:
 def watch_events(
     reader: BackgroundReader, retry_policy: RetryPolicy, deadline: float | None
 ) -> Iterator[object]:
-    """What ``reader`` hands over, as long as enough comes in time.
+    """Yield the events of ``reader`` as long as they are fast enough.
 
-    Only waiting counts: a disk that is slow to write, or a prefix that is hashed, is no stall
+    Only waiting counts: a slow disk, or hashing a prefix, is not a stall
     (mudler/LocalAI#11099).
 
     Raises:
-        Passing: Too little came over the window, or what the thread raised.
-        FetchError: ``fetch-deadline``, or what the thread raised.
+        TransientError: Too few bytes over the window, or raised by the thread.
+        FetchError: ``fetch-deadline``, or raised by the thread.
     """
     pace = _TransferPace(retry_policy)
     while True:
@@ -138,7 +138,7 @@ class _TransferPace:
         return max(self._retry_policy.window - self.waited, 0.0)
 
     def count_event(self, event: object) -> None:
-        """Count what came; whatever is no piece of the file shows that things move."""
+        """Count the bytes of an event; any other event is progress, too."""
         if isinstance(event, bytes):
             self._received += len(event)
             self.check_pace()
@@ -146,7 +146,7 @@ class _TransferPace:
             self.waited, self._received = 0.0, 0
 
     def check_pace(self) -> None:
-        """At the end of a window, ask for more than the least; then begin another."""
+        """At the end of a window, check for enough bytes; then begin another."""
         window, min_rate = self._retry_policy.window, self._retry_policy.min_rate
         if self.waited < window:
             return

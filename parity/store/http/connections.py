@@ -1,7 +1,8 @@
-"""urllib3's pools: one for each address, through the proxy that the environment names for it."""
+"""Make urllib3's pools: one for each address, through the proxy that the environment names."""
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.request
 from contextlib import suppress
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from parity.errors import FetchError, Problem
-from parity.store import sources
+from parity.lockfile.source_rules import is_loopback
 
 if TYPE_CHECKING:
     from urllib3 import PoolManager
+
+#: Host and port, if any; each label of a name has a character.
+_HOST = re.compile(r"([\w-]+(\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
 
 
 class ConnectionSet:
@@ -24,7 +28,7 @@ class ConnectionSet:
         self._is_cut = False
 
     def make_pool(self, address: str) -> PoolManager:
-        """A pool for ``address`` whose connections are known to us.
+        """Return a pool for ``address`` whose connections this set keeps.
 
         Raises:
             FetchError: ``fetch-proxy``.
@@ -45,13 +49,13 @@ class ConnectionSet:
             if self._is_cut:
                 raise ConnectionAbortedError
             kind.connect(connection)
-            # Kept, since a connection forgets its socket once an answer takes that over.
+            # Kept, since a connection forgets its socket once an answer uses that.
             self._sockets.append(connection.sock)
 
         return type("Connection", (kind,), {"connect": connect})
 
     def cut(self) -> None:
-        """Wake whoever waits for one of the connections, whatever it waits for."""
+        """Wake the thread that waits for one of the connections."""
         self._is_cut = True
         pending = [connection.sock for connection in self._connections]
         for opened in [*self._sockets, *pending]:
@@ -59,7 +63,7 @@ class ConnectionSet:
                 opened.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of all, answers that urllib3 forgot included. For the thread that made them."""
+        """Close all, also answers that urllib3 forgot; called by the thread that made them."""
         for connection in self._connections:
             with suppress(Exception):
                 connection.close()
@@ -70,31 +74,44 @@ class ConnectionSet:
 
 
 def make_manager(address: str) -> PoolManager:
-    """A fresh pool for ``address``; this machine itself is never asked through a proxy.
+    """Return a fresh pool for ``address``; this machine itself is never asked through a proxy.
 
     Raises:
         FetchError: ``fetch-proxy``.
     """
     import urllib3
+    from urllib3.exceptions import HTTPError
 
     parts = urlsplit(address)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if (
-        not proxy
-        or sources.is_loopback(parts.hostname or "")
-        or urllib.request.proxy_bypass(parts.netloc)
-    ):
+    if not proxy or is_loopback(parts.hostname or "") or urllib.request.proxy_bypass(parts.netloc):
         return urllib3.PoolManager()
+    try:
+        plain, login = _split_proxy(proxy)
+        headers = urllib3.make_headers(proxy_basic_auth=login)
+        return urllib3.ProxyManager(plain, proxy_headers=headers)
+    except (ValueError, HTTPError):
+        raise _make_proxy_error(parts.scheme) from None  # theirs quotes the password
+
+
+def _split_proxy(proxy: str) -> tuple[str, str | None]:
+    """Split a proxy's address into one without a login, and the login.
+
+    Raises:
+        ValueError: It is no address of an HTTP proxy.
+    """
     found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if found.scheme not in ("http", "https"):
-        raise _make_proxy_error(parts.scheme)
+    netloc = found.netloc.rpartition("@")[2]
+    found.port  # noqa: B018 - reading it checks it
+    if found.scheme not in ("http", "https") or not _HOST.fullmatch(netloc):
+        msg = "not the address of an HTTP proxy"
+        raise ValueError(msg)
     login = f"{unquote(found.username)}:{unquote(found.password or '')}" if found.username else None
-    plain = urlunsplit((found.scheme, found.netloc.rpartition("@")[2], "", "", ""))
-    return urllib3.ProxyManager(plain, proxy_headers=urllib3.make_headers(proxy_basic_auth=login))
+    return urlunsplit((found.scheme, netloc, "", "", "")), login
 
 
 def _make_proxy_error(scheme: str) -> FetchError:
-    message = f"the proxy for {scheme} is of a kind that is not known"
-    hint = f"set {scheme}_proxy to an http:// address, or unset it"
+    message = f"the proxy for {scheme} cannot be used: it is not the address of an HTTP proxy"
+    hint = f"set {scheme}_proxy to http://host:port, or unset it"
     return FetchError(Problem("fetch-proxy", message, None, (hint,)))

@@ -1,6 +1,6 @@
-"""What a failed connection is called.
+"""Turn failed connections and HTTP statuses into problems with advice.
 
-No exception of urllib3 gets past here: they quote addresses, whose query may be secret.
+No exception of urllib3 leaves this package: they quote addresses, whose query may be secret.
 """
 
 from __future__ import annotations
@@ -14,66 +14,105 @@ from parity.store import sources
 from parity.store.http.retries import TransientError
 from parity.text import sanitize
 
+OK = 200
+PARTIAL = 206
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+FORBIDDEN = 403
+#: Answers to a ``Range`` or ``If-Range`` that the server does not support or accept.
+RANGE_REJECTED = frozenset({304, 400, 405, 412, 416, 417, 501})
+_SERVER = 500
+
+_HUB_MEANING = "the Hub denies access: the repo is private, gated or missing"
+_HUB_HINT = "check its name; to read a private or gated one, set HF_TOKEN and accept its terms"
+#: What the Hub's ``X-Error-Code`` makes of a 403 or 404 (huggingface_hub, ``hf_raise_for_status``).
+_HUB_CODES = {
+    "EntryNotFound": ("the repo has no such file", "check the path in source"),
+    "RevisionNotFound": ("the repo has no such ref or commit", "check the ref in source"),
+    "GatedRepo": ("the repo is gated", "accept its terms on its page, and set HF_TOKEN"),
+}
+_MEANINGS = {
+    401: (
+        "http-unauthorized",
+        "the server requires a login",
+        "make the bundle public, or give a token that may read it",
+    ),
+    403: (
+        "http-forbidden",
+        "the server denies access",
+        "make the bundle public, or give a token that may read it",
+    ),
+    404: (
+        "http-not-found",
+        "the file does not exist",
+        "check source and ref; a private file may look the same",
+    ),
+    410: ("http-gone", "the file was removed for good", "find its new place, and change source"),
+    429: (
+        "http-rate-limited",
+        "too many requests from this address",
+        "try again later, or set a token: CI machines share their addresses",
+    ),
+}
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 _RETRY_HINT = "check the network, then try again"
 
 
 def make_tls_error(address: str, error: Exception) -> FetchError:
-    """No trust in the server; not tried again."""
+    """Return the error of an untrusted server, which is not tried again."""
     message = "the server's certificate could not be verified, or TLS failed"
     details = (
-        f"got     {sanitize(describe_cause(error))}",
-        f"from    {sources.sanitize_source(address)}",
-        "behind a proxy of your own, name its authority in SSL_CERT_FILE",
+        f"obtained  {sanitize(describe_cause(error))}",
+        f"from      {sources.sanitize_source(address)}",
+        "behind a proxy of your own, set SSL_CERT_FILE to its certificate authority",
     )
     return FetchError(Problem("fetch-tls", message, None, details))
 
 
 def make_connection_error(error: Exception) -> TransientError[Any] | FetchError:
-    """The connection failed; a proxy that refuses will go on doing so."""
+    """Return the error of a failed connection; only a rejection by a proxy is final."""
     if found := _TUNNEL.search(str(error.__cause__ or error.__context__ or error)):
         details = (
-            f"got     HTTP status {found[1]} from the proxy",
+            f"obtained  HTTP status {found[1]} from the proxy",
             "check the *_PROXY and NO_PROXY variables",
         )
-        return FetchError(Problem("fetch-proxy", "the proxy refuses", None, details))
+        return FetchError(Problem("fetch-proxy", "the proxy rejects the connection", None, details))
     return TransientError(make_network_problem(sanitize(describe_cause(error))))
 
 
 def make_network_problem(obtained: str) -> Problem:
-    """Trouble on the way; ``got`` is fit to print."""
+    """Return the problem of a failed connection; ``obtained`` is printable."""
     return Problem(
-        "fetch-network", "the connection failed", None, (f"got     {obtained}", _RETRY_HINT)
+        "fetch-network", "the connection failed", None, (f"obtained  {obtained}", _RETRY_HINT)
     )
 
 
 def make_stall_error(window: float, min_rate: float) -> TransientError[Any]:
-    """Too little came for too long."""
+    """Return the error of a transfer that is too slow."""
     obtained = f"less than {min_rate:,.0f} bytes a second over {window:g} s"
-    details = (f"got     {obtained}", _RETRY_HINT)
+    details = (f"obtained  {obtained}", _RETRY_HINT)
     return TransientError(Problem("fetch-stalled", "the transfer stalled", None, details))
 
 
 def make_redirect_error(address: str, reason: str) -> FetchError:
-    """A redirect that is not followed."""
-    details = (f"from    {sources.sanitize_source(address)}", "state the final address as source")
-    return FetchError(Problem("fetch-redirect", f"a redirect is refused: {reason}", None, details))
+    """Return the error of a redirect that is not followed."""
+    details = (f"from      {sources.sanitize_source(address)}", "use the final address as source")
+    return FetchError(Problem("fetch-redirect", f"a redirect is rejected: {reason}", None, details))
 
 
 def make_deadline_error() -> FetchError:
-    """No time is left."""
-    hint = "allow more time (--deadline), or fetch beforehand with parity fetch"
-    message = "the time for the fetch is up; what came is kept, and the next run goes on from there"
+    """Return the error of a fetch that reached its deadline."""
+    hint = "allow more time (--deadline), or run parity fetch beforehand"
+    message = "the fetch reached its deadline; the next run resumes the download"
     return FetchError(Problem("fetch-deadline", message, None, (hint,)))
 
 
 def format_cut_short(obtained: int, missing: int) -> str:
-    """Words for a body that ended early."""
+    """Format the length of a body that ended early."""
     return f"cut short: {obtained:,} bytes, {missing:,} more expected"
 
 
 def describe_cause(error: Exception) -> str:
-    """What happened, without the address."""
+    """Describe the cause without the address."""
     inner = error.__cause__ or error.__context__
     if isinstance(inner, http.client.IncompleteRead):
         partial: Any = inner.partial  # urllib3's own kind counts bytes in place of keeping them
@@ -82,3 +121,29 @@ def describe_cause(error: Exception) -> str:
     if isinstance(inner, OSError) and inner.strerror:
         return f"{type(error).__name__}: {inner.strerror}"
     return type(inner or error).__name__
+
+
+def make_status_problem(
+    status: int, address: str, *, is_hub: bool = False, error_code: str = ""
+) -> Problem:
+    """Return the problem of a final status other than 200.
+
+    Args:
+        status: The status.
+        address: Printable.
+        is_hub: The Hub answers.
+        error_code: Its ``X-Error-Code``.
+    """
+    code, meaning, hint = _find_meaning(status)
+    if is_hub and status in (401, 403, 404):
+        meaning, hint = _HUB_CODES.get(error_code, (_HUB_MEANING, _HUB_HINT))
+    details = (f"obtained  HTTP status {status}", f"from      {address}", hint)
+    return Problem(code, meaning, None, details)
+
+
+def _find_meaning(status: int) -> tuple[str, str, str]:
+    if status in _MEANINGS:
+        return _MEANINGS[status]
+    if status >= _SERVER:
+        return "http-server-error", "the server failed", "try again later"
+    return "http-status", "the server gave an unexpected answer", "check source"

@@ -1,4 +1,4 @@
-"""Asking for the rest of a file, and whether an answer is that rest (RFC 9110, 13 and 14)."""
+"""Request the rest of a file, and recognise an answer that has it (RFC 9110, 13 and 14)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parity.store.http.statuses import OK, PARTIAL, REDIRECTS, UNSATISFIABLE
+from parity.store.http.failures import OK, PARTIAL, RANGE_REJECTED, REDIRECTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,14 +17,14 @@ _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FileRequest:
-    """What of a file is wanted.
+    """The part of a file to request.
 
     Attributes:
-        start: Bytes that are there already.
-        etag: Strong validator of the file they came from, quotes included.
+        start: Bytes that we have already.
+        etag: Strong validator of the file they are from, quotes included.
         method: ``GET`` or ``HEAD_BYTES``.
-        mark: A header whose bearer is the answer that is wanted, even where it is a redirect;
-            a redirect to another origin is so in any case.
+        stop_header: An answer with this header is the last one, even where it is a redirect;
+            so is a redirect to another origin.
     """
 
     start: int = 0
@@ -34,10 +34,10 @@ class FileRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Those that ask for the rest, if there is a beginning.
+        """Headers that request the rest, if we have a beginning.
 
-        Without a validator the rest is asked for all the same: what decides is the locked
-        hash, and a rest that does not fit costs one more download.
+        The rest is requested without a validator, too: the locked hash decides, and a rest
+        that does not fit costs one more download.
         """
         if not self.start:
             return {}
@@ -46,23 +46,23 @@ class FileRequest:
 
     @property
     def statuses(self) -> frozenset[int]:
-        """Statuses that are an answer to this."""
+        """Statuses that answer this request; some servers reject any ``Range``."""
         if self.stop_header:
             return frozenset({OK, *REDIRECTS})
-        return frozenset({OK, PARTIAL, UNSATISFIABLE} if self.start else {OK})
+        return frozenset({OK, PARTIAL, *RANGE_REJECTED} if self.start else {OK})
 
     def is_redirect_followed(self, headers: Mapping[str, str], *, is_same_origin: bool) -> bool:
-        """Whether a redirect with these headers is followed."""
+        """Return whether to follow a redirect with these headers."""
         return not self.stop_header or (is_same_origin and self.stop_header not in headers)
 
 
 def keep_strong_etag(etag: str | None) -> str | None:
-    """An ``ETag`` that stands for exact bytes; weak ones (``W/``) do not."""
+    """Return an ``ETag`` that identifies exact bytes; weak ones (``W/``) do not."""
     return etag if etag and _STRONG.fullmatch(etag) else None
 
 
 def is_continuation(content_range: str | None, start: int, size: int | None) -> bool:
-    """Whether a 206 brings the bytes from ``start`` of a file of ``size`` bytes, where known."""
+    """Return whether a 206 has the bytes from ``start`` of a file of ``size`` bytes, if known."""
     found = _RANGE.fullmatch((content_range or "").strip())
     if found is None or int(found[1]) != start or int(found[2]) < start:
         return False

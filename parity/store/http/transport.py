@@ -1,7 +1,7 @@
-"""One GET: redirects by hand, raw bytes, credentials for their own origin only.
+"""Send one GET: follow redirects by hand, read raw bytes, send credentials to their origin only.
 
 urllib3 gives the exact bytes (``decode_content=False``) and notices a body that is
-cut short; redirects are followed here, since no client refuses all that we do.
+cut short; redirects are followed here, since no client rejects all that we do.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from urllib.parse import urljoin
 
 import parity
 from parity.errors import FetchError
+from parity.lockfile.source_rules import find_url_problem
 from parity.store import sources
-from parity.store.http import failures, statuses
+from parity.store.http import failures
 from parity.store.http.background_reader import PIECE, BackgroundReader, Redirected, watch_events
 from parity.store.http.connections import ConnectionSet
 from parity.store.http.ranges import FileRequest
-from parity.store.http.retries import TRANSIENT, RetryPolicy, TransientError, read_wait
+from parity.store.http.retries import TRANSIENT, TransientError, read_wait
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from urllib3 import BaseHTTPResponse
 
+    from parity.store.options import RetryPolicy
     from parity.store.sources import Url
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -38,10 +40,10 @@ class Answer:
     """The last of a chain of answers.
 
     Attributes:
-        status: 200; to an ask with a start also 206 and 416.
+        status: 200; for a request with a start also those of ``FileRequest.statuses``.
         headers: Their names in any case.
         redirects: How many were followed.
-        pieces: The body as it comes, at most 256 KiB at a time; raises as ``opened`` does.
+        pieces: The body, at most 256 KiB at a time; raises as ``open_url`` does.
     """
 
     status: int
@@ -51,13 +53,13 @@ class Answer:
 
     @property
     def length(self) -> int | None:
-        """``Content-Length`` in bytes, where it is a number."""
+        """``Content-Length`` in bytes, if it is a number."""
         stated = self.headers.get("Content-Length", "")
         return int(stated[:18]) if stated.isascii() and stated.isdecimal() else None
 
     @property
     def has_known_end(self) -> bool:
-        """Whether the end of the body can be told from a connection that broke."""
+        """The end of the body differs from a broken connection."""
         return self.length is not None or "Transfer-Encoding" in self.headers
 
 
@@ -65,11 +67,11 @@ class Answer:
 def open_url(
     url: Url, retry_policy: RetryPolicy, deadline: float | None, request: FileRequest | None = None
 ) -> Iterator[Answer]:
-    """Ask for ``url`` and follow where it leads.
+    """Request ``url``, follow its redirects, and yield the last answer.
 
     Raises:
-        Passing: Trouble that may pass: connection, stall, 408, 425, 429, 5xx.
-        FetchError: Trouble that stays: TLS, refused redirects, all other statuses, the deadline.
+        TransientError: The connection, a stall, 408, 425, 429, 5xx: may succeed later.
+        FetchError: TLS, rejected redirects, all other statuses, the deadline.
     """
     connections = ConnectionSet()
     reader = BackgroundReader(
@@ -86,22 +88,15 @@ def open_url(
         reader.close()
 
 
-def read_pieces(
-    answer: Answer, _retry_policy: RetryPolicy, _deadline: float | None
-) -> Iterator[bytes]:
-    """The body of an answer; see ``Answer.pieces``."""
-    return answer.pieces
-
-
 def fetch_headers(url: Url, retry_policy: RetryPolicy, deadline: float | None) -> dict[str, str]:
-    """Headers, lower-case, of the first answer that states a commit, without its body.
+    """Return the headers, in lower case, of the first answer that states a commit.
 
-    The Hub states a file's commit, digest and size before it leads on to another host; it
-    leads on within itself where a repo was renamed. Where no answer states a commit, the
-    headers are those of the last one that the origin of ``url`` gives.
+    The Hub states a file's commit, digest and size before it redirects to another host; it
+    redirects within itself where a repo was renamed. Where no answer states a commit, the
+    headers are those of the last answer from the origin of ``url``.
 
     Raises:
-        Passing, FetchError: As ``opened`` does.
+        TransientError, FetchError: As ``open_url`` does.
     """
     with open_url(url, retry_policy, deadline, FileRequest(stop_header="X-Repo-Commit")) as answer:
         return {name.lower(): value for name, value in answer.headers.items()}
@@ -110,7 +105,7 @@ def fetch_headers(url: Url, retry_policy: RetryPolicy, deadline: float | None) -
 def _run_request(
     url: Url, request: FileRequest, connections: ConnectionSet, retry_policy: RetryPolicy
 ) -> Generator[object]:
-    """``Redirected`` for each redirect, the ``ReaderResult`` without its body, then the body's pieces."""
+    """Yield ``Redirected`` for each redirect, the ``Answer`` without body, then its pieces."""
     with closing(connections):
         yield from _follow_redirects(url, request, connections, retry_policy)
 
@@ -129,7 +124,7 @@ def _follow_redirects(
                 return
         yield Redirected()
         address = target
-    raise failures.make_redirect_error(url.address, f"it leads on more than {MAX_REDIRECTS} times")
+    raise failures.make_redirect_error(url.address, f"more than {MAX_REDIRECTS} in a row")
 
 
 def _read_body(response: BaseHTTPResponse) -> Iterator[bytes]:
@@ -178,9 +173,9 @@ def _build_headers(url: Url, address: str) -> dict[str, str]:
 def _find_redirect(
     response: BaseHTTPResponse, address: str, request: FileRequest | None = None
 ) -> str | None:
-    """Where the answer leads on to, or None where it is the last one."""
+    """Return the target of a redirect, or None where the answer is the last one."""
     location = response.headers.get("Location")
-    if response.status not in statuses.REDIRECTS or location is None:
+    if response.status not in failures.REDIRECTS or location is None:
         return None
     try:
         target = urljoin(address, location).partition("#")[0]
@@ -191,12 +186,12 @@ def _find_redirect(
         response.headers, is_same_origin=is_same
     ):
         return None
-    if reason := sources.find_url_problem(target):
-        printable = sources.sanitize_source(target) or "nowhere"
-        raise failures.make_redirect_error(address, f"it leads on to {printable}: {reason}")
+    if reason := find_url_problem(target):
+        printable = sources.sanitize_source(target) or "no address"
+        raise failures.make_redirect_error(address, f"to {printable}: {reason}")
     if address.startswith("https:") and not target.startswith("https:"):
         raise failures.make_redirect_error(
-            address, f"it leads from https down to {sources.sanitize_source(target)}"
+            address, f"from https down to {sources.sanitize_source(target)}"
         )
     return target
 
@@ -212,11 +207,11 @@ def _check_status(
     if status in request.statuses:
         return
     error_code = response.headers.get("X-Error-Code", "")
-    problem = statuses.make_problem(
+    problem = failures.make_status_problem(
         status, sources.sanitize_source(address), is_hub=url.is_hub, error_code=error_code
     )
-    # What a redirect signed for a while is asked for anew at the first address.
-    expired = status == statuses.FORBIDDEN and address != url.address
+    # A signed address expires; the first one gives a new one.
+    expired = status == failures.FORBIDDEN and address != url.address
     if expired or status in TRANSIENT:
         raise TransientError(problem, read_wait(response.headers, retry_policy.now()))
     raise FetchError(problem)

@@ -1,0 +1,278 @@
+"""A store that others could write to: restored caches, forged records, pipes in place of files."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.__main__ import run_command_line
+from parity.store import disk
+from parity.store.options import RetryPolicy
+from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
+from tests.support import fault_server as s
+from tests.support.fault_server import ServedFile
+from tests.support.fetching import DATA, FILES, compute_sha256, make_bundle, read_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
+pytestmark = pytest.mark.timeout(30)
+
+SHA256 = compute_sha256(DATA)
+TREE = compute_tree_digest(
+    TreeFile(path, len(data), compute_sha256(data)) for path, data in FILES.items()
+)
+UNPACKED = sum(map(len, FILES.values()))
+FORGED = {"a": b"forged"}
+FORGED_TREE = compute_tree_digest([TreeFile("a", 6, compute_sha256(b"forged"))])
+
+
+@dataclass
+class Bench:
+    """A store with one bundle in it, and its source."""
+
+    store: Store
+    home: Path
+
+    def fetch(
+        self, *, offline: bool = False, rehash: bool = False, **locked: object
+    ) -> FetchedBundle:
+        bundle = make_bundle("b.tar", **locked)
+        return self.store.fetch_tree(bundle, lockfile_dir=self.home, offline=offline, rehash=rehash)
+
+    @property
+    def blob(self) -> Path:
+        return self.store.paths.locate_blob(SHA256)
+
+    @property
+    def record(self) -> Path:
+        return self.store.paths.locate_record(SHA256)
+
+    @property
+    def tree(self) -> Path:
+        return self.store.paths.locate_tree(TREE)
+
+    def forge(self) -> None:
+        """Name another tree in the record, and put that tree there."""
+        tree = self.store.paths.locate_tree(FORGED_TREE)
+        tree.mkdir()
+        (tree / "a").write_bytes(FORGED["a"])
+        self.write_record(
+            f'{{"schema": 1, "size": {len(DATA)}, "files": 1, "unpacked": 6, '
+            f'"tree": "{FORGED_TREE}"}}'
+        )
+
+    def write_record(self, text: str | bytes) -> None:
+        disk.remove(self.record)
+        self.record.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("PARITY_CACHE_DIR", str(tmp_path / "store"))
+    (tmp_path / "b.tar").write_bytes(DATA)
+    made = Bench(Store(tmp_path / "store", retry_policy=RetryPolicy(max_tries=1)), tmp_path)
+    made.fetch(tree=TREE)
+    yield made
+    disk.remove(made.store.root)
+
+
+# Records
+
+
+@pytest.mark.parametrize("rehash", [False, True])
+@pytest.mark.parametrize("tree", [None, TREE], ids=["hash only", "tree locked"])
+def test_forged_record_is_not_believed(bench: Bench, *, rehash: bool, tree: str | None) -> None:
+    bench.forge()
+
+    fetched = bench.fetch(rehash=rehash, tree=tree)
+
+    assert (fetched.tree, read_files(fetched.path)) == (TREE, FILES)
+    assert any("record" in notice for notice in fetched.notices)
+    assert bench.fetch(tree=tree).notices == ()
+
+
+def test_forged_record_without_its_archive_is_not_believed(bench: Bench) -> None:
+    bench.forge()
+    disk.remove(bench.blob)
+
+    assert read_files(bench.fetch().path) == FILES
+
+
+def test_cache_verify_finds_a_forged_record(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench.forge()
+
+    assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 4
+    assert f"sha256:{SHA256} in the store is damaged" in "".join(capsys.readouterr())
+    assert read_files(bench.fetch().path) == FILES
+
+
+def _make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir()
+    (path / "inside").write_bytes(b"x")
+
+
+def _make_link(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"schema": 1, "size"',
+    "deep": b"[" * 200_000,
+    "not an object": b"[1]",
+    "not UTF-8": b"\xff\xfe",
+    "many digits": b'{"schema": 1, "size": ' + b"9" * 5000 + b"}",
+    "negative": b'{"schema": 1, "size": -1, "files": 2, "unpacked": 3, "tree": "%s"}' % (b"0" * 64),
+    "huge": b" " * (16 << 20),
+    "pipe": _make_pipe,
+    "folder": _make_folder,
+    "link": _make_link,
+}
+
+
+@posix
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("tree", [None, TREE], ids=["hash only", "tree locked"])
+def test_damaged_record_is_repaired(bench: Bench, name: str, tree: str | None) -> None:
+    disk.remove(bench.record)
+    content = DAMAGED[name]
+    content(bench.record) if callable(content) else bench.write_record(content)
+
+    fetched = bench.fetch(tree=tree)
+
+    assert read_files(fetched.path) == FILES
+    assert any("record" in notice for notice in fetched.notices)
+    assert bench.record.is_file()
+    assert not bench.record.is_symlink()
+    assert bench.fetch(tree=tree).notices == ()
+
+
+@posix
+@pytest.mark.parametrize("name", DAMAGED)
+def test_cache_verify_finds_a_damaged_record(bench: Bench, name: str) -> None:
+    disk.remove(bench.record)
+    content = DAMAGED[name]
+    content(bench.record) if callable(content) else bench.write_record(content)
+
+    assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 4
+    assert not os.path.lexists(bench.record)
+    assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 0
+
+
+def test_record_is_never_written_through_a_link(bench: Bench, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    disk.remove(bench.record)
+    bench.record.symlink_to(outside)
+
+    bench.fetch()
+
+    assert outside.read_bytes() == b"mine"
+
+
+# Pipes, folders and links in place of files
+
+PLACES: dict[str, Callable[[Bench], Path]] = {
+    "archive": lambda bench: bench.blob,
+    "tree": lambda bench: bench.tree,
+    "lock": lambda bench: bench.store.paths.locate_lock(SHA256),
+    "process number": lambda bench: bench.store.paths.locate_lock(SHA256).with_suffix(".pid"),
+    "part": lambda bench: bench.store.root / "partial" / f"{SHA256}.part",
+    "note": lambda bench: bench.store.root / "partial" / f"{SHA256}.part.json",
+}
+
+
+@posix
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("make", [_make_pipe, _make_folder, _make_link])
+def test_other_things_in_place_of_files(
+    bench: Bench, place: str, make: Callable[[Path], None]
+) -> None:
+    disk.remove(bench.record)
+    if place != "tree":
+        disk.remove(bench.blob)
+    if place == "note":
+        (bench.store.root / "partial" / f"{SHA256}.part").write_bytes(DATA[:1000])
+    path = PLACES[place](bench)
+    disk.remove(path)
+    make(path)
+
+    began = time.monotonic()
+    fetched = bench.fetch(tree=TREE)
+
+    assert read_files(fetched.path) == FILES
+    assert not fetched.path.is_symlink()
+    assert time.monotonic() - began < 10
+
+
+@posix
+def test_process_number_is_never_written_through_a_link(bench: Bench, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    disk.remove(bench.record)
+    path = PLACES["process number"](bench)
+    disk.remove(path)
+    path.symlink_to(outside)
+
+    bench.fetch()
+
+    assert outside.read_bytes() == b"mine"
+
+
+@posix
+def test_cache_verify_of_a_pipe_in_place_of_an_archive(bench: Bench) -> None:
+    disk.remove(bench.blob)
+    os.mkfifo(bench.blob)
+
+    assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 4
+
+
+@posix
+def test_tree_that_is_a_link_is_made_again(bench: Bench, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path, data in FILES.items():
+        (moved / path).parent.mkdir(exist_ok=True)
+        (moved / path).write_bytes(data)
+    disk.remove(bench.tree)
+    bench.tree.symlink_to(moved)
+
+    fetched = bench.fetch(tree=TREE)
+
+    assert not fetched.path.is_symlink()
+    assert read_files(fetched.path) == FILES
+
+
+# Locks
+
+
+@pytest.mark.network
+def test_lock_of_a_stopped_process_leaves_time_for_the_fetch(tmp_path: Path) -> None:
+    """The lock only saves work, so waiting for it does not use up the deadline."""
+    store = Store(tmp_path / "store", retry_policy=RetryPolicy(max_tries=1))
+    began = time.monotonic()
+    with (
+        s.FaultServer({"/b.tar": [ServedFile(DATA)]}) as server,
+        store.paths.acquire_lock(SHA256, 0, lambda _: None),
+    ):
+        fetched = store.fetch_tree(
+            make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path, deadline=began + 4
+        )
+
+    assert read_files(fetched.path) == FILES
+    assert time.monotonic() - began < 4
+    disk.remove(store.root)
