@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose import FailingTensor
-from parity.errors import ConfigError, DumpError, Problem
+from parity.errors import ConfigError, DumpError, IntegrityError, Problem
 from parity.github import display_path
 from parity.lockfile import load
 from parity.port.dump_folder import open_temporary_folder
@@ -24,6 +24,7 @@ from parity.text import sanitize_message
 from parity.verify import execute, fixture_aliases, selection
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
+from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -129,6 +130,7 @@ def make_dump(
 
     Raises:
         DumpError: The port could not be run.
+        IntegrityError: ``reference-touched``.
     """
     if options.dumps is not None:
         port = {"dumps": display_path(options.dumps)}
@@ -137,8 +139,11 @@ def make_dump(
     context = execute.RunContext(
         options=options, console=console, outputs=folder.resolve(), deadline=None
     )
+    guard = StoreGuard([prepared])
     with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
         port = execute.run_dumps(prepared, sink, context, {}, alias_folder)
+    for change in guard.find_changes(options.lockfile.resolve().parent).values():
+        raise IntegrityError(Problem(change.code, change.message))
     if sink.dump_run is None:
         raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
     return sink.dump_run, port

@@ -25,9 +25,10 @@ from parity.verify.prepare import (
     prepare_bundle,
     print_missing_bundles,
 )
+from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from parity.lockfile import Lockfile
     from parity.reports.console import RunConsole
@@ -79,12 +80,23 @@ def _run_job(
     _check_globs(options, prepared)
     with _open_outputs(options, unwritten) as outputs, process.limit_all(deadline):
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
+        guard = StoreGuard(_list_ready(prepared) if options.dumps is None else ())
         results = [_verify_bundle(entry, context) for entry in prepared]
+        changes = guard.find_changes(options.lockfile.resolve().parent)
+    results = [_add_finding(result, changes.get(result.bundle)) for result in results]
     return _build_report(lock, results, options, time.monotonic() - started), drift
 
 
+def _list_ready(prepared: Iterable[PreparedBundle | PreparationError]) -> list[PreparedBundle]:
+    return [entry for entry in prepared if isinstance(entry, PreparedBundle)]
+
+
+def _add_finding(result: BundleResult, finding: Finding | None) -> BundleResult:
+    return replace(result, findings=(*result.findings, finding)) if finding else result
+
+
 def _check_globs(options: VerifyOptions, prepared: list[PreparedBundle | PreparationError]) -> None:
-    ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
+    ready = _list_ready(prepared)
     names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
     selection.check_case_globs(options.cases, names, is_complete=len(ready) == len(prepared))
 

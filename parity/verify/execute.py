@@ -13,7 +13,7 @@ from parity.port.dump_folder import remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
 from parity.results import Finding
-from parity.verify import fixture_aliases, store_guard
+from parity.verify import fixture_aliases
 from parity.verify.evaluate import CaseEvaluator
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ class RunContext:
 def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext) -> BundleResult:
     """Run and evaluate the chosen cases of one bundle."""
     sources: dict[str, Path] = {}
-    tampering: Finding | None = None
 
     def source(case: Case) -> Location | None:
         file = sources.get(case.id)
@@ -70,15 +69,13 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
             folder = context.options.dumps
             evaluator.add(case, load_dump(folder, prepared.bundle.id, case.id))
     else:
-        before = store_guard.read_state(prepared.tree)
         with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
             port = run_dumps(prepared, evaluator, context, sources, alias_folder)
-        tampering = store_guard.find_changes(before, prepared.tree)
     context.console.start_cases(len(prepared.cases))
     cases = evaluator.finish_results(context.console.print_case)
     if context.options.dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
-    found = (*base.findings, *evaluator.list_bundle_findings(), *([tampering] if tampering else []))
+    found = (*base.findings, *evaluator.list_bundle_findings())
     return replace(base, port=port, cases=cases, findings=found)
 
 

@@ -1,37 +1,154 @@
-"""A port that changes the references is told on; one that leaves them alone is not."""
+"""A port that changes references in the store ends the run with an error; the store is repaired."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
 
-from parity.verify import store_guard
+import pytest
+
+from parity.__main__ import run_command_line
+from parity.store.store import Store
+from tests.support.zoo import HEAD, pack_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        hasattr(os, "geteuid") and os.geteuid() != 0,
+        reason="only root can change read-only files in this way",
+    ),
+]
 
-def tree(root: Path) -> Path:
-    (root / "case").mkdir(parents=True)
-    (root / "case" / "w.bin").write_bytes(b"right")
-    return root
+LOCK = """\
+schema: 1
+bundles:
+  one:
+    source: one/zoo.tar
+    suite: tensors
+    dump: {{command: {command}}}
+  two:
+    source: two/zoo.tar
+    suite: tensors
+    dump: {{command: {command}}}
+"""
+#: Ports that change the reference of the bundle `one` while they run a case of `two`.
+CHANGES = {
+    "other bytes": "target.write_bytes(data[::-1])",
+    "other bytes, the old time": "target.write_bytes(data[::-1]); os.utime(target, ns=times)",
+    "the same bytes again": "target.write_bytes(data[::-1]); target.write_bytes(data)",
+    "cut short": "os.truncate(target, 4)",
+    "cut short under a map": """
+import mmap
+with target.open("r+b") as file:
+    map = mmap.mmap(file.fileno(), 0)
+    map[-4:] = b"abcd"
+    map.flush()
+    map.close()
+os.utime(target, ns=times)""",
+    "another file in its place": "target.unlink(); target.write_bytes(data)",
+    "a link in its place": "target.rename(out / 'moved'); target.symlink_to(out / 'moved')",
+    "one file more": "(target.parent / 'more').write_bytes(b'')",
+    "one file less": "target.unlink()",
+    "no tree at all": "import shutil; shutil.rmtree(target.parents[1])",
+}
 
 
-def test_an_untouched_tree_is_no_finding(tmp_path: Path) -> None:
-    root = tree(tmp_path)
-    assert store_guard.find_changes(store_guard.read_state(root), root) is None
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repo with two locked bundles of one case each."""
+    monkeypatch.setenv("PARITY_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.delenv("CI", raising=False)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        pack_bundle(tmp_path / name, {name: {"expect": "load"}})
+    placeholders = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
+    command = [sys.executable, "-I", "-S", str(tmp_path / "port.py"), *placeholders]
+    (tmp_path / "port.py").write_text(HEAD + "right()", encoding="utf-8")
+    lock = LOCK.format(command=json.dumps(command))
+    (tmp_path / "fixtures.lock.yaml").write_text(lock, encoding="utf-8")
+    assert run_command_line(["bump", "--repo", str(tmp_path), "--accept-audit"]) == 0
+    return tmp_path
 
 
-def test_a_changed_a_new_and_a_lost_file_are_found(tmp_path: Path) -> None:
-    root = tree(tmp_path)
-    before = store_guard.read_state(root)
-    (root / "case" / "w.bin").write_bytes(b"wrong")
-    found = store_guard.find_changes(before, root)
-    assert found is not None
-    assert (found.code, found.kind) == ("reference-touched", "integrity")
-    assert "first case/w.bin; no verdict of this run counts" in found.message
-    before = store_guard.read_state(root)
-    (root / "more").write_bytes(b"")
-    assert store_guard.find_changes(before, root) is not None
-    before = store_guard.read_state(root)
-    (root / "more").unlink()
-    assert store_guard.find_changes(before, root) is not None
+def find_reference(repo: Path, name: str) -> Path:
+    (found,) = (repo / "store").glob(f"**/{name}/reference/r.safetensors")
+    return found
+
+
+def verify(repo: Path, *more: str) -> tuple[int, dict[str, Any]]:
+    code = run_command_line(["verify", "--repo", str(repo), "--report-dir", str(repo / "r"), *more])
+    return code, json.loads((repo / "r" / "report.json").read_text(encoding="utf-8"))
+
+
+def list_touched(report: dict[str, Any]) -> list[str]:
+    return [
+        bundle["id"]
+        for bundle in report["bundles"]
+        if any(finding["code"] == "reference-touched" for finding in bundle["findings"])
+    ]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_reference_of_another_bundle_ends_the_run(name: str, repo: Path) -> None:
+    target = find_reference(repo, "one")
+    data = target.read_bytes()
+    body = f"""
+right()
+if case == 'two':
+    target = Path({str(target)!r})
+    data, times = target.read_bytes(), (os.stat(target).st_atime_ns, os.stat(target).st_mtime_ns)
+    os.chmod(target, 0o644)
+    os.chmod(target.parent, 0o755)
+    exec({CHANGES[name]!r})
+"""
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+
+    code, report = verify(repo)
+
+    assert (code, list_touched(report)) == (4, ["one"])
+    assert find_reference(repo, "one").read_bytes() == data
+    (repo / "port.py").write_text(HEAD + "right()", encoding="utf-8")
+    assert verify(repo)[0] == 0
+
+
+def test_a_port_that_changes_its_own_reference_is_found(repo: Path) -> None:
+    body = "right(); os.utime(next(fixtures.rglob('r.safetensors')))"
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+    code, report = verify(repo)
+    assert (code, list_touched(report)) == (4, ["one", "two"])
+
+
+def test_files_that_cannot_be_made_again_are_removed(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = find_reference(repo, "one")
+    body = f"right(); os.utime({str(target)!r})"
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+    whole = Store.fetch_tree
+
+    def fetch(store: Store, *args: Any, **more: Any) -> Any:
+        if more.get("offline"):
+            raise OSError
+        return whole(store, *args, **more)
+
+    monkeypatch.setattr(Store, "fetch_tree", fetch)
+    code, _ = verify(repo)
+    assert code == 4
+    assert not target.exists()
+
+
+def test_a_port_that_changes_nothing_is_no_finding(repo: Path) -> None:
+    code, report = verify(repo)
+    assert (code, list_touched(report)) == (0, [])
+
+
+def test_show_tells_of_a_changed_reference(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "right(); os.utime(next(fixtures.rglob('r.safetensors')))"
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+    assert run_command_line(["show", "--repo", str(repo), "one/one", "w"]) == 4
+    assert "reference-touched" in capsys.readouterr().err
