@@ -10,12 +10,17 @@ import subprocess
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from pytest_regressions.file_regression import FileRegressionFixture
+
+# A loaded machine is slow, not wrong; pytest's own timeout bounds each test.
+settings.register_profile("parity", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("parity")
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

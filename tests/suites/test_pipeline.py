@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from tests.support.pipeline import Dumps
 
-PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
+PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_the_page_says_of_each_finding_what_it_means() -> None:
 
 
 def test_every_code_in_the_suite_s_source_is_on_the_page() -> None:
-    folder = Path(__file__).parents[1] / "parity" / "suites"
+    folder = Path(__file__).parents[2] / "parity" / "suites"
     files = [*(folder / "pipeline").glob("*.py"), folder / "batch_findings.py"]
     source = "\n".join(path.read_text("utf-8") for path in files)
     pattern = r'(?:report_error|report_each|_report_unusable)\(\s*"([a-z-]+)"|code="([a-z-]+)"|: \("([a-z]+-[a-z-]+)", "'

@@ -22,7 +22,7 @@ from tests.support.pipeline_faults import FAULTS, Fault
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[2]
 WORKSPACE = HERE / "tests" / "ports" / "demo"
 BUNDLE = "input-pipeline-v1"
 SUFFIX = ".exe" if sys.platform == "win32" else ""
