@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "cases.md"
 NUMBERS = {
     "PTH": (1, 2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17),
@@ -58,7 +58,7 @@ def test_every_case_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize("case", sorted(IDS))
-def test_a_case_names_its_reports_and_tests_that_exist(case: str) -> None:
+def test_case_names_reports_and_existing_tests(case: str) -> None:
     kind, sources, tests = table()[case]
     assert kind
     for source in sources.split(", "):
@@ -73,10 +73,11 @@ def test_a_case_names_its_reports_and_tests_that_exist(case: str) -> None:
             assert test in functions_of(file), name
 
 
-def test_every_test_of_a_report_is_in_the_table() -> None:
+def test_every_regression_test_is_in_the_table() -> None:
     """So that what is written for a case can be found from the case."""
     content = PAGE.read_text("utf-8")
-    own = [path.name for path in TESTS.glob("test_report_cases_*.py")]
+    paths = (TESTS / "regressions").glob("test_*.py")
+    own = [f"regressions/{path.name}" for path in paths if path != Path(__file__)]
     left = [
         f"{file}::{name}" for file in own for name in functions_of(file) if name.startswith("test_")
     ]

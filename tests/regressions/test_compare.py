@@ -46,7 +46,7 @@ SPECIAL: dict[str, tuple[float, float]] = {
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 @pytest.mark.parametrize(("due", "came"), SPECIAL.values(), ids=SPECIAL)
 @pytest.mark.parametrize("code", ["<f2", "<f4", "<f8"])
-def test_what_is_not_finite_never_passes(
+def test_nan_and_infinity_never_pass(
     bounds: dict[str, Any], due: float, came: float, code: str
 ) -> None:
     """CMP-01, CMP-02: no bound, however wide, lets one through; it is counted, never replaced.
@@ -66,7 +66,7 @@ def test_what_is_not_finite_never_passes(
         assert found.worst.index == place
 
 
-def test_all_nan_counts_all(tmp_path: Path) -> None:
+def test_all_nan_counts_every_element(tmp_path: Path) -> None:
     """CMP-01, CMP-02: a dump of nothing but NaN, with the numbers of both sides."""
     outcome = verify_wrong_dump(tmp_path, "pth", {"w": make_plain(f32(0, 1))}, {"w": f32(NAN, NAN)})
     assert list_errors(outcome)[0][:2] == ("w", "nan")
@@ -89,7 +89,7 @@ FLIPS: list[tuple[dict[str, Any], dict[str, Any], NDArray[Any], NDArray[Any]]] =
 
 
 @pytest.mark.parametrize(("tight", "loose", "due", "came"), FLIPS, ids=lambda one: str(one)[:40])
-def test_each_bound_flips_the_verdict(
+def test_each_tolerance_changes_the_verdict(
     tight: dict[str, Any],
     loose: dict[str, Any],
     due: NDArray[Any],
@@ -126,7 +126,7 @@ def test_signs_of_zeros(due: Any, came: Any, code: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a", "b", "c"])
-def test_one_wrong_of_several_is_red(wrong: str, tmp_path: Path) -> None:
+def test_one_wrong_tensor_of_several_fails(wrong: str, tmp_path: Path) -> None:
     """CMP-07: one wrong tensor is enough, wherever it stands; and every wrong one is told."""
     due = {name: make_plain(f32(1, 2, at)) for at, name in enumerate("abc", 3)}
     came = {name: one.expected for name, one in due.items()}
@@ -147,7 +147,7 @@ NO_HINT = {
 
 
 @pytest.mark.parametrize("due", NO_HINT.values(), ids=NO_HINT)
-def test_no_hint_without_a_proof(due: NDArray[Any], tmp_path: Path) -> None:
+def test_no_cause_without_proof(due: NDArray[Any], tmp_path: Path) -> None:
     """CMP-07: what a transposition would leave as it is must not be called transposed."""
     came = due.copy()
     came[0, 1] += 0.5
@@ -156,7 +156,7 @@ def test_no_hint_without_a_proof(due: NDArray[Any], tmp_path: Path) -> None:
     assert (code, cause) == ("values", "no-simple-cause")
 
 
-def test_nothing_is_no_pass(tmp_path: Path) -> None:
+def test_empty_dump_fails(tmp_path: Path) -> None:
     """CMP-08: an empty dump, one of other names, and one whose files cannot be read."""
     due = {"w": make_plain(f32(1, 2))}
     assert list_errors(verify_wrong_dump(tmp_path / "none", "pth", due, {})) == [
@@ -184,7 +184,7 @@ POINTERS = {
 
 @pytest.mark.parametrize("suffix", ["bin", "npy", "safetensors"])
 @pytest.mark.parametrize("content", POINTERS.values(), ids=POINTERS)
-def test_something_else_in_place_of_a_tensor(content: bytes, suffix: str, tmp_path: Path) -> None:
+def test_folder_or_text_instead_of_a_tensor(content: bytes, suffix: str, tmp_path: Path) -> None:
     """FIX-10: a pointer, a page or a message where a dump should be; siblings by format."""
     outcome = verify_wrong_dump(
         tmp_path, "pth", {"w": make_plain(f32(1, 2))}, {f"w.{suffix}": content}

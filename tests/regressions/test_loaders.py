@@ -70,7 +70,7 @@ def test_ranks_that_pad_or_drop(ranks: int, mode: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", SPECS)
 @pytest.mark.parametrize("fill", ["first", "last", "zeros", "any"])
-def test_a_last_batch_that_is_filled_up(fill: str, mode: str, tmp_path: Path) -> None:
+def test_filled_last_batch(fill: str, mode: str, tmp_path: Path) -> None:
     """DLD-02: four rows where two are due. Siblings: what it is filled with."""
     spec = SPECS[mode]
     batches = spec.make_run()
@@ -100,7 +100,7 @@ def test_each_worker_yields_everything(how: str, workers: int, mode: str, tmp_pa
 
 @pytest.mark.parametrize("mode", SPECS)
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_worker_that_yields_nothing(lost: int, mode: str, tmp_path: Path) -> None:
+def test_worker_that_yields_nothing(lost: int, mode: str, tmp_path: Path) -> None:
     """DLD-04's reverse: the items of one worker of two never come."""
     spec = SPECS[mode]
     kept = [item for place, item in enumerate(spec.order) if place % 2 != lost]
@@ -108,7 +108,7 @@ def test_a_worker_that_yields_nothing(lost: int, mode: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3)))[1:], ids=str)
-def test_batches_that_overtake_each_other(order: tuple[int, ...], tmp_path: Path) -> None:
+def test_batches_in_another_order(order: tuple[int, ...], tmp_path: Path) -> None:
     """DLD-05: the same batches in another order, as workers' speed has it.
 
     Siblings: all orders of three batches; where no order is owed it is no fault.
@@ -126,7 +126,7 @@ def test_batches_that_overtake_each_other(order: tuple[int, ...], tmp_path: Path
 
 @pytest.mark.parametrize("mode", SPECS)
 @pytest.mark.parametrize(("twice", "lost"), [(0, 9), (9, 0), (3, 4), (5, 8)])
-def test_an_item_twice_and_another_lost(twice: int, lost: int, mode: str, tmp_path: Path) -> None:
+def test_item_twice_and_another_lost(twice: int, lost: int, mode: str, tmp_path: Path) -> None:
     """DLD-08: the count is right, the items are not. Siblings: first, last, neighbours."""
     spec = SPECS[mode]
     order = [twice if item == lost else item for item in spec.order]
@@ -136,7 +136,7 @@ def test_an_item_twice_and_another_lost(twice: int, lost: int, mode: str, tmp_pa
 
 @pytest.mark.parametrize("by", [*range(-4, 0), *range(1, 6)])
 @pytest.mark.parametrize("mode", SPECS)
-def test_labels_that_are_rolled(by: int, mode: str, tmp_path: Path) -> None:
+def test_rolled_labels(by: int, mode: str, tmp_path: Path) -> None:
     """The base set of the DLD cases: every roll of labels is seen, and named."""
     spec = SPECS[mode]
     labels = [compute_label(item) for item in spec.order]
@@ -161,7 +161,7 @@ LABELS = {
 
 @pytest.mark.parametrize(("due", "came"), LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("mode", SPECS)
-def test_a_label_that_went_through_another_type(
+def test_label_converted_through_another_type(
     due: int, came: float, mode: str, tmp_path: Path
 ) -> None:
     """DLD-13: labels never round. Siblings: f16, bf16, fractions, bytes, signs."""
@@ -185,7 +185,7 @@ def _held(folder: Path, batches: Run) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [4, 5, 10])
-def test_a_set_that_is_smaller_than_a_batch(size: int, tmp_path: Path) -> None:
+def test_data_set_smaller_than_a_batch(size: int, tmp_path: Path) -> None:
     """DLD-11: drop_last leaves nothing; a batch that comes nevertheless is one too many."""
     spec = LoaderSpec("ORDER", (), batch_size=size, drop_last=True)
     three = {

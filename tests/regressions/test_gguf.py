@@ -64,7 +64,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("kind", "name"), MISTAKES)
-def test_a_decoder_that_unpacks_wrongly(kind: str, name: str, tmp_path: Path) -> None:
+def test_decoder_that_unpacks_wrongly(kind: str, name: str, tmp_path: Path) -> None:
     """GGF-01, GGF-02, GGF-04, GGF-05: red under the suite's bound, and named.
 
     Siblings: each of these mistakes for each block type that ports decode, not Q3_K, Q2_K and
@@ -74,13 +74,13 @@ def test_a_decoder_that_unpacks_wrongly(kind: str, name: str, tmp_path: Path) ->
     assert misread(kind, name, tmp_path) == ("values", f"block-{name}")
 
 
-def test_every_sort_of_mistake_is_tried() -> None:
+def test_every_kind_of_mistake_is_tested() -> None:
     for starts in KINDS_OF_MISTAKES.values():
         assert len({kind for kind, name in MISTAKES if name.startswith(starts)}) >= 4
 
 
 @pytest.mark.parametrize("kind", SCALE_OFFSETS)
-def test_a_decoder_without_a_record_of_the_blocks(kind: str, tmp_path: Path) -> None:
+def test_decoder_without_recorded_blocks(kind: str, tmp_path: Path) -> None:
     """GGF-01 in upstream's bundle, which does not say where blocks lie: a factor a group."""
     tensor, _ = quantised(kind)
     group = 16 if kind in ("Q2_K", "Q3_K", "Q6_K") else 32
@@ -95,7 +95,7 @@ def test_a_decoder_without_a_record_of_the_blocks(kind: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "Q4_K", "Q6_K"])
 @pytest.mark.parametrize("by", [-32, -8, -4, -2, -1, 1, 2, 3, 5, 8, 16, 32])
-def test_blocks_that_are_read_at_another_byte(kind: str, by: int, tmp_path: Path) -> None:
+def test_blocks_read_at_another_byte(kind: str, by: int, tmp_path: Path) -> None:
     """GGF-10, GGF-11: metadata counted with the wrong size, so that all that follows is shifted.
 
     Siblings: by one to 32 bytes, both ways; 32 is also a wrong alignment.
@@ -117,7 +117,7 @@ PLAIN: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_a_type_that_was_forgotten(kind: str, tmp_path: Path) -> None:
+def test_missing_type(kind: str, tmp_path: Path) -> None:
     """GGF-16: no branch for F16. Siblings: each plain type; dropped, zero, or as another type."""
     stored, due = PLAIN[kind]
     tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
@@ -139,7 +139,7 @@ def test_a_type_that_was_forgotten(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_a_file_of_the_other_byte_order(kind: str, tmp_path: Path) -> None:
+def test_file_of_the_other_byte_order(kind: str, tmp_path: Path) -> None:
     """GGF-13: the magic does not tell the byte order. Siblings: elements of two and four bytes."""
     stored, due = PLAIN[kind]
     tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
@@ -154,7 +154,7 @@ SHAPES = [((4, 3), (3, 4)), ((2, 3, 4), (4, 3, 2)), ((12,), (2, 6)), ((6,), (2, 
 
 
 @pytest.mark.parametrize(("dims", "came"), SHAPES, ids=str)
-def test_dimensions_in_the_other_order(
+def test_reversed_dimensions(
     dims: tuple[int, ...], came: tuple[int, ...], tmp_path: Path
 ) -> None:
     """GGF-07, GGF-08: a shape that differs, whose convention is told; nothing is reshaped.
@@ -168,7 +168,7 @@ def test_dimensions_in_the_other_order(
     assert "GGUF's stored order, fastest dimension first" in outcome.findings[0].message
 
 
-def test_dimensions_that_a_square_hides(tmp_path: Path) -> None:
+def test_reversed_dimensions_of_a_square(tmp_path: Path) -> None:
     """GGF-07: a square tensor has one shape either way, but its values are told."""
     due = np.arange(1, 17, dtype="<f4").reshape(4, 4)
     tensor = Tensor(due, due.tobytes(), {"type": "F32", "dims": [4, 4]})
@@ -176,7 +176,7 @@ def test_dimensions_that_a_square_hides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [("a",), ("b", "c"), ("a", "b", "c")], ids=str)
-def test_a_shard_that_was_not_read(lost: tuple[str, ...], tmp_path: Path) -> None:
+def test_unread_shard(lost: tuple[str, ...], tmp_path: Path) -> None:
     """GGF-14 in a dump: every tensor of the other shard is told, not the first alone."""
     due = {name: Tensor(f32(at, 1)) for at, name in enumerate("abc")}
     came = {name: one.expected for name, one in due.items() if name not in lost}
@@ -209,7 +209,7 @@ SHAPED: dict[str, tuple[tuple[int, ...], float, str]] = {
 
 
 @pytest.mark.parametrize(("shape", "first", "hint"), SHAPED.values(), ids=SHAPED)
-def test_a_shape_that_stands_in_the_metadata_alone(
+def test_shape_only_in_the_metadata(
     shape: tuple[int, ...], first: float, hint: str, tmp_path: Path
 ) -> None:
     """GGF-08: the dump has the shape of a key; the finding says so, and reshapes nothing."""
@@ -251,7 +251,7 @@ LOST = {
 
 @pytest.mark.parametrize("suite", [serialize_suite, tensors_suite])
 @pytest.mark.parametrize(("lost", "hint"), LOST.values(), ids=LOST)
-def test_the_part_that_holds_what_is_missing_is_named(
+def test_part_with_the_missing_tensor_is_named(
     suite: Any, lost: str, hint: str, tmp_path: Path
 ) -> None:
     """GGF-14: each tensor that is missing is told with the file that it lies in."""
@@ -274,7 +274,7 @@ def test_the_part_that_holds_what_is_missing_is_named(
 
 
 @pytest.mark.parametrize("shards", [2, 3])
-def test_a_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
+def test_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
     """GGF-14 in a bundle: all parts are one checkpoint, and one that is absent is named."""
     root = write_bundle(tmp_path, "gguf", {"w": Tensor(f32(1, 2))})
     (root / "gguf" / "x.gguf").unlink()
@@ -297,7 +297,7 @@ def test_a_checkpoint_in_several_files(shards: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("expect", ["load", "refuse"])
-def test_a_generic_checkpoint_of_which_a_part_is_absent(expect: str, tmp_path: Path) -> None:
+def test_generic_checkpoint_with_a_missing_part(expect: str, tmp_path: Path) -> None:
     """GGF-14: a port can load only what is there; to be refused, a part may well be absent."""
     files = {f"../{name}": content for name, content in parts_of("ab").items()}
     del files["../a-00002-of-00002.gguf"]

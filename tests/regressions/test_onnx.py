@@ -117,7 +117,7 @@ STORED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("stored", STORED.values(), ids=STORED)
-def test_weights_may_be_stored_in_any_way(stored: Callable[[], Any], tmp_path: Path) -> None:
+def test_weights_in_every_storage_form(stored: Callable[[], Any], tmp_path: Path) -> None:
     """ONX-02, ONX-04, ONX-05: raw or typed, narrow or wide; what is right is not refused."""
     cast = onnx.helper.make_node("Cast", ["s"], ["w1"], to=onnx.TensorProto.FLOAT)
     made = exported([stored(), *tensors("w1")], (cast,))
@@ -136,7 +136,7 @@ WRONG: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("stored", WRONG.values(), ids=WRONG)
-def test_weights_that_are_other_numbers(stored: Callable[[], Any], tmp_path: Path) -> None:
+def test_wrong_weights(stored: Callable[[], Any], tmp_path: Path) -> None:
     """ONX-02, ONX-04, ONX-05: the file is valid, runs, and computes something else."""
     cast = onnx.helper.make_node("Cast", ["s"], ["w1"], to=onnx.TensorProto.FLOAT)
     made = exported([stored(), *tensors("w1")], (cast,))
@@ -154,7 +154,7 @@ def test_weights_of_another_length(size: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["packed", "lost", "of another field"])
-def test_an_attribute_of_several_numbers(form: str, tmp_path: Path) -> None:
+def test_attribute_of_several_numbers(form: str, tmp_path: Path) -> None:
     """ONX-01: `perm` as `40014000` or packed as `42020100` is right; lost it is the default.
 
     Siblings: written under another field number the attribute is empty, and the file no model.

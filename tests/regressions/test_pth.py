@@ -50,7 +50,7 @@ VIEWS: dict[str, tuple[Any, Any, int, str]] = {
 
 
 @pytest.mark.parametrize(("shape", "stride", "offset", "cause"), VIEWS.values(), ids=VIEWS)
-def test_a_view_read_as_its_storage(
+def test_view_read_as_its_storage(
     shape: Any, stride: Any, offset: int, cause: str, tmp_path: Path
 ) -> None:
     """PTH-01, PTH-08, PTH-14: a loader that ignores strides or offset; right shape, wrong values.
@@ -68,7 +68,7 @@ def test_a_view_read_as_its_storage(
 
 
 @pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (2, 1, 0), (1, 2, 0), (3, 2, 1, 0)], ids=str)
-def test_axes_are_named_where_a_bundle_records_no_strides(
+def test_axes_are_named_without_recorded_strides(
     axes: tuple[int, ...], tmp_path: Path
 ) -> None:
     """PTH-01 in upstream's bundles, which do not say how a tensor lies: values alone prove it."""
@@ -94,7 +94,7 @@ FAR: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("came", "cause"), FAR.values(), ids=FAR)
-def test_axes_in_other_orders(came: NDArray[Any], cause: str, tmp_path: Path) -> None:
+def test_permuted_axes(came: NDArray[Any], cause: str, tmp_path: Path) -> None:
     """PTH-08's kind: reversed dimensions of many axes, and axes that run backwards."""
     due = W if came.ndim == 2 else CUBE
     blind = np.ascontiguousarray(came).reshape(due.shape)
@@ -112,14 +112,14 @@ CUT: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("where", "cause"), CUT.values(), ids=CUT)
-def test_a_failed_read_left_zeros(where: slice, cause: str, tmp_path: Path) -> None:
+def test_zeros_after_a_failed_read(where: slice, cause: str, tmp_path: Path) -> None:
     """PTH-02: a short read that is not noticed. Siblings: where, and how much is missing."""
     came = W.copy()
     came.reshape(-1)[where] = 0
     assert find_cause(tmp_path, make_plain(W), came) == ("values", cause)
 
 
-def test_zeros_are_no_short_read_where_zeros_are_due(tmp_path: Path) -> None:
+def test_expected_zeros_are_not_a_short_read(tmp_path: Path) -> None:
     """PTH-02: a tail that is zero on both sides hints at nothing."""
     due = W.copy()
     due.reshape(-1)[12:] = 0
@@ -130,7 +130,7 @@ def test_zeros_are_no_short_read_where_zeros_are_due(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("elements", [-5, -2, -1, 1, 2, 3])
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
-def test_data_that_stand_elements_further(elements: int, recorded: bool, tmp_path: Path) -> None:
+def test_data_shifted_by_elements(elements: int, recorded: bool, tmp_path: Path) -> None:
     """PTH-04: a count of 8 bytes before each storage read as two elements, and its like.
 
     Siblings: forwards and back; in bundles that record where a tensor lies, what comes in is
@@ -149,7 +149,7 @@ def _around(array: NDArray[Any]) -> NDArray[Any]:
 
 @pytest.mark.parametrize("by", [-8, -7, -6, -4, -3, -2, -1, 1, 2, 3, 4, 6, 7, 8])
 @pytest.mark.parametrize("kind", ["pth", "safetensors"])
-def test_data_that_stand_bytes_further(by: int, kind: str, tmp_path: Path) -> None:
+def test_data_shifted_by_bytes(by: int, kind: str, tmp_path: Path) -> None:
     """SFT-08: the payload begins where it was rounded to. Siblings: by up to 8 bytes, both ways."""
     raw = _around(W).tobytes()[64 + by :][: W.nbytes]
     came = np.frombuffer(raw, "<f4").reshape(W.shape)
@@ -167,7 +167,7 @@ STORED: dict[str, Tensor] = {
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_bytes_in_the_other_order(name: str, tmp_path: Path) -> None:
+def test_swapped_bytes(name: str, tmp_path: Path) -> None:
     """PTH-13, SFT-11: big-endian data, or a host's order, taken for little-endian.
 
     Siblings: elements of 2, 4 and 8 bytes, floats and integers, swapped as they are stored.
@@ -183,7 +183,7 @@ def test_bytes_in_the_other_order(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 8])
-def test_bytes_swapped_in_groups_of_another_size(size: int, tmp_path: Path) -> None:
+def test_bytes_swapped_in_wrong_groups(size: int, tmp_path: Path) -> None:
     """PTH-13: four-byte elements swapped in twos or eights."""
     came = W.view(f"<u{size}").byteswap().view("<f4")
     assert find_cause(tmp_path, make_plain(W), came)[1] == "byte-swapped"
@@ -206,7 +206,7 @@ def test_bytes_read_as_another_dtype(stored: str, read: str, tmp_path: Path) -> 
     assert cause in ("other-dtype", "bits-as-integers")
 
 
-def test_halves_read_as_floats_are_half_as_many(tmp_path: Path) -> None:
+def test_halves_read_as_floats(tmp_path: Path) -> None:
     """PTH-10 as reported: two f16 make one f32, of another shape, or filled from what follows."""
     due = make_plain(np.array([1.0, 2.0], "<f2"), "float16")
     one = np.frombuffer(due.stored, "<f4")
@@ -228,7 +228,7 @@ def _to_even(code: NDArray[Any]) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("cause", NARROWED)
-def test_values_that_went_through_a_narrower_dtype(cause: str, tmp_path: Path) -> None:
+def test_values_rounded_through_a_narrower_dtype(cause: str, tmp_path: Path) -> None:
     """PTH-17's kind: bf16 or f16 on the way. Siblings: rounded, and cut without rounding."""
     due = (DRAWS.normal(size=(4, 6))).astype("<f4")
     assert find_cause(tmp_path, make_plain(due), NARROWED[cause](due)) == ("values", cause)
@@ -237,12 +237,12 @@ def test_values_that_went_through_a_narrower_dtype(cause: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     "shape", [(200,), (24, 1), (1, 24), (6, 4), (2, 12), (4, 7), (4, 5), (), (4, 6, 1)], ids=str
 )
-def test_another_shape_is_never_compared(shape: tuple[int, ...], tmp_path: Path) -> None:
+def test_wrong_shape_is_never_compared(shape: tuple[int, ...], tmp_path: Path) -> None:
     """PTH-14: the storage's length for the shape. Siblings: flat, other axes, one axis more."""
     assert find_cause(tmp_path, make_plain(W), np.resize(S, shape)) == ("shape", "")
 
 
-def test_names_that_are_mixed_up(tmp_path: Path) -> None:
+def test_exchanged_names(tmp_path: Path) -> None:
     """PTH-04, SFT-13: a tensor with the bytes of its neighbour. Siblings: both ways, and one."""
     due = {"a": make_plain(W), "b": make_plain(W[::-1] * 3)}
     swapped = verify_wrong_dump(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.cargo, pytest.mark.slow]
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 WORKSPACE = HERE / "ports" / "demo"
 ZOO = HERE / "bundles" / "checkpoint-zoo-v1.tar"
 #: Cases of the zoo that are right, by format; each ends with data.
@@ -71,7 +71,7 @@ def content(case: str) -> bytes:
 
 
 @pytest.mark.parametrize(("kind", "case"), CASES)
-def test_a_file_that_came_only_in_part_is_refused(
+def test_truncated_file_is_rejected(
     kind: str, case: str, dumped: Callable[[str, bytes], tuple[int, str, list[str]]]
 ) -> None:
     """PTH-02, PTH-16, SFT-07, GGF-16: never zeros, never a part, never a panic.
@@ -93,7 +93,7 @@ def test_a_file_that_came_only_in_part_is_refused(
 
 @pytest.mark.parametrize("front", [b"\0", b"\xef\xbb\xbf", b"HTTP/1.1 200 OK\r\n\r\n", bytes(64)])
 @pytest.mark.parametrize(("kind", "case"), CASES[1:2] + CASES[4:5] + CASES[6:7])
-def test_a_file_with_something_before_it_is_refused(
+def test_file_with_a_prefix_is_rejected(
     kind: str,
     case: str,
     front: bytes,

@@ -28,7 +28,7 @@ MEMORY = {
 
 
 @pytest.mark.parametrize("name", MEMORY)
-def test_a_writer_that_wrote_memory_as_it_lay(name: str, tmp_path: Path) -> None:
+def test_writer_that_ignores_strides(name: str, tmp_path: Path) -> None:
     """SFT-01, SFT-02: shape right, values scrambled. Siblings: column-major, axes swapped."""
     array = MEMORY[name]
     in_memory = np.ndarray(array.size, "<f4", array.ravel("K").tobytes()).reshape(array.shape)
@@ -38,7 +38,7 @@ def test_a_writer_that_wrote_memory_as_it_lay(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("columns", [(1, 3), (0, 2), (2, 4)], ids=str)
-def test_a_writer_that_copied_on_from_the_first_element(
+def test_writer_that_copies_from_the_first_element(
     columns: tuple[int, int], tmp_path: Path
 ) -> None:
     """SFT-01: a slice of columns, whose bytes were copied without its gaps; it is red."""
@@ -48,7 +48,7 @@ def test_a_writer_that_copied_on_from_the_first_element(
     assert find_cause(tmp_path, Tensor(due), came)[0] == "values"
 
 
-def test_a_reference_in_column_major_order_is_not_read(tmp_path: Path) -> None:
+def test_column_major_reference_is_rejected(tmp_path: Path) -> None:
     """SFT-01: where arrays are given as .npy, their order is stated, and refused."""
     np.save(tmp_path / "w.npy", np.asfortranarray(W))
     with pytest.raises(FormatError) as caught:
@@ -88,7 +88,7 @@ WRITTEN: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize(("content", "words"), WRITTEN.values(), ids=WRITTEN)
-def test_a_file_that_a_port_must_not_write(content: bytes, words: str, tmp_path: Path) -> None:
+def test_invalid_safetensors_is_rejected(content: bytes, words: str, tmp_path: Path) -> None:
     """SFT-04, SFT-07, SFT-13 on a port's writer: the dump itself is no safetensors file."""
     outcome = verify_wrong_dump(
         tmp_path, "safetensors", {"w": make_plain(f32(1, 2))}, {"d.safetensors": content}
@@ -113,7 +113,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("content", RIGHT.values(), ids=RIGHT)
-def test_a_file_that_a_port_may_write(content: bytes, tmp_path: Path) -> None:
+def test_valid_safetensors_is_accepted(content: bytes, tmp_path: Path) -> None:
     """SFT-05, SFT-08: metadata are optional, and data may begin at any byte."""
     outcome = verify_wrong_dump(
         tmp_path, "safetensors", {"w": make_plain(f32(1, 2))}, {"d.safetensors": content}
@@ -121,7 +121,7 @@ def test_a_file_that_a_port_may_write(content: bytes, tmp_path: Path) -> None:
     assert list_errors(outcome) == []
 
 
-def test_keys_come_in_any_order(tmp_path: Path) -> None:
+def test_keys_in_any_order(tmp_path: Path) -> None:
     """SFT-13: `z` before `a` is right, in the header and in the data."""
     z, a = ({**F32, "data_offsets": [at, at + 8]} for at in (0, 8))
     for header in ({"z": z, "a": a}, {"a": a, "z": z}):
@@ -132,7 +132,7 @@ def test_keys_come_in_any_order(tmp_path: Path) -> None:
         assert found["z"].read_array().tolist() == [1.0, 2.0]
 
 
-def test_bf16_is_read_as_itself(tmp_path: Path) -> None:
+def test_bf16_is_compared_as_bf16(tmp_path: Path) -> None:
     """SFT-10: `803f20c0` is [1, -2.5]; a dump may have the checkpoint's own dtype, or float32."""
     due = make_plain(bf16(1.0, -2.5), "bfloat16")
     assert due.stored.hex() == "803f20c0"
