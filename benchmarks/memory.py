@@ -83,7 +83,8 @@ def write_loader(folder: Path) -> None:
 
 def check_tensor(folder: Path, errors: int) -> None:
     """Compare one case of tensors; runs in a child."""
-    from parity.suites.tensor_findings import TensorReference, compare_tensors
+    from parity.suites.tensor_findings import compare_tensors
+    from parity.suites.tensor_reference import TensorReference
     from parity.tensors.folder import list_tensors
 
     expected = list_tensors(folder / "expected").tensors
