@@ -143,7 +143,7 @@ def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
         DumpError: ``dump-not-started``, if the caller's PATH has no such program.
     """
     first, *args = dump.command or ("",)
-    env = process.build_environment(dump.env)
+    env = process.build_environment(dump.env, pass_env=dump.pass_env)
     cwd = (repo / dump.cwd).resolve()
     program = process.find_program(first, env.get("PATH", ""), cwd)
     if program is None:

@@ -169,7 +169,7 @@ def _build_program(
 ) -> _BuildResult:
     """Return the program of a case, built at most once; a failure is kept for all its cases."""
     example = ""
-    key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()))
+    key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()), dump.pass_env)
     if dump.command is None:
         from parity.port import cargo
 

@@ -183,6 +183,21 @@ def test_an_executable_is_copied_where_no_link_can_be_made(
 
 
 @cargo_test
+def test_only_the_program_gets_the_secrets_that_its_entry_passes(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret_of_the_job")
+    monkeypatch.setenv("GITHUB_TOKEN", "another_secret")
+    read = 'std::env::var("HF_TOKEN").is_ok(), std::env::var("GITHUB_TOKEN").is_ok()'
+    script = f'fn main() {{ println!("cargo:rustc-env=SEEN={{}} {{}}", {read}); }}'
+    show = f'fn main() {{ println!("{{}} {{}} {{}}", env!("SEEN"), {read}); }}'
+    write(repo, {"port/build.rs": script, "port/examples/show.rs": show})
+
+    assert spoken(build(repo)) == ["false false false false"]
+    assert spoken(build(repo, pass_env=("HF_TOKEN",))) == ["false false true false"]
+
+
+@cargo_test
 def test_a_folder_of_the_repo_as_cwd(repo: Path) -> None:
     program = build(repo, cwd="port")
 

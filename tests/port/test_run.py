@@ -483,6 +483,21 @@ def ended(
     return process.ProcessResult((), exit_code, signal, False, "", stderr, 0.0, reached_limit)
 
 
+@process_test
+def test_a_command_gets_the_secrets_that_its_entry_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret_of_the_job")
+    monkeypatch.setenv("GITHUB_TOKEN", "another_secret")
+    code = "import os; print(*sorted({'HF_TOKEN', 'GITHUB_TOKEN'} & os.environ.keys()))"
+    command = (sys.executable, "-c", code)
+
+    for number, (passed, seen) in enumerate([((), ""), (("HF_TOKEN",), "HF_TOKEN")]):
+        program, args = run.resolve_command(Dump(command=command, pass_env=passed), tmp_path)
+        dumped = dump(program, tmp_path, *args, output_dir=tmp_path / str(number))
+        assert dumped.stdout.strip() == seen
+
+
 def test_placeholders_are_replaced_within_words() -> None:
     words = ("--target", "{case}", "--dir={output_dir}/x", "{{case}}", "a }} b", "")
 

@@ -49,7 +49,10 @@ _run_by_cargo: dict[Path, str] = {}
 def make_build_key(dump: Dump, example: str) -> Hashable:
     """Return a key that is equal for cases with the same program."""
     env = tuple(sorted(dump.env.items()))
-    return (dump.package, dump.crate, example, dump.profile, dump.features, env, dump.cwd)
+    return (
+        *(dump.package, dump.crate, example, dump.profile, dump.features),
+        *(env, dump.cwd, dump.pass_env),
+    )
 
 
 def build_program(
@@ -96,11 +99,15 @@ def build_program(
         cut_short=seconds < dump.build_timeout,
         on_progress=on_progress,
     )
-    if not dump.crate:
-        return _build_package(call)
-    from parity.port.cargo.crates import install
+    if dump.crate:
+        from parity.port.cargo.crates import install
 
-    return install(call, crates)
+        program = install(call, crates)
+    else:
+        program = _build_package(call)
+    # Only the program gets secrets: neither cargo nor a build script needs one.
+    env = {**process.read_passed_env(dump.pass_env), **program.env}
+    return replace(program, env=env)
 
 
 def read_commit(repo: Path) -> str | None:

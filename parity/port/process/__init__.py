@@ -19,6 +19,7 @@ from parity.port.process.child import Child, claim_orphans, stop_all
 from parity.port.process.environment import (
     build_environment,
     find_program,
+    read_passed_env,
     replace_runner_files,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "find_program",
     "limit_all",
     "limit_timeout",
+    "read_passed_env",
     "run",
     "stop_all",
 ]

@@ -40,11 +40,19 @@ def build_environment(
     for value in tokens.values():
         add_secret(value)
     env = {name: value for name, value in os.environ.items() if name not in tokens}
-    env |= {name: value for name, value in tokens.items() if name in pass_env}
+    env |= read_passed_env(pass_env)
     if sys.prefix != sys.base_prefix:
         env.pop("VIRTUAL_ENV", None)
         env["PATH"] = os.pathsep.join(_exclude_own_folder(env.get("PATH", "")))
     return {**env, **(extra or {})}
+
+
+def read_passed_env(names: Collection[str]) -> dict[str, str]:
+    """Return the caller's secrets that a lockfile entry passes to its port."""
+    passed = {name: os.environ[name] for name in names if name in os.environ}
+    for value in passed.values():
+        add_secret(value)
+    return passed
 
 
 def is_token(name: str) -> bool:
