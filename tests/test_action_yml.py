@@ -173,7 +173,7 @@ RAW = {
     "report-formats": ["pdf", "json pdf"],
     "fail-on": ["never"],
     "min-cases": ["-1", "1.5", "9" * 20],
-    "timeout-minutes": ["0", "-1", "nan", "inf", "soon", "1_0", "١٠", "1e1"],
+    "timeout-minutes": ["0", "-1", "nan", "inf", "soon", "1_0", "\u0661\u0660", "1e1"],
     "cargo-args": ["--", "-v\n--"],
     "no-such-input": ["x"],
 }

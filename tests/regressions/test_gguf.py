@@ -154,9 +154,7 @@ SHAPES = [((4, 3), (3, 4)), ((2, 3, 4), (4, 3, 2)), ((12,), (2, 6)), ((6,), (2, 
 
 
 @pytest.mark.parametrize(("dims", "came"), SHAPES, ids=str)
-def test_reversed_dimensions(
-    dims: tuple[int, ...], came: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_reversed_dimensions(dims: tuple[int, ...], came: tuple[int, ...], tmp_path: Path) -> None:
     """GGF-07, GGF-08: a shape that differs, whose convention is told; nothing is reshaped.
 
     Siblings: two and three axes, and a flat tensor that metadata would give other axes.

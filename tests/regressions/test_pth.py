@@ -68,9 +68,7 @@ def test_view_read_as_its_storage(
 
 
 @pytest.mark.parametrize("axes", [(1, 0), (0, 2, 1), (2, 1, 0), (1, 2, 0), (3, 2, 1, 0)], ids=str)
-def test_axes_are_named_without_recorded_strides(
-    axes: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_axes_are_named_without_recorded_strides(axes: tuple[int, ...], tmp_path: Path) -> None:
     """PTH-01 in upstream's bundles, which do not say how a tensor lies: values alone prove it."""
     shape = (2, 3, 4, 5)[: len(axes)]
     due = S[: np.prod(shape)].reshape(shape)
