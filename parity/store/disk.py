@@ -1,27 +1,24 @@
-"""Read, write and remove files of the store, and explain the system's errors about it.
+"""Read, publish and remove files of the store, and explain the system's errors about it.
 
-Files of a store may have been put there by somebody else. They are read only if they are
-regular and small enough, and written only where no link leads elsewhere.
+Files of a store may be somebody else's: they are read only if regular and small enough.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import shutil
 import stat
-import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import FetchError, Problem
-from parity.store.trees import TreeFile, open_regular
+from parity.store.trees import open_regular
 from parity.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
 
 _FULL = ("disk-full", "the disk of the store is full")
 _READ_ONLY = ("store-read-only", "the store is on a read-only file system")
@@ -40,11 +37,6 @@ _HINTS = {
     "store-permission": _OTHER_FOLDER_HINT,
     "store-failed": "check the disk, or set PARITY_CACHE_DIR to another folder",
 }
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
-#: Windows cannot name a file relative to an open folder.
-HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
 
 
 @contextmanager
@@ -107,96 +99,6 @@ def read_small_file(path: Path, limit: int) -> bytes:
         msg = f"larger than {limit:,} bytes"
         raise ValueError(msg)
     return data
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Write a small file in one step, in place of whatever has its name.
-
-    Raises:
-        OSError: As the system says.
-    """
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
-    draft = Path(name)
-    try:
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
-            file.write(text)
-        if path.is_dir() and not path.is_symlink():
-            remove(path)
-        draft.replace(path)
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-# Files of an archive
-
-
-def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
-    """Write a new file below ``root`` with the folders it needs; return what was written.
-
-    Args:
-        root: A folder that only we write to.
-        path: Relative posix path, checked by ``member_names.split_name``.
-        chunks: The content.
-
-    Raises:
-        OSError: As the system says; FileExistsError where the file exists.
-    """
-    digest = hashlib.sha256()
-    size = 0
-    with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:  # noqa: PTH123
-        for chunk in chunks:
-            write_whole(file.fileno(), chunk)
-            digest.update(chunk)
-            size += len(chunk)
-    return TreeFile(path, size, digest.hexdigest())
-
-
-def write_whole(fd: int, chunk: bytes) -> None:
-    """Write all of ``chunk``; one system call may write less, as on a nearly full disk.
-
-    Raises:
-        OSError: As the system says.
-    """
-    view = memoryview(chunk)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-@contextmanager
-def _create_file(root: Path, path: str) -> Iterator[int]:
-    """Yield a descriptor of the new file; the caller owns and closes it."""
-    *folders, name = path.split("/")
-    if HAS_DIR_FD:
-        with _open_folders(root, folders) as parent:
-            yield os.open(name, _CREATE, 0o644, dir_fd=parent)
-        return
-    parent_path = root.joinpath(*folders)
-    parent_path.mkdir(parents=True, exist_ok=True)
-    yield os.open(parent_path / name, _CREATE, 0o644)
-
-
-@contextmanager
-def _open_folders(root: Path, folders: list[str]) -> Iterator[int]:
-    """Yield a descriptor of the folder; each part is created if missing, and no link followed."""
-    parent = os.open(root, _OPEN_FOLDER)
-    try:
-        for part in folders:
-            child = _open_folder(parent, part)
-            os.close(parent)
-            parent = child
-        yield parent
-    finally:
-        os.close(parent)
-
-
-def _open_folder(parent: int, part: str) -> int:
-    try:
-        return os.open(part, _OPEN_FOLDER, dir_fd=parent)
-    except FileNotFoundError:
-        with suppress(FileExistsError):  # another of our threads needs it, too
-            os.mkdir(part, 0o755, dir_fd=parent)
-        return os.open(part, _OPEN_FOLDER, dir_fd=parent)
 
 
 # Trees

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from parity.lockfile.contents import MAX_BYTES
-from parity.store.disk import write_whole
 from parity.store.integrity import HEAD_BYTES, ReceivedFile
+from parity.store.safe_write import write_whole
 from parity.store.trees import CHUNK
 
 if TYPE_CHECKING:

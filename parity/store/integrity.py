@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from parity.errors import IntegrityError, Problem
 from parity.lockfile.contents import MAX_BYTES
 from parity.store import disk
+from parity.store.safe_write import replace_file
 from parity.store.trees import compute_tree_digest
 from parity.text import format_count
 
@@ -170,12 +171,14 @@ class ArchiveRecord:
         return cls(size=size, files=len(files), unpacked=unpacked, tree=compute_tree_digest(files))
 
     def save(self, path: Path) -> None:
-        """Write the record in one step.
+        """Write the record in one step, in place of anything of its name.
 
         Raises:
             OSError: As the system says.
         """
-        disk.replace_file(path, json.dumps({"schema": _SCHEMA, **asdict(self)}))
+        if path.is_dir() and not path.is_symlink():
+            disk.remove(path)
+        replace_file(path, json.dumps({"schema": _SCHEMA, **asdict(self)}).encode())
 
     @classmethod
     def load(cls, path: Path) -> ArchiveRecord | None:

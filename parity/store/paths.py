@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.store import disk, resume
+from parity.store.safe_write import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -145,7 +146,7 @@ def _wait_for_lock(
             pause = _NOTICE_INTERVAL
         else:
             with suppress(OSError):
-                disk.replace_file(path.with_suffix(".pid"), str(os.getpid()))
+                replace_file(path.with_suffix(".pid"), str(os.getpid()).encode())
             return
 
 

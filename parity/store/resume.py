@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from parity.store import disk
 from parity.store.http.ranges import keep_strong_etag
+from parity.store.safe_write import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,7 @@ class PartialDownload:
         """
         text = json.dumps({"url": url, "etag": keep_strong_etag(etag), "bytes": size})
         with suppress(OSError):
-            disk.replace_file(self._note_path, text)
+            replace_file(self._note_path, text.encode())
 
     def read_etag(self, url: str) -> str | None:
         """Return the validator of the answer that the bytes are from, if that was from ``url``."""

@@ -1,9 +1,10 @@
-"""Files written where nobody else can have put anything: no link is ever followed."""
+"""Write files without following a link that somebody else put there."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,24 +17,24 @@ if TYPE_CHECKING:
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
-#: Windows has no names relative to an open folder.
+#: Windows cannot name a file relative to an open folder.
 HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
 
 
 def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
-    """Write a new file below ``root``, with the folders it needs, and hash what is written.
+    """Write a new file below ``root`` with the folders it needs; return what was written.
 
     Args:
         root: A folder that only we write to.
-        path: Relative posix path whose parts were checked (``names.parts_of``).
+        path: Relative posix path, checked by ``member_names.split_name``.
         chunks: The content.
 
     Raises:
-        OSError: As the system says; FileExistsError where the file is there already.
+        OSError: As the system says; FileExistsError where the file exists.
     """
     digest = hashlib.sha256()
     size = 0
-    with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:
+    with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:  # noqa: PTH123
         for chunk in chunks:
             write_whole(file.fileno(), chunk)
             digest.update(chunk)
@@ -42,7 +43,7 @@ def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
 
 
 def write_whole(fd: int, chunk: bytes) -> None:
-    """Write all of ``chunk``; one call may write less, as on a disk that is nearly full.
+    """Write all of ``chunk``; one system call may write less, as on a nearly full disk.
 
     Raises:
         OSError: As the system says.
@@ -54,7 +55,7 @@ def write_whole(fd: int, chunk: bytes) -> None:
 
 @contextmanager
 def _create_file(root: Path, path: str) -> Iterator[int]:
-    """A descriptor of the new file; whoever enters owns and closes it."""
+    """Yield a descriptor of the new file; the caller owns and closes it."""
     *folders, name = path.split("/")
     if HAS_DIR_FD:
         with _open_folders(root, folders) as parent:
@@ -67,7 +68,7 @@ def _create_file(root: Path, path: str) -> Iterator[int]:
 
 @contextmanager
 def _open_folders(root: Path, folders: list[str]) -> Iterator[int]:
-    """A descriptor of the folder, each part made if need be and entered without links."""
+    """Yield a descriptor of the folder; each part is created if missing, and no link followed."""
     parent = os.open(root, _OPEN_FOLDER)
     try:
         for part in folders:
@@ -83,20 +84,19 @@ def _open_folder(parent: int, part: str) -> int:
     try:
         return os.open(part, _OPEN_FOLDER, dir_fd=parent)
     except FileNotFoundError:
-        with suppress(FileExistsError):  # another thread of ours needs it, too
+        with suppress(FileExistsError):  # another of our threads needs it, too
             os.mkdir(part, 0o755, dir_fd=parent)
         return os.open(part, _OPEN_FOLDER, dir_fd=parent)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file in one step; a link at its name, or at its draft's, is replaced, not followed.
+    """Write a file in one step; a link at its name is replaced, not followed.
 
     Raises:
-        OSError: As the system says; FileExistsError if another process makes the draft meanwhile.
+        OSError: As the system says.
     """
-    draft = path.with_name(f"{path.name}.part")
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # nobody can foresee it
     try:
-        draft.unlink(missing_ok=True)
         with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
         draft.replace(path)

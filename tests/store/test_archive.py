@@ -702,7 +702,7 @@ def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
 def test_without_names_relative_to_folders(
     put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.store.disk.HAS_DIR_FD", False)
+    monkeypatch.setattr("parity.store.safe_write.HAS_DIR_FD", False)
 
     unpack(put(make_tar(make_member("d/e/a", b"1"), make_member("d/b", b"2"))), out, Limits())
 

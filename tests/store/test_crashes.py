@@ -123,7 +123,7 @@ STEPS = {
     "after the archive's name": ("parity.store.disk:publish_file:after:1", 1),
     "before unpacking": ("parity.store.archive:unpack:before:1", 1),
     "first file unpacked": ("parity.store.archive:write_file:after:1", 1),
-    "a third piece unpacked": ("parity.store.disk:write_whole:after:3", 1),
+    "a third piece unpacked": ("parity.store.safe_write:write_whole:after:3", 1),
     "all unpacked": ("parity.store.archive:unpack:after:1", 1),
     "made read-only": ("parity.store.disk:make_read_only:after:1", 1),
     "before the tree's name": ("parity.store.disk:publish:before:1", 1),

@@ -566,7 +566,7 @@ def test_a_damaged_record_is_made_again(
 )
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
      "parity.store.disk.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
@@ -598,7 +598,7 @@ def test_errors_of_the_system(
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
      "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(

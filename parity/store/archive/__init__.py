@@ -16,7 +16,7 @@ from parity.errors import IntegrityError, Problem
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.archive.archive_error import ArchiveError
 from parity.store.archive.scanner import Limits, Member, Scanner
-from parity.store.disk import write_file
+from parity.store.safe_write import write_file
 from parity.store.trees import CHUNK, THREADS, TreeFile, hash_chunks
 from parity.text import sanitize
 
