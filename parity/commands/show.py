@@ -225,9 +225,9 @@ def _mark_elements(view: TensorView, bounds: Mapping[str, float]) -> NDArray[np.
         bounds=bounds,
     )
     is_same = view_bits(view.expected) == view_bits(view.obtained)
-    is_close, _ = failing_tensor.compare(view.expected, view.obtained, is_hypothesis=False)
+    beyond = failing_tensor.find_violations(view.expected, view.obtained)
     marks = np.where(is_same, _SAME, _WITHIN).astype(np.uint8)
-    marks[~is_close] = _BEYOND
+    marks[beyond] = _BEYOND
     return marks
 
 

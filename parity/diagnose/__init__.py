@@ -1,56 +1,85 @@
-"""Why a tensor is wrong: cheap hypotheses in order, each proven on all of its elements.
+"""Find why a tensor is wrong: cheap hypotheses in order, each proven on all of its elements.
 
-A cause is named only where it explains every element, and what it explains is counted;
-where none does, that is said, with the distribution of the error. It never decides a
-verdict. Large tensors are mapped and looked at in parts.
+A cause is named only where the data prove it, with the number of elements that it explains;
+one that explains every element comes before one that explains most. Where none fits, the
+distribution of the errors is reported. A diagnosis never decides a verdict. Large tensors
+are mapped and read in parts.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parity.diagnose import (
-    block_mistakes,
-    constant_values,
-    group_patterns,
-    permutations,
-    search,
-    swapped_tensor,
-)
+from parity.diagnose import block_mistakes, constant_values, search, slice_patterns
 from parity.diagnose.cause import CODES, Cause
 from parity.diagnose.failing_tensor import FailingTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["CODES", "Cause", "FailingTensor", "diagnose"]
 
-_HYPOTHESES: tuple[Callable[[FailingTensor], Cause | None], ...] = (
+#: One cause each; those that explain most are outdone by a later one that explains all.
+_SINGLE: tuple[Callable[[FailingTensor], Cause | None], ...] = (
     constant_values.find_constant,
     block_mistakes.find_decoder_mistake,
     search.find_single_cause,
     constant_values.find_rounding,
-    swapped_tensor.find_swapped_tensor,
+    search.find_swapped_tensor,
     search.find_byte_shift,
-    permutations.find_permutation,
-    search.find_double_cause,
-    group_patterns.find_group_pattern,
+    slice_patterns.find_permutation,
 )
+_LAST: tuple[Callable[[FailingTensor], Cause | None], ...] = (
+    search.find_double_cause,
+    slice_patterns.find_group_pattern,
+)
+#: Elements of a tensor that several causes may fit by chance.
+_TINY = 8
+_MAX_ALTERNATIVES = 3
 
 
 def diagnose(tensor: FailingTensor) -> Cause | None:
-    """The first cause that holds for all elements; ``no-simple-cause`` where none does.
+    """Find the first cause that explains every element, else one that explains most.
 
     Returns:
-        None where nothing differs, or where a dump in f32 of complex numbers has no cause.
+        ``no-simple-cause`` where none fits; None where nothing differs, or where a dump in
+        float32 of complex numbers has no cause.
     """
     if tensor.expected_dtype.kind == "complex" and tensor.obtained_dtype != tensor.expected_dtype:
-        # No number of the one is a number of the other; the checkpoint's bytes may tell.
+        # Their numbers cannot be compared; the checkpoint's bytes may still explain the dump.
         return search.find_byte_shift(tensor)
+    if tensor.count and not tensor.summary.differing and "cosine" in tensor.bounds:
+        tensor = replace(tensor, bounds={"exact": 1.0})
     if not tensor.count or not tensor.summary.differing:
         return None
-    found = (test(tensor) for test in _HYPOTHESES)
-    return next((cause for cause in found if cause is not None), None) or _describe_noise(tensor)
+    partial = None
+    for cause in (cause for find in _SINGLE if (cause := find(tensor)) is not None):
+        if cause.complete:
+            return _add_alternatives(tensor, cause) if tensor.count <= _TINY else cause
+        partial = partial or cause
+    found = (cause for find in _LAST if (cause := find(tensor)) is not None)
+    return partial or next(found, None) or _describe_noise(tensor)
+
+
+def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
+    """Name all causes that fit a tensor of few elements, which cannot tell them apart."""
+    fitting = {first.code: first}
+    for cause in _find_all(tensor):
+        if cause.complete and len(fitting) < _MAX_ALTERNATIVES:
+            fitting.setdefault(cause.code, cause)
+    if len(fitting) == 1:
+        return first
+    text = f"{len(fitting)} causes fit its {tensor.count:,} elements"
+    return Cause(first.code, text, "; or ".join(map(str, fitting.values())))
+
+
+def _find_all(tensor: FailingTensor) -> Iterator[Cause]:
+    for find in (block_mistakes.find_decoder_mistake, search.find_swapped_tensor):
+        if (cause := find(tensor)) is not None:
+            yield cause
+    yield from search.prove_all(search.propose_byte_shifts(tensor))
+    yield from search.prove_all(search.propose_single(tensor))
 
 
 def _describe_noise(tensor: FailingTensor) -> Cause:

@@ -1,12 +1,12 @@
-"""GGUF's block types decoded wrongly: which of the known mistakes a dump bears out.
+"""Find which known mistake of a decoder of GGUF's block types explains a dump.
 
-Blocks are decoded a run at a time by all mistakes that still fit, with a block more on
-either side, since some mistakes look at a neighbour.
+Blocks are decoded a run at a time, with one more block on either side, since some mistakes
+read a neighbour.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     Decode = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
 
-#: Blocks that are looked at before all are.
+#: Blocks that are compared before all are.
 _PROBED_BLOCKS = 4
-#: Elements of a tensor that is decoded whole, for two causes at once.
+#: Elements up to which a tensor is decoded whole, for two causes at once.
 MAX_WHOLE = 1 << 20
-#: Bytes by which a slip of the whole tensor is looked for, both ways; then by steps.
+#: Bytes of a shift of the whole tensor that is tried, both ways; beyond the first, by steps.
 _MAX_FINE_SHIFT, _STEP, _MAX_SHIFT = 64, 32, 1024
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A wrong way of decoding; ``raw`` are the blocks that it is applied to."""
+    """A wrong decoder and the blocks that it is applied to."""
 
     code: str
     text: str
@@ -47,7 +47,7 @@ class _Trial:
 
 
 def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
-    """The mistake that explains all elements: one, a slip of all bytes, or two."""
+    """Find the mistake that explains all elements: one, a shift of all bytes, or two."""
     raw = _read_blocks(tensor)
     if raw is None or tensor.raw is None:
         return None
@@ -72,9 +72,41 @@ def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
     return None
 
 
+def find_exact_mistake(tensor: FailingTensor) -> Cause | None:
+    """Find the mistake that gives the dump bit for bit, where the correct decoder does not.
+
+    For dumps that pass a tolerance: a wrong decoder is wrong however small its error is.
+    """
+    content = _read_blocks(tensor)
+    if content is None or tensor.raw is None:
+        return None
+    kind, strict = tensor.raw.type_name, replace(tensor, bounds={"exact": 1.0})
+    right = _Trial("", "", blocks.DECODERS[kind], content)
+    if _is_exact(strict, right):
+        return None
+    for one in blocks.list_mistakes(kind):
+        trial = _Trial(f"block-{one.name}", one.text, one.decoder, content)
+        if _is_likely(strict, trial) and _is_exact(strict, trial):
+            return _make_cause(strict, trial, exact=True)
+    return None
+
+
+def _is_exact(tensor: FailingTensor, trial: _Trial) -> bool:
+    step = max(1, MAX_PART // (tensor.count // len(trial.content)))
+    starts = range(0, len(trial.content), step)
+    return all(_check_bits(tensor, trial, start, step) for start in starts)
+
+
+def _check_bits(tensor: FailingTensor, trial: _Trial, start: int, length: int) -> bool:
+    decoded, obtained = _decode_run(tensor, trial, start, length)
+    _, same = tensor.compare(decoded, obtained)
+    tensor.maps.release()
+    return bool(same.all())
+
+
 def _read_blocks(tensor: FailingTensor) -> NDArray[np.uint8] | None:
     raw = tensor.raw
-    # What is stored element by element is the business of ``stored``.
+    # Elements stored one by one are left to ``misread_storage``.
     if raw is None or raw.type_name not in blocks.DECODERS or raw.type_name in DTYPES:
         return None
     if tensor.obtained_dtype.name != "F32":
@@ -101,7 +133,7 @@ def _propose_shifts(tensor: FailingTensor, kind: str, raw: NDArray[np.uint8]) ->
 
 
 def _is_likely(tensor: FailingTensor, trial: _Trial) -> bool:
-    """Whether it fits the first few blocks, and those around the first wrong element."""
+    """Return whether it fits the first few blocks, and those around the first wrong element."""
     elements = tensor.count // len(trial.content)
     spot = tensor.summary.first // elements
     return all(_check_fit(tensor, trial, start)[0] for start in dict.fromkeys((0, spot)))
@@ -110,21 +142,27 @@ def _is_likely(tensor: FailingTensor, trial: _Trial) -> bool:
 def _check_fit(
     tensor: FailingTensor, trial: _Trial, start: int, length: int = _PROBED_BLOCKS
 ) -> tuple[bool, float]:
-    """Whether blocks from ``start`` on are what the dump holds, and the squared error left."""
-    stop, before = min(start + length, len(trial.content)), max(start - 1, 0)
-    decoded = trial.decode(np.array(trial.content[before : stop + 1]))[start - before :][
-        : stop - start
-    ]
-    elements = decoded.shape[1]
-    obtained = np.array(tensor.obtained_flat[start * elements : stop * elements])
-    flat = decoded.reshape(-1).astype("<f4")
+    """Return whether blocks from ``start`` on fit the dump, and the squared error that is left."""
+    flat, obtained = _decode_run(tensor, trial, start, length)
     good, equal = tensor.compare(flat, obtained)
     values = tensor.obtained_dtype.decode
     return bool(good.all()), sum_squared_errors(values(flat[~equal]), values(obtained[~equal]))
 
 
+def _decode_run(
+    tensor: FailingTensor, trial: _Trial, start: int, length: int
+) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Decode blocks from ``start`` on, and return them beside the dump's elements."""
+    stop, before = min(start + length, len(trial.content)), max(start - 1, 0)
+    run = np.array(trial.content[before : stop + 1])
+    decoded = trial.decode(run)[start - before :][: stop - start]
+    elements = decoded.shape[1]
+    obtained = np.array(tensor.obtained_flat[start * elements : stop * elements])
+    return decoded.reshape(-1).astype("<f4"), obtained
+
+
 def _find_fitting(tensor: FailingTensor, trials: Sequence[_Trial]) -> Cause | None:
-    """The first trial that fits all blocks."""
+    """Find the first trial that fits all blocks."""
     for trial in trials:
         elements = tensor.count // len(trial.content)
         step, error = max(1, MAX_PART // elements), 0.0
@@ -142,7 +180,7 @@ def _find_fitting(tensor: FailingTensor, trials: Sequence[_Trial]) -> Cause | No
 
 def _make_cause(tensor: FailingTensor, trial: _Trial, *, exact: bool) -> Cause:
     kind = "" if tensor.raw is None else tensor.raw.type_name
-    how = "bit-equal" if exact else "within the bound"
+    how = "bit-equal" if exact else "within the tolerance"
     evidence = (
         f"decoding {len(trial.content):,} blocks of {kind} in that way, all {tensor.count:,} elements "
         f"are {how}"
@@ -151,7 +189,7 @@ def _make_cause(tensor: FailingTensor, trial: _Trial, *, exact: bool) -> Cause:
 
 
 def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
-    """The tensor decoded by each mistake, whole; only where it is small."""
+    """Yield the tensor decoded by each mistake; only where it is small."""
     raw = _read_blocks(tensor)
     if raw is None or tensor.raw is None or tensor.count > MAX_WHOLE:
         return

@@ -1,4 +1,4 @@
-"""Causes that one look at all elements proves: zeros, one value everywhere, NaN, last bits."""
+"""Find causes that the summary proves: zeros, one value everywhere, NaN, last bits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from parity.diagnose.failing_tensor import FailingTensor
 
-#: Elements that differ of which one alone tells nothing.
+#: A single element that differs proves nothing.
 _MIN_DIFFERING = 2
 
 
 def find_constant(tensor: FailingTensor) -> Cause | None:
-    """The first of these causes that holds."""
+    """Find the first of these causes that fits."""
     tests: tuple[Callable[[FailingTensor], Cause | None], ...] = (
         _find_lost_zero_signs,
         _find_all_zero,
@@ -45,16 +45,16 @@ def _find_all_zero(tensor: FailingTensor) -> Cause | None:
 
 
 def _find_all_equal(tensor: FailingTensor) -> Cause | None:
-    """One value; a reference that holds one value, too, tells nothing by it."""
+    """Find one value everywhere; a reference of one value, too, proves nothing."""
     if tensor.summary.varied[1] or not tensor.summary.varied[0]:
         return None
     value = tensor.obtained_dtype.decode(np.array(tensor.obtained_flat[:1]))[0]
     evidence = f"{_format_all(tensor.count)} of the dump are {value:g}"
-    return Cause("all-equal", "one value stands everywhere", evidence)
+    return Cause("all-equal", "all elements have one value", evidence)
 
 
 def _find_lost_negatives(tensor: FailingTensor) -> Cause | None:
-    """No negative value is left, and two at least were there."""
+    """Find lost negatives: none is left, and there were at least two."""
     summary = tensor.summary
     if (
         not summary.only_lost_negatives
@@ -75,7 +75,7 @@ def _find_lost_negatives(tensor: FailingTensor) -> Cause | None:
 
 
 def _count_zero_run(tensor: FailingTensor) -> int:
-    """Length of the run of zeros that holds all that differs, and mostly that; 0 for none."""
+    """Return the length of the run of zeros that has all differences, and mostly those, or 0."""
     summary = tensor.summary
     if not summary.only_zeros or summary.differing < _MIN_DIFFERING:
         return 0
@@ -85,7 +85,7 @@ def _count_zero_run(tensor: FailingTensor) -> int:
 
 
 def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
-    """Zeros to the end; zeros that are right tell nothing, so most must be wrong."""
+    """Find zeros to the end, most of which must be wrong: correct ones prove nothing."""
     summary, count = tensor.summary, tensor.count
     head, tail = summary.first, count - summary.first
     if (
@@ -100,7 +100,7 @@ def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
 
 
 def _find_zero_block(tensor: FailingTensor) -> Cause | None:
-    """A run of zeros inside; a single zero is no run."""
+    """Find a run of zeros inside; a single zero is not a run."""
     summary, length = tensor.summary, _count_zero_run(tensor)
     if not length:
         return None
@@ -157,13 +157,15 @@ def _find_lost_subnormals(tensor: FailingTensor) -> Cause | None:
 
 
 def find_rounding(tensor: FailingTensor) -> Cause | None:
-    """Last bits only, of more elements than one, which a flipped bit would explain as well.
+    """Find differences of the last bits, or of 1 in integers, of more than one element.
 
-    Of narrow types so much is too much to be called a rounding.
+    A flipped bit would explain a single one. In narrow types so much is not a rounding.
     """
     summary = tensor.summary
+    if tensor.obtained_dtype.kind == "int":
+        return _find_steps(tensor)
     if (
-        tensor.obtained_dtype.name not in ("F32", "F64")
+        tensor.obtained_dtype.name not in ("F32", "F64", "C64")
         or summary.max_ulp > MAX_ROUNDING_ULPS
         or summary.differing < _MIN_DIFFERING
     ):
@@ -175,8 +177,23 @@ def find_rounding(tensor: FailingTensor) -> Cause | None:
     return Cause("rounding", "the values are computed with another rounding", evidence)
 
 
+def _find_steps(tensor: FailingTensor) -> Cause | None:
+    """Find integers that are one too low, or one too high, among correct ones."""
+    summary = tensor.summary
+    if not summary.only_steps or not _MIN_DIFFERING <= summary.differing < tensor.count:
+        return None
+    at = slice(summary.first, summary.first + 1)
+    expected = tensor.convert_expected(np.array(tensor.expected.reshape(-1)[at]))
+    way = "higher" if tensor.obtained_flat[at] > expected else "lower"
+    evidence = (
+        f"{summary.differing:,} of {tensor.count:,} elements differ, each is 1 {way}, as where "
+        "values are cut to integers without rounding"
+    )
+    return Cause("rounding", "the values are rounded in another way", evidence)
+
+
 def find_tail_start(tensor: FailingTensor) -> int | None:
-    """Element from which on the dump is zero where the reference is not, if there is a tail."""
+    """Find the element from which on the dump is zero where the reference is not."""
     summary = tensor.summary
     start = summary.zero_from
     return start if 1 < start < tensor.count and summary.last >= start else None

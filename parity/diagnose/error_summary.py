@@ -1,4 +1,4 @@
-"""What one look at all elements of a failing tensor shows."""
+"""Summarize all differences of a failing tensor in one pass."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.tensors.compare import compute_integer_error
 from parity.tensors.dtypes import view_bits
 
 if TYPE_CHECKING:
@@ -14,30 +15,28 @@ if TYPE_CHECKING:
 
     from parity.diagnose.failing_tensor import FailingTensor
 
-#: Exponent of the smallest normal number of the types whose subnormals are looked for.
-_MIN_EXPONENTS = {"F64": -1022, "F32": -126, "BF16": -126, "F16": -14}
-
 
 @dataclass
 class ErrorSummary:
-    """What one look at all elements shows.
+    """A summary of all differences.
 
     Attributes:
         differing: Elements that break a bound.
         first, last: Index of the first and the last of them.
         zero_from: Index from which on all obtained elements are zero.
         nonzero: Expected elements that are not zero.
-        varied: Both sides hold more than one value: ``(expected, obtained)``.
-        zeros_inside: All obtained elements that differ are zero.
-        lost: All that differ are NaN or infinite in the dump alone.
-        signs: All that differ are zeros of the other sign.
-        subnormal: All that differ are zeros where a subnormal of the dump's type is due.
-        tiny: A subnormal was obtained.
-        negative: All that differ are zeros where no positive number is due.
-        below: A negative number was obtained.
-        ulp: Largest distance of two that differ, in units of the last place.
+        varied: Both sides have more than one value: ``(expected, obtained)``.
+        only_zeros: All obtained elements that differ are zero.
+        only_nonfinite: All that differ are NaN or infinite in the dump alone.
+        only_zero_signs: All that differ are zeros of the other sign.
+        only_lost_subnormals: All that differ are zeros where a subnormal is expected.
+        has_subnormals: A subnormal was obtained.
+        only_lost_negatives: All that differ are zeros where no positive number is expected.
+        has_negatives: A negative number was obtained.
+        only_steps: All that differ are integers one too low, or one too high.
+        max_ulp: Largest error in units of the last place.
         decades: Elements that differ, by the power of ten of the error.
-        squares: Sum of all squared errors; infinite where one is no number.
+        squared_error: Sum of all squared errors; infinite where one is not a number.
     """
 
     differing: int = 0
@@ -53,6 +52,7 @@ class ErrorSummary:
     has_subnormals: bool = False
     only_lost_negatives: bool = True
     has_negatives: bool = False
+    only_steps: bool = True
     max_ulp: float = 0.0
     decades: dict[int, int] = field(default_factory=dict)
     squared_error: float = 0.0
@@ -61,15 +61,14 @@ class ErrorSummary:
     def add(
         self, tensor: FailingTensor, start: int, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
-        """Look at one run."""
-        good, _ = tensor.compare(expected, obtained, is_hypothesis=False)
+        """Add a run of elements."""
+        at = np.flatnonzero(tensor.find_violations(expected, obtained))
         self._add_values(expected, obtained)
         self._add_numbers(tensor, expected, obtained)
         there = np.flatnonzero(obtained != 0)
         if len(there):
             self.zero_from = start + int(there[-1]) + 1
         self.nonzero += int(np.count_nonzero(expected))
-        at = np.flatnonzero(~good)
         if len(at):
             self.first = start + int(at[0]) if self.first < 0 else self.first
             self.last = start + int(at[-1])
@@ -87,30 +86,52 @@ class ErrorSummary:
     def _add_numbers(
         self, tensor: FailingTensor, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
-        right = tensor.obtained_dtype.decode(obtained)
-        self.has_negatives |= bool((right < 0).any())
-        if tensor.obtained_dtype.kind == "float":
+        dtype = tensor.obtained_dtype
+        left, right = dtype.decode(expected), dtype.decode(obtained)
+        if dtype.kind != "complex":
+            self.has_negatives |= bool((right < 0).any())
+        if dtype.kind == "float":
             self.has_subnormals |= bool(_find_subnormals(tensor, right).any())
-            self.squared_error += sum_squared_errors(tensor.obtained_dtype.decode(expected), right)
+        if dtype.kind in ("float", "complex"):
+            self.squared_error += sum_squared_errors(left, right)
 
     def _add_differing(
         self, tensor: FailingTensor, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
-        left, right = tensor.obtained_dtype.decode(expected), tensor.obtained_dtype.decode(obtained)
+        dtype = tensor.obtained_dtype
+        left, right = dtype.decode(expected), dtype.decode(obtained)
+        self.only_zeros &= bool((right == 0).all())
+        if dtype.kind in ("int", "bool"):
+            gap = compute_integer_error(expected, obtained)
+            steps = gap.max() == 1 and len(np.unique(right > left)) == 1
+            self.only_steps &= bool(steps)
+            self.only_nonfinite = self.only_zero_signs = self.only_lost_subnormals = False
+        else:
+            self.only_steps = False
+            gap = self._add_floats(tensor, left, right)
+        if dtype.kind == "complex":
+            self.only_lost_negatives = self.only_lost_subnormals = False
+        else:
+            self.only_lost_negatives &= bool(((left <= 0) & (right == 0)).all())
+        self._add_decades(gap[np.isfinite(gap) & (gap > 0)])
+
+    def _add_floats(
+        self, tensor: FailingTensor, left: NDArray[Any], right: NDArray[Any]
+    ) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
-            left, right = left.astype(np.float64), right.astype(np.float64)
             gap = np.abs(left - right)
             units = np.where(gap == 0, 0, gap / (np.abs(left) * tensor.unit))
-        self.only_zeros &= bool((right == 0).all())
         self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
         self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
-        self.only_lost_subnormals &= bool((_find_subnormals(tensor, left) & (right == 0)).all())
-        self.only_lost_negatives &= bool(((left <= 0) & (right == 0)).all())
-        # Beside an infinity, or a NaN, no distance is a number: the farthest that there is.
+        if tensor.obtained_dtype.kind == "float":
+            lost = _find_subnormals(tensor, left) & (right == 0)
+            self.only_lost_subnormals &= bool(lost.all())
+        # Beside an infinity or a NaN no distance is a number: the largest one there is.
         self.max_ulp = max(
             self.max_ulp, float(np.nan_to_num(units, nan=np.inf, posinf=np.inf).max())
         )
-        self._add_decades(gap[np.isfinite(gap) & (gap > 0)])
+        found: NDArray[np.float64] = gap
+        return found
 
     def _add_decades(self, gap: NDArray[np.float64]) -> None:
         powers, counts = np.unique(np.floor(np.log10(gap)).astype(int), return_counts=True)
@@ -119,13 +140,14 @@ class ErrorSummary:
 
 
 def _find_subnormals(tensor: FailingTensor, values: NDArray[Any]) -> NDArray[np.bool_]:
-    least = 2.0 ** _MIN_EXPONENTS.get(tensor.obtained_dtype.name, -126)
-    found: NDArray[np.bool_] = (np.abs(values) < least) & (values != 0)
+    found: NDArray[np.bool_] = (np.abs(values) < tensor.obtained_dtype.smallest_normal) & (
+        values != 0
+    )
     return found
 
 
-def sum_squared_errors(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Sum of the squared errors; infinite where a number stands beside none."""
+def sum_squared_errors(left: NDArray[Any], right: NDArray[Any]) -> float:
+    """Return the sum of the squared errors; infinite where a number is beside a NaN."""
     with np.errstate(all="ignore"):
-        gap = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0, left - right)
+        gap = np.abs(np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0, left - right))
         return float(np.nan_to_num(gap * gap, nan=np.inf, posinf=np.inf).sum())

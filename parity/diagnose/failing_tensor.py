@@ -1,4 +1,4 @@
-"""A failing tensor as diagnosis looks at it: both sides where they lie, mapped, never held."""
+"""A failing tensor: both sides mapped from their files, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose.error_summary import ErrorSummary
+from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import view_bits
 
 if TYPE_CHECKING:
@@ -23,29 +24,29 @@ if TYPE_CHECKING:
     from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
 
-#: Elements that are looked at in one go.
+#: Elements that are read at a time.
 MAX_PART = 1 << 18
-#: Share of the largest value up to which a bound tells a claim from another.
+#: Share of the largest value up to which a bound can tell one hypothesis from another.
 _MAX_TOLERANCE_SHARE = 2.0**-10
-#: Maps larger than this are told to forget the pages that were read.
+#: Maps larger than this give back the pages that were read.
 _LARGE_MAP = 64 * 2**20
 
 
 class MappedFiles:
-    """Files mapped into memory, whose pages are given back as one goes on."""
+    """Files mapped into memory, whose pages are given back after use."""
 
     def __init__(self) -> None:
         self._maps: dict[Path, mmap.mmap] = {}
 
     def map_bytes(self, path: Path) -> NDArray[np.uint8]:
-        """A file's bytes, read where they are touched."""
+        """Return a file's bytes, read where they are accessed."""
         if path not in self._maps:
             with path.open("rb") as file:
                 self._maps[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return np.frombuffer(self._maps[path], np.uint8)
 
     def map_array(self, stored: StoredTensor) -> NDArray[Any]:
-        """A tensor of a file in its storage type and shape.
+        """Return a tensor of a file in its storage type and shape.
 
         Raises:
             FormatError: A file of packed elements cannot be read.
@@ -58,7 +59,7 @@ class MappedFiles:
         return there.view(stored.dtype.storage).reshape(stored.shape)
 
     def release(self) -> None:
-        """Give back the memory of large maps; they are read again where they are touched."""
+        """Give back the memory of large maps; they are read again where they are accessed."""
         for one in self._maps.values():
             if len(one) > _LARGE_MAP and hasattr(mmap, "MADV_DONTNEED"):
                 one.madvise(mmap.MADV_DONTNEED)
@@ -66,17 +67,16 @@ class MappedFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class FailingTensor:
-    """A tensor that failed.
+    """A tensor that differs from its reference.
 
     Attributes:
         name: The tensor's.
         expected, obtained: Arrays of one count of elements, each of its storage type.
-        dtype: Of ``expected``.
-        seen: Of ``obtained``; where it is another one, the expected is rounded to it.
-        bounds: Those that were broken.
-        raw: Where it lies in its checkpoint, if the bundle says so.
-        others: The bundle's other tensors by name, asked for only where nothing else fits.
-        maps: Those that the arrays lie in.
+        expected_dtype, obtained_dtype: Where they differ, the expected is rounded to float32.
+        bounds: Those that apply to the tensor.
+        raw: Its location in the checkpoint, if known.
+        others: The bundle's other tensors by name, loaded only where nothing else fits.
+        maps: Those that the arrays are in.
     """
 
     name: str
@@ -93,7 +93,7 @@ class FailingTensor:
     def of(
         cls, name: str, expected: StoredTensor, obtained: StoredTensor, **more: Any
     ) -> FailingTensor:
-        """The subject of two tensors in files; ``more`` are the fields that they do not state."""
+        """Make one from two tensors in files; ``more`` are the other fields."""
         maps = MappedFiles()
         return cls(
             name=name,
@@ -107,7 +107,7 @@ class FailingTensor:
 
     @cached_property
     def expected_logical(self) -> NDArray[Any]:
-        """The expected values in their logical shape; GGUF's references state it reversed."""
+        """The expected values in their logical shape; GGUF's references have it reversed."""
         shape = self.expected.shape if self.raw is None else self.raw.shape
         fits = prod(shape) == self.expected.size
         return self.expected.reshape(shape if fits else self.expected.shape)
@@ -119,21 +119,19 @@ class FailingTensor:
 
     @property
     def count(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return int(self.obtained_flat.size)
 
     @property
     def exact(self) -> bool:
-        """Whether only equal bits are right."""
+        """Whether only equal bits are correct."""
         return not any(self.bounds.get(name) for name in ("max_abs", "relative", "ulp"))
 
     def convert_expected(self, chunk: NDArray[Any]) -> NDArray[Any]:
-        """Expected values as a dump that is right has them."""
-        return (
-            chunk
-            if self.obtained_dtype == self.expected_dtype
-            else self.expected_dtype.round_to_f32(chunk)
-        )
+        """Return expected values as a correct dump contains them."""
+        if self.obtained_dtype == self.expected_dtype:
+            return chunk
+        return self.expected_dtype.round_to_f32(chunk)
 
     def compare(
         self,
@@ -141,46 +139,51 @@ class FailingTensor:
         obtained: NDArray[Any],
         ulps: float = 0.0,
         slack: float = 0.0,
-        *,
-        is_hypothesis: bool = True,
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which elements agree, and which of them do to the last bit (NaN is NaN).
+        """Return which elements a hypothesis predicts, and which bit by bit (NaN is NaN).
+
+        A zero of either sign counts as predicted: kernels and tables differ in that.
 
         Args:
-            claimed: What a hypothesis predicts, of ``seen``'s storage.
-            obtained: What came.
+            predicted: Elements of the dump's storage type.
+            obtained: Elements of the dump.
             ulps: Units in the last place that the hypothesis itself leaves open.
             slack: The same as an absolute error.
-            claim: A hypothesis is tried; else the bounds alone are asked.
         """
         predicted, obtained = np.ascontiguousarray(predicted), np.ascontiguousarray(obtained)
         same = view_bits(predicted) == view_bits(obtained)
-        if same.all() or self.obtained_dtype.kind != "float":
+        if same.all() or self.obtained_dtype.kind in ("int", "bool"):
             return same, same
         left, right = self.obtained_dtype.decode(predicted), self.obtained_dtype.decode(obtained)
-        same |= np.isnan(left) & np.isnan(right)
+        same |= _have_same_nan(left, right)
         with np.errstate(all="ignore"):
-            size = np.abs(left)
-            gap = np.abs(left - right)
-            # A bound is blind where values are small beside it, and then any claim would hold.
+            size, gap = np.abs(left), np.abs(left - right)
+            # A bound is blind where values are small beside it: anything would agree.
             top = size[np.isfinite(size)].max(initial=0.0)
-            tolerance = (
-                np.minimum(self.compute_tolerance(size), top * _MAX_TOLERANCE_SHARE)
-                if is_hypothesis
-                else self.compute_tolerance(size)
-            )
+            tolerance = np.minimum(self.compute_tolerance(size), top * _MAX_TOLERANCE_SHARE)
             tolerance = np.maximum(tolerance, ulps * self.unit * size + slack)
-            # What is computed may come out as a zero of either sign.
-            return same | ((gap <= tolerance) & ((tolerance > 0) | (ulps > 0))), same
+            return same | (gap <= tolerance), same
+
+    def find_violations(
+        self, expected: NDArray[Any], obtained: NDArray[Any]
+    ) -> NDArray[np.bool_]:
+        """Return which elements break a bound, as the verdict counts them."""
+        is_stored = self.raw is None or self.raw.type_name == self.expected_dtype.name
+        return find_violations(
+            expected.reshape(-1),
+            obtained.reshape(-1),
+            self.obtained_dtype,
+            self.bounds,
+            payloads=is_stored and self.obtained_dtype == self.expected_dtype,
+        ).reshape(expected.shape)
 
     @property
     def unit(self) -> float:
-        """Distance of 1.0 to the next number of the dump's type."""
-        digits = {"F64": 52, "F16": 10, "BF16": 7}.get(self.obtained_dtype.name, 23)
-        return float(2.0**-digits)
+        """Distance from 1.0 to the next number of the dump's type."""
+        return self.obtained_dtype.epsilon
 
     def compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The largest error that the bounds allow for values of this ``size``; 0 under exact."""
+        """Return the largest error that the bounds allow for values of this ``size``; 0 under exact."""
         if self.exact:
             return np.zeros_like(size)
         found = [np.full_like(size, np.inf)]
@@ -194,7 +197,7 @@ class FailingTensor:
         return least
 
     def read_parts(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
-        """Runs of elements: index of the first, expected as a right dump has them, obtained."""
+        """Yield runs of elements: index of the first, expected as in a correct dump, obtained."""
         flat = self.expected.reshape(-1)
         for start in range(0, self.count, MAX_PART):
             stop = start + MAX_PART
@@ -207,8 +210,17 @@ class FailingTensor:
 
     @cached_property
     def summary(self) -> ErrorSummary:
-        """What one look at all elements shows."""
+        """A summary of all differences."""
         found = ErrorSummary()
         for start, expected, obtained in self.read_parts():
             found.add(self, start, expected, obtained)
         return found
+
+
+def _have_same_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where both are NaN; of complex numbers, in the same parts, the others equal."""
+    if not np.iscomplexobj(left):
+        return np.isnan(left) & np.isnan(right)
+    pairs = ((left.real, right.real), (left.imag, right.imag))
+    parts = [(one == other) | (np.isnan(one) & np.isnan(other)) for one, other in pairs]
+    return parts[0] & parts[1] & np.isnan(left)

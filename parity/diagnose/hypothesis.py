@@ -1,8 +1,8 @@
-"""Claims about a tensor, and their proof: elements are predicted, then all are looked at.
+"""Hypotheses about a tensor, and their proof: predict elements, then compare all of them.
 
-A claim names where each obtained element comes from (two views of one shape) and what
-was done to it. Views keep a claim about gigabytes at no cost until it is looked at; a
-few elements decide against most claims, all of them decide for one.
+A hypothesis states where each obtained element comes from (two views of one shape) and how
+it was changed. Views cost nothing until they are read; a few elements disprove most
+hypotheses, only all of them prove one.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 
 #: Units in the last place up to which differences are called a rounding.
 MAX_ROUNDING_ULPS = 4
-#: Elements that are looked at before all are.
+#: Elements that are compared before all are.
 SAMPLE_SIZE = 64
-#: How much nearer than the reference itself a claim must be that holds but for a bound.
+#: How much nearer than the reference itself an inexact hypothesis must be.
 _NEARER_FACTOR = 8
 #: Elements that must differ to fit a number to them.
 _MIN_FITTED = 3
 
 
 def identity(chunk: NDArray[Any]) -> NDArray[Any]:
-    """Each element as it is."""
+    """Return each element as it is."""
     return chunk
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One thing that may have gone wrong; ``code`` is empty where nothing did.
+    """One mistake; ``code`` is empty where there is none.
 
     Attributes:
-        text: What went wrong, in a clause.
-        how: What was done to the reference, after which it agrees: "after …".
+        text: The mistake, in a clause.
+        how: The change after which the reference agrees: "after …".
     """
 
     code: str = ""
@@ -56,11 +56,11 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Step):
-    """What is claimed to have been read.
+    """The values that were read.
 
     Attributes:
         values: In the tensor's logical shape.
-        turn: From the type of ``values`` to that of the dump.
+        convert: From the type of ``values`` to that of the dump.
     """
 
     values: NDArray[Any]
@@ -69,11 +69,11 @@ class Source(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(Step):
-    """Where the elements are claimed to stand: element by element, two views of one shape.
+    """The places of the elements: two views of one shape, element by element.
 
     Attributes:
-        source: View of a base's values.
-        target: View of what was obtained; elements outside of it are not spoken of.
+        expected: View of a source's values.
+        obtained: View of the dump; elements outside of it are left open.
     """
 
     expected: NDArray[Any]
@@ -82,11 +82,11 @@ class Layout(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Transform(Step):
-    """What is claimed to have become of each element.
+    """The change of each element.
 
     Attributes:
-        turn: From right elements to those obtained.
-        ulps, slack: What this leaves open, in units of the last place and absolute.
+        apply: From correct elements to obtained ones.
+        ulps, slack: Error that this leaves open, in units of the last place and absolute.
     """
 
     apply: Callable[[NDArray[Any]], NDArray[Any]] = identity
@@ -96,12 +96,12 @@ class Transform(Step):
 
 @dataclass(frozen=True)
 class Evidence:
-    """A claim that holds.
+    """The proof of a hypothesis.
 
     Attributes:
-        count: Elements that were looked at, all of which agree.
-        left_out: Elements that the claim does not speak of.
-        exact: They agree to the last bit.
+        count: Elements that were compared, all of which agree.
+        uncovered: Elements that the hypothesis leaves open.
+        exact: All have equal bits.
     """
 
     count: int
@@ -111,7 +111,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A base, placed, turned; ``stop`` leaves out the obtained elements from there on."""
+    """A source, a layout, a transform; obtained elements from index ``stop`` on are left open."""
 
     tensor: FailingTensor
     source: Source
@@ -121,33 +121,33 @@ class Hypothesis:
 
     @property
     def steps(self) -> list[Step]:
-        """The things that are claimed to have gone wrong."""
+        """The mistakes that it states."""
         return [step for step in (self.source, self.layout, self.transform) if step.code]
 
     @property
     def uncovered(self) -> int:
-        """Elements of the tensor that the claim does not speak of."""
+        """Elements of the tensor that it leaves open."""
         return self.tensor.count - int(self.layout.obtained.size)
 
     @cached_property
     def _sample_indices(self) -> tuple[NDArray[np.int64], ...]:
-        """A few places, spread and the same in every run."""
+        """A few random indices, the same in every run."""
         shape = self.layout.obtained.shape
         random = np.random.default_rng(0)
         return tuple(random.integers(0, length, SAMPLE_SIZE) for length in shape)
 
     def sample_pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """A few elements: right ones, and those obtained in their places."""
+        """Return a few correct elements, and those obtained in their places."""
         at = self._sample_indices
         return self.source.convert(np.array(self.layout.expected[at])), np.array(
             self.layout.obtained[at]
         )
 
     def is_likely(self) -> bool:
-        """Whether a few elements agree.
+        """Return whether a few elements agree.
 
-        A number that was read off the data, and is open by a few units in the last place, must
-        explain more than those, and more than one or two elements.
+        A fitted number, which leaves a few units in the last place open, must explain larger
+        errors than those, and more than one or two elements.
         """
         summary = self.tensor.summary
         if self.transform.ulps and (
@@ -169,9 +169,9 @@ class Hypothesis:
         )
 
     def prove(self) -> Evidence | None:
-        """The proof, by looking at all elements; None where one does not agree.
+        """Compare all elements; return None where one does not agree.
 
-        An edge that the claim leaves out must not be all that differs.
+        An edge that is left open must not be all that differs.
         """
         if not self.layout.obtained.size or self.uncovered >= self.tensor.summary.differing:
             return None
@@ -198,7 +198,7 @@ class Hypothesis:
         return Evidence(count, self.uncovered, exact)
 
     def _sum_errors(self, expected: NDArray[Any], obtained: NDArray[Any]) -> float:
-        """Squared errors that the claim leaves; those of other types than floats are none."""
+        """Return the squared errors that remain."""
         values = self.tensor.obtained_dtype.decode
         return (
             sum_squared_errors(values(self.transform.apply(expected)), values(obtained))
@@ -207,7 +207,7 @@ class Hypothesis:
         )
 
     def _flatten_index(self, at: Any) -> NDArray[np.int64]:
-        """Index in the flat dump of places in the view of it."""
+        """Convert indices of the dump's view to indices of the flat dump."""
         obtained, whole = self.layout.obtained, self.tensor.obtained_flat
         start = obtained.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
         found: Any = start // whole.itemsize
@@ -217,12 +217,12 @@ class Hypothesis:
 
 
 def is_nearer(tensor: FailingTensor, error: float, count: int) -> bool:
-    """Whether a claim is clearly nearer than the reference: where a bound is wide, many fit.
+    """Return whether a hypothesis is clearly nearer than the reference; wide bounds fit many.
 
     Args:
-        subject: What it is about.
-        off: Sum of the squared errors that it leaves.
-        count: Elements that it speaks of.
+        tensor: The failing tensor.
+        error: Sum of the squared errors that remain.
+        count: Elements that were compared.
     """
     reference_error = tensor.summary.squared_error / tensor.count
     return error == 0 or error / count * _NEARER_FACTOR**2 <= reference_error
@@ -231,7 +231,7 @@ def is_nearer(tensor: FailingTensor, error: float, count: int) -> bool:
 def iterate_tiles(
     shape: tuple[int, ...], max_elements: int = MAX_PART
 ) -> Iterator[tuple[slice, ...]]:
-    """Slices that cut a shape into tiles of at most ``most`` elements, as cubic as possible.
+    """Yield slices that cut a shape into tiles of limited size, as cubic as possible.
 
     A tile of a tensor and of its transpose then both touch few pages.
     """

@@ -1,4 +1,4 @@
-"""Where elements may have ended up: views of the reference beside views of the dump."""
+"""Propose rearrangements of elements: views of the reference beside views of the dump."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 #: More axes than these have too many orders to try them all.
 _MAX_PERMUTED_AXES = 4
-#: More axes than these no tensor of the field has.
+#: Tensors of more axes are not rearranged.
 _MAX_RANK = 8
-#: Elements by which a slip is looked for, both ways; beside it, whole rows.
+#: Elements of a shift that is tried, both ways; beside it, whole rows.
 MAX_SHIFT = 64
 _MAX_ROW_SHIFT = 8
 
 
 def make_plain_layout(expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
-    """Every element in its place."""
+    """Make the layout of every element in its place."""
     return Layout(expected=expected.reshape(-1), obtained=obtained)
 
 
 def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) -> Layout:
-    """The elements of each group of so many in the reverse order; no cause by itself."""
+    """Make the layout of each group in the reverse order; no cause by itself."""
     groups = expected.reshape(-1, each)
     return Layout(expected=groups[:, ::-1], obtained=obtained.reshape(-1, each))
 
@@ -37,12 +37,12 @@ def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) ->
 def propose_layouts(
     expected: NDArray[Any], obtained: NDArray[Any], max_shift: int = MAX_SHIFT
 ) -> Iterator[Layout]:
-    """All rearrangements that are looked for, likelier ones first.
+    """Yield all rearrangements that are tried, likelier ones first.
 
     Args:
-        source: Right values in their logical shape.
-        target: What was obtained, flat.
-        slip: Elements by which a shift may go.
+        expected: Correct values in their logical shape.
+        obtained: Elements of the dump, flat.
+        max_shift: Elements of the largest shift.
     """
     yield from _propose_axis_orders(expected, obtained)
     yield Layout(
@@ -57,7 +57,7 @@ def propose_layouts(
 
 
 def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Layout]:
-    """Single axes, and the last two, that run backwards, as kernels do in a convolution."""
+    """Yield single axes, and the last two, reversed, as kernels are in a convolution."""
     rank = expected.ndim
     if not 1 < rank <= _MAX_RANK:
         return
@@ -76,7 +76,7 @@ def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[L
 
 
 def _list_axis_orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """All orders of axes; of many axes the reverse one, and exchanges of two."""
+    """Yield all orders of axes; of many axes the reverse one, and exchanges of two."""
     if rank <= _MAX_PERMUTED_AXES:
         yield from permutations(range(rank))
         return
@@ -88,7 +88,7 @@ def _list_axis_orders(rank: int) -> Iterator[tuple[int, ...]]:
 
 
 def _propose_axis_orders(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Layout]:
-    """Orders of axes, as a wrong way of writing and as a wrong way of reading."""
+    """Yield orders of axes, as a wrong way of writing and as a wrong way of reading."""
     if not 1 < expected.ndim <= _MAX_RANK or not expected.flags.c_contiguous:
         return
     for order in _list_axis_orders(expected.ndim):

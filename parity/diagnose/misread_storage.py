@@ -1,4 +1,4 @@
-"""What the bytes of a checkpoint hold when they are read wrongly; needs a record of them."""
+"""Propose ways of misreading a tensor's bytes in its checkpoint, where their place is known."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from parity.checkpoints import StorageLocation
     from parity.diagnose.failing_tensor import FailingTensor
 
-#: Bytes by which a slip in the file is looked for, both ways; then by steps of eight.
+#: Bytes of a shift in the file that is tried, both ways; beyond the first, by steps.
 _MAX_FINE_SHIFT, _STEP, _MAX_SHIFT = 16, 8, 512
 
 
 def read_storage(tensor: FailingTensor, dtype: DType) -> NDArray[Any]:
-    """The storage's bytes as elements of ``dtype``, flat."""
+    """Return the storage's bytes as elements of ``dtype``, flat."""
     location = _require_location(tensor)
     there = tensor.maps.map_bytes(location.path)[location.start : location.stop]
     whole = len(there) // dtype.storage.itemsize * dtype.storage.itemsize
@@ -36,7 +36,7 @@ def _require_location(tensor: FailingTensor) -> StorageLocation:
 
 
 def find_stored_dtype(tensor: FailingTensor) -> DType | None:
-    """The stored dtype where elements are stored one by one and the dump can hold them."""
+    """Return the stored dtype, None where it is one of blocks or the dump cannot contain it."""
     location = tensor.raw
     dtype = None if location is None else DTYPES.get(location.type_name)
     if dtype is None or (tensor.obtained_dtype.name != "F32" and tensor.obtained_dtype != dtype):
@@ -45,14 +45,14 @@ def find_stored_dtype(tensor: FailingTensor) -> DType | None:
 
 
 def make_conversion(tensor: FailingTensor, dtype: DType) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """From stored elements to those of the dump."""
+    """Return the conversion from stored elements to those of the dump."""
     return (lambda chunk: chunk) if tensor.obtained_dtype == dtype else dtype.round_to_f32
 
 
 def view_tensor(
     tensor: FailingTensor, dtype: DType, *, offset: int | None = None
 ) -> NDArray[Any] | None:
-    """The tensor in its storage, strides heeded; None where it would reach out of it."""
+    """Return the tensor in its storage, by its strides; None where it reaches out of it."""
     location, flat = _require_location(tensor), read_storage(tensor, dtype)
     first = location.storage_offset if offset is None else offset
     stride = location.stride or _compute_strides(location.shape)
@@ -71,7 +71,7 @@ def _compute_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
-    """The tensor with its stored bytes read wrongly, element by element."""
+    """Yield the tensor with each element's stored bytes misread."""
     dtype = find_stored_dtype(tensor)
     if dtype is None:
         return
@@ -81,7 +81,7 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
             yield Source(
                 code="byte-swapped",
                 text=f"the bytes of each stored {dtype.name} are swapped, as where big-endian was "
-                "taken for little-endian",
+                "read as little-endian",
                 how=f"after swapping the checkpoint's bytes in groups of {dtype.storage.itemsize}",
                 values=swapped,
                 convert=_make_swapping(make_conversion(tensor, dtype)),
@@ -111,7 +111,7 @@ def _make_swapping(
 
 
 def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
-    """Storage order in place of logical order, and the storage's beginning for the tensor's."""
+    """Yield the storage's order instead of the logical one, and its beginning for the tensor's."""
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if dtype is None or location is None:
         return
@@ -147,7 +147,7 @@ def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
 
 
 def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
-    """The checkpoint read some bytes too early or too late, or as elements of another size."""
+    """Yield the checkpoint read some bytes too early or late, or as elements of another size."""
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if (
         dtype is None
@@ -208,7 +208,7 @@ def _propose_other_sizes(
 
 
 def _read_whole_storage(tensor: FailingTensor, dtype: DType, other: DType) -> Layout | None:
-    """The storage as elements of ``other``, where it holds enough of them from the offset on."""
+    """Return the storage as elements of ``other``, if it has enough of them after the offset."""
     first, flat = _require_location(tensor).storage_offset, read_storage(tensor, other)
     if first + tensor.count > len(flat):
         return None
@@ -222,6 +222,6 @@ def _read_whole_storage(tensor: FailingTensor, dtype: DType, other: DType) -> La
 
 
 def _view_elements(content: NDArray[np.uint8], dtype: DType) -> NDArray[Any]:
-    """Bytes as elements, wherever they begin."""
+    """Return bytes as elements, at any alignment."""
     count = len(content) // dtype.storage.itemsize
     return np.ndarray((count,), dtype.storage, content.data)

@@ -1,4 +1,4 @@
-"""The search for claims that hold: one cause first, then two at once."""
+"""Search for hypotheses that can be proven: one cause first, then two at once."""
 
 from __future__ import annotations
 
@@ -10,187 +10,197 @@ from parity.diagnose import block_mistakes, layouts, misread_storage, transforms
 from parity.diagnose.cause import Cause
 from parity.diagnose.constant_values import find_tail_start
 from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step, Transform
+from parity.tensors import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from parity.diagnose.failing_tensor import FailingTensor
+    from parity.tensors.stored import StoredTensor
 
-#: Roundings to another float, of which values that are short may fit more than one.
-_ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16")
-#: Elements by which a shift may go that comes with another cause.
+#: Casts to narrower types, of which values that are short may fit more than one.
+_ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
+#: Elements of a shift that is tried beside another cause.
 _MAX_SHIFT = 8
-#: Bytes of a tensor that must agree to prove where they were read: fewer are found by chance.
+#: Bytes that must agree to prove where a tensor was read: fewer are found by chance.
 _MIN_PROVING_BYTES = 8
 
 
 def make_plain_source(tensor: FailingTensor) -> Source:
-    """The reference as it is."""
+    """Return the reference's values as a source without a mistake."""
     return Source(values=tensor.expected_logical, convert=tensor.convert_expected)
 
 
 def find_single_cause(tensor: FailingTensor) -> Cause | None:
-    """One cause that explains every element."""
-    found = _prove_first(propose_single(tensor))
+    """Find one cause that explains every element, else one that explains most."""
+    found = _choose(prove_all(propose_single(tensor)))
     return found if found is None or found.code not in _ROUNDING_CODES else _find_narrowing(tensor)
 
 
 def _find_narrowing(tensor: FailingTensor) -> Cause:
-    """The narrower float that the values went through; where more fit equally, all are said."""
-    unchanged = Hypothesis(
-        tensor,
-        make_plain_source(tensor),
-        layouts.make_plain_layout(tensor.expected_logical, tensor.obtained_flat),
-        Transform(),
-    )
-    hypotheses = [
-        Hypothesis(tensor, unchanged.source, unchanged.layout, transform)
-        for transform in transforms.propose_transforms(
-            tensor.obtained_dtype, *unchanged.sample_pairs()
-        )
-        if transform.code in _ROUNDING_CODES
-    ]
+    """Find the narrower type that the values went through; name all that fit equally."""
     proven = [
         (hypothesis, proof)
-        for hypothesis in hypotheses
-        if (proof := hypothesis.prove()) is not None
+        for hypothesis in _propose_changed(tensor, make_plain_source(tensor))
+        if hypothesis.transform.code in _ROUNDING_CODES
+        and (proof := hypothesis.prove()) is not None
     ]
     best = max(proof.exact for _, proof in proven)
     fitting = [(hypothesis, proof) for hypothesis, proof in proven if proof.exact == best]
     if len(fitting) == 1:
         return _make_cause(*fitting[0])
-    transform = [hypothesis.transform for hypothesis, _ in fitting]
-    bf16 = all(one.code.endswith("-bf16") for one in transform)
-    how = ", or ".join(one.how for one in transform)
+    changes = [hypothesis.transform for hypothesis, _ in fitting]
+    bf16 = all(one.code.endswith("-bf16") for one in changes)
+    how = ", or ".join(one.how for one in changes)
     return Cause(
         "rounded-bf16" if bf16 else "narrowed",
-        ", or ".join(one.text for one in transform),
+        ", or ".join(one.text for one in changes),
         f"{how}, {_format_count(*fitting[0])}",
     )
 
 
+def _propose_changed(
+    tensor: FailingTensor, source: Source, layout: Layout | None = None, stop: int | None = None
+) -> Iterator[Hypothesis]:
+    """Yield a source in one layout with each transform."""
+    if layout is None:
+        shape = source.values.shape
+        layout = Layout(expected=source.values, obtained=tensor.obtained_flat.reshape(shape))
+    plain = Hypothesis(tensor, source, layout, Transform(), stop)
+    for change in transforms.propose_transforms(tensor.obtained_dtype, *plain.sample_pairs()):
+        yield Hypothesis(tensor, source, layout, change, stop)
+
+
 def propose_single(tensor: FailingTensor, stop: int | None = None) -> Iterator[Hypothesis]:
-    """All claims of one cause; ``stop`` has them speak only of the elements before it."""
-    source, target, plain = make_plain_source(tensor), tensor.obtained_flat, Transform()
-
-    def hypothesis(of: Source, layout: Layout, transform: Transform = plain) -> Hypothesis:
-        return Hypothesis(tensor, of, layout, transform, stop)
-
-    dtype = misread_storage.find_stored_dtype(tensor)
-    if dtype is not None:
-        stored_source = Source(
-            values=source.values, convert=misread_storage.make_conversion(tensor, dtype)
-        )
-        yield from (
-            hypothesis(stored_source, layout) for layout in misread_storage.propose_orders(tensor)
-        )
-    yield from (
-        hypothesis(source, layout) for layout in layouts.propose_layouts(source.values, target)
+    """Yield all hypotheses of one cause; with ``stop``, on the elements before it."""
+    source, obtained, plain = make_plain_source(tensor), tensor.obtained_flat, Transform()
+    for stored, layout in _propose_stored(tensor):
+        yield Hypothesis(tensor, stored, layout, plain, stop)
+    for layout in layouts.propose_layouts(source.values, obtained):
+        yield Hypothesis(tensor, source, layout, plain, stop)
+    yield from _propose_changed(
+        tensor, source, layouts.make_plain_layout(source.values, obtained), stop
     )
-    unchanged = hypothesis(source, layouts.make_plain_layout(source.values, target))
-    for transform in transforms.propose_transforms(
-        tensor.obtained_dtype, *unchanged.sample_pairs()
-    ):
-        yield hypothesis(source, unchanged.layout, transform)
-    for each, transform in transforms.propose_wide_swaps(tensor.obtained_dtype, tensor.count):
-        yield hypothesis(source, layouts.reverse_groups(source.values, target, each), transform)
+    for each, change in transforms.propose_wide_swaps(tensor.obtained_dtype, tensor.count):
+        layout = layouts.reverse_groups(source.values, obtained, each)
+        yield Hypothesis(tensor, source, layout, change, stop)
     for wrong in misread_storage.propose_sources(tensor):
-        yield hypothesis(wrong, _make_shaped_layout(tensor, wrong))
+        layout = Layout(expected=wrong.values, obtained=obtained.reshape(wrong.values.shape))
+        yield Hypothesis(tensor, wrong, layout, plain, stop)
+
+
+def _propose_stored(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
+    """Yield the checkpoint's bytes in the wrong orders of its storage."""
+    dtype = misread_storage.find_stored_dtype(tensor)
+    if dtype is None:
+        return
+    convert = misread_storage.make_conversion(tensor, dtype)
+    for layout in misread_storage.propose_orders(tensor):
+        yield Source(values=tensor.expected_logical, convert=convert), layout
 
 
 def find_byte_shift(tensor: FailingTensor) -> Cause | None:
-    """The checkpoint read from another byte on, or as elements of another size.
+    """Find another byte that the checkpoint was read from, or another size of its elements.
 
-    Asked for after other tensors, since one of those lies at every distance.
+    Tried after other tensors, since one of those is at every distance.
     """
-    hypotheses = (
-        Hypothesis(
-            tensor,
-            Source(
-                values=tensor.expected_logical,
-                convert=misread_storage.make_conversion(tensor, dtype),
-            ),
-            layout,
-            Transform(),
-        )
-        for dtype, layout in misread_storage.propose_shifts(tensor)
-        if layout.expected.nbytes >= _MIN_PROVING_BYTES
-    )
-    return _prove_first(hypotheses)
+    return _choose(prove_all(propose_byte_shifts(tensor)))
 
 
-def _make_shaped_layout(tensor: FailingTensor, source: Source) -> Layout:
-    return Layout(
-        expected=source.values, obtained=tensor.obtained_flat.reshape(source.values.shape)
+def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
+    """Yield the checkpoint read from other bytes, or as elements of another size."""
+    for dtype, layout in misread_storage.propose_shifts(tensor):
+        if layout.expected.nbytes >= _MIN_PROVING_BYTES:
+            convert = misread_storage.make_conversion(tensor, dtype)
+            source = Source(values=tensor.expected_logical, convert=convert)
+            yield Hypothesis(tensor, source, layout, Transform())
+
+
+def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
+    """Find the other tensor of the bundle whose values the dump contains."""
+    for name, other in tensor.others().items():
+        if (
+            name == tensor.name
+            or other.count != tensor.count
+            or other.dtype != tensor.expected_dtype
+        ):
+            continue
+        try:
+            hypothesis = _suppose_swapped(tensor, name, other)
+        except (FormatError, OSError, ValueError):
+            continue
+        if hypothesis.prove() is not None:
+            count = "the one element is" if tensor.count == 1 else f"all {tensor.count:,} are"
+            evidence = f"{count} equal to those of {name}"
+            return Cause("other-tensor", f"these are the values of {name}", evidence)
+    return None
+
+
+def _suppose_swapped(tensor: FailingTensor, name: str, other: StoredTensor) -> Hypothesis:
+    values = tensor.maps.map_array(other)
+    source = Source(
+        code="other-tensor", text=name, values=values, convert=tensor.convert_expected
     )
+    layout = layouts.make_plain_layout(values, tensor.obtained_flat)
+    return Hypothesis(tensor, source, layout, Transform())
 
 
 def find_double_cause(tensor: FailingTensor) -> Cause | None:
-    """Two causes that explain every element together, and none of them alone."""
-    return _prove_first(_propose_double(tensor)) or _find_zero_tail(tensor)
+    """Find two causes that explain every element together, and neither of them alone."""
+    return _choose(prove_all(_propose_double(tensor))) or _find_zero_tail(tensor)
 
 
 def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
-    source, target = make_plain_source(tensor), tensor.obtained_flat
-    for layout in layouts.propose_layouts(source.values, target, _MAX_SHIFT):
-        guess = Hypothesis(tensor, source, layout, Transform())
-        for transform in transforms.propose_transforms(
-            tensor.obtained_dtype, *guess.sample_pairs()
+    source, obtained = make_plain_source(tensor), tensor.obtained_flat
+    for layout in layouts.propose_layouts(source.values, obtained, _MAX_SHIFT):
+        yield from _propose_changed(tensor, source, layout)
+    # A strided view of a large storage would have to be copied to be rearranged.
+    if tensor.count <= block_mistakes.MAX_WHOLE:
+        for wrong in (
+            *misread_storage.propose_sources(tensor),
+            *block_mistakes.propose_sources(tensor),
         ):
-            yield Hypothesis(tensor, source, layout, transform)
-    for wrong in (
-        *misread_storage.propose_sources(tensor),
-        *block_mistakes.propose_sources(tensor),
-    ):
-        if tensor.count > block_mistakes.MAX_WHOLE:
-            # A strided view of a large storage would have to be copied to be rearranged.
-            break
-        for layout in layouts.propose_layouts(wrong.values, target, _MAX_SHIFT):
-            yield Hypothesis(tensor, wrong, layout, Transform())
-        unchanged = Hypothesis(tensor, wrong, _make_shaped_layout(tensor, wrong), Transform())
-        for transform in transforms.propose_transforms(
-            tensor.obtained_dtype, *unchanged.sample_pairs()
-        ):
-            yield Hypothesis(tensor, wrong, unchanged.layout, transform)
-    dtype = misread_storage.find_stored_dtype(tensor)
-    if dtype is not None:
-        stored_source = Source(
-            values=source.values, convert=misread_storage.make_conversion(tensor, dtype)
-        )
-        for layout in misread_storage.propose_orders(tensor):
-            guess = Hypothesis(tensor, stored_source, layout, Transform())
-            for transform in transforms.propose_transforms(
-                tensor.obtained_dtype, *guess.sample_pairs()
-            ):
-                yield Hypothesis(tensor, stored_source, layout, transform)
+            for layout in layouts.propose_layouts(wrong.values, obtained, _MAX_SHIFT):
+                yield Hypothesis(tensor, wrong, layout, Transform())
+            yield from _propose_changed(tensor, wrong)
+    for stored, layout in _propose_stored(tensor):
+        yield from _propose_changed(tensor, stored, layout)
 
 
 def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
-    """A tail of zeros after elements that have another cause."""
+    """Find a cause of the elements before a tail of zeros."""
     start = find_tail_start(tensor)
-    if start is None:
+    # The elements before the zeros must differ, or the tail is all there is.
+    if start is None or tensor.summary.first >= start:
         return None
     for hypothesis in propose_single(tensor, start):
-        # What comes before the zeros must differ, or the tail is all there is.
-        if hypothesis.uncovered or tensor.summary.first >= start:
+        if hypothesis.uncovered or (proof := hypothesis.prove()) is None:
             continue
-        proof = hypothesis.prove()
-        if proof is not None:
-            one = hypothesis.steps[0]
-            evidence = (
-                f"{one.how} the first {start:,} of {tensor.count:,} elements are "
-                f"{_format_equality(proof)}, the other {tensor.count - start:,} are 0"
-            )
-            text = f"two causes at once: {one.text}, and only zeros from element {start:,} on"
-            return Cause(f"{one.code}+zero-tail", text, evidence)
+        one = hypothesis.steps[0]
+        evidence = (
+            f"{one.how} the first {start:,} of {tensor.count:,} elements are "
+            f"{_format_equality(hypothesis, proof)}, the other {tensor.count - start:,} are 0"
+        )
+        text = f"two causes at once: {one.text}, and only zeros from element {start:,} on"
+        return Cause(f"{one.code}+zero-tail", text, evidence)
     return None
 
 
-def _prove_first(hypotheses: Iterator[Hypothesis]) -> Cause | None:
+def prove_all(hypotheses: Iterable[Hypothesis]) -> Iterator[Cause]:
+    """Yield the causes that the proven ones of ``hypotheses`` state."""
     for hypothesis in hypotheses:
         if hypothesis.steps and (proof := hypothesis.prove()) is not None:
-            return _make_cause(hypothesis, proof)
-    return None
+            yield _make_cause(hypothesis, proof)
+
+
+def _choose(causes: Iterator[Cause]) -> Cause | None:
+    """Return the first cause that explains every element, else the first one."""
+    partial = None
+    for cause in causes:
+        if cause.complete:
+            return cause
+        partial = partial or cause
+    return partial
 
 
 def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
@@ -202,16 +212,15 @@ def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
     text = ", and ".join(step.text for step in steps)
     how = " and ".join(step.how for step in steps)
     head = "two causes at once: " if "+" in code else ""
-    counted = (
-        _format_count(hypothesis, proof)
-        if "rolled" not in code
-        else _format_whole(hypothesis, proof)
-    )
-    return Cause(code, head + text, f"{how} {counted}")
+    if "rolled" not in code:
+        counted = _format_count(hypothesis, proof)
+        return Cause(code, head + text, f"{how} {counted}", complete=not proof.uncovered)
+    whole = f"all {hypothesis.tensor.count:,} elements are {_format_equality(hypothesis, proof)}"
+    return Cause(code, head + text, f"{how} {whole}")
 
 
 def _convert_to_roll(hypothesis: Hypothesis, step: Step) -> Step:
-    """A shift whose elements that fall out come in at the other end is a roll."""
+    """Return a roll where the elements that a shift pushes out come in at the other end."""
     tensor, edge = hypothesis.tensor, hypothesis.uncovered
     if not edge or hypothesis.transform.code:
         return step
@@ -230,19 +239,20 @@ def _convert_to_roll(hypothesis: Hypothesis, step: Step) -> Step:
     return Step(code="rolled", text=text, how=f"after rolling the reference {way}")
 
 
-def _format_whole(hypothesis: Hypothesis, proof: Evidence) -> str:
-    return f"all {hypothesis.tensor.count:,} elements are {_format_equality(proof)}"
-
-
 def _format_count(hypothesis: Hypothesis, proof: Evidence) -> str:
+    equal = _format_equality(hypothesis, proof)
     if not proof.uncovered:
-        what = "the one element is" if proof.count == 1 else f"all {proof.count:,} elements are"
-        return f"{what} {_format_equality(proof)}"
+        count = "the one element is" if proof.count == 1 else f"all {proof.count:,} elements are"
+        return f"{count} {equal}"
     return (
-        f"{proof.count:,} of {hypothesis.tensor.count:,} elements are {_format_equality(proof)}; the other "
+        f"{proof.count:,} of {hypothesis.tensor.count:,} elements are {equal}; the other "
         f"{proof.uncovered:,} come from beyond the tensor"
     )
 
 
-def _format_equality(proof: Evidence) -> str:
-    return "bit-equal" if proof.exact else "equal but for a rounding or the bound"
+def _format_equality(hypothesis: Hypothesis, proof: Evidence) -> str:
+    if proof.exact:
+        return "bit-equal"
+    if hypothesis.tensor.exact and not hypothesis.transform.ulps:
+        return "equal but for the sign of zeros"
+    return "equal but for a rounding or the tolerance"

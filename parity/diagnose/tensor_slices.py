@@ -1,4 +1,4 @@
-"""A tensor in slices along one axis, or in runs of neighbours, and what became of each of them."""
+"""Cut a tensor into slices along one axis, or runs of neighbours, and test each of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _MAX_PART = 1 << 16
-#: Bytes of a file that are looked at in one go.
+#: Bytes of a file that are read at a time.
 _MAX_READ = 1 << 24
-#: Elements of a slice, and of all that is told of them, that are held at once.
+#: Slices, and elements of one, that are tested at most.
 MAX_ELEMENTS = 1 << 20
-#: Relative error of a factor that is read off two float32.
+#: Relative error of a factor that is the quotient of two float32.
 _FACTOR_ERROR = 2.0**-21
-#: A number of a slice's own is so many times that error, or it is a rounding.
+#: A smaller multiple of that error is a rounding.
 _MIN_CHANGE = 32
-#: Different values of a slice that tell a number: two lie on any line.
+#: Different values of a slice that prove a number: two are on any line.
 _MIN_DISTINCT = 3
 
 
@@ -36,10 +36,10 @@ class TensorSlices:
     """Both sides cut into slices: views of the shape ``(outer, slices, inner)``.
 
     Attributes:
-        subject: What is cut.
-        source: Right values.
-        word: A slice, such as "row".
-        code: Word for slices that stand in another order; empty where none is.
+        tensor: The failing tensor.
+        expected: Correct values.
+        noun: Name of a slice, such as "row".
+        code: Cause of slices in another order; empty for runs of neighbours.
     """
 
     tensor: FailingTensor
@@ -49,34 +49,34 @@ class TensorSlices:
 
     @property
     def count(self) -> int:
-        """Slices."""
+        """Number of slices."""
         return int(self.expected.shape[1])
 
     @property
     def size(self) -> int:
-        """Elements of a slice."""
+        """Number of elements of a slice."""
         return int(self.expected.shape[0] * self.expected.shape[2])
 
     @property
     def obtained(self) -> NDArray[Any]:
-        """What was obtained, cut alike."""
+        """The obtained values, cut alike."""
         return self.tensor.obtained_flat.reshape(self.expected.shape)
 
     @property
     def plural(self) -> str:
-        """Several slices."""
+        """Name of several slices."""
         first, *rest = self.noun.split(" ")
         return " ".join([f"{first}s", *rest]) if self.code else "groups"
 
     def read_sides(self, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Slices of a right dump and of the dump, ``(slices, elements)``."""
+        """Read slices of a correct dump and of the dump, ``(slices, elements)``."""
         left, right = (
             self.read_slices(side, first, last) for side in (self.expected, self.obtained)
         )
         return self.tensor.convert_expected(left), right
 
     def read_slices(self, side: NDArray[Any], first: int, last: int) -> NDArray[Any]:
-        """Slices of one side, ``(slices, elements)``; no page is held longer than it is copied."""
+        """Read slices of one side, ``(slices, elements)``; pages are released once copied."""
         outer, count, inner = side.shape
         step, found = max(1, _MAX_READ // (count * inner * side.itemsize)), []
         for start in range(0, outer, step):
@@ -85,7 +85,7 @@ class TensorSlices:
         return np.moveaxis(np.concatenate(found), 1, 0).reshape(-1, self.size)
 
     def read_runs(self) -> Iterator[tuple[int, Floats, Floats]]:
-        """Index of the first of a few slices, and their numbers on both sides."""
+        """Yield the index of the first of a few slices, and their numbers on both sides."""
         values, step = self.tensor.obtained_dtype.decode, max(1, _MAX_PART // self.size)
         for start in range(0, self.count, step):
             left, right = self.read_sides(start, start + step)
@@ -93,7 +93,7 @@ class TensorSlices:
 
 
 def cut_groups(tensor: FailingTensor, size: int) -> TensorSlices:
-    """Runs of so many neighbours."""
+    """Cut a tensor into runs of so many neighbours."""
     return TensorSlices(
         tensor=tensor,
         expected=tensor.expected_logical.reshape(1, -1, size),
@@ -102,7 +102,7 @@ def cut_groups(tensor: FailingTensor, size: int) -> TensorSlices:
 
 
 def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
-    """Slices along each axis; those along the first are rows, those along the last columns."""
+    """Cut a tensor along each axis; slices along the first are rows, along the last columns."""
     shape, rank = tensor.expected_logical.shape, tensor.expected_logical.ndim
     for axis in range(rank if rank > 1 else 0):
         first, last = axis == 0, axis == rank - 1
@@ -121,12 +121,12 @@ def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
 
 
 class SliceTest(NamedTuple):
-    """What a test says of each of a few slices.
+    """The result of a test, for each of a few slices.
 
     Attributes:
-        fits: The slice bears the pattern out, or does not contradict it.
-        changed: It is not the same as before.
-        telling: It holds enough different values to prove it.
+        fits: The slice has the pattern, or does not contradict it.
+        changed: It differs from the reference.
+        conclusive: It has enough different values to prove the pattern.
     """
 
     fits: Flags
@@ -135,11 +135,7 @@ class SliceTest(NamedTuple):
 
 
 def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]) -> int:
-    """Slices that changed, where all bear the pattern out and half of the changed ones tell it.
-
-    Returns:
-        Their number; 0 where the pattern does not hold.
-    """
+    """Count the changed slices; 0 unless all fit and half of the changed ones are conclusive."""
     changed = conclusive = 0
     for _, left, right in cut.read_runs():
         result = test(left, right)
@@ -151,7 +147,7 @@ def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]
 
 
 def check_factors(left: Floats, right: Floats) -> SliceTest:
-    """Each slice is multiplied by a number of its own."""
+    """Test whether each slice is multiplied by its own number."""
     finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
     at = np.abs(left).argmax(axis=1)[:, None]
     top = np.take_along_axis(left, at, 1)
@@ -166,7 +162,7 @@ def check_factors(left: Floats, right: Floats) -> SliceTest:
 
 
 def check_addends(left: Floats, right: Floats) -> SliceTest:
-    """To each slice a number of its own is added."""
+    """Test whether a number of its own is added to each slice."""
     finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
     with np.errstate(all="ignore"):
         gap = right - left
@@ -178,7 +174,7 @@ def check_addends(left: Floats, right: Floats) -> SliceTest:
 
 
 def check_orders(left: Floats, right: Floats) -> SliceTest:
-    """Each slice holds the right values in another order."""
+    """Test whether each slice has the right values in another order."""
     fits = (np.sort(left, axis=1) == np.sort(right, axis=1)).all(axis=1)
     return SliceTest(fits, (left != right).any(axis=1), _has_variety(left))
 

@@ -107,6 +107,23 @@ def compare_arrays(
     return state.finish()
 
 
+def find_violations(
+    expected: NDArray[Any],
+    obtained: NDArray[Any],
+    dtype: DType,
+    bounds: Mapping[str, float],
+    *,
+    payloads: bool = True,
+) -> NDArray[np.bool_]:
+    """Return which elements of two flat arrays break one of ``bounds``, as ``compare`` counts."""
+    bad = np.zeros(len(expected), np.bool_)
+    at = np.flatnonzero(view_bits(expected) != view_bits(obtained))
+    if len(at):
+        state = _Comparison(dtype, dtype, bounds, expected.shape, payloads=payloads)
+        bad[at] = state.measure(expected[at], obtained[at]).bad
+    return bad
+
+
 class _Errors(NamedTuple):
     """Errors of elements whose bits differ.
 
@@ -171,27 +188,30 @@ class _Comparison:
         self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
         """Measure elements whose bits differ: only these can break an elementwise bound."""
-        if self.dtype.kind in ("float", "complex"):
-            errors = self._measure_floats(expected, obtained)
-        else:
-            error = _compute_integer_error(expected, obtained)
-            size = np.abs(expected.astype(np.float64))
-            errors = _Errors(self._find_violations(error, size, None), error, size, None)
+        errors = self.measure(expected, obtained)
         self._update_extremes(errors)
         self._collect_samples(at, expected, obtained, errors)
+
+    def measure(self, expected: NDArray[Any], obtained: NDArray[Any]) -> _Errors:
+        """Measure the errors of elements whose bits differ."""
+        if self.dtype.kind in ("float", "complex"):
+            return self._measure_floats(expected, obtained)
+        error = compute_integer_error(expected, obtained)
+        size = np.abs(expected.astype(np.float64))
+        return _Errors(self._find_violations(error, size, None), error, size, None)
 
     def _measure_floats(self, expected: NDArray[Any], obtained: NDArray[Any]) -> _Errors:
         """Measure floats, or complex numbers by both parts: the error is ``|a - b|``."""
         left, right = self._split_parts(expected), self._split_parts(obtained)
         parts = self.dtype.parts
-        codes = _view_parts(expected, parts), _view_parts(obtained, parts)
+        codes = view_parts(expected, parts), view_parts(obtained, parts)
         same = codes[0] == codes[1]
         finite = np.isfinite(left), np.isfinite(right)
         both_nan = np.isnan(left) & np.isnan(right)
         with np.errstate(all="ignore"):
             gap = np.where(finite[0] & finite[1], np.abs(left - right), np.nan)
-            error = _take_norm(np.where(same | both_nan, 0.0, gap))
-            size = _take_norm(np.where(both_nan, 0.0, left))
+            error = take_norm(np.where(same | both_nan, 0.0, gap))
+            size = take_norm(np.where(both_nan, 0.0, left))
         top = self.dtype.width // parts - (self.dtype.name != "F8_E8M0")
         steps = np.where(same | both_nan, 0, _count_ulps(*codes, 1 << top))
         # A NaN beside a NaN is what the reference asks for, but for its payload under exact.
@@ -285,20 +305,20 @@ class _Comparison:
         return self.measures
 
 
-def _view_parts(chunk: NDArray[Any], parts: int) -> NDArray[Any]:
+def view_parts(chunk: NDArray[Any], parts: int) -> NDArray[Any]:
     """Return bits ``(parts, n)``, of the real and the imaginary parts each."""
     flat = np.ascontiguousarray(chunk)
     codes: NDArray[Any] = flat.view(f"<u{flat.itemsize // parts}").reshape(-1, parts)
     return codes.T
 
 
-def _take_norm(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+def take_norm(parts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the absolute values of ``(1, n)`` or ``(2, n)`` parts; NaN where one is NaN."""
     norm: NDArray[np.float64] = np.abs(parts[0]) if len(parts) == 1 else np.hypot(*parts)
     return np.where(np.isnan(parts).any(axis=0), np.nan, norm)  # hypot(inf, nan) is inf
 
 
-def _compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
+def compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
     """Return absolute differences of integers: never wrapped, and rounded up, never down."""
     larger, smaller = np.maximum(expected, obtained), np.minimum(expected, obtained)
     gap: NDArray[np.uint64] = larger.astype(np.uint64) - smaller.astype(np.uint64)

@@ -1,0 +1,181 @@
+"""Find what became of each slice of a tensor: rows, columns, or runs of neighbours.
+
+Slices may be in another order, as heads, interleaved halves and gates are; or each may be
+scaled, shifted or reordered by itself. Blocks are named only where the checkpoint has
+some, or where nothing is known of it.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.checkpoints import blocks
+from parity.diagnose import tensor_slices
+from parity.diagnose.cause import Cause
+from parity.diagnose.hypothesis import iterate_tiles
+from parity.tensors.dtypes import DTYPES, view_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from parity.diagnose.failing_tensor import FailingTensor
+    from parity.diagnose.tensor_slices import SliceTest, TensorSlices
+
+#: Elements that must have moved: fewer are found elsewhere by chance.
+_MIN_DIFFERING = 8
+#: Elements along each axis by which a slice is searched before all are compared.
+_PROBE_LENGTH = 4
+#: Moved slices that a message lists.
+_MAX_LISTED = 3
+#: Elements of the slices that are read at a time.
+_MAX_PART = 1 << 18
+#: Elements of a block or of a part of one.
+GROUP_SIZES = (16, 32, 64, 128, 256)
+#: One of so many elements must have moved, or no order within groups is named.
+_MIN_MOVED = 4
+
+_NUMBERS = (
+    (tensor_slices.check_factors, "factor-of-groups", "each {} is multiplied by its own number"),
+    (tensor_slices.check_addends, "addend-of-groups", "a different number is added to each {}"),
+)
+_ORDERS = (
+    (tensor_slices.check_orders, "order-in-groups", "each {} has the right values in another order"),
+)
+#: Probable causes of such a pattern in blocks.
+_BLOCK_CAUSES = {
+    "factor-of-groups": "scales of blocks or their sub-scales are probably decoded wrongly",
+    "addend-of-groups": "minima of blocks are probably ignored or decoded wrongly",
+    "order-in-groups": "codes of a block are probably unpacked in another order",
+}
+_ZERO_POINT = "a wrong zero point is probably subtracted from the codes of blocks"
+
+
+def find_permutation(tensor: FailingTensor) -> Cause | None:
+    """Find the axis whose slices are all there, bit for bit, in another order."""
+    if tensor.summary.differing < _MIN_DIFFERING:
+        return None
+    for cut in tensor_slices.cut_axes(tensor):
+        origin = _find_origin(cut) if _is_likely_permutation(cut) else None
+        if origin is not None and _check_origin(cut, origin):
+            return _describe_permutation(cut, origin)
+    return None
+
+
+def _is_likely_permutation(cut: TensorSlices) -> bool:
+    """Return whether the first wrong slice begins like some slice of the reference."""
+    at = cut.tensor.summary.first // cut.expected.shape[2] % cut.count
+    begin, step = slice(_PROBE_LENGTH), max(1, _MAX_PART // cut.size)
+    obtained = view_bits(np.array(cut.obtained[begin, at : at + 1, begin]))
+    for start in range(0, cut.count, step):
+        expected = cut.tensor.convert_expected(
+            np.array(cut.expected[begin, start : start + step, begin])
+        )
+        cut.tensor.maps.release()
+        if (view_bits(expected) == obtained).all(axis=(0, 2)).any():
+            return True
+    return False
+
+
+def _find_origin(cut: TensorSlices) -> NDArray[np.int64] | None:
+    """Return the reference's slice of each slice of the dump; None where one has none."""
+    expected, obtained = _compute_digests(cut)
+    origin, moved = np.arange(cut.count), np.flatnonzero(expected != obtained)
+    left, right = (
+        moved[expected[moved].argsort(kind="stable")],
+        moved[obtained[moved].argsort(kind="stable")],
+    )
+    if not np.array_equal(expected[left], obtained[right]):
+        return None
+    origin[right] = left
+    return origin
+
+
+def _compute_digests(cut: TensorSlices) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return a digest of each slice; those of different slices hardly ever agree."""
+    odd = np.random.default_rng(0).integers(0, 2**64, cut.size, np.uint64, endpoint=False) | 1
+    step, found = max(1, _MAX_PART // cut.size), ([], [])  # type: ignore[var-annotated]
+    for start in range(0, cut.count, step):
+        for side, chunk in zip(found, cut.read_sides(start, start + step), strict=True):
+            side.append((view_bits(chunk).astype(np.uint64) * odd).sum(axis=1, dtype=np.uint64))
+    return np.concatenate(found[0]), np.concatenate(found[1])
+
+
+def _check_origin(cut: TensorSlices, origin: NDArray[np.int64]) -> bool:
+    """Return whether all elements are those of the slices that ``origin`` names."""
+    for tile in iterate_tiles(cut.expected.shape):
+        outer, some, inner = tile
+        expected = cut.tensor.convert_expected(np.array(cut.expected[outer, origin[some], inner]))
+        if (view_bits(expected) != view_bits(np.array(cut.obtained[tile]))).any():
+            return False
+        cut.tensor.maps.release()
+    return True
+
+
+def _describe_permutation(cut: TensorSlices, origin: NDArray[Any]) -> Cause:
+    moved = np.flatnonzero(origin != np.arange(cut.count))
+    name = cut.noun.split(" ")[0]
+    moves = [f"{name} {at} contains {name} {origin[at]}" for at in moved[:_MAX_LISTED].tolist()]
+    more = " and so on" if len(moved) > _MAX_LISTED else ""
+    evidence = (
+        f"{len(moved):,} of {cut.count:,} {cut.plural} moved, all {cut.tensor.count:,} elements "
+        f"are bit-equal: {', '.join(moves)}{more}"
+    )
+    return Cause(cut.code, f"the {cut.plural} are in another order", evidence)
+
+
+def find_group_pattern(tensor: FailingTensor) -> Cause | None:
+    """Find the pattern that all slices of one kind have, though they differ among each other."""
+    if tensor.obtained_dtype.kind != "float":
+        return None
+    kind = None if tensor.raw is None else tensor.raw.type_name
+    axes, neighbours = tensor_slices.cut_axes(tensor), _list_groups(tensor)
+    if kind is None:
+        cuts = (*axes, *neighbours)
+    else:
+        # Rows of whole blocks say less of the mistake than their blocks do.
+        cuts = tuple(axes) if kind in DTYPES else (*neighbours, *axes)
+    # An order within small groups is one within large groups, too.
+    small = sorted(cuts, key=lambda cut: cut.size)
+    tried = (*product(cuts, _NUMBERS), *product(small, _ORDERS))
+    found = (_find_pattern(tensor, cut, *test) for cut, test in tried)
+    return next((cause for cause in found if cause is not None), None)
+
+
+def _list_groups(tensor: FailingTensor) -> Iterator[TensorSlices]:
+    for size in GROUP_SIZES:
+        if tensor.count % size == 0 and tensor.count >= 2 * size:
+            yield tensor_slices.cut_groups(tensor, size)
+
+
+def _find_pattern(
+    tensor: FailingTensor,
+    cut: TensorSlices,
+    test: Callable[[Any, Any], SliceTest],
+    code: str,
+    text: str,
+) -> Cause | None:
+    changed, differing = tensor_slices.count_changed(cut, test), tensor.summary.differing
+    # Two elements that changed places are in another order within some group, too.
+    few = code == "order-in-groups" and _MIN_MOVED * differing < tensor.count
+    if not changed or few:
+        return None
+    some = f", {changed:,} of them changed" if changed < cut.count else ""
+    evidence = (
+        f"in all {cut.count:,} {cut.plural} of {cut.size:,} elements{some} "
+        f"({differing:,} of {tensor.count:,} elements differ)"
+    )
+    return Cause(code, text.format(cut.noun) + _describe_block_cause(tensor, cut, code), evidence)
+
+
+def _describe_block_cause(tensor: FailingTensor, cut: TensorSlices, code: str) -> str:
+    """Describe the probable cause where neighbours are parts of blocks."""
+    if cut.code:
+        return ""
+    decoder = None if tensor.raw is None else blocks.DECODERS.get(tensor.raw.type_name)
+    no_minima = code == "addend-of-groups" and decoder is not None and decoder.mins is None
+    return f"; {_ZERO_POINT if no_minima else _BLOCK_CAUSES[code]}"
