@@ -165,7 +165,7 @@ def test_complex_numbers_read_as_f32_are_told_by_their_bytes(
     (finding,) = errors(case, tmp_path)
     assert finding.code == "dtype"
     assert finding.cause == (
-        "stored C64 was read as F32: after reading the checkpoint's bytes as F32 all 15 elements "
+        "stored c64 was read as f32: after reading the checkpoint's bytes as f32 all 15 elements "
         "are bit-equal"
     )
 

@@ -37,6 +37,8 @@ _LAST: tuple[Callable[[FailingTensor], Cause | None], ...] = (
 #: Elements of a tensor that several causes may fit by chance.
 _TINY = 8
 _MAX_ALTERNATIVES = 3
+#: Codes of one cause by several names.
+_ALIKE = ((*search.ROUNDING_CODES, "narrowed"), ("sign-flipped", "factor"))
 
 
 def diagnose(tensor: FailingTensor) -> Cause | None:
@@ -56,7 +58,8 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
     partial = None
     for cause in (cause for find in _SINGLE if (cause := find(tensor)) is not None):
         if cause.complete:
-            return _add_alternatives(tensor, cause) if tensor.count <= _TINY else cause
+            few = tensor.count <= _TINY and cause.code != "zero-sign-lost"
+            return _add_alternatives(tensor, cause) if few else cause
         partial = partial or cause
     found = (cause for find in _LAST if (cause := find(tensor)) is not None)
     return partial or next(found, None) or _describe_noise(tensor)
@@ -65,8 +68,10 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
 def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
     """Name all causes that fit a tensor of few elements, which cannot tell them apart."""
     fitting = {first.code: first}
+    alike = next((codes for codes in _ALIKE if first.code in codes), ())
     for cause in _find_all(tensor):
-        if cause.complete and len(fitting) < _MAX_ALTERNATIVES:
+        is_other = cause.complete and cause.evidence.endswith("equal") and cause.code not in alike
+        if is_other and len(fitting) < _MAX_ALTERNATIVES:
             fitting.setdefault(cause.code, cause)
     if len(fitting) == 1:
         return first

@@ -41,7 +41,7 @@ def _find_all_zero(tensor: FailingTensor) -> Cause | None:
         f"{_format_all(tensor.count)} of the dump {_choose_verb(tensor.count)} 0, {summary.nonzero:,} of the "
         f"reference {_choose_verb(summary.nonzero)} not"
     )
-    return Cause("all-zero", "all values are zero, as after a read that failed", evidence)
+    return Cause("all-zero", "all values are zero", evidence)
 
 
 def _find_all_equal(tensor: FailingTensor) -> Cause | None:

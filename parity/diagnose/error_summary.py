@@ -65,7 +65,8 @@ class ErrorSummary:
         at = np.flatnonzero(tensor.find_violations(expected, obtained))
         self._add_values(expected, obtained)
         self._add_numbers(tensor, expected, obtained)
-        there = np.flatnonzero(obtained != 0)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
+            there = np.flatnonzero(obtained != 0)
         if len(there):
             self.zero_from = start + int(there[-1]) + 1
         self.nonzero += int(np.count_nonzero(expected))
@@ -149,5 +150,7 @@ def _find_subnormals(tensor: FailingTensor, values: NDArray[Any]) -> NDArray[np.
 def sum_squared_errors(left: NDArray[Any], right: NDArray[Any]) -> float:
     """Return the sum of the squared errors; infinite where a number is beside a NaN."""
     with np.errstate(all="ignore"):
-        gap = np.abs(np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0, left - right))
+        gap = np.abs(
+            np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0, left - right)
+        )
         return float(np.nan_to_num(gap * gap, nan=np.inf, posinf=np.inf).sum())

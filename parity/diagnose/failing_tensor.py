@@ -164,9 +164,7 @@ class FailingTensor:
             tolerance = np.maximum(tolerance, ulps * self.unit * size + slack)
             return same | (gap <= tolerance), same
 
-    def find_violations(
-        self, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> NDArray[np.bool_]:
+    def find_violations(self, expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which elements break a bound, as the verdict counts them."""
         is_stored = self.raw is None or self.raw.type_name == self.expected_dtype.name
         return find_violations(
@@ -219,8 +217,8 @@ class FailingTensor:
 
 def _have_same_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where both are NaN; of complex numbers, in the same parts, the others equal."""
-    if not np.iscomplexobj(left):
-        return np.isnan(left) & np.isnan(right)
-    pairs = ((left.real, right.real), (left.imag, right.imag))
-    parts = [(one == other) | (np.isnan(one) & np.isnan(other)) for one, other in pairs]
-    return parts[0] & parts[1] & np.isnan(left)
+    same: NDArray[np.bool_] = np.isnan(left) & np.isnan(right)
+    if np.iscomplexobj(left):
+        for one, other in ((left.real, right.real), (left.imag, right.imag)):
+            same &= (one == other) | (np.isnan(one) & np.isnan(other))
+    return same

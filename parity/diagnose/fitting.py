@@ -27,7 +27,9 @@ def list_guesses(left: Floats, right: Floats) -> Iterator[tuple[float, float]]:
     left, right = left[finite], right[finite]
     if len(np.unique(left)) < MIN_DISTINCT:
         return
-    yield from ((factor, 0.0) for factor in _round_guess(_fit_factor(left, right)) if _is_factor(factor))
+    yield from (
+        (factor, 0.0) for factor in _round_guess(_fit_factor(left, right)) if _is_factor(factor)
+    )
     least = int(np.abs(left).argmin())
     with np.errstate(over="ignore"):
         gap = float(right[least] - left[least])

@@ -114,7 +114,10 @@ def _propose_fitted(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[
         return
     addend = right[0] - left[0]
     if addend:
-        text, how = f"{addend:,} is added to every value", f"after adding {addend:,} to the reference"
+        text, how = (
+            f"{addend:,} is added to every value",
+            f"after adding {addend:,} to the reference",
+        )
         yield _make("addend", text, how, partial(_add, addend=addend))
     top = max(range(len(left)), key=lambda at: abs(left[at]))
     factor, rest = divmod(right[top], left[top])
@@ -128,7 +131,12 @@ def _propose_fitted(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[
         how = f"after dividing the reference by {divisor:,}"
         for towards in ("zero", "below"):
             apply = partial(_divide, divisor=divisor, towards=towards)
-            yield _make("factor", text, f"{how}, rounding {'towards 0' if towards == 'zero' else 'down'}", apply)
+            yield _make(
+                "factor",
+                text,
+                f"{how}, rounding {'towards 0' if towards == 'zero' else 'down'}",
+                apply,
+            )
     low = min(range(len(left)), key=lambda at: left[at])
     high = max(range(len(left)), key=lambda at: left[at])
     slope, rest = divmod(right[high] - right[low], left[high] - left[low])
@@ -146,11 +154,13 @@ def _wrap(value: int, chunk: NDArray[Any]) -> NDArray[Any]:
 
 
 def _add(chunk: NDArray[Any], addend: int) -> NDArray[Any]:
-    return chunk + _wrap(addend, chunk)
+    found: NDArray[Any] = chunk + _wrap(addend, chunk)
+    return found
 
 
 def _multiply(chunk: NDArray[Any], factor: int) -> NDArray[Any]:
-    return chunk * _wrap(factor, chunk)
+    found: NDArray[Any] = chunk * _wrap(factor, chunk)
+    return found
 
 
 def _apply_line(chunk: NDArray[Any], factor: int, addend: int) -> NDArray[Any]:
@@ -163,7 +173,7 @@ def _divide(chunk: NDArray[Any], divisor: int, towards: str) -> NDArray[Any]:
     if abs(divisor) > np.iinfo(chunk.dtype).max:
         return np.zeros_like(chunk)
     number = np.array([divisor], chunk.dtype)
-    quotient = chunk // number
+    quotient: NDArray[Any] = chunk // number
     if towards == "zero":
         quotient = quotient + ((quotient < 0) & (quotient * number != chunk)).astype(chunk.dtype)
     return quotient

@@ -138,7 +138,7 @@ def _propose_shifts(
 def _make_shifted(where: str, expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
     return Layout(
         code="shifted",
-        text=f"the values are shifted {where}: a header, an offset or padding was misread",
+        text=f"the values are shifted {where}: a header, an offset or the alignment was misread",
         how=f"after shifting the reference {where}",
         expected=expected,
         obtained=obtained,

@@ -1,7 +1,8 @@
-"""Why a loader's items are wrong: hypotheses about whole runs, each proven on every item.
+"""Find why a loader's items or values are wrong, each cause proven on every one of them.
 
-Items are numbers, as ``parity.items.checks`` has them. A hypothesis holds where it predicts the
-whole delivered run, or all that was repeated or is missing.
+Items are numbers, as ``parity.items`` has them. A cause of items predicts the whole run, or
+everything that was repeated or is missing; one of values is a simple function of each
+expected value, or a roll.
 """
 
 from __future__ import annotations
@@ -10,23 +11,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.diagnose import label_rolls, loader_membership, loader_orders, value_functions
+from parity.diagnose import loader_membership, loader_orders
 from parity.diagnose.cause import Cause
 from parity.diagnose.loader_run import LoaderRun
 from parity.items import checks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from parity.diagnose.loader_run import Ints
+    from parity.items.checks import LabelDifference
 
     Floats = NDArray[np.floating]
 
 __all__ = ["LoaderRun", "find_label_cause", "find_run_cause"]
 
+#: Different values that are needed: fewer fit a line by chance.
+_MIN_DISTINCT = 3
+
 
 def find_run_cause(run: LoaderRun) -> Cause | None:
-    """The first cause that the whole run bears out."""
+    """Find the first cause that explains the whole run."""
     if not len(run.obtained):
         return None
     return loader_membership.find_membership_cause(run) or loader_orders.find_order_cause(run)
@@ -35,25 +42,175 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
 def find_label_cause(
     expected: Floats, obtained: Floats, table: Floats, delivered: Ints, sizes: tuple[int, ...] = ()
 ) -> Cause | None:
-    """Why labels do not belong to the items that they came with.
+    """Find why labels are not those of the items that they were delivered with.
 
     Args:
-        due: ``(n,)`` labels of the delivered items.
-        came: ``(n,)`` labels as delivered.
+        expected: ``(n,)`` labels of the delivered items.
+        obtained: ``(n,)`` labels as delivered.
         table: ``(m,)`` labels of all items in the data set's own order.
         delivered: ``(n,)`` the delivered items.
         sizes: Items of each batch, where all of them are known.
     """
     found = checks.compare_labels(expected, obtained, sizes=sizes)
-    if (cause := label_rolls.find_roll(found, len(expected))) is not None:
+    if (cause := find_roll(found, len(expected))) is not None:
         return cause
     if not len(found.wrong):
         return None
     ascending = bool((np.diff(delivered) > 0).all())
     if not ascending and np.array_equal(table[: len(obtained)], obtained):
         text = "features were shuffled and labels were not"
-        evidence = f"all {len(obtained):,} labels stand in the data set's own order"
+        evidence = f"all {len(obtained):,} labels are in the data set's own order"
         return Cause("labels-unshuffled", text, evidence)
-    return value_functions.find_value_function(
-        expected, obtained, 0.0, "label", "labels"
-    ) or value_functions.find_class_mapping(expected, obtained)
+    return find_value_function(expected, obtained, 0.0, "label", "labels") or find_class_mapping(
+        expected, obtained
+    )
+
+
+def find_value_function(
+    expected: Floats, obtained: Floats, tolerance: float, singular: str, plural: str
+) -> Cause | None:
+    """Find the simple function that turns every expected value into the obtained one.
+
+    Args:
+        expected: Any shape, finite.
+        obtained: Of the same shape.
+        tolerance: Absolute.
+        singular, plural: Name of a value, and of several.
+    """
+    if expected.shape != obtained.shape or not np.isfinite(obtained).all():
+        return None
+    if (
+        len(np.unique(expected)) < _MIN_DISTINCT
+        or checks.is_close(expected, obtained, tolerance).all()
+    ):
+        return None
+    wide_expected, wide_obtained = expected.astype(np.float64), obtained.astype(np.float64)
+    if (obtained == obtained.flat[0]).all():
+        text = f"every {singular} is {obtained.flat[0]:g}"
+        return Cause("all-equal", text, f"all {obtained.size:,} {plural} are")
+    # The number that was added, or multiplied by, was itself computed in f32.
+    near = 2 * tolerance + 2.0**-22 * float(np.abs(wide_obtained).max())
+    for code, text, predicted in (
+        *_propose_lines(wide_expected, wide_obtained, singular),
+        *_propose_narrowed(expected, plural),
+    ):
+        if checks.is_close(predicted, wide_obtained, near if code in _LINES else 0.0).all():
+            return Cause(code, text, f"this holds for all {obtained.size:,} {plural}")
+    return None
+
+
+#: Factors beyond this and its inverse are none.
+_MIN_FACTOR = 2.0**-32
+_LINES = ("sign-flipped", "mirrored", "addend", "factor")
+
+
+def _propose_lines(
+    expected: Floats, obtained: Floats, singular: str
+) -> Iterator[tuple[str, str, Floats]]:
+    yield "sign-flipped", f"every {singular} has the opposite sign", -expected
+    total = float(expected.flat[0] + obtained.flat[0])
+    yield "mirrored", f"every {singular} is {total:.6g} minus the expected one", total - expected
+    added = float(obtained.flat[0] - expected.flat[0])
+    yield "addend", f"{added:.6g} is added to every {singular}", expected + added
+    largest = int(np.abs(expected).argmax())
+    times = (
+        float(obtained.flat[largest] / expected.flat[largest]) if expected.flat[largest] else 0.0
+    )
+    # Further away lie subnormal numbers, which are other numbers' bits and no multiples.
+    if _MIN_FACTOR < abs(times) < 1 / _MIN_FACTOR:
+        yield "factor", f"every {singular} is multiplied by {times:.6g}", expected * times
+
+
+def _propose_narrowed(expected: Floats, plural: str) -> Iterator[tuple[str, str, Floats]]:
+    with np.errstate(over="ignore"):
+        yield (
+            "rounded-f16",
+            f"the {plural} went through float16",
+            expected.astype("<f2").astype("<f4"),
+        )
+    bits = np.ascontiguousarray(expected, "<f4").view("<u4")
+    even = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    for code, text, whole in (
+        ("rounded-bf16", f"the {plural} went through bfloat16", even),
+        ("cut-bf16", f"the {plural} were cut to bfloat16", bits),
+    ):
+        yield code, text, (whole & np.uint32(0xFFFF0000)).view("<f4")
+
+
+def find_row_rounding(expected: Floats, obtained: Floats, plural: str) -> Cause | None:
+    """Find the rounding that turns expected rows into all obtained ones, in any order.
+
+    Args:
+        expected: ``(k, d)``.
+        obtained: ``(n, d)``.
+        plural: Name of the values.
+    """
+    expected_rows = {row.tobytes() for row in expected}
+    obtained_rows = {row.tobytes() for row in obtained}
+    for code, text, predicted in _propose_narrowed(expected, plural):
+        rows = {row.tobytes() for row in predicted}
+        if rows != expected_rows and obtained_rows <= rows:
+            return Cause(
+                code, text, f"all {len(obtained):,} rows are rows of the data set, so rounded"
+            )
+    return None
+
+
+def find_class_mapping(expected: Floats, obtained: Floats) -> Cause | None:
+    """Find a mapping of whole classes to the numbers of other ones.
+
+    Args:
+        expected: ``(n,)`` labels, whole numbers.
+        obtained: ``(n,)`` labels as delivered.
+    """
+    names, which = np.unique(expected, return_inverse=True)
+    # Each class must occur twice on average, or any labels would be such a mapping.
+    if len(names) < 2 or 2 * len(names) > len(expected):
+        return None
+    mapped = np.empty(len(names), obtained.dtype)
+    mapped[which] = obtained
+    if not np.array_equal(mapped[which], obtained) or np.array_equal(mapped, names):
+        return None
+    pairs = [f"{d:g} as {c:g}" for d, c in zip(names, mapped, strict=True) if d != c]
+    listed = ", ".join(pairs[:8]) + (f" and {len(pairs) - 8:,} more" if len(pairs) > 8 else "")
+    text = f"classes have the numbers of others: {listed}"
+    return Cause("classes-mapped", text, f"this holds for all {len(expected):,} labels")
+
+
+def format_roll(by: int) -> str:
+    """Format a roll as ``1 row later`` or ``2 rows earlier``."""
+    return f"{_format_rows(by)} {'later' if by > 0 else 'earlier'}"
+
+
+def _format_rows(by: int) -> str:
+    return f"{abs(by):,} row{'s' * (abs(by) != 1)}"
+
+
+def describe_ambiguity(found: LabelDifference, many: str = "labels") -> str:
+    """Describe what the labels leave open of a roll; empty where only one fits."""
+    parts = []
+    if found.shift and found.batch_shift:
+        parts.append(
+            f"; a roll within each batch ({format_roll(found.batch_shift)}) gives the same {many}, so which it "
+            "was cannot be told"
+        )
+    if found.period:
+        parts.append(
+            f"; the {many} repeat every {_format_rows(found.period)}, and a roll may be so much"
+        )
+        parts.append(" further")
+    return "".join(parts)
+
+
+def find_roll(found: LabelDifference, count: int) -> Cause | None:
+    """Find the roll that explains all ``count`` labels."""
+    by = found.shift or found.batch_shift
+    if not by:
+        return None
+    alone = " within each batch" if not found.shift else ""
+    far = "" if found.period else f" by {_format_rows(by)}"
+    both = ", over the whole run or within each batch" if found.shift and found.batch_shift else ""
+    text = f"labels are rolled{far}{alone} against features{both}"
+    place = " in its batch" if alone else ""
+    evidence = f"all {count:,} labels are those of the item {format_roll(by)}{place}"
+    return Cause("labels-rolled", text, evidence + describe_ambiguity(found))

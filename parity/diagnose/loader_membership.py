@@ -1,7 +1,9 @@
-"""Who came, and who did not: hypotheses about a loader's batches and its workers.
+"""Find why items are missing, repeated or not expected: batches, workers, and their shares.
 
-What is simpler is asked first: a run that begins late, or a batch that came twice, would
-often fit some share of some number of workers as well.
+The simpler is tried first: a run that begins late, or a batch that came twice, would often
+fit some share of some number of workers as well. There are many shares, and few items fit
+one of them by chance: a share needs ``_MIN_ITEMS`` items at equal distances, or as many
+whole batches.
 """
 
 from __future__ import annotations
@@ -10,17 +12,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.diagnose import loader_shards
 from parity.diagnose.cause import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from parity.diagnose.loader_run import Ints, LoaderRun
 
+#: Workers that a loader is thought to have at most.
+_MAX_WORKERS = 8
+#: Items, and batches, of a share: with fewer, one item in ten runs of ten fits one by chance.
+_MIN_ITEMS, _MIN_BATCHES = 4, 3
+#: Items of a run whose n-th part is told; in a shorter one any run of items is such a part.
+_MIN_RUN = 64
+
 
 def find_membership_cause(run: LoaderRun) -> Cause | None:
-    """The first cause of items that are missing, or came again, or were not due."""
+    """Find the first cause of items that are missing, repeated, or not expected."""
     tests: tuple[Callable[[LoaderRun], Cause | None], ...] = (
         _find_repeated_items,
         _find_dropped_batch,
@@ -29,21 +37,21 @@ def find_membership_cause(run: LoaderRun) -> Cause | None:
         _find_skipped_head,
         _find_lost_tail,
         _find_batch_mixup,
-        loader_shards.find_repeated_shard,
-        loader_shards.find_missing_shard,
+        _find_repeated_shard,
+        _find_missing_shard,
     )
     return next((cause for test in tests if (cause := test(run)) is not None), None)
 
 
 def _is_same(run: LoaderRun, one: Ints, other: Ints) -> bool:
-    """Equal runs; where no order is owed, equal but for it."""
+    """Return whether two runs are equal; where the order is free, but for it."""
     return np.array_equal(*((one, other) if run.ordered else (np.sort(one), np.sort(other))))
 
 
 def _has_all_expected(run: LoaderRun, items: Ints) -> bool:
-    """Each item that is due is among ``items``, which differ, and no other."""
+    """Return whether ``items``, all different, are the expected ones."""
     if run.is_subset:
-        return len(items) == sum(run.due_sizes) and bool(np.isin(items, run.expected).all())
+        return len(items) == sum(run.expected_sizes) and bool(np.isin(items, run.expected).all())
     return np.array_equal(items, np.unique(run.expected))
 
 
@@ -55,14 +63,21 @@ def _find_repeated_items(run: LoaderRun) -> Cause | None:
     if not _has_all_expected(run, values):
         return None
     times = int(counts[0])
-    text = f"every item came {times} times, as where each of {times} workers delivers everything"
-    return Cause("every-item-again", text, f"each of {len(counts):,} items came {times} times")
+    text = (
+        f"every item was delivered {times} times, as if each of {times} workers delivers everything"
+    )
+    return Cause(
+        "every-item-again", text, f"each of {len(counts):,} items was delivered {times} times"
+    )
 
 
 def _find_dropped_batch(run: LoaderRun) -> Cause | None:
-    if run.sizes != run.due_sizes[:-1] or run.due_sizes[-1] >= run.due_sizes[0]:
+    if (
+        run.obtained_sizes != run.expected_sizes[:-1]
+        or run.expected_sizes[-1] >= run.expected_sizes[0]
+    ):
         return None
-    rest = run.due_sizes[-1]
+    rest = run.expected_sizes[-1]
     if run.ordered and not np.array_equal(run.obtained, run.expected[: len(run.obtained)]):
         return None
     if not np.isin(run.obtained, run.expected).all() or len(np.unique(run.obtained)) < len(
@@ -70,30 +85,34 @@ def _find_dropped_batch(run: LoaderRun) -> Cause | None:
     ):
         return None
     text = "the last batch, which is not full, was dropped"
-    evidence = f"all {len(run.obtained):,} items before it came, its {rest:,} did not"
+    evidence = f"all {len(run.obtained):,} items before it were delivered, its {rest:,} were not"
     return Cause("last-batch-dropped", text, evidence)
 
 
 def _find_kept_batch(run: LoaderRun) -> Cause | None:
-    if run.sizes[:-1] != run.due_sizes or not run.due_sizes or run.sizes[-1] >= run.due_sizes[0]:
+    if (
+        run.obtained_sizes[:-1] != run.expected_sizes
+        or not run.expected_sizes
+        or run.obtained_sizes[-1] >= run.expected_sizes[0]
+    ):
         return None
-    head, rest = run.obtained[: len(run.expected)], run.sizes[-1]
+    head, rest = run.obtained[: len(run.expected)], run.obtained_sizes[-1]
     if run.ordered and not np.array_equal(head, run.expected):
         return None
     if len(np.unique(run.obtained)) < len(run.obtained):
         return None
-    text = "a last batch that is not full came, which was to be dropped"
-    evidence = f"all {len(run.expected):,} items that are due came, and {rest:,} after them"
+    text = "the last batch, which is not full and must be dropped, was delivered"
+    evidence = f"all {len(run.expected):,} expected items were delivered, and {rest:,} after them"
     return Cause("last-batch-kept", text, evidence)
 
 
 def _find_padded_batch(run: LoaderRun) -> Cause | None:
-    """The last batch filled up with items that had come, from the front or the last one again."""
+    """Find a last batch filled up with earlier items: the first ones, or the last one again."""
     extra = len(run.obtained) - len(run.expected)
-    full = (*run.due_sizes[:-1], run.due_sizes[0]) if run.due_sizes else ()
+    full = (*run.expected_sizes[:-1], run.expected_sizes[0]) if run.expected_sizes else ()
     if (
         extra <= 0
-        or run.sizes != full
+        or run.obtained_sizes != full
         or not _is_same(run, run.obtained[: len(run.expected)], run.expected)
     ):
         return None
@@ -103,11 +122,11 @@ def _find_padded_batch(run: LoaderRun) -> Cause | None:
     elif (tail == run.obtained[len(run.expected) - 1]).all():
         what = "the last one again"
     elif np.isin(tail, run.expected).all():
-        what = "items that had come before"
+        what = "items delivered before"
     else:
         return None
-    text = f"the last batch was filled up to {run.sizes[-1]:,} rows"
-    evidence = f"after all {len(run.expected):,} items come {extra:,} more: {what}"
+    text = f"the last batch was filled up to {run.obtained_sizes[-1]:,} rows"
+    evidence = f"after all {len(run.expected):,} items follow {extra:,} more: {what}"
     return Cause("last-batch-padded", text, evidence)
 
 
@@ -122,7 +141,7 @@ def _find_skipped_head(run: LoaderRun) -> Cause | None:
         return None
     text = f"the first {_format_items(lost)} skipped"
     return Cause(
-        "head-skipped", text, f"all {len(run.obtained):,} items that follow came, in order"
+        "head-skipped", text, f"all {len(run.obtained):,} items after them were delivered in order"
     )
 
 
@@ -136,7 +155,9 @@ def _find_lost_tail(run: LoaderRun) -> Cause | None:
     ):
         return None
     text = f"the last {_format_items(lost)} left out"
-    return Cause("tail-lost", text, f"all {len(run.obtained):,} items before came, in order")
+    return Cause(
+        "tail-lost", text, f"all {len(run.obtained):,} items before them were delivered in order"
+    )
 
 
 def _format_items(count: int) -> str:
@@ -144,8 +165,8 @@ def _format_items(count: int) -> str:
 
 
 def _find_batch_mixup(run: LoaderRun) -> Cause | None:
-    """The items of one batch came twice, or those of one never, or the one in the other's place."""
-    if not run.ordered or run.is_subset or len(run.due_sizes) < 2:
+    """Find a batch that was delivered twice, one that is missing, or one in another's place."""
+    if not run.ordered or run.is_subset or len(run.expected_sizes) < 2:
         return None
     values, counts = np.unique(run.obtained, return_counts=True)
     if not np.isin(values, run.expected).all() or counts.max() > 2:
@@ -154,24 +175,96 @@ def _find_batch_mixup(run: LoaderRun) -> Cause | None:
     repeated_batch, lost = _find_batch(run, repeated), _find_batch(run, missing)
     if (repeated_batch is None) == bool(len(repeated)) or (lost is None) == bool(len(missing)):
         return None
-    parts = [f"batch {repeated_batch} came twice"] if repeated_batch is not None else []
-    parts += [f"batch {lost} never came"] if lost is not None else []
-    counted = [f"its {len(repeated):,} items came again"] if len(repeated) else []
+    parts = [f"batch {repeated_batch} was delivered twice"] if repeated_batch is not None else []
+    parts += [f"batch {lost} is missing"] if lost is not None else []
+    counted = [f"its {len(repeated):,} items were delivered twice"] if len(repeated) else []
     whose = f"the other's {len(missing):,}" if counted else f"its {len(missing):,} items"
     counted += [f"{whose} are missing"] if len(missing) else []
     if not parts:
         return None
     code = "batch-repeated" if len(repeated) else "batch-lost"
-    return Cause(code, " and ".join(parts), f"{', '.join(counted)}, all others came once")
+    return Cause(code, " and ".join(parts), f"{', '.join(counted)}, all others were delivered once")
 
 
 def _find_batch(run: LoaderRun, items: Ints) -> int | None:
-    """Number of the due batch that consists of ``items``, which must be more than one."""
+    """Return the number of the expected batch that consists of two or more ``items``."""
     if len(items) < 2:
         return None
     found = (
         k
-        for k, batch in enumerate(run.split_expected(), run.first)
+        for k, batch in enumerate(run.split_expected(), run.first_batch)
         if np.array_equal(np.sort(batch), np.sort(items))
     )
     return next(found, None)
+
+
+def _find_repeated_shard(run: LoaderRun) -> Cause | None:
+    """The items of one worker came twice, all others once."""
+    values, counts = np.unique(run.obtained, return_counts=True)
+    repeated = values[counts > 1]
+    if not len(repeated) or len(repeated) == len(values) or set(counts.tolist()) != {1, 2}:
+        return None
+    if not np.array_equal(values, np.unique(run.expected)):
+        return None
+    found = _find_share(run, repeated)
+    if found is None:
+        return None
+    text = "the items of one worker were delivered twice"
+    return Cause("shard-repeated", text, f"{found}, {len(repeated):,} in all, were delivered twice")
+
+
+def _find_missing_shard(run: LoaderRun) -> Cause | None:
+    """The items of one worker never came, all others once."""
+    missing = np.unique(run.expected[~np.isin(run.expected, run.obtained)])
+    if not np.isin(run.obtained, run.expected).all() or not run.has_no_repeats:
+        return None
+    found = _find_share(run, missing)
+    if found is None:
+        return None
+    text = "the items of one worker are missing"
+    return Cause("shard-missing", text, f"{found}, {len(missing):,} in all, are missing")
+
+
+def _find_share(run: LoaderRun, items: Ints) -> str | None:
+    """Describe the share that consists of ``items``."""
+    if len(items) < _MIN_ITEMS:
+        return None
+    ordered = np.sort(items)
+    shares = (*_propose_strides(run), *_propose_parts(run), *_propose_batches(run))
+    found = (
+        description for description, members in shares if np.array_equal(np.sort(members), ordered)
+    )
+    return next(found, None)
+
+
+def _propose_strides(run: LoaderRun) -> Iterator[tuple[str, Ints]]:
+    for workers in range(2, min(_MAX_WORKERS, len(run.expected) // 2) + 1):
+        for which in range(workers):
+            description = f"every {_format_ordinal(workers)} item of the run (shard {which})"
+            yield description, run.expected[which::workers]
+
+
+def _propose_parts(run: LoaderRun) -> Iterator[tuple[str, Ints]]:
+    count = len(run.expected)
+    if count < _MIN_RUN:
+        return
+    for workers in range(2, _MAX_WORKERS + 1):
+        part = np.arange(count) * workers // count
+        for which in range(workers):
+            description = f"a run of 1/{workers} of the items of the run (shard {which})"
+            yield description, run.expected[part == which]
+
+
+def _propose_batches(run: LoaderRun) -> Iterator[tuple[str, Ints]]:
+    batches = run.split_expected()
+    for workers in range(2, min(_MAX_WORKERS, len(batches)) + 1):
+        for which in range(workers):
+            if len(share := batches[which::workers]) >= _MIN_BATCHES:
+                description = (
+                    f"every {_format_ordinal(workers)} batch (from batch {which + run.first_batch})"
+                )
+                yield description, np.concatenate(share)
+
+
+def _format_ordinal(number: int) -> str:
+    return {2: "second", 3: "third"}.get(number, f"{number}th")

@@ -1,4 +1,4 @@
-"""In which order items came: hypotheses about a loader's shuffle and its batches."""
+"""Find why a loader's items are in another order: its shuffle and its batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MIN_MOVED = 3
 
 
 def find_order_cause(run: LoaderRun) -> Cause | None:
-    """The first cause of an order that is not the due one."""
+    """Find the first cause of an order that is not the expected one."""
     tests: tuple[Callable[[LoaderRun], Cause | None], ...] = (
         _find_unshuffled,
         _find_swapped_batches,
@@ -40,19 +40,19 @@ def find_order_cause(run: LoaderRun) -> Cause | None:
 
 
 def _find_unshuffled(run: LoaderRun) -> Cause | None:
-    """An unshuffled run goes through the data set from the place where it begins."""
+    """Find a run in the data set's own order, from the position where it begins."""
     unshuffled = np.arange(run.position, run.position + len(run.obtained))
     if len(run.obtained) < _MIN_MOVED or not np.array_equal(run.obtained, unshuffled):
         return None
     if (np.diff(run.expected) > 0).all():
         return None
     text = "the items were never shuffled"
-    evidence = f"all {len(run.obtained):,} items came in the data set's own order"
+    evidence = f"all {len(run.obtained):,} items are in the data set's own order"
     return Cause("never-shuffled", text, evidence)
 
 
 def _is_permuted(run: LoaderRun) -> bool:
-    """The due items came, each as often as it is due, and more than two stand elsewhere."""
+    """Return whether the expected items were delivered, with more than two of them elsewhere."""
     if not np.array_equal(np.sort(run.obtained), np.sort(run.expected)):
         return False
     return int((run.obtained != run.expected).sum()) >= _MIN_MOVED
@@ -61,22 +61,22 @@ def _is_permuted(run: LoaderRun) -> bool:
 def _find_sorted(run: LoaderRun) -> Cause | None:
     if not _is_permuted(run) or not (np.diff(run.obtained) > 0).all():
         return None
-    text = "the items came in ascending order"
-    return Cause("sorted", text, f"all {len(run.obtained):,} items are those due, sorted")
+    text = "the items are in ascending order"
+    return Cause("sorted", text, f"all {len(run.obtained):,} items are the expected ones, sorted")
 
 
 def _find_reversed(run: LoaderRun) -> Cause | None:
     if len(run.expected) < _MIN_MOVED or not np.array_equal(run.obtained, run.expected[::-1]):
         return None
-    text = "the items came in the reverse order"
+    text = "the items are in the reverse order"
     return Cause(
         "order-reversed", text, f"all {len(run.obtained):,} items, from the last to the first"
     )
 
 
 def _find_order_in_batches(run: LoaderRun) -> Cause | None:
-    """Each batch holds the right items, some of them in another order."""
-    if run.sizes != run.due_sizes or not _is_permuted(run):
+    """Find batches of the right items, some of them in another order."""
+    if run.obtained_sizes != run.expected_sizes or not _is_permuted(run):
         return None
     pairs = list(zip(run.split_expected(), run.split_obtained(), strict=True))
     if not all(
@@ -88,17 +88,19 @@ def _find_order_in_batches(run: LoaderRun) -> Cause | None:
     ]
     backwards = all(np.array_equal(pairs[k][0], pairs[k][1][::-1]) for k in moved)
     how = "in the reverse order" if backwards else "in another order"
-    text = f"the items of a batch came {how}"
-    listed = ", ".join(str(k + run.first) for k in moved[:20])
-    evidence = (
-        f"each batch holds the right items, {len(moved):,} of {len(pairs):,} {how} ({listed})"
-    )
+    text = f"the items of a batch are {how}"
+    listed = ", ".join(str(k + run.first_batch) for k in moved[:20])
+    evidence = f"each batch has the right items, {len(moved):,} of {len(pairs):,} {how} ({listed})"
     return Cause("order-in-batches", text, evidence)
 
 
 def _find_swapped_batches(run: LoaderRun) -> Cause | None:
-    """Whole batches in another order."""
-    if not run.ordered or len(run.expected) != len(run.obtained) or run.sizes != run.due_sizes:
+    """Find whole batches in another order."""
+    if (
+        not run.ordered
+        or len(run.expected) != len(run.obtained)
+        or run.obtained_sizes != run.expected_sizes
+    ):
         return None
     expected = {batch.tobytes(): k for k, batch in enumerate(run.split_expected())}
     spans = run.split_obtained()
@@ -108,23 +110,23 @@ def _find_swapped_batches(run: LoaderRun) -> Cause | None:
     moved = [k for k, batch in enumerate(obtained) if batch != k]
     if not moved:
         return None
-    listed = [k + run.first for k in moved[:20]]
+    listed = [k + run.first_batch for k in moved[:20]]
     if len(moved) == 2:
         text = f"batches {listed[0]} and {listed[1]} are exchanged"
     else:
-        text = "whole batches came in another order"
+        text = "whole batches are in another order"
     evidence = (
-        f"the batches themselves are right, {len(moved):,} of {len(spans):,} stand elsewhere "
+        f"the batches themselves are right, {len(moved):,} of {len(spans):,} are elsewhere "
         f"({', '.join(map(str, listed))})"
     )
     return Cause("batches-swapped", text, evidence)
 
 
 def _find_other_epoch(run: LoaderRun) -> Cause | None:
-    count, part = run.numpy, slice(run.position, run.position + len(run.obtained))
+    count, part = run.epoch_items, slice(run.position, run.position + len(run.obtained))
     if not len(run.obtained) <= count <= _MAX_ITEMS:
         return None
-    mistaken_keys = _list_mistaken_keys(run.key) if run.key is not None else {}
+    mistaken_keys = _list_mistaken_keys(run.seed_epoch) if run.seed_epoch is not None else {}
     tried = [*mistaken_keys, *((seed, epoch) for seed in _SEEDS for epoch in _EPOCHS)]
     for some in (tried[: len(mistaken_keys)], tried):
         if math.perm(count, len(run.obtained)) < _MIN_ODDS * len(some):
@@ -135,13 +137,13 @@ def _find_other_epoch(run: LoaderRun) -> Cause | None:
             ):
                 text = f"this is the order of seed {seed}, epoch {epoch}"
                 why = " or ".join(mistaken_keys.get((seed, epoch), ()))
-                evidence = f"all {len(run.obtained):,} items stand as there"
+                evidence = f"all {len(run.obtained):,} items are in that order"
                 return Cause("other-epoch", text, evidence + (f", as where {why}" * bool(why)))
     return None
 
 
 def _list_mistaken_keys(key: tuple[int, int]) -> dict[tuple[int, int], list[str]]:
-    """Keys that a port may take for this one, and what it then does."""
+    """List keys that a port may use instead of this one, and the mistakes behind them."""
     found: dict[tuple[int, int], list[str]] = {}
     for other, why in _propose_keys(*key):
         if other != key and min(other) >= 0:
@@ -162,15 +164,15 @@ def _propose_keys(seed: int, epoch: int) -> Iterator[tuple[tuple[int, int], str]
 
 
 def _find_inverse(run: LoaderRun) -> Cause | None:
-    """The places of the items instead of the items at the places."""
-    if run.key is None or not run.numpy or len(run.obtained) < _MIN_MOVED:
+    """Find the positions of the items instead of the items at the positions."""
+    if run.seed_epoch is None or not run.epoch_items or len(run.obtained) < _MIN_MOVED:
         return None
-    order = compute_epoch_order(run.numpy, *run.key)
+    order = compute_epoch_order(run.epoch_items, *run.seed_epoch)
     inverse = np.argsort(order)[run.position : run.position + len(run.obtained)]
     if not np.array_equal(inverse, run.obtained):
         return None
-    text = "the order is the inverse of the due one"
+    text = "the order is the inverse of the expected one"
     evidence = (
-        f"all {len(run.obtained):,} places hold where their item is due, not who is due there"
+        f"all {len(run.obtained):,} places have the position of their item in the expected order"
     )
     return Cause("order-inverse", text, evidence)

@@ -1,4 +1,4 @@
-"""A run of a loader that is wrong, and what was due: what the hypotheses about it look at."""
+"""A wrong run of a loader beside the expected one, for the hypotheses about it."""
 
 from __future__ import annotations
 
@@ -16,45 +16,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderRun:
-    """A run that is wrong, and what was due.
+    """A loader's wrong run, and the expected one.
 
     Attributes:
-        due, came: ``(k,)`` and ``(n,)`` items in order, no row among them that is no item.
-        due_sizes, sizes: Items of each batch.
-        ordered: The order is owed too.
-        numpy: The order is the one of ``reference_pipeline``, of that many items in all.
-        first: Number of the first batch.
+        expected, obtained: ``(k,)`` and ``(n,)`` items in order; rows that are not an item
+            are left out.
+        expected_sizes, obtained_sizes: Items of each batch.
+        ordered: The order must be the expected one, too.
+        epoch_items: Items of the epoch whose order is that of ``reference_pipeline``, 0 where
+            it is another one.
+        first_batch: Number of the first batch.
         position: Items of the epoch that come before the run.
-        key: Seed and epoch of the order, where it has any.
+        seed_epoch: Seed and epoch of the order, where it has any.
     """
 
     expected: Ints
     obtained: Ints
-    due_sizes: tuple[int, ...]
-    sizes: tuple[int, ...]
+    expected_sizes: tuple[int, ...]
+    obtained_sizes: tuple[int, ...]
     ordered: bool = True
-    numpy: int = 0
-    first: int = 0
+    epoch_items: int = 0
+    first_batch: int = 0
     position: int = 0
-    key: tuple[int, int] | None = None
+    seed_epoch: tuple[int, int] | None = None
 
     @property
     def is_subset(self) -> bool:
-        """Any items of ``due`` are owed, as many as the batches hold (SUBSET)."""
-        return sum(self.due_sizes) < len(self.expected)
+        """Any of the expected items may come, as many as the batches have (SUBSET)."""
+        return sum(self.expected_sizes) < len(self.expected)
 
     @property
     def has_no_repeats(self) -> bool:
-        """No item came twice."""
+        """No item was delivered twice."""
         return len(np.unique(self.obtained)) == len(self.obtained)
 
     def split_expected(self) -> list[Ints]:
-        """The due items, batch by batch."""
-        return _split_batches(self.expected, self.due_sizes)
+        """Split the expected items into batches."""
+        return _split_batches(self.expected, self.expected_sizes)
 
     def split_obtained(self) -> list[Ints]:
-        """The delivered items, batch by batch."""
-        return _split_batches(self.obtained, self.sizes)
+        """Split the obtained items into batches."""
+        return _split_batches(self.obtained, self.obtained_sizes)
 
 
 def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:

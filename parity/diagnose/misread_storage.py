@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from parity.diagnose.failing_tensor import FailingTensor
 
 #: Bytes of a shift in the file that is tried, both ways; beyond the first, by steps.
+_ALIGNMENT = 32
 _MAX_FINE_SHIFT, _STEP, _MAX_SHIFT = 16, 8, 512
 
 
@@ -97,8 +98,8 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
 def _make_misread(dtype: DType, other: DType, read: NDArray[Any]) -> Source:
     return Source(
         code="other-dtype",
-        text=f"stored {dtype.name} was read as {other.name}",
-        how=f"after reading the checkpoint's bytes as {other.name}",
+        text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
+        how=f"after reading the checkpoint's bytes as {other.name.lower()}",
         values=read,
         convert=other.round_to_f32,
     )
@@ -159,6 +160,9 @@ def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
     begin = location.start + location.storage_offset * dtype.storage.itemsize
     size = tensor.count * dtype.storage.itemsize
     far = [*range(1, _MAX_FINE_SHIFT + 1), *range(_MAX_FINE_SHIFT + _STEP, _MAX_SHIFT + 1, _STEP)]
+    if not tensor.summary.zero_from:
+        # Zeros are found at many bytes; another alignment is the likeliest.
+        far.sort(key=lambda by: (by % _ALIGNMENT != 0, by))
     for by in (sign * step for step in far for sign in (1, -1)):
         first = begin + by
         if first >= 0 and first + size <= len(content):
@@ -174,8 +178,7 @@ def _make_shifted(by: int, source: NDArray[Any], tensor: FailingTensor) -> Layou
     count = f"{abs(by):,} byte{'s' * (abs(by) != 1)}"
     return Layout(
         code="shifted",
-        text=f"the checkpoint was read {count} too {way}: a header, an offset or padding was "
-        "misread",
+        text=f"the checkpoint was read {count} too {way}: a header, an offset or the alignment was misread",
         how=f"read {count} too {way} in the checkpoint",
         expected=source,
         obtained=tensor.obtained_flat,
@@ -199,8 +202,8 @@ def _propose_other_sizes(
                 other,
                 Layout(
                     code="other-dtype",
-                    text=f"stored {dtype.name} was read as {other.name}",
-                    how=f"after reading the checkpoint's bytes as {other.name}",
+                    text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
+                    how=f"after reading the checkpoint's bytes as {other.name.lower()}",
                     expected=_view_elements(content[: count * width], other),
                     obtained=tensor.obtained_flat[:count],
                 ),
@@ -214,8 +217,8 @@ def _read_whole_storage(tensor: FailingTensor, dtype: DType, other: DType) -> La
         return None
     return Layout(
         code="other-dtype",
-        text=f"stored {dtype.name} was read as {other.name}",
-        how=f"after reading the storage as {other.name} from its element {first:,} on",
+        text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
+        how=f"after reading the storage as {other.name.lower()} from its element {first:,} on",
         expected=flat[first : first + tensor.count],
         obtained=tensor.obtained_flat,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parity.tensors.stored import StoredTensor
 
 #: Casts to narrower types, of which values that are short may fit more than one.
-_ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
+ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
 #: Elements of a shift that is tried beside another cause.
 _MAX_SHIFT = 8
 #: Bytes that must agree to prove where a tensor was read: fewer are found by chance.
@@ -34,7 +34,7 @@ def make_plain_source(tensor: FailingTensor) -> Source:
 def find_single_cause(tensor: FailingTensor) -> Cause | None:
     """Find one cause that explains every element, else one that explains most."""
     found = _choose(prove_all(propose_single(tensor)))
-    return found if found is None or found.code not in _ROUNDING_CODES else _find_narrowing(tensor)
+    return found if found is None or found.code not in ROUNDING_CODES else _find_narrowing(tensor)
 
 
 def _find_narrowing(tensor: FailingTensor) -> Cause:
@@ -42,8 +42,7 @@ def _find_narrowing(tensor: FailingTensor) -> Cause:
     proven = [
         (hypothesis, proof)
         for hypothesis in _propose_changed(tensor, make_plain_source(tensor))
-        if hypothesis.transform.code in _ROUNDING_CODES
-        and (proof := hypothesis.prove()) is not None
+        if hypothesis.transform.code in ROUNDING_CODES and (proof := hypothesis.prove()) is not None
     ]
     best = max(proof.exact for _, proof in proven)
     fitting = [(hypothesis, proof) for hypothesis, proof in proven if proof.exact == best]
@@ -87,6 +86,9 @@ def propose_single(tensor: FailingTensor, stop: int | None = None) -> Iterator[H
     for wrong in misread_storage.propose_sources(tensor):
         layout = Layout(expected=wrong.values, obtained=obtained.reshape(wrong.values.shape))
         yield Hypothesis(tensor, wrong, layout, plain, stop)
+    for change in transforms.propose_casts(tensor.obtained_dtype):
+        layout = layouts.make_plain_layout(source.values, obtained)
+        yield Hypothesis(tensor, source, layout, change, stop)
 
 
 def _propose_stored(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
@@ -138,9 +140,7 @@ def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
 
 def _suppose_swapped(tensor: FailingTensor, name: str, other: StoredTensor) -> Hypothesis:
     values = tensor.maps.map_array(other)
-    source = Source(
-        code="other-tensor", text=name, values=values, convert=tensor.convert_expected
-    )
+    source = Source(code="other-tensor", text=name, values=values, convert=tensor.convert_expected)
     layout = layouts.make_plain_layout(values, tensor.obtained_flat)
     return Hypothesis(tensor, source, layout, Transform())
 

@@ -44,7 +44,11 @@ _NUMBERS = (
     (tensor_slices.check_addends, "addend-of-groups", "a different number is added to each {}"),
 )
 _ORDERS = (
-    (tensor_slices.check_orders, "order-in-groups", "each {} has the right values in another order"),
+    (
+        tensor_slices.check_orders,
+        "order-in-groups",
+        "each {} has the right values in another order",
+    ),
 )
 #: Probable causes of such a pattern in blocks.
 _BLOCK_CAUSES = {

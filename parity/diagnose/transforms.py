@@ -47,7 +47,6 @@ def propose_transforms(
     elif dtype.kind == "complex":
         yield from _propose_complex(expected, obtained)
     elif dtype.name in _FLOATS:
-        yield from _propose_casts(dtype)
         yield from _propose_floats(dtype, expected, obtained)
 
 
@@ -142,7 +141,9 @@ def _drop_imaginary(chunk: NDArray[Any]) -> NDArray[Any]:
 
 
 def _drop_real(chunk: NDArray[Any]) -> NDArray[Any]:
-    return (chunk.imag * np.complex64(1j)).astype(chunk.dtype)
+    found = np.zeros_like(chunk)
+    found.imag = chunk.imag
+    return found
 
 
 def _propose_rotation(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Transform]:
@@ -153,7 +154,7 @@ def _propose_rotation(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterato
         return
     top = int(np.abs(left).argmax())
     factor = complex(right[top] / left[top])
-    short = complex(*(float(f"{part:.4g}") for part in (factor.real, factor.imag)))
+    short = complex(*(float(f"{part:.4g}") + 0.0 for part in (factor.real, factor.imag)))
     for one in dict.fromkeys((short, factor)):
         if one.imag and np.isfinite(one):
             text = f"every number is multiplied by {one:.6g}"
@@ -216,9 +217,14 @@ def _cast_bits(chunk: NDArray[Any], code: str) -> NDArray[Any]:
         return np.ascontiguousarray(chunk).view(code).astype(chunk.dtype)
 
 
-def _propose_casts(dtype: DType) -> Iterator[Transform]:
+def propose_casts(dtype: DType) -> Iterator[Transform]:
     """Yield float16 words read as bfloat16, and the reverse."""
-    for stored, other, change in (("F16", "BF16", _read_f16_as_bf16), ("BF16", "F16", _read_bf16_as_f16)):
+    if dtype.name not in _FLOATS:
+        return
+    for stored, other, change in (
+        ("f16", "bf16", _read_f16_as_bf16),
+        ("bf16", "f16", _read_bf16_as_f16),
+    ):
         yield _make_transform(
             "other-dtype",
             f"{stored} words were read as {other}",
@@ -241,7 +247,11 @@ def _widen_words(words: NDArray[Any]) -> NDArray[Any]:
 def _read_bf16_as_f16(chunk: NDArray[Any], dtype: DType) -> NDArray[Any]:
     with np.errstate(all="ignore"):
         words = encode_bf16(dtype.widen(chunk).astype("<f4")).view("<f2")
-        return encode_bf16(words.astype("<f4")) if dtype.name == "BF16" else words.astype(dtype.storage)
+        return (
+            encode_bf16(words.astype("<f4"))
+            if dtype.name == "BF16"
+            else words.astype(dtype.storage)
+        )
 
 
 # --- rounding -------------------------------------------------------------------------------

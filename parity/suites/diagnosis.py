@@ -85,7 +85,7 @@ def find_wrong_decoder(
         tensor = FailingTensor.of(
             name, expected, obtained, bounds={"exact": 1.0}, raw=location, others=dict
         )
-        return block_mistakes.find_decoder_mistake(tensor)
+        return block_mistakes.find_exact_mistake(tensor)
     except Exception:
         return None
 
@@ -105,13 +105,13 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
             loader_causes.LoaderRun(
                 expected=audit.expected,
                 obtained=audit.obtained,
-                due_sizes=audit.expected_sizes,
-                sizes=audit.batches.sizes,
+                expected_sizes=audit.expected_sizes,
+                obtained_sizes=audit.batches.sizes,
                 ordered=audit.ordered,
-                numpy=count,
-                first=audit.first_batch,
+                epoch_items=count,
+                first_batch=audit.first_batch,
                 position=audit.position,
-                key=audit.key,
+                seed_epoch=audit.key,
             )
         )
 
@@ -122,14 +122,14 @@ def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
     """A finding about rows that are no item; an order that is owed says which each should be."""
 
     def find() -> Cause | None:
-        from parity.diagnose import value_functions
+        from parity.diagnose import loader_causes
 
         expected, obtained = audit.table[audit.expected], audit.batches.features
         if audit.ordered and len(expected) == len(obtained):
-            return value_functions.find_value_function(
+            return loader_causes.find_value_function(
                 expected, obtained, audit.tolerance, "feature value", "feature values"
             )
-        return value_functions.find_row_rounding(expected, obtained, "feature values")
+        return loader_causes.find_row_rounding(expected, obtained, "feature values")
 
     return add_cause(finding, find)
 

@@ -285,7 +285,7 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
     if chance > _RARE:
         return []
     message = (
-        f"{case} shuffles, but all {len(obtained):,} items came in the data set's own order; a "
+        f"{case} shuffles, but all {len(obtained):,} items are in the data set's own order; a "
         f"shuffle does so with probability {chance:.2g}: check that shuffling is switched on"
     )
     level: Level = "error" if chance < _IMPOSSIBLE else "warning"

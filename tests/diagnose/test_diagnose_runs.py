@@ -20,9 +20,9 @@ SIZES = (4, 4, 2)
 
 
 def cause(came: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
-    fields = {"due_sizes": SIZES, **more}
+    fields = {"expected_sizes": SIZES, **more}
     run = loader_causes.LoaderRun(
-        expected=np.asarray(due), obtained=np.asarray(came), sizes=sizes, **fields
+        expected=np.asarray(due), obtained=np.asarray(came), obtained_sizes=sizes, **fields
     )
     return loader_causes.find_run_cause(run)
 
@@ -33,15 +33,15 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         SIZES + SIZES,
         "every-item-again",
         (
-            "every item came 2 times, as where each of 2 workers delivers everything: each of 10 "
-            "items came 2 times"
+            "every item was delivered 2 times, as if each of 2 workers delivers "
+            "everything: each of 10 items was delivered 2 times"
         ),
     ),
     "last batch dropped": (
         DUE[:8],
         (4, 4),
         "last-batch-dropped",
-        "the last batch, which is not full, was dropped: all 8 items before it came, its 2 did not",
+        "the last batch, which is not full, was dropped: all 8 items before it were delivered, its 2 were not",
     ),
     "last batch padded (DLD-01)": (
         np.concatenate([DUE, DUE[:2]]),
@@ -67,56 +67,55 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         (4, 4, 4, 3),
         "shard-repeated",
         (
-            "the items of one worker came twice: every second item of the run (shard 1), 5 in "
-            "all, came "
-            "again"
+            "the items of one worker were delivered twice: every second item of the "
+            "run (shard 1), 5 in all, were delivered twice"
         ),
     ),
     "a batch again": (
         np.concatenate([DUE, DUE[4:8]]),
         (4, 4, 4, 2),
         "batch-repeated",
-        "batch 1 came twice: its 4 items came again, all others came once",
+        ("batch 1 came twice: its 4 items were delivered twice, all others were delivered once"),
     ),
     "a batch in another's place": (
         np.concatenate([DUE[:4], DUE[:4], DUE[8:]]),
         SIZES,
         "batch-repeated",
         (
-            "batch 0 came twice and batch 1 never came: its 4 items came again, the "
-            "other's 4 are missing, all others came once"
+            "batch 0 came twice and batch 1 never came: its 4 items were delivered "
+            "twice, the other's 4 are missing, all others were delivered once"
         ),
     ),
     "a batch lost": (
         np.concatenate([DUE[:4], DUE[8:]]),
         (4, 2),
         "batch-lost",
-        "batch 1 never came: its 4 items are missing, all others came once",
+        "batch 1 never came: its 4 items are missing, all others were delivered once",
     ),
     "the first two skipped": (
         DUE[2:],
         (4, 4),
         "head-skipped",
-        "the first 2 items were skipped: all 8 items that follow came, in order",
+        "the first 2 items were skipped: all 8 items after them were delivered in order",
     ),
     "the last left out": (
         DUE[:9],
         (4, 4, 1),
         "tail-lost",
-        "the last item was left out: all 9 items before came, in order",
+        "the last item was left out: all 9 items before them were delivered in order",
     ),
     "reversed": (
         DUE[::-1],
         SIZES,
         "order-reversed",
-        "the items came in the reverse order: all 10 items, from the last to the first",
+        "the items are in the reverse order: all 10 items, from the last to the first",
     ),
     "each batch reversed": (
         np.concatenate([DUE[3::-1], DUE[7:3:-1], DUE[:7:-1]]),
         SIZES,
         "order-in-batches",
         (
-            "the items of a batch came in the reverse order: each batch holds the right items, 3 "
+            "the items of a batch are in the reverse order: each batch has the right items, 3 "
             "of 3 in the reverse order (0, 1, 2)"
         ),
     ),
@@ -125,7 +124,7 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         SIZES,
         "order-in-batches",
         (
-            "the items of a batch came in another order: each batch holds the right items, 2 of 3 "
+            "the items of a batch are in another order: each batch has the right items, 2 of 3 "
             "in another order (0, 1)"
         ),
     ),
@@ -134,7 +133,7 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         (4, 1),
         "shard-missing",
         (
-            "the items of one worker never came: every second item of the run (shard 1), 5 in "
+            "the items of one worker are missing: every second item of the run (shard 1), 5 in "
             "all, are "
             "missing"
         ),
@@ -143,16 +142,15 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         np.arange(10),
         SIZES,
         "never-shuffled",
-        "the items were never shuffled: all 10 items came in the data set's own order",
+        "the items were never shuffled: all 10 items are in the data set's own order",
     ),
     "two batches exchanged (DLD-05)": (
         np.concatenate([DUE[4:8], DUE[:4], DUE[8:]]),
         SIZES,
         "batches-swapped",
         (
-            "batches 0 and 1 are exchanged: the batches themselves are right, 2 of 3 stand "
-            "elsewhere "
-            "(0, 1)"
+            "batches 0 and 1 are exchanged: the batches themselves are right, 2 of "
+            "3 are elsewhere (0, 1)"
         ),
     ),
 }
@@ -180,10 +178,10 @@ def test_one_item_more_takes_the_name_of_a_run_away(name: str) -> None:
 
 def test_a_resumed_run_that_is_sorted_was_shuffled_all_the_same() -> None:
     """An unshuffled run would go on at its place in the data set, with other items."""
-    rest = {"due": DUE[4:], "due_sizes": (4, 2), "position": 4}
+    rest = {"due": DUE[4:], "expected_sizes": (4, 2), "position": 4}
 
     assert str(cause(np.sort(DUE[4:]), (4, 2), **rest)) == (
-        "the items came in ascending order: all 6 items are those due, sorted"
+        "the items are in ascending order: all 6 items are the expected ones, sorted"
     )
     assert cause(np.arange(4, 10), (4, 2), **rest).code == "never-shuffled"
 
@@ -212,18 +210,18 @@ def test_a_part_of_a_long_run_is_the_share_of_a_worker() -> None:
     due, sizes = np.arange(100), (4,) * 25
     came = np.delete(due, slice(25, 50))
 
-    assert str(cause(came, (4,) * 18 + (3,), due=due, due_sizes=sizes)) == (
-        "the items of one worker never came: a run of 1/4 of the items of the run (shard 1), 25 "
+    assert str(cause(came, (4,) * 18 + (3,), due=due, expected_sizes=sizes)) == (
+        "the items of one worker are missing: a run of 1/4 of the items of the run (shard 1), 25 "
         "in all, are missing"
     )
 
 
 def test_a_last_batch_that_was_to_be_dropped() -> None:
-    found = cause(DUE, SIZES, due=DUE[:8], due_sizes=(4, 4))
+    found = cause(DUE, SIZES, due=DUE[:8], expected_sizes=(4, 4))
 
     assert str(found) == (
-        "a last batch that is not full came, which was to be dropped: all 8 items that are due "
-        "came, and 2 after them"
+        "the last batch, which is not full and must be dropped, was delivered: "
+        "all 8 expected items were delivered, and 2 after them"
     )
 
 
@@ -238,12 +236,12 @@ NO_LAST = {
 
 
 @pytest.mark.parametrize(
-    ("came", "sizes", "due", "due_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
+    ("came", "sizes", "due", "expected_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
 )
 def test_a_last_batch_is_no_cause_where_the_rest_is_not_right(
     *, came: Any, sizes: Any, due: Any, due_sizes: Any, ordered: bool
 ) -> None:
-    found = cause(came, sizes, due=due, due_sizes=due_sizes, ordered=ordered)
+    found = cause(came, sizes, due=due, expected_sizes=due_sizes, ordered=ordered)
     assert found is None or not found.code.startswith("last-batch")
 
 
@@ -260,11 +258,11 @@ def test_where_no_order_is_owed_no_order_is_a_cause() -> None:
 def test_the_order_of_another_epoch_is_told() -> None:
     due, came = compute_epoch_order(10, 17, 0), compute_epoch_order(10, 17, 3)
 
-    assert str(cause(came, due=due, numpy=10)) == (
-        "this is the order of seed 17, epoch 3: all 10 items stand as there"
+    assert str(cause(came, due=due, epoch_items=10)) == (
+        "this is the order of seed 17, epoch 3: all 10 items are in that order"
     )
     assert cause(came, due=due) is None, "torch's orders are not NumPy's"
-    assert cause(due[:8], (4, 4), due=due, numpy=10).code == "last-batch-dropped"
+    assert cause(due[:8], (4, 4), due=due, epoch_items=10).code == "last-batch-dropped"
 
 
 KEYS = {
@@ -274,28 +272,28 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("seed_epoch", KEYS)
 def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
     own = (17, 6) if key == (17, 5) else ((17, 7) if key == (17, 1) else (17, 0))
     due, came = compute_epoch_order(11, *own), compute_epoch_order(11, *key)
-    more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": own}
+    more = {"expected_sizes": (4, 4, 3), "epoch_items": 11, "seed_epoch": own}
 
     assert str(cause(came, (4, 4, 3), due=due, **more)) == (
-        f"this is the order of seed {key[0]}, epoch {key[1]}: all 11 items stand as there, as "
+        f"this is the order of seed {key[0]}, epoch {key[1]}: all 11 items are in that order, as "
         f"where {KEYS[key]}"
     )
     # Of the last three items one order in a thousand says the same.
-    rest = more | {"due_sizes": (3,), "position": 8}
+    rest = more | {"expected_sizes": (3,), "position": 8}
     assert cause(came[8:], (3,), due=due[8:], **rest) is None
 
 
 def test_an_order_that_was_inverted_is_told() -> None:
     due = compute_epoch_order(11, 17, 0)
-    more = {"due_sizes": (4, 4, 3), "numpy": 11, "key": (17, 0)}
+    more = {"expected_sizes": (4, 4, 3), "epoch_items": 11, "seed_epoch": (17, 0)}
 
     assert str(cause(np.argsort(due), (4, 4, 3), due=due, **more)) == (
-        "the order is the inverse of the due one: all 11 places hold where their item is due, "
-        "not who is due there"
+        "the order is the inverse of the expected one: all 11 places have the "
+        "position of their item in the expected order"
     )
 
 
@@ -330,7 +328,7 @@ DOUBTS = {
         (
             "labels are rolled by 1 row against features, over the whole run or within each "
             "batch: all 4 labels are those of the item 1 row later; a roll within each batch (1 "
-            "row later) gives the same labels, so which it was cannot be told"
+            "row later) gives the same labels, so which one it was is open"
         ),
     ),
     "periodic": (
@@ -339,7 +337,7 @@ DOUBTS = {
         (4, 2),
         (
             "labels are rolled against features: all 6 labels are those of the item 1 row "
-            "earlier; the labels repeat every 3 rows, and a roll may be so much further"
+            "earlier; the labels repeat every 3 rows, and the roll may be that much longer"
         ),
     ),
     "either, periodic": (
@@ -349,8 +347,8 @@ DOUBTS = {
         (
             "labels are rolled against features, over the whole run or within each batch: all 6 "
             "labels are those of the item 1 row earlier; a roll within each batch (1 row earlier) "
-            "gives the same labels, so which it was cannot be told; the labels repeat every 3 "
-            "rows, and a roll may be so much further"
+            "gives the same labels, so which one it was is open; the labels repeat every 3 "
+            "rows, and the roll may be that much longer"
         ),
     ),
 }
@@ -369,8 +367,7 @@ def test_no_more_is_said_of_a_roll_than_the_labels_prove(
 
 def test_labels_that_were_not_shuffled_with_their_features() -> None:
     assert str(loader_causes.find_label_cause(LABELS[DUE], LABELS, LABELS, DUE)) == (
-        "features were shuffled and labels were not: all 10 labels stand in the data set's own "
-        "order"
+        "features were shuffled and labels were not: all 10 labels are in the data set's own order"
     )
 
 
@@ -379,19 +376,19 @@ MAPPED = {
     "exchanged": (
         np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)],
         "classes-mapped",
-        "classes bear the numbers of others: 0 as 1, 1 as 0: so it is with all 10 labels",
+        "classes have the numbers of others: 0 as 1, 1 as 0: this holds for all 10 labels",
     ),
     "the next class, around": (
         (CLASSES + 1) % 3,
         "classes-mapped",
-        "classes bear the numbers of others: 0 as 1, 1 as 2, 2 as 0: so it is with all 10 labels",
+        "classes have the numbers of others: 0 as 1, 1 as 2, 2 as 0: this holds for all 10 labels",
     ),
     "off by one": (
         CLASSES + 1,
         "addend",
-        "1 is added to every label: so it is with all 10 labels",
+        "1 is added to every label: this holds for all 10 labels",
     ),
-    "zero": (CLASSES * 0, "all-equal", "every label is 0: so are all 10 labels"),
+    "zero": (CLASSES * 0, "all-equal", "every label is 0: all 10 labels are"),
 }
 
 

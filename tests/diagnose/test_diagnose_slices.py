@@ -56,42 +56,48 @@ CASES: dict[str, tuple[Any, Callable[[Any], Any], str, str]] = {
         numbers(64, 16),
         swapped(3, 40),
         "rows-permuted",
-        "2 of 64 rows moved, all 1,024 elements are bit-equal: row 3 holds row 40, row 40 holds",
+        (
+            "2 of 64 rows moved, all 1,024 elements are bit-equal: row 3 contains "
+            "row 40, row 40 contains"
+        ),
     ),
     "rows that are there twice": (
         *(_TWICE, swapped(1, 6), "rows-permuted"),
-        "2 of 8 rows moved, all 64 elements are bit-equal: row 1 holds row 6, row 6 holds row 1",
+        (
+            "2 of 8 rows moved, all 64 elements are bit-equal: row 1 contains row "
+            "6, row 6 contains row 1"
+        ),
     ),
     "an inner axis": (
         *(numbers(3, 5, 4), swapped(1, 3, 1), "slices-permuted"),
-        "the slices along axis 1 stand in another order: 2 of 5 slices along axis 1 moved",
+        "the slices along axis 1 are in another order: 2 of 5 slices along axis 1 moved",
     ),
     "the last axis of three": (
         *(numbers(3, 5, 4), swapped(0, 3, 2), "columns-permuted"),
-        "the slices along axis 2 stand in another order",
+        "the slices along axis 2 are in another order",
     ),
     "a row factor": (
         *(numbers(8, 10), lambda a: a * _UNEVEN[:, None], "factor-of-groups"),
         (
-            "each row is multiplied by a number of its own: so it is in all 8 rows of 10 elements "
+            "each row is multiplied by its own number: in all 8 rows of 10 elements "
             "(80 of 80 elements differ)"
         ),
     ),
     "a column factor": (
         *(numbers(10, 8), lambda a: a * _UNEVEN, "factor-of-groups"),
-        "each column is multiplied by a number of its own: so it is in all 8 columns of 10",
+        "each column is multiplied by its own number: in all 8 columns of 10",
     ),
     "one row doubled": (
         *(numbers(16, 10), one(3, lambda row: 2 * row), "factor-of-groups"),
-        "so it is in all 16 rows of 10 elements, 1 of them changed (10 of 160 elements differ)",
+        ("in all 16 rows of 10 elements, 1 of them changed (10 of 160 elements differ)"),
     ),
     "one row raised": (
         *(numbers(16, 10), one(3, lambda row: 2 + row), "addend-of-groups"),
-        "to each row a number of its own is added: so it is in all 16 rows of 10 elements, 1 of",
+        ("a different number is added to each row: in all 16 rows of 10 elements, 1 of"),
     ),
     "rows sorted": (
         *(numbers(6, 10), lambda a: np.sort(a, 1), "order-in-groups"),
-        "each row holds the right values in another order: so it is in all 6 rows of 10 elements",
+        ("each row has the right values in another order: in all 6 rows of 10 elements"),
     ),
     "two elements that changed places": (numbers(32, 8), two_places, NONE, ""),
     "groups of one value": (_CONSTANT, lambda a: a * np.resize([1, 3, -5], (8, 1)), NONE, ""),
@@ -139,7 +145,7 @@ def test_of_blocks_is_spoken_only_where_there_may_be_some(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [("Q8_0", "another zero point"), ("Q4_1", "minima of blocks")]
+    ("kind", "words"), [("Q8_0", "a wrong zero point"), ("Q4_1", "minima of blocks")]
 )
 def test_minima_are_those_of_types_that_have_some(kind: str, words: str, tmp_path: Path) -> None:
     raw, right = quantised(tmp_path, kind)
