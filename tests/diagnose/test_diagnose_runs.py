@@ -272,7 +272,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("seed_epoch", KEYS)
+@pytest.mark.parametrize("key", KEYS)
 def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
     own = (17, 6) if key == (17, 5) else ((17, 7) if key == (17, 1) else (17, 0))
     due, came = compute_epoch_order(11, *own), compute_epoch_order(11, *key)
