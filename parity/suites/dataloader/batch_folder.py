@@ -72,7 +72,7 @@ def _read_file(
 
 
 def _check_tensors(name: str, tensors: list[F32], shape: tuple[int, ...] | None) -> Finding | None:
-    if len(tensors) != 2:
+    if len(tensors) != 2:  # noqa: PLR2004 - features and labels
         message = (
             f"{name} has {format_count(len(tensors), 'tensor')}, expected 2: features and labels"
         )

@@ -16,7 +16,6 @@ from parity.bundle.layout import find_batch_files, find_case_folders, read_loade
 from parity.items import checks
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN, measure_max_difference
-from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.dataloader import batch_folder
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from parity.bundle.layout import LoaderCase
     from parity.bundle.tolerances import Tolerances
     from parity.items.checks import DeliveredBatches, Ints
+    from parity.results import Finding
 
 ARGS = ("--config", "{case}", "--seed", "{seed}", "--output-dir", "{output_dir}")
 #: Seed for a case without one; upstream's own call always passes it.

@@ -152,11 +152,10 @@ def _describe_difference(expected_run: Run, obtained_run: Run) -> str | None:
         differing = np.flatnonzero(_view_bits(expected, obtained) != _view_bits(obtained, expected))
         if len(differing):
             slot = int(differing[0])
-            count = format_count(len(differing), "slot")
+            count = f"{format_count(len(differing), 'slot')} of {len(expected):,}"
             return (
                 f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} "
-                f"instead of {format_number(expected[slot])} ({count} of {len(expected):,} differ in "
-                f"{name})"
+                f"instead of {format_number(expected[slot])} ({count} differ in {name})"
             )
     return None
 

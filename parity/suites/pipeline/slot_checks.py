@@ -75,8 +75,8 @@ def _check_padding(run: Run, slots: SlotKinds) -> list[Finding]:
         found,
         lambda k: (
             f"padded slot {run.format_position(found[k])} has id "
-            f"{format_number(run.id[found[k]])}, x {format_number(run.x[found[k]])}, y {format_number(run.y[found[k]])}; expected "
-            "id -1, x 0, y 0"
+            f"{format_number(run.id[found[k]])}, x {format_number(run.x[found[k]])}, y "
+            f"{format_number(run.y[found[k]])}; expected id -1, x 0, y 0"
         ),
         "padded slots are not empty",
     )

@@ -87,19 +87,20 @@ def _find_random_nodes(model: str) -> list[str]:
         nodes = list(proto.graph.node)
         for function in proto.functions:
             nodes += function.node
-        found = []
         for node in nodes:  # the list grows by the nodes of inner graphs
             for attribute in node.attribute:
                 nodes += attribute.g.node
                 nodes += [inner for graph in attribute.graphs for inner in graph.node]
                 if node.op_type == "Constant" and attribute.name == "value":
                     constants[node.output[0]] = attribute.t
-        for node in nodes:
-            if why := _explain_randomness(node, opset, constants):
-                found.append(f"{node.op_type} {node.name or ', '.join(node.output)} {why}")
+        reasons = [(node, _explain_randomness(node, opset, constants)) for node in nodes]
     except Exception:  # noqa: BLE001 - what cannot be read has its finding from the runtime
         return []
-    return found
+    return [
+        f"{node.op_type} {node.name or ', '.join(node.output)} {reason}"
+        for node, reason in reasons
+        if reason
+    ]
 
 
 def _explain_randomness(node: Any, opset: int, constants: dict[str, Any]) -> str:

@@ -81,7 +81,8 @@ def _find_checkpoint(folder: Path, suffix: str) -> Path:
         return found[0]
     missing = [path.name for path in expected if path not in found]
     if missing and all(path in expected for path in found):
-        message = f"{folder.name} lacks {format_list(missing)}, of {len(expected):,} parts of a checkpoint"
+        parts = f"{len(expected):,} parts of a checkpoint"
+        message = f"{folder.name} lacks {format_list(missing)}, of {parts}"
         raise ReferenceSuspectError(Problem("checkpoint-count", message))
     names = format_list(path.name for path in found) or "none"
     message = f"expected exactly one *{suffix} in {folder.name}, found {names}"
