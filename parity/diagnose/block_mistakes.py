@@ -182,8 +182,8 @@ def _make_cause(tensor: FailingTensor, trial: _Trial, *, exact: bool) -> Cause:
     kind = "" if tensor.raw is None else tensor.raw.type_name
     how = "bit-equal" if exact else "within the tolerance"
     evidence = (
-        f"decoding {len(trial.content):,} blocks of {kind} in that way, all {tensor.count:,} elements "
-        f"are {how}"
+        f"decoding {len(trial.content):,} blocks of {kind} in that way, all {tensor.count:,} "
+        f"elements are {how}"
     )
     return Cause(trial.code, trial.text, evidence)
 

@@ -38,8 +38,8 @@ def _find_all_zero(tensor: FailingTensor) -> Cause | None:
     if summary.zero_from or not summary.nonzero:
         return None
     evidence = (
-        f"{_format_all(tensor.count)} of the dump {_choose_verb(tensor.count)} 0, {summary.nonzero:,} of the "
-        f"reference {_choose_verb(summary.nonzero)} not"
+        f"{_format_all(tensor.count)} of the dump {_choose_verb(tensor.count)} 0, "
+        f"{summary.nonzero:,} of the reference {_choose_verb(summary.nonzero)} not"
     )
     return Cause("all-zero", "all values are zero", evidence)
 
@@ -63,8 +63,8 @@ def _find_lost_negatives(tensor: FailingTensor) -> Cause | None:
     ):
         return None
     evidence = (
-        f"all {summary.differing:,} elements that differ are 0 where the reference is negative, and "
-        "no element of the dump is negative"
+        f"all {summary.differing:,} elements that differ are 0 where the reference is negative, "
+        "and no element of the dump is negative"
     )
     if _count_zero_run(tensor):
         evidence += (
@@ -105,8 +105,9 @@ def _find_zero_block(tensor: FailingTensor) -> Cause | None:
     if not length:
         return None
     evidence = (
-        f"elements {summary.first:,} to {summary.last:,} of the dump are 0{_format_wrong_zeros(tensor, length)}, "
-        f"the other {tensor.count - length:,} of {tensor.count:,} are right"
+        f"elements {summary.first:,} to {summary.last:,} of the dump are 0"
+        f"{_format_wrong_zeros(tensor, length)}, the other {tensor.count - length:,} of "
+        f"{tensor.count:,} are right"
     )
     return Cause("zero-block", "a part of the tensor is zero, as a block never written", evidence)
 
@@ -125,8 +126,8 @@ def _find_only_nan(tensor: FailingTensor) -> Cause | None:
     ):
         return None
     evidence = (
-        f"{summary.differing:,} of {tensor.count:,} elements are NaN or infinite in the dump alone, "
-        "all others are right"
+        f"{summary.differing:,} of {tensor.count:,} elements are NaN or infinite in the dump "
+        "alone, all others are right"
     )
     return Cause("only-nan", "nothing is wrong but NaN or infinities", evidence)
 
@@ -150,8 +151,8 @@ def _find_lost_subnormals(tensor: FailingTensor) -> Cause | None:
     ):
         return None
     evidence = (
-        f"all {summary.differing:,} elements that differ are 0, where the reference is smaller than "
-        "the smallest normal number"
+        f"all {summary.differing:,} elements that differ are 0, where the reference is smaller "
+        "than the smallest normal number"
     )
     return Cause("subnormals-lost", "subnormal numbers became zero", evidence)
 
@@ -171,8 +172,8 @@ def find_rounding(tensor: FailingTensor) -> Cause | None:
     ):
         return None
     evidence = (
-        f"{summary.differing:,} of {tensor.count:,} elements differ, by at most {summary.max_ulp:.2g} units "
-        "in the last place"
+        f"{summary.differing:,} of {tensor.count:,} elements differ, by at most "
+        f"{summary.max_ulp:.2g} units in the last place"
     )
     return Cause("rounding", "the values are computed with another rounding", evidence)
 

@@ -181,7 +181,7 @@ class FailingTensor:
         return self.obtained_dtype.epsilon
 
     def compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest error that the bounds allow for values of this ``size``; 0 under exact."""
+        """Return the largest error that the bounds allow for values of ``size``; 0 under exact."""
         if self.exact:
             return np.zeros_like(size)
         found = [np.full_like(size, np.inf)]

@@ -62,7 +62,7 @@ def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[L
     if not 1 < rank <= _MAX_RANK:
         return
     single = [(axis,) for axis in range(rank) if expected.shape[axis] > 1]
-    both = [(rank - 2, rank - 1)] if rank > 2 else []
+    both = [(rank - 2, rank - 1)] if rank > 2 else []  # noqa: PLR2004 - else all of it is reversed
     for axes in (*single, *both):
         one = len(axes) == 1
         which = f"axis {axes[0]}" if one else f"axes {axes[0]} and {axes[1]}"
@@ -106,7 +106,7 @@ def _make_permuted(
     rank = len(order)
     moved = [axis for axis in range(rank) if order[axis] != axis]
     side = " of the dump" if back else ""
-    if len(moved) == 2:
+    if len(moved) == 2:  # noqa: PLR2004 - two axes changed places
         code, text = "transposed", f"axes {moved[0]} and {moved[1]} are exchanged"
         how = f"after transposing axes {moved[0]} and {moved[1]}{side}"
     elif order == tuple(reversed(range(rank))):

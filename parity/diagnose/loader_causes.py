@@ -15,6 +15,7 @@ from parity.diagnose import loader_membership, loader_orders
 from parity.diagnose.cause import Cause
 from parity.diagnose.loader_run import LoaderRun
 from parity.items import checks
+from parity.text import join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,8 @@ def find_value_function(
         expected: Any shape, finite.
         obtained: Of the same shape.
         tolerance: Absolute.
-        singular, plural: Name of a value, and of several.
+        singular: Name of a value.
+        plural: Name of several.
     """
     if expected.shape != obtained.shape or not np.isfinite(obtained).all():
         return None
@@ -165,15 +167,14 @@ def find_class_mapping(expected: Floats, obtained: Floats) -> Cause | None:
     """
     names, which = np.unique(expected, return_inverse=True)
     # Each class must occur twice on average, or any labels would be such a mapping.
-    if len(names) < 2 or 2 * len(names) > len(expected):
+    if len(names) < 2 or 2 * len(names) > len(expected):  # noqa: PLR2004 - one class proves nothing
         return None
     mapped = np.empty(len(names), obtained.dtype)
     mapped[which] = obtained
     if not np.array_equal(mapped[which], obtained) or np.array_equal(mapped, names):
         return None
     pairs = [f"{d:g} as {c:g}" for d, c in zip(names, mapped, strict=True) if d != c]
-    listed = ", ".join(pairs[:8]) + (f" and {len(pairs) - 8:,} more" if len(pairs) > 8 else "")
-    text = f"classes have the numbers of others: {listed}"
+    text = f"classes have the numbers of others: {join_limited(pairs, 8)}"
     return Cause("classes-mapped", text, f"this holds for all {len(expected):,} labels")
 
 
@@ -191,8 +192,8 @@ def describe_ambiguity(found: LabelDifference, many: str = "labels") -> str:
     parts = []
     if found.shift and found.batch_shift:
         parts.append(
-            f"; a roll within each batch ({format_roll(found.batch_shift)}) gives the same {many}, so which it "
-            "was cannot be told"
+            f"; a roll within each batch ({format_roll(found.batch_shift)}) gives the same {many}, "
+            "so which one it was is open"
         )
     if found.period:
         parts.append(

@@ -111,7 +111,7 @@ def _find_swapped_batches(run: LoaderRun) -> Cause | None:
     if not moved:
         return None
     listed = [k + run.first_batch for k in moved[:20]]
-    if len(moved) == 2:
+    if len(moved) == 2:  # noqa: PLR2004 - two changed places
         text = f"batches {listed[0]} and {listed[1]} are exchanged"
     else:
         text = "whole batches are in another order"

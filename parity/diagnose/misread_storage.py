@@ -140,7 +140,8 @@ def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
     if strided and count <= len(flat):
         yield Layout(
             code="offset-ignored+strides-ignored",
-            text=f"storage offset {location.storage_offset:,} and strides {list(location.stride or ())} were ignored",
+            text=f"storage offset {location.storage_offset:,} and strides "
+            f"{list(location.stride or ())} were ignored",
             how="in the order of the storage from its first element",
             expected=flat[:count],
             obtained=tensor.obtained_flat,
@@ -178,7 +179,8 @@ def _make_shifted(by: int, source: NDArray[Any], tensor: FailingTensor) -> Layou
     count = f"{abs(by):,} byte{'s' * (abs(by) != 1)}"
     return Layout(
         code="shifted",
-        text=f"the checkpoint was read {count} too {way}: a header, an offset or the alignment was misread",
+        text=f"the checkpoint was read {count} too {way}: a header, an offset or the alignment "
+        "was misread",
         how=f"read {count} too {way} in the checkpoint",
         expected=source,
         obtained=tensor.obtained_flat,

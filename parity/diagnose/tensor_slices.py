@@ -113,7 +113,7 @@ def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
         cut = TensorSlices(
             tensor=tensor,
             expected=expected,
-            noun=name[:-1] if rank == 2 else f"slice along axis {axis}",
+            noun=name[:-1] if rank == 2 else f"slice along axis {axis}",  # noqa: PLR2004 - a matrix
             code=f"{name}-permuted",
         )
         if 1 < cut.count <= MAX_ELEMENTS and 1 < cut.size <= MAX_ELEMENTS:

@@ -66,7 +66,7 @@ def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.floa
 
     Args:
         path: The file.
-        most: Bytes that it may have; a sparse file of a terabyte is not read.
+        max_bytes: Limit of its size; a sparse file of a terabyte is not read.
 
     Raises:
         FormatError: The file is not exactly the tensors that it announces.
@@ -139,7 +139,7 @@ def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], in
     except FormatError as error:
         file.seek(0)
         shapes = _scan_shapes(file, 0, size)
-        if len(shapes) < 2:
+        if len(shapes) < 2:  # noqa: PLR2004 - many a truncated file is one tensor
             raise
         what = f"{len(shapes):,} tensors of the shapes {_format_shapes(shapes)}"
         hint = f"read without the leading count, the file is {what}"

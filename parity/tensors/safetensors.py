@@ -138,7 +138,7 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
         _fail("bad-header", f"tensor {name!r:.200} has {len(shape)} dimensions; at most {MAX_NDIM}")
     if prod(filter(None, shape)) * dtype.width // 8 >= _LIMIT:
         _fail("bad-header", f"shape {list(shape)} of tensor {name!r:.200} overflows 63 bits")
-    if len(offsets) != 2 or offsets[0] > offsets[1]:
+    if len(offsets) != 2 or offsets[0] > offsets[1]:  # noqa: PLR2004 - begin and end
         _fail("bad-header", f"tensor {name!r:.200} has the data_offsets {list(offsets)!r:.80}")
     what = f"tensor {name!r:.200} of {dtype.name} {list(shape)}"
     needed, rest = divmod(prod(shape) * dtype.width, 8)

@@ -647,7 +647,8 @@ def test_a_file_that_is_read_at_another_byte(tmp_path: Path) -> None:
         assert (found.code, str(found)) == (
             "shifted",
             (
-                f"the checkpoint was read {words}: a header, an offset or the alignment was misread: "
+                f"the checkpoint was read {words}: a header, an offset or the alignment was "
+                "misread: "
                 f"read "
                 f"{words} in the checkpoint all 24 elements are bit-equal"
             ),

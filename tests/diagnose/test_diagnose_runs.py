@@ -41,7 +41,10 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         DUE[:8],
         (4, 4),
         "last-batch-dropped",
-        "the last batch, which is not full, was dropped: all 8 items before it were delivered, its 2 were not",
+        (
+            "the last batch, which is not full, was dropped: all 8 items before it were delivered, "
+            "its 2 were not"
+        ),
     ),
     "last batch padded (DLD-01)": (
         np.concatenate([DUE, DUE[:2]]),
@@ -239,9 +242,9 @@ NO_LAST = {
     ("came", "sizes", "due", "expected_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
 )
 def test_a_last_batch_is_no_cause_where_the_rest_is_not_right(
-    *, came: Any, sizes: Any, due: Any, due_sizes: Any, ordered: bool
+    *, came: Any, sizes: Any, due: Any, expected_sizes: Any, ordered: bool
 ) -> None:
-    found = cause(came, sizes, due=due, expected_sizes=due_sizes, ordered=ordered)
+    found = cause(came, sizes, due=due, expected_sizes=expected_sizes, ordered=ordered)
     assert found is None or not found.code.startswith("last-batch")
 
 

@@ -89,7 +89,8 @@ for case in kind.cases(tree, {}):
     if case.id in folders:
         outcome = kind.verify(case, Dump(folder=tree / folders[case.id]), dict(case.tolerances))
         assert not [f for f in outcome.findings if f.level == "error"]
-heavy = ("torch", "gguf", "safetensors", "parity.diagnose", "parity.checkpoints.blocks", "parity.lab.faults")
+heavy = ("torch", "gguf", "safetensors", "parity.diagnose", "parity.checkpoints.blocks")
+heavy += ("parity.lab",)
 print([name for name in sys.modules if name.startswith(heavy)])
 """
 

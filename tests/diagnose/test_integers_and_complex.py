@@ -14,7 +14,6 @@ from tests.diagnose.test_diagnose import cause, subject
 from tests.support.blocks import make_random_blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -231,7 +230,7 @@ def test_all_causes_that_fit_a_few_elements_are_named(tmp_path: Path) -> None:
     assert str(cause(values, values * 0, raw=raw)) == (
         "2 causes fit its 4 elements: all values are zero: all 4 elements of the dump are 0, 4 of "
         "the reference are not; or the checkpoint was read 32 bytes too early: a header, an offset "
-        "or the alignment was misread: read 32 bytes too early in the checkpoint all 4 elements are "
-        "bit-equal"
+        "or the alignment was misread: read 32 bytes too early in the checkpoint all 4 elements "
+        "are bit-equal"
     )
     assert str(cause(values, -values)).startswith("every sign is the opposite one: ")

@@ -87,7 +87,7 @@ def test_short_reads_are_put_together(tmp_path: Path, monkeypatch: pytest.Monkey
 
     class Slow:
         def __init__(self, path: Path) -> None:
-            self.file = open(path, "rb", buffering=0)
+            self.file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed by its reader
 
         def __enter__(self) -> Self:
             return self
