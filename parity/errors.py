@@ -33,6 +33,12 @@ def most_severe(kinds: Iterable[ErrorKind]) -> ErrorKind | None:
     return next((kind for kind in EXIT_CODES if kind in found), None)
 
 
+def exit_code_of(kinds: Iterable[ErrorKind]) -> int:
+    """Return the exit code of the most severe kind, 0 without a problem."""
+    worst = most_severe(kinds)
+    return 0 if worst is None else EXIT_CODES[worst]
+
+
 @dataclass(frozen=True)
 class Location:
     """A place in a file: line and column count from 1, None where unknown."""

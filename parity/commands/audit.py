@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.errors import EXIT_CODES, ParityError, most_severe
+from parity.errors import ParityError, exit_code_of
 from parity.github import display_path
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
 from parity.lab.zoo import reader_reports, reader_results
@@ -71,8 +71,7 @@ def audit(options: AuditOptions, ids: Sequence[str], console: RunConsole) -> int
     console.print_line(_format_totals(totals.cases))
     if options.report_dir is not None:
         reader_reports.write_reports(lock, totals.readers, options.report_dir)
-    worst = most_severe(totals.kinds)
-    return 0 if worst is None else EXIT_CODES[worst]
+    return exit_code_of(totals.kinds)
 
 
 def _audit_bundle(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from parity.errors import EXIT_CODES, ConfigError, FetchError, ParityError, Problem, most_severe
+from parity.errors import ConfigError, FetchError, ParityError, Problem, exit_code_of
 from parity.lab.audits.isolated import audit_before_lock
 from parity.lockfile import Bundle, Locked, load
 from parity.lockfile.edit import EntryChange, apply_changes
@@ -180,10 +180,7 @@ def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: R
         except ParityError as error:
             print_error(error)
             kinds.append(error.kind)
-    worst = most_severe(kinds)
-    if worst is not None:
-        return EXIT_CODES[worst]
-    return EXIT_NEWER if has_newer else 0
+    return exit_code_of(kinds) or (EXIT_NEWER if has_newer else 0)
 
 
 def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> bool:

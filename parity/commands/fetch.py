@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.errors import EXIT_CODES, ParityError, most_severe
+from parity.errors import ParityError, exit_code_of
 from parity.lockfile import load
 from parity.reports.console import print_error
 from parity.verify import selection
@@ -37,5 +37,4 @@ def fetch(options: Options, ids: Sequence[str], console: RunConsole) -> int:
             kinds.append(error.kind)
         else:
             console.print_line(str(fetched.path))
-    worst = most_severe(kinds)
-    return 0 if worst is None else EXIT_CODES[worst]
+    return exit_code_of(kinds)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.errors import EXIT_CODES, ParityError, most_severe
+from parity.errors import ParityError, exit_code_of
 from parity.lab import resolve_hook
 from parity.lab.faults.report import Detection, MutationReport, print_report
 from parity.lockfile import load
@@ -55,8 +55,7 @@ def prove(options: Options, ids: Sequence[str], console: RunConsole) -> int:
             continue
         print_report(report, console.print_line)
         kinds += ["reference"] if report.missed or not report.injected else []
-    worst = most_severe(kinds)
-    return 0 if worst is None else EXIT_CODES[worst]
+    return exit_code_of(kinds)
 
 
 def inject_faults(prepared: PreparedBundle) -> MutationReport:
