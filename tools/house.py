@@ -75,7 +75,7 @@ def find_names(folder: str) -> Iterator[str]:
                     yield f"{path}:{line}: {name}: write {_find_advice(word.lower(), NAMES)}"
 
 
-def _list_definitions(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _list_definitions(tree: ast.AST) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name, node.lineno
