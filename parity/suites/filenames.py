@@ -10,10 +10,13 @@ MAX_BYTES = 200
 
 
 def is_portable(name: str) -> bool:
-    """Whether ``<name>.bin`` is a file's name on every system."""
-    if not name or len(name.encode()) > MAX_BYTES:
-        return False
+    """Return whether ``<name>.bin`` is a file's name on every system."""
+    return 0 < len(name.encode()) <= MAX_BYTES and is_file_name(f"{name}.bin")
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether ``name`` is a file's name on every system."""
     try:
-        return split_name(f"{name}.bin".encode(), is_folder=False) == (f"{name}.bin",)
+        return split_name(name.encode(), is_folder=False) == (name,)
     except ArchiveError:
         return False

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem
-from parity.suites.tensors.suite import read_references
+from parity.suites.tensors.suite import NAMES_FILE, read_references
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OPTION = "checkpoint-names"
 #: Larger checkpoints need a bundle whose own file names fit.
 MAX_BYTES = 16 * 2**20
-NAMES_FILE = "sampled_tensor_names.json"
 
 
 @contextmanager

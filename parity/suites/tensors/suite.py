@@ -19,7 +19,7 @@ from parity.results import Finding
 from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.bundle_files import list_files_below
-from parity.suites.filenames import is_portable
+from parity.suites.filenames import is_file_name, is_portable
 from parity.suites.messages import EXAMPLES, format_count, format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
 
+#: Written beside a ``.gguf`` that a port's example opens by another name.
+NAMES_FILE = "sampled_tensor_names.json"
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
 _STORED_ORDER = "references carry GGUF's stored order, fastest dimension first"
 _LOGICAL_ORDER = "gguf-dims: logical, slowest dimension first"
@@ -140,14 +142,14 @@ def _report_undumpable(names: list[str]) -> Finding:
 
 
 def find_names_problem(value: Any) -> str:
-    """Why ``checkpoint-names`` cannot be ``value``; empty where it can."""
+    """Return why ``checkpoint-names`` cannot be ``value``, or ``""``."""
     if not isinstance(value, dict) or not value:
         return "it must map a suffix, such as .pth, to the name that the port's example opens"
     for suffix, name in value.items():
-        if not isinstance(name, str) or not is_portable(name):
-            return f"{name!r:.80} is no portable file name"
-        if not suffix.startswith(".") or not is_portable(suffix[1:]):
-            return f"{suffix!r:.80} is no suffix such as .pth"
+        if not isinstance(name, str) or not is_file_name(name) or name.lower() == NAMES_FILE:
+            return f"{name!r:.80} is not a portable file name"
+        if not suffix.startswith(".") or not is_file_name(suffix[1:]):
+            return f"{suffix!r:.80} is not a suffix such as .pth"
     return ""
 
 
