@@ -1,7 +1,7 @@
-"""Two trees held against each other: what changed from one to the other, as data.
+"""Compare two states of a bundle: the changes, as data.
 
-``reports/drift_words`` puts it into words. Nothing here raises on a file that cannot be
-read: that is said in a ``note``. Files are compared in chunks; tensors are never held.
+``reports/drift_text`` formats them. A file that cannot be read raises nothing: a ``note`` says
+so. Files are compared in chunks, never loaded whole.
 """
 
 from parity.drift.changes import (

@@ -1,4 +1,4 @@
-"""What changed between two trees; ``before`` and ``after`` are None where a thing is not there."""
+"""Changes between two trees; ``before`` and ``after`` are None where a thing is absent."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class TensorForm:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorDrift:
-    """One tensor that is not the same on both sides.
+    """One tensor that differs between the two sides.
 
     Attributes:
         name: In its file; ``""`` for the only one of a file, ``#0`` for the first of a batch.
         count: Elements that were compared; 0 where forms differ or one side is absent.
-        changed: Those whose bits differ.
+        changed: Elements whose bits differ.
         max_abs: Largest difference of a pair of finite elements; None where differences mean
             nothing (nothing compared, bool, complex).
         max_ulp: The same in steps of the dtype; None for all but floats.
         lost: Pairs of which one is NaN or infinite and the other is not the same.
-        note: Why it could not be compared.
+        note: Reason why it could not be compared.
     """
 
     name: str
@@ -60,9 +60,9 @@ class FileDrift:
     Attributes:
         path: Posix, relative to the tree.
         before, after: Its bytes.
-        tensors: Those in it that changed.
+        tensors: Tensors in it that changed.
         keys: The first that changed, of a JSON file; ``more_keys`` counts the others.
-        note: Why its inside could not be looked at.
+        note: Reason why its content could not be compared.
     """
 
     path: str
@@ -83,7 +83,7 @@ class FileDrift:
 
 @dataclass(frozen=True)
 class ItemMove:
-    """An item of a loader's case, by number or id, and where it stands."""
+    """An item of a loader's case, by number or id, and its positions."""
 
     item: int
     before: BatchPosition
@@ -92,15 +92,15 @@ class ItemMove:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderDrift:
-    """What became of the items that one case delivers.
+    """Changes of the items that one case delivers.
 
     Attributes:
         items: Delivered before.
-        moved: How many stand elsewhere; ``moves`` are the first of them.
-        gone, new: Items that came only before, only after.
-        unknown: Rows delivered after that are no item of before's data set.
-        sizes: Items of each batch, before and after, where they differ.
-        note: Why items could not be followed.
+        moved: Number of items at another position; ``moves`` are the first of them.
+        removed, added: Items delivered only before, only after.
+        unknown: Rows delivered after that are no item of the data set before.
+        batch_sizes: Items of each batch, before and after, where they differ.
+        note: Reason why items could not be followed.
     """
 
     case: str
@@ -116,12 +116,12 @@ class LoaderDrift:
 
 @dataclass(frozen=True, kw_only=True)
 class TreeDrift:
-    """All that differs between two trees.
+    """All differences between two trees.
 
     Attributes:
         files: In the order of their paths.
         loaders: Cases whose items changed.
-        same: Number of files that are the same.
+        unchanged_files: Number of files that are the same.
     """
 
     files: tuple[FileDrift, ...]
@@ -134,10 +134,10 @@ class BundleDrift:
     """Two states of one bundle.
 
     Attributes:
-        before: The lock that it had; None where it had none.
-        after: The lock that it has now.
-        trees: What differs in content; None where there is nothing to compare with.
-        missing: Why the content of before can no longer be had, or ``""``.
+        before: Its lock before; None where it had none.
+        after: Its lock now.
+        trees: Differences in content; None where there is nothing to compare with.
+        missing: Reason why the content of before is no longer available, or ``""``.
     """
 
     bundle: str

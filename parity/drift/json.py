@@ -1,4 +1,4 @@
-"""JSON files of two trees: which keys say something else."""
+"""Compare JSON files of two trees, key by key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parity.drift.changes import KeyDrift
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: A larger file is not looked into.
+#: A larger file is not parsed.
 MAX_BYTES = 8 * 2**20
 #: Keys that are kept of one file; the others are counted.
 MAX_KEYS = 20
@@ -20,9 +20,9 @@ _MAX_TEXT = 60
 
 
 def compare_json_files(before: Path, after: Path) -> tuple[tuple[KeyDrift, ...], int, str]:
-    """The first keys that changed, how many more did, and why a side could not be read.
+    """Return the first keys that changed, the number of others, and why a side is unreadable.
 
-    Of a list of names each name is a key, so that it is told which ones came and went.
+    Each name in a list of names is a key, so that added and removed names are listed.
     """
     old, old_note = _read_json(before)
     new, new_note = _read_json(after)
@@ -40,7 +40,7 @@ def _read_json(path: Path) -> tuple[Any, str]:
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
-            return None, f"has {size:,} bytes; at most {MAX_BYTES:,} are looked into"
+            return None, f"has {size:,} bytes; at most {MAX_BYTES:,} are compared"
         return json.loads(path.read_bytes()), ""
     except OSError as error:
         return None, f"cannot be read: {error.strerror}"
@@ -65,7 +65,7 @@ def _collect(value: Any, path: str, depth: int, values: dict[str, str]) -> None:
 
 
 def _format_value(value: Any) -> str:
-    """The whole value as JSON, so that differences count; ``shown`` cuts it."""
+    """Format the whole value as JSON, so that every difference counts."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
@@ -73,7 +73,7 @@ def _format_value(value: Any) -> str:
 
 
 def shorten(text: str | None) -> str:
-    """A value's text, cut to what a table has room for."""
+    """Cut a value's text to the width of a table's column."""
     if text is None:
         return "-"
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…"

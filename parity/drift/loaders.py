@@ -1,4 +1,4 @@
-"""The items of a loader's case on both sides, followed by identity and not by place."""
+"""Compare the items of a loader's case on both sides, by identity and not by position."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 MAX_BYTES = 32 * 2**20
 #: Moves that are kept as examples.
 MAX_MOVES = 5
-#: Rows this close are one item, as the loaders' own bound has it.
+#: Largest difference of rows that are one item, as the suite `dataloader` has it.
 ROW_TOLERANCE = 1e-6
 _FEATURES_LABELS, _ID_X_Y_MASK = 2, 4
 
 
 class _IdentifiedRun(NamedTuple):
-    """Items in the order of delivery, and how many each batch holds."""
+    """Items in the order of delivery, and the size of each batch."""
 
     ids: NDArray[np.int64]
     sizes: tuple[int, ...]
 
 
 def compare_loader_folders(before: Path, after: Path) -> LoaderDrift | None:
-    """What became of a case's items; None where the folder is no loader's case, or nothing did."""
+    """Compare a case's items; None where the folder is no loader's case, or nothing changed."""
     if not (_is_loader_case(before) and _is_loader_case(after)):
         return None
     name = after.name
@@ -82,7 +82,7 @@ def _read_batches(folder: Path) -> list[Tensors]:
 
 
 def _identify_by_id(batches: list[Tensors]) -> _IdentifiedRun:
-    """Ids as delivered; padded slots are nobody."""
+    """Read the ids as delivered, without padded slots."""
     with np.errstate(invalid="ignore"):  # an id that is NaN is some other id
         real = [tensors[0][tensors[3] != 0].astype(np.int64) for tensors in batches]
     return _IdentifiedRun(np.concatenate(real), tuple(map(len, real)))
@@ -98,7 +98,7 @@ def _join_batches(batches: list[Tensors]) -> DeliveredBatches:
 
 
 def _load_dataset(folder: Path, run: DeliveredBatches) -> ItemTable:
-    """The whole data set where `meta.json` carries it, else what was delivered."""
+    """Load the whole data set where `meta.json` has it, else take the delivered items."""
     meta = read_json(folder / "meta.json")
     try:
         table = np.asarray(meta["full_dataset_features"], np.float32)
@@ -146,7 +146,7 @@ def _build_move(
 
 
 def _index_positions(run: _IdentifiedRun) -> dict[int, list[int]]:
-    """Where each known item stands, ascending."""
+    """Return the positions of each known item, ascending."""
     positions: dict[int, list[int]] = defaultdict(list)
     for position, item in enumerate(run.ids.tolist()):
         if item != UNKNOWN:
@@ -155,7 +155,7 @@ def _index_positions(run: _IdentifiedRun) -> dict[int, list[int]]:
 
 
 def _find_surplus(left: dict[int, list[int]], right: dict[int, list[int]]) -> tuple[int, ...]:
-    """Items that came more often in ``these``, each as often as that is so."""
+    """Find items that are more often in ``left``, each as often as it is so."""
     return tuple(
         item
         for item, places in sorted(left.items())

@@ -1,4 +1,4 @@
-"""The tensors of one file on both sides: forms, and how far their elements moved."""
+"""Compare the tensors of one file on both sides: dtypes, shapes and elements."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EXACT = {"exact": 1.0}
 
 
 def has_tensor_suffix(path: str) -> bool:
-    """Whether a file of this name can be read here."""
+    """Tell whether a file of this name contains tensors."""
     return path.endswith((".bin", ".npy", ".safetensors"))
 
 
 def compare_tensor_files(
     before: Path | None, after: Path | None
 ) -> tuple[tuple[TensorDrift, ...], str]:
-    """The tensors that differ, by name; and why a side could not be read, or ``""``."""
+    """Return the tensors that differ, and why a side could not be read, or ``""``."""
     old, old_note = _read_tensors(before)
     new, new_note = _read_tensors(after)
     notes = [f"{word} {note}" for word, note in (("before", old_note), ("after", new_note)) if note]

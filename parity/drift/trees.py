@@ -1,4 +1,4 @@
-"""The files of two trees, byte by byte."""
+"""Compare the files of two trees, byte by byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK_SIZE = 1 << 20
 
 
 def compare_trees(before: Path, after: Path) -> TreeDrift:
-    """What changed from one tree to the other; symbolic links are passed over."""
+    """Compare two trees; symbolic links are ignored."""
     old, new = dict(_list_files(before)), dict(_list_files(after))
     paths = sorted(old.keys() | new.keys())
     drifts = (_compare_file(before, after, path, old.get(path), new.get(path)) for path in paths)
@@ -33,7 +33,7 @@ def compare_trees(before: Path, after: Path) -> TreeDrift:
 
 
 def _list_files(root: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Posix path and bytes of every regular file below ``root``."""
+    """Yield POSIX path and size of every regular file below ``root``."""
     with os.scandir(root) as entries:
         for item in entries:
             if item.is_dir(follow_symlinks=False):

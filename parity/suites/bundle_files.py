@@ -1,4 +1,4 @@
-"""Files of a bundle that no case reads: each is named, so that nothing is taken for checked."""
+"""Find files of a bundle that no case reads, so that nothing passes for checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings with the cause that their data prove; looked for only where something is wrong.
+"""Add to findings the cause that their data prove; sought only where something is wrong.
 
 A verdict never depends on it: a diagnosis that fails leaves the finding as it is.
 ``parity.diagnose`` is imported here, late, so that a run that passes never loads it.
@@ -29,10 +29,10 @@ MAX_DIAGNOSED = 64
 
 
 def add_cause(finding: Finding, find: Callable[[], Cause | None]) -> Finding:
-    """``finding`` with the cause that ``find`` proves; its code is among the measures."""
+    """Add the cause that ``find`` proves; its code is among the measures."""
     try:
         cause = find()
-    except Exception:
+    except Exception:  # noqa: BLE001 - no verdict depends on a diagnosis
         return finding
     if cause is None:
         return finding
@@ -49,7 +49,7 @@ def add_tensor_cause(
     locate: Callable[[], Mapping[str, StorageLocation]],
     others: Mapping[str, StoredTensor],
 ) -> Finding:
-    """A finding about the values of a tensor.
+    """Add the cause to a finding about the values of a tensor.
 
     Args:
         finding: Names the tensor.
@@ -86,12 +86,12 @@ def find_wrong_decoder(
             name, expected, obtained, bounds={"exact": 1.0}, raw=location, others=dict
         )
         return block_mistakes.find_exact_mistake(tensor)
-    except Exception:
+    except Exception:  # noqa: BLE001 - no verdict depends on a diagnosis
         return None
 
 
 def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[Finding]:
-    """Findings about who came and in which order, each with the cause of the whole run."""
+    """Add the cause of the whole run to findings about delivered items and their order."""
     errors = [finding for finding in findings if finding.level == "error"]
     if not errors or (audit.obtained == UNKNOWN).any():
         return list(findings)
@@ -119,7 +119,7 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
 
 
 def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
-    """A finding about rows that are no item; an order that is owed says which each should be."""
+    """Add the cause to a finding about unknown rows; in an ordered case each has its item."""
 
     def find() -> Cause | None:
         from parity.diagnose import loader_causes
@@ -137,7 +137,7 @@ def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
 def add_label_cause(
     finding: Finding, audit: LoaderAudit, expected_labels: NDArray[np.floating]
 ) -> Finding:
-    """A finding about labels that are not those of their items."""
+    """Add the cause to a finding about labels that are not those of their items."""
 
     def find() -> Cause | None:
         from parity.diagnose import loader_causes
@@ -165,7 +165,7 @@ def add_output_cause(
     obtained: Mapping[str, Any],
     tolerance: float,
 ) -> list[Finding]:
-    """Findings about the outputs of an exported model.
+    """Add the cause to findings about the outputs of an exported model.
 
     Args:
         findings: All of the case.
@@ -194,13 +194,13 @@ def _is_output_finding(finding: Finding) -> bool:
 def add_model_cause(
     findings: Sequence[Finding], folder: Path, file: Path, inputs: Any
 ) -> list[Finding]:
-    """Findings about a model that cannot be loaded or run.
+    """Add the cause to findings about a model that cannot be loaded or run.
 
     Args:
         findings: All of the case.
         folder: The case's, with the MLP's weights.
         file: The exported model.
-        inputs: What onnxruntime says of its inputs: name, type, shape.
+        inputs: Its inputs by onnxruntime: name, type, shape.
     """
 
     def find() -> Cause | None:

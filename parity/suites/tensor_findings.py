@@ -1,4 +1,4 @@
-"""What comparing named tensors found; shared by every suite that compares tensors."""
+"""Compare named tensors, for every suite that does so."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _report_broken(name: str, error: FormatError) -> Finding:
 
 
 def _is_other_dtype(expected: StoredTensor, obtained: StoredTensor) -> bool:
-    """A dump in f32 of what f32 cannot hold: complex numbers, all of them there."""
+    """Tell whether a dump in f32 has complex numbers, which f32 cannot represent."""
     as_f32 = obtained.suffix == ".bin" and expected.dtype.kind == "complex"
     return as_f32 and expected.shape == obtained.shape
 
@@ -205,7 +205,7 @@ def _classify_bit_difference(measures: Measures) -> str:
 
 
 def _describe_kind(measures: Measures) -> str:
-    """What kind of difference it is, where there is a word for it."""
+    """Describe the kind of difference, where there is a word for it."""
     expected, obtained = measures.nonfinite
     if measures.lost:
         return f" ({obtained:,} NaN or infinite in the dump, {expected:,} in the reference)"
@@ -255,7 +255,7 @@ def _format_first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> t
 
 
 def format_bounds(tolerances: Mapping[str, float]) -> str:
-    """The bounds that were asked, in words."""
+    """Format the tolerances."""
     if tolerances.get("exact"):
         return "bound: exact"
     signs = {name: ">=" if name == "cosine" else "<=" for name in tolerances}
@@ -265,7 +265,7 @@ def format_bounds(tolerances: Mapping[str, float]) -> str:
 
 
 def list_measures(measures: Measures) -> dict[str, Any]:
-    """The measures as a report carries them."""
+    """List the measures as a report has them."""
     return {
         "count": measures.count,
         "bad": measures.bad,

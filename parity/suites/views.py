@@ -83,7 +83,7 @@ def _find_cause(
 def _convert_to_carrier(
     expected: StoredTensor, obtained: StoredTensor
 ) -> tuple[DType, NDArray[Any]]:
-    """The reference as the dump's carrier holds it: a `.bin` knows f32 alone."""
+    """Convert the reference to the dtype of the dump's file: a `.bin` has only f32."""
     if obtained.suffix == ".bin" and expected.dtype.kind != "complex":
         return DTYPES["F32"], expected.dtype.round_to_f32(expected.read_array())
     return expected.dtype, expected.read_array()

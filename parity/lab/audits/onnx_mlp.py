@@ -114,7 +114,7 @@ def _list_witnesses() -> dict[str, Callable[[list[Array], Array], Array]]:
 
 def _check_shapes(weights: list[Array], x: Array) -> None:
     w1, b1, w2, b2 = weights
-    is_fitting = x.ndim == 2 and x.shape[1] == w1.shape[1]
+    is_fitting = x.ndim == 2 and x.shape[1] == w1.shape[1]  # noqa: PLR2004 - a batch of rows
     if not (is_fitting and w1.shape[0] == len(b1) == w2.shape[1] and w2.shape[0] == len(b2)):
         shapes = [list(array.shape) for array in (x, *weights)]
         message = f"input and weights of shapes {shapes} do not make an MLP"

@@ -1,11 +1,11 @@
-"""Faults of loaders, planted into a folder of `batch_NNNN.bin` files."""
+"""Faults of loaders, injected into a folder of `batch_NNNN.bin` files."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 from math import factorial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,33 +21,50 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     F32 = NDArray[np.float32]
-    #: From a run to a wrong one; None where the fault does not fit.
-    RunChange = Callable[["DeliveredRun"], "DeliveredRun | None"]
+    #: From a run to a wrong one; None where the fault does not apply.
+    RunChange = Callable[[DeliveredRun], DeliveredRun | None]
+
+_SUBSET_REASON = (
+    "any part of the data set is allowed (SUBSET), so nobody knows whose items they are"
+)
+_SINGLE_ELEMENT = "one element alone has no provable cause"
+_TWO = 2
+#: Items of one worker of two, if each has two.
+_FEWEST_FOR_SHARDS = 4
+_FINAL = "final-batch"
+
+
+class _RunFault(NamedTuple):
+    """A fault of a run: name, text, codes that name it, change, and why no cause can."""
+
+    name: str
+    text: str
+    codes: tuple[str, ...]
+    change: RunChange
+    why_unnamed: str = ""
 
 
 def list_loader_faults(loader: LoaderContract) -> Iterator[Fault]:
-    """All faults that can fit."""
-    for name, text, codes, change, why_unnamed in _list_run_faults(loader):
-        inject = partial(_inject_run, change)
+    """List the faults that may apply."""
+    for one in _list_run_faults(loader):
         yield Fault(
-            name=name,
-            text=text,
-            codes=codes,
-            inject=inject,
-            why_unnamed=why_unnamed,
+            name=one.name,
+            text=one.text,
+            codes=one.codes,
+            inject=partial(_inject_run, one.change),
+            why_unnamed=one.why_unnamed,
         )
     if loader.dataset_order is not None and not loader.is_ordered:
-        dataset_order = loader.dataset_order
+        order = loader.dataset_order
         yield Fault(
             name="never-shuffled",
             text="the items are never shuffled",
             codes=("not-shuffled",),
-            inject=partial(_inject_run, lambda run: run.take_rows(dataset_order)),
-            why_allowed=_explain_chance(len(dataset_order)),
+            inject=partial(_inject_run, lambda run: run.take_rows(order)),
+            why_allowed=_explain_chance(len(order)),
         )
-    for name, text, code, damage in _list_file_faults():
-        inject = partial(_inject_file, damage)
-        yield Fault(name=name, text=text, codes=(code,), inject=inject)
+    for name, text, damage in _FILE_FAULTS:
+        yield Fault(name=name, text=text, codes=(name,), inject=partial(_inject_file, damage))
 
 
 def _explain_chance(count: int) -> str:
@@ -66,14 +83,11 @@ def _inject_run(change: RunChange, folder: Path) -> InjectionResult:
     before = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
     wrong.write(folder)
     after = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
-    return (
-        InjectionResult(unchanged=("batches",))
-        if before == after
-        else InjectionResult(changed=("batches",))
-    )
+    parts = ("batches",)
+    return InjectionResult(unchanged=parts) if before == after else InjectionResult(changed=parts)
 
 
-def _inject_file(damage: Callable[[Path], None], folder: Path) -> InjectionResult:
+def _inject_file(damage: Callable[[Path], object], folder: Path) -> InjectionResult:
     files = list(find_batch_files(folder).values())
     if not files:
         return InjectionResult()
@@ -81,12 +95,7 @@ def _inject_file(damage: Callable[[Path], None], folder: Path) -> InjectionResul
     return InjectionResult(changed=(files[0].name,))
 
 
-_FaultRow = tuple[str, str, tuple[str, ...], "RunChange", str]
-_SUBSET_REASON = "any part of the data set is owed (SUBSET), so nobody knows whose items they are"
-_SINGLE_ELEMENT = "one element alone tells no cause"
-
-
-def _list_run_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
+def _list_run_faults(loader: LoaderContract) -> Iterator[_RunFault]:
     yield from _list_label_faults(loader)
     yield from _list_feature_faults(loader)
     yield from _list_member_faults(loader)
@@ -95,81 +104,39 @@ def _list_run_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
         yield from _list_order_faults(loader)
 
 
-def _list_label_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
-    def labels(change: Callable[[F32], F32]) -> RunChange:
-        def made(run: DeliveredRun) -> DeliveredRun:
-            return run.replace_column(
-                loader.label_column, change(run.columns[loader.label_column].copy())
-            )
+def _change_column(index: int, change: Callable[[F32], F32], run: DeliveredRun) -> DeliveredRun:
+    return run.replace_column(index, change(run.columns[index].copy()))
 
-        return made
 
-    roll_codes = ("labels-rolled",)
-    yield (
-        "labels-rolled",
-        "labels are rolled by one row",
-        roll_codes,
-        labels(lambda y: np.roll(y, 1)),
-        "",
-    )
-    yield (
-        "label-off",
-        "a label is one too large",
-        (),
-        labels(partial(_change_first, by=1.0)),
-        _SINGLE_ELEMENT,
-    )
-    yield (
-        "label-fraction",
-        "a label is no whole number",
-        (),
-        labels(partial(_change_first, by=0.9)),
-        _SINGLE_ELEMENT,
-    )
-    nan = labels(partial(_change_first, by=np.nan))
-    yield "label-nan", "a label is NaN", (), nan, _SINGLE_ELEMENT
+def _list_label_faults(loader: LoaderContract) -> Iterator[_RunFault]:
+    labels = partial(partial, _change_column, loader.label_column)
+    text = "labels are rolled by one row"
+    yield _RunFault("labels-rolled", text, ("labels-rolled",), labels(lambda y: np.roll(y, 1)))
+    for name, text, by in (
+        ("label-off", "a label is one too large", 1.0),
+        ("label-fraction", "a label is not an integer", 0.9),
+        ("label-nan", "a label is NaN", np.nan),
+    ):
+        yield _RunFault(name, text, (), labels(partial(_add_to_first, by=by)), _SINGLE_ELEMENT)
     if loader.unshuffled_labels is not None:
         plain = loader.unshuffled_labels
-        names = ("labels-unshuffled", "labels-shuffled", "labels-rolled")
-        unshuffled = labels(lambda _: plain)
-        yield "labels-unshuffled", "features are shuffled, labels are not", names, unshuffled, ""
+        codes = ("labels-unshuffled", "labels-shuffled", "labels-rolled")
+        text = "features are shuffled, labels are not"
+        yield _RunFault("labels-unshuffled", text, codes, labels(lambda _: plain))
 
 
-def _change_first(column: F32, by: float) -> F32:
-    column[0] += np.float32(by)
-    return column
-
-
-def _list_feature_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
-    def features(change: Callable[[F32], F32]) -> RunChange:
-        def made(run: DeliveredRun) -> DeliveredRun:
-            return run.replace_column(
-                loader.feature_column, change(run.columns[loader.feature_column].copy())
-            )
-
-        return made
-
-    def spoilt(value: float) -> RunChange:
-        def change(x: F32) -> F32:
-            x.reshape(-1)[0] = value
-            return x
-
-        return features(change)
-
-    yield (
-        "feature-off",
-        "a feature is off by 0.01",
-        (),
-        features(partial(_add_to_first, by=0.01)),
-        _SINGLE_ELEMENT,
-    )
-    yield "feature-nan", "a feature is NaN", ("nan",), spoilt(np.nan), ""
-    yield "feature-infinite", "a feature is infinite", ("nan",), spoilt(np.inf), ""
-    zeros = features(np.zeros_like)
+def _list_feature_faults(loader: LoaderContract) -> Iterator[_RunFault]:
+    features = partial(partial, _change_column, loader.feature_column)
+    off = features(partial(_add_to_first, by=0.01))
+    yield _RunFault("feature-off", "a feature is off by 0.01", (), off, _SINGLE_ELEMENT)
+    nan, infinite = (features(partial(_add_to_first, by=by)) for by in (np.nan, np.inf))
+    yield _RunFault("feature-nan", "a feature is NaN", ("nan",), nan)
+    yield _RunFault("feature-infinite", "a feature is infinite", ("nan",), infinite)
     why = "rows that are no item have no place in the data set"
-    yield "features-zero", "all features are zero", (), zeros, why
-    nan = features(lambda x: np.full_like(x, np.nan))
-    yield "features-nan", "all features are NaN", ("nan",), nan, ""
+    zeros = features(np.zeros_like)
+    yield _RunFault("features-zero", "all features are zero", (), zeros, why)
+    all_nan = features(lambda x: np.full_like(x, np.nan))
+    yield _RunFault("features-nan", "all features are NaN", ("nan",), all_nan)
 
 
 def _add_to_first(column: F32, by: float) -> F32:
@@ -177,45 +144,34 @@ def _add_to_first(column: F32, by: float) -> F32:
     return column
 
 
-def _list_member_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
-    part = _SUBSET_REASON if loader.is_subset else ""
+def _list_member_faults(loader: LoaderContract) -> Iterator[_RunFault]:
+    why = _SUBSET_REASON if loader.is_subset else ""
 
-    def shard(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.rows) < 4:
-            return None
-        again = run.rows[::2]
-        return run.take_rows(
-            np.concatenate([run.rows, again]), _split_sizes(loader, len(run.rows) + len(again))
-        )
+    def repeat_shard(run: DeliveredRun) -> DeliveredRun | None:
+        rows = np.concatenate([run.rows, run.rows[::2]])
+        sizes = _split_sizes(loader, len(rows))
+        return run.take_rows(rows, sizes) if len(run.rows) >= _FEWEST_FOR_SHARDS else None
 
-    def gone(run: DeliveredRun) -> DeliveredRun | None:
-        kept = run.rows[1::2]
-        if len(run.rows) < 4:
-            return None
-        return run.take_rows(kept, _split_sizes(loader, len(kept)))
+    def drop_shard(run: DeliveredRun) -> DeliveredRun | None:
+        rows = run.rows[1::2]
+        sizes = _split_sizes(loader, len(rows))
+        return run.take_rows(rows, sizes) if len(run.rows) >= _FEWEST_FOR_SHARDS else None
 
-    def twice(run: DeliveredRun) -> DeliveredRun | None:
-        rows = np.concatenate([run.rows, run.rows])
-        return run.take_rows(rows, (*run.sizes, *run.sizes))
+    def deliver_twice(run: DeliveredRun) -> DeliveredRun:
+        return run.take_rows(np.concatenate([run.rows, run.rows]), (*run.sizes, *run.sizes))
 
-    def replaced(run: DeliveredRun) -> DeliveredRun | None:
-        rows = run.rows.copy()
-        if len(rows) < 2:
-            return None
-        rows[-1] = 0
-        return run.take_rows(rows)
+    def replace_last(run: DeliveredRun) -> DeliveredRun | None:
+        return run.take_rows(np.append(run.rows[:-1], 0)) if len(run.rows) >= _TWO else None
 
-    yield "shard-repeated", "one of two workers delivers again", ("shard-repeated",), shard, part
-    yield "shard-missing", "one of two workers delivers nothing", ("shard-missing",), gone, part
-    yield (
-        "every-item-twice",
-        "each of two workers delivers everything",
-        ("every-item-again",),
-        twice,
-        "",
-    )
-    why = "one item alone tells no cause; the finding names it"
-    yield "item-in-place", "an item comes in another's place", ("item-twice",), replaced, why
+    text = "one of two workers delivers again"
+    yield _RunFault("shard-repeated", text, ("shard-repeated",), repeat_shard, why)
+    text = "one of two workers delivers nothing"
+    yield _RunFault("shard-missing", text, ("shard-missing",), drop_shard, why)
+    text = "each of two workers delivers everything"
+    yield _RunFault("every-item-twice", text, ("every-item-again",), deliver_twice)
+    why = "one item alone has no provable cause; the finding names it"
+    text = "an item is delivered in place of another"
+    yield _RunFault("item-in-place", text, ("item-twice",), replace_last, why)
 
 
 def _split_sizes(loader: LoaderContract, count: int) -> tuple[int, ...]:
@@ -223,117 +179,89 @@ def _split_sizes(loader: LoaderContract, count: int) -> tuple[int, ...]:
     return (loader.batch_size,) * full + ((rest,) if rest else ())
 
 
-def _list_last_batch_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
-    part = _SUBSET_REASON if loader.is_subset else ""
-
-    def dropped(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < 2 or run.sizes[-1] == run.sizes[0]:
+def _list_last_batch_faults(loader: LoaderContract) -> Iterator[_RunFault]:
+    def drop_last(run: DeliveredRun) -> DeliveredRun | None:
+        if len(run.sizes) < _TWO or run.sizes[-1] == run.sizes[0]:
             return None
         return run.take_rows(run.rows[: -run.sizes[-1]], run.sizes[:-1])
 
-    def padded(run: DeliveredRun) -> DeliveredRun | None:
+    def pad_last(run: DeliveredRun) -> DeliveredRun | None:
         lack = run.sizes[0] - run.sizes[-1]
-        if len(run.sizes) < 2 or not lack:
+        if len(run.sizes) < _TWO or not lack:
             return None
         rows = np.concatenate([run.rows, run.rows[:lack]])
         return run.take_rows(rows, (*run.sizes[:-1], run.sizes[0]))
 
-    def kept(run: DeliveredRun) -> DeliveredRun | None:
+    def keep_last(run: DeliveredRun) -> DeliveredRun | None:
         if not loader.left_out or len(loader.left_out[0]) >= loader.batch_size:
             return None
         pairs = zip(run.columns, loader.left_out, strict=True)
         columns = tuple(np.concatenate(pair) for pair in pairs)
         return replace(run, columns=columns, sizes=(*run.sizes, len(loader.left_out[0])))
 
-    def merged(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < 2:
+    def merge_first(run: DeliveredRun) -> DeliveredRun | None:
+        if len(run.sizes) < _TWO:
             return None
         return replace(run, sizes=(run.sizes[0] + run.sizes[1], *run.sizes[2:]))
 
-    final = "final-batch"
-    yield (
-        "last-batch-dropped",
-        "the last batch is dropped",
-        ("last-batch-dropped", final),
-        dropped,
-        "",
-    )
-    yield (
-        "last-batch-padded",
-        "the last batch is filled up",
-        ("last-batch-padded", final),
-        padded,
-        "",
-    )
-    yield (
-        "last-batch-kept",
-        "a batch comes that is to be dropped",
-        ("last-batch-kept", final),
-        kept,
-        part,
-    )
-    yield "batches-merged", "two batches are one", ("batch-count",), merged, ""
+    why = _SUBSET_REASON if loader.is_subset else ""
+    for name, text, change, reason in (
+        ("last-batch-dropped", "the last batch is dropped", drop_last, ""),
+        ("last-batch-padded", "the last batch is filled up", pad_last, ""),
+        ("last-batch-kept", "a batch that should be dropped is delivered", keep_last, why),
+    ):
+        yield _RunFault(name, text, (name, _FINAL), change, reason)
+    yield _RunFault("batches-merged", "two batches are one", ("batch-count",), merge_first)
 
 
-def _list_order_faults(loader: LoaderContract) -> Iterator[_FaultRow]:
-    def exchanged(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < 2 or run.sizes[0] != run.sizes[1]:
+def _list_order_faults(loader: LoaderContract) -> Iterator[_RunFault]:
+    def swap_batches(run: DeliveredRun) -> DeliveredRun | None:
+        if len(run.sizes) < _TWO or run.sizes[0] != run.sizes[1]:
             return None
         size = run.sizes[0]
         rows = np.concatenate([run.rows[size : 2 * size], run.rows[:size], run.rows[2 * size :]])
         return run.take_rows(rows)
 
-    def neighbours(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.rows) < 2:
+    def swap_items(run: DeliveredRun) -> DeliveredRun | None:
+        if len(run.rows) < _TWO:
             return None
         rows = run.rows.copy()
         rows[[0, 1]] = 1, 0
         return run.take_rows(rows)
 
-    yield "batches-swapped", "two batches are exchanged", ("batches-swapped",), exchanged, ""
-    why = "two items that changed places tell no cause; the finding names them"
-    yield "items-swapped", "two items are exchanged", ("order",), neighbours, why
+    swapped = ("batches-swapped",)
+    yield _RunFault("batches-swapped", "two batches are exchanged", swapped, swap_batches)
+    why = "two exchanged items have no provable cause; the finding names them"
+    yield _RunFault("items-swapped", "two items are exchanged", ("order",), swap_items, why)
     if loader.dataset_order is not None:
-        own = loader.dataset_order
+        order = loader.dataset_order
+        codes = ("never-shuffled", "sorted", "batches-swapped")
         text = "the items are never shuffled"
-        yield (
-            "never-shuffled",
-            text,
-            ("never-shuffled", "sorted", "batches-swapped"),
-            lambda run: run.take_rows(own),
-            "",
-        )
+        yield _RunFault("never-shuffled", text, codes, lambda run: run.take_rows(order))
     if loader.next_epoch is not None:
-        text = "the order is another epoch's"
-        yield "other-epoch", text, ("other-epoch",), partial(_replace_run, loader.next_epoch), ""
+        change = partial(_replace_run, loader.next_epoch)
+        yield _RunFault("other-epoch", "the order is another epoch's", ("other-epoch",), change)
     for name, text, wrong in loader.key_faults:
-        yield name, text, ("other-epoch", "resume-order"), partial(_replace_run, wrong), ""
+        change = partial(_replace_run, wrong)
+        yield _RunFault(name, text, ("other-epoch", "resume-order"), change)
 
 
 def _replace_run(wrong: DeliveredRun, _right: DeliveredRun) -> DeliveredRun:
     return wrong
 
 
-def _list_file_faults() -> Iterator[tuple[str, str, str, Callable[[Path], None]]]:
-    yield "batch-missing", "the first batch is not written", "batch-missing", lambda p: p.unlink()
-    yield (
-        "truncated",
-        "a file is cut short",
-        "truncated",
-        lambda p: _write_bytes(p, p.read_bytes()[:-1]),
-    )
-    yield (
+#: Faults of a file, whose names are also the codes that they are found by.
+_FILE_FAULTS: tuple[tuple[str, str, Callable[[Path], object]], ...] = (
+    ("batch-missing", "the first batch is not written", lambda p: p.unlink()),
+    ("truncated", "a file is truncated", lambda p: p.write_bytes(p.read_bytes()[:-1])),
+    (
         "trailing-bytes",
         "bytes follow the data",
-        "trailing-bytes",
-        lambda p: _write_bytes(p, p.read_bytes() + bytes(4)),
-    )
-    yield "tensor-count", "a batch lacks its labels", "tensor-count", _drop_labels
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
-
-
-def _drop_labels(path: Path) -> None:
-    path.write_bytes(encode_batch(read_batch(path)[:-1]))
+        lambda p: p.write_bytes(p.read_bytes() + bytes(4)),
+    ),
+    (
+        "tensor-count",
+        "a batch lacks its labels",
+        lambda p: p.write_bytes(encode_batch(read_batch(p)[:-1])),
+    ),
+)

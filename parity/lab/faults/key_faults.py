@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from parity.items.reference_pipeline import Batch, Pipeline
 
-#: A seed that stands in a port's code in place of the one that it is called with.
+#: A seed that a port uses in place of the one that it is called with.
 _FIXED_SEED = 17
 
 
 class OrderKey(NamedTuple):
-    """What decides an order.
+    """Seed and epoch, which decide an order.
 
     Attributes:
-        resumed: The run goes on within the epoch; a port may forget the rest there.
+        is_resumed: The run continues within the epoch, where a port may forget the rest.
     """
 
     seed: int
@@ -30,14 +30,14 @@ class OrderKey(NamedTuple):
 
 
 class KeyFault(NamedTuple):
-    """A port that draws the order of another key; ``run`` is what it then delivers."""
+    """A port that draws the order of another key, and the run that it then delivers."""
 
     name: str
     text: str
     run: DeliveredRun
 
 
-#: By name: what the port does wrong, and the key whose order it draws.
+#: By name, the port's mistake and the key whose order it draws.
 KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
     "seed-ignored": ("the seed is ignored", lambda k: (_FIXED_SEED, k.epoch)),
     "seed-ignored-later": (
@@ -64,9 +64,9 @@ KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
 
 
 def make_faulty_runs(pipeline: Pipeline, key: OrderKey, start: int) -> Iterator[KeyFault]:
-    """What ports with a fault each deliver from batch ``start`` on, where ``key`` is asked for.
+    """Yield the run from batch ``start`` on of a port with each fault, for ``key``.
 
-    Where a fault leaves the key as it is, so is the run.
+    A fault that leaves the key as it is leaves the run so, too.
     """
     for name, (text, change) in KEY_FAULTS.items():
         seed, epoch = change(key)

@@ -1,4 +1,4 @@
-"""What a loader delivered and what it owes, as far as faults depend on it."""
+"""The run of a loader, and its contract, as far as faults depend on them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeliveredRun:
-    """What a loader delivered, as columns over all items.
+    """A loader's run, as columns over all items.
 
     Attributes:
         columns: The tensors of a batch, each ``(n, …)``.
         sizes: Items of each batch.
-        first: Number of the first batch.
+        first_batch: Number of the first batch.
     """
 
     columns: tuple[F32, ...]
@@ -34,7 +34,7 @@ class DeliveredRun:
 
     @classmethod
     def read(cls, folder: Path) -> DeliveredRun | None:
-        """The run in ``folder``, None where it holds no batch."""
+        """Read the run in ``folder``; None where it has no batch."""
         files = find_batch_files(folder)
         batches = [read_batch(path) for path in files.values()]
         if not batches:
@@ -43,7 +43,7 @@ class DeliveredRun:
         return cls(columns, tuple(len(batch[0]) for batch in batches), min(files))
 
     def write(self, folder: Path) -> None:
-        """Write it in place of what is there."""
+        """Write the run in place of the batches in ``folder``."""
         for path in find_batch_files(folder).values():
             path.unlink()
         start = 0
@@ -55,35 +55,36 @@ class DeliveredRun:
     def take_rows(
         self, rows: NDArray[np.int64], sizes: tuple[int, ...] | None = None
     ) -> DeliveredRun:
-        """Other rows in place of its own."""
+        """Return the run with other rows, and sizes if given."""
         columns = tuple(column[rows] for column in self.columns)
         return replace(self, columns=columns, sizes=self.sizes if sizes is None else sizes)
 
     def replace_column(self, index: int, column: F32) -> DeliveredRun:
-        """Another column in place of one."""
+        """Return the run with another column in place of one."""
         columns = (*self.columns[:index], column, *self.columns[index + 1 :])
         return replace(self, columns=columns)
 
     @property
     def rows(self) -> NDArray[np.int64]:
-        """Its rows by number."""
+        """Numbers of all rows."""
         return np.arange(sum(self.sizes))
 
 
 @dataclass(frozen=True)
 class LoaderContract:
-    """What a case owes, as far as faults depend on it.
+    """The expectations of a case, as far as faults depend on them.
 
     Attributes:
-        label: Column of the labels, and ``feature`` that of the features.
-        ordered: The order is owed.
+        label_column: Column of the labels.
+        feature_column: Column of the features.
+        is_ordered: The order is compared.
         batch_size: Items of a full batch.
-        part: Any part of the data set is owed (SUBSET).
-        own_order: Rows of the run sorted as the data set has them, None where it is unknown.
-        plain_labels: As many labels as the run has, in the data set's own order.
-        more: Rows of items that the run leaves out; empty where there are none.
-        other: The run in the order of the next epoch, None where that is no matter.
-        keyed: Name, text and run of faults that draw the order of another seed or epoch.
+        is_subset: Any part of the data set is allowed (SUBSET).
+        dataset_order: Rows of the run sorted as the data set has them, None where it is unknown.
+        unshuffled_labels: As many labels as the run has, in the data set's own order.
+        left_out: Columns of items that the run leaves out; empty where there are none.
+        next_epoch: The run in the order of the next epoch, None where that does not matter.
+        key_faults: Name, text and run of faults that draw the order of another seed or epoch.
     """
 
     label_column: int

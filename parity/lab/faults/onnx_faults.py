@@ -128,7 +128,7 @@ def _change_field_tag(content: bytes, raw: bytes) -> bytes:
 
 def _encode_varint(value: int) -> bytes:
     encoded = bytearray()
-    while value > 0x7F:
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
         encoded.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes((*encoded, value))

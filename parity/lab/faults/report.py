@@ -33,7 +33,7 @@ class Detection:
 
     @property
     def is_caught(self) -> bool:
-        """Whether it was caught in at least one part of the case."""
+        """The fault was detected in at least one part of the case."""
         return len(self.missed) < len(self.changed)
 
 

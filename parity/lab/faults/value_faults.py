@@ -38,6 +38,12 @@ class ValueFault(NamedTuple):
     kinds: tuple[str, ...] = ()
 
 
+#: Elements from which on a quarter of them is a run of two.
+_FEWEST_FOR_RUN = 8
+#: Axes that are exchanged, not rotated or reversed.
+_MATRIX = 2
+
+
 def _change_flat(array: Array, change: Callable[[Array], Array | None]) -> Array | None:
     changed = change(array.reshape(-1).copy())
     return None if changed is None else changed.reshape(array.shape)
@@ -54,7 +60,7 @@ def _zero_tail(array: Array) -> Array | None:
 def _zero_block(array: Array) -> Array | None:
     def change(flat: Array) -> Array | None:
         flat[len(flat) // 4 : len(flat) // 2] = 0
-        return flat if len(flat) >= 8 else None
+        return flat if len(flat) >= _FEWEST_FOR_RUN else None
 
     return _change_flat(array, change)
 
@@ -74,17 +80,17 @@ def _transpose(array: Array) -> Array | None:
 
 def _rotate_axes(array: Array) -> Array | None:
     rank = array.ndim
-    return _permute_axes(array, (*range(1, rank), 0)) if rank > 2 else None
+    return _permute_axes(array, (*range(1, rank), 0)) if rank > _MATRIX else None
 
 
 def _reverse_axes(array: Array) -> Array | None:
     rank = array.ndim
-    return _permute_axes(array, tuple(reversed(range(rank)))) if rank > 2 else None
+    return _permute_axes(array, tuple(reversed(range(rank)))) if rank > _MATRIX else None
 
 
 def _shift_by_header(array: Array) -> Array | None:
     def change(flat: Array) -> Array | None:
-        if len(flat) <= 4:
+        if len(flat) <= _FEWEST_FOR_RUN // 2:
             return None
         header = np.array([len(flat), 0], "<u4").view(np.uint8)
         head = np.resize(header, 2 * flat.itemsize).view(flat.dtype)
@@ -94,7 +100,7 @@ def _shift_by_header(array: Array) -> Array | None:
 
 
 def _roll(array: Array) -> Array | None:
-    return _change_flat(array, lambda flat: np.roll(flat, 1)) if array.size > 2 else None
+    return _change_flat(array, lambda flat: np.roll(flat, 1)) if array.size > _MATRIX else None
 
 
 def _reverse(array: Array) -> Array | None:

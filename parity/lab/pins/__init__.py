@@ -1,4 +1,4 @@
-"""Makers of bundles: one module a kind, each offering ``pin(target_dir, **options) -> Path``.
+"""Make bundles: one module a kind, each with ``pin(target_dir, **options) -> Path``.
 
 The same installed libraries give the same bytes, whatever the machine. Options:
 
@@ -36,7 +36,7 @@ PINS: dict[str, Callable[..., Path]] = {
     "zoo": _pin_zoo,
 }
 
-#: The bundles that lie in `tests/bundles`, by id: kind and options that make each.
+#: The bundles in `tests/bundles`, by id: kind and options that make each.
 EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "dataloader-batches-v1": ("dataloader", {}),
     "serialize-parity-v1": ("serialize", {}),

@@ -1,4 +1,4 @@
-"""Pin of the dataloader bundle: what ``torch.utils.data.DataLoader`` delivers.
+"""Make the dataloader bundle from batches of ``torch.utils.data.DataLoader``.
 
 Five cases over one dataset of ten items, in the layout of ferrotorch's
 dataloader-batches-v1: a folder per case with ``meta.json`` and a
@@ -33,9 +33,9 @@ class LoaderSettings(NamedTuple):
 
     Attributes:
         seed: Given to ``torch.manual_seed`` before the loader is made; None
-            where nothing is drawn.
-        equality: How another loader may differ: ``ORDER`` not at all, ``SET``
-            in the order of items, ``SUBSET`` also in which items it drops.
+            where nothing is random.
+        equality: Allowed differences: ``ORDER`` none, ``SET`` the order of items,
+            ``SUBSET`` also which items are dropped.
     """
 
     name: str
@@ -104,7 +104,7 @@ def _load_batches(case: LoaderSettings) -> list[LabelledBatch]:
 
 
 def _make_dataset() -> list[dict[str, Any]]:
-    """Ten items of features ``[8]``, f32, and an int label; a list is a map-style dataset."""
+    """Make ten items of features ``[8]``, f32, and an int label; a list is a map-style dataset."""
     torch = import_library("torch")
     base = torch.arange(FEATURE_DIM, dtype=torch.float32)
     return [{"features": base + item * 0.1, "label": item % 3} for item in range(NUM_ITEMS)]
@@ -115,7 +115,7 @@ def _convert_to_f32(batch: Mapping[str, Any]) -> LabelledBatch:
 
 
 def _build_meta(case: LoaderSettings, batches: list[LabelledBatch]) -> dict[str, Any]:
-    """What a verifier needs to know; items are those delivered, in the order of delivery."""
+    """Build `meta.json`; its items are those delivered, in the order of delivery."""
     items = [
         {"features": item["features"].numpy(), "label": item["label"]} for item in _make_dataset()
     ]

@@ -25,7 +25,7 @@ _BUFFERS = ("running_mean", "running_var", COUNTER_NAME)
 
 
 def make_resnet18_state(seed: int, *, counters: bool) -> OrderedDict[str, Any]:
-    """A state dict with resnet18's names and shapes: f32, and int64 ``counters`` if asked for.
+    """Make a state dict with resnet18's names and shapes: f32, and int64 with ``counters``.
 
     The published checkpoint of upstream's bundle has none (102 tensors); a module's own
     state dict has twenty.
@@ -47,7 +47,7 @@ def _make_tensor(name: str, shape: tuple[int, ...], seed: int) -> Any:
 
 
 def list_resnet18_shapes() -> NamedShapes:
-    """Names and shapes in the order of the state dict."""
+    """Yield names and shapes in the order of the state dict."""
     yield "conv1.weight", (64, 3, 7, 7)
     yield from _list_batch_norm("bn1", 64)
     width_before = 64
@@ -76,7 +76,7 @@ def _list_batch_norm(name: str, width: int) -> NamedShapes:
 
 
 def list_smollm2_specs() -> list[GgufTensorSpec]:
-    """SmolLM2-135M's tensors in Q8_0, its norms in F32."""
+    """List SmolLM2-135M's tensors in Q8_0, its norms in F32."""
     layers = [
         spec for layer in range(_NUM_LAYERS) for spec in _list_transformer_block(f"blk.{layer}")
     ]

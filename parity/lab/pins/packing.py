@@ -1,9 +1,9 @@
-"""Packing a bundle: the same files give the same bytes, everywhere and always.
+"""Pack a bundle: the same files give the same bytes, on every system.
 
 The headers are written here and not by ``tarfile``, whose choice of fields for
 a name has changed between Python versions; a digest in a lockfile must not
 depend on that. Format: POSIX.1-2001, "pax Interchange Format" (ustar headers;
-an extended header only before a name that ustar cannot hold). Members are
+an extended header only before a name that does not fit ustar). Members are
 regular files in the order of their UTF-8 names: folders follow from the names,
 and times, owners and modes are constants. The archive ends with the two zero
 blocks that the format asks for; tape records of 10 KiB are not filled up,
@@ -20,11 +20,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import require_version
-from parity.lab.pins.member_names import check_member_names
+from parity.store.archive.archive_error import ArchiveError
+from parity.store.archive.member_names import NameTree, split_name
+from parity.tensors.bin import encode_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     #: Content of a member: its bytes, or a file to copy them from.
     MemberContent = bytes | Path
@@ -67,19 +72,68 @@ def pack(files: Mapping[str, MemberContent], target: Path) -> Path:
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """All files under ``folder`` by the member name they are packed under."""
+    """List all files under ``folder`` by their member name."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
-def encode_json(value: Any) -> bytes:
-    """``value`` as a JSON file for people, too: UTF-8, keys in the order given.
-
-    The members of the outer mapping stand on lines of their own, and so do the
-    members of mappings in it; all else is compact.
+def check_member_names(names: Iterable[str]) -> None:
+    """Reject names that could not be unpacked on every system, by the extractor's own rules.
 
     Raises:
-        ValueError: A number is not finite; JSON has no word for it.
+        ConfigError: ``unsafe-name``, with every such name and why.
+    """
+    places = NameTree()
+    rejected = [
+        (name, reason) for name in sorted(names) if (reason := _find_name_problem(name, places))
+    ]
+    problems = [
+        Problem("unsafe-name", f"{name!a} cannot be a member of a bundle: {reason}")
+        for name, reason in rejected
+    ]
+    if problems:
+        raise ConfigError(*problems)
+
+
+def _find_name_problem(name: str, places: NameTree) -> str:
+    """Find why ``name`` is rejected; else record its path and return ``""``."""
+    try:
+        # Other packers write a leading "./"; ours does not.
+        if name.startswith("./"):
+            return "it begins with './'"
+        places.reserve(
+            split_name(name.encode("utf-8", "surrogatepass"), is_folder=False), is_folder=False
+        )
+    except ArchiveError as refusal:
+        return f"{refusal.reason}: expected {refusal.expected}, obtained {refusal.obtained}"
+    return ""
+
+
+def write_reference(folder: Path, name: str, values: NDArray[np.float32]) -> None:
+    """Write ``values`` to ``<name>.bin`` in ``folder``, an existing folder.
+
+    Args:
+        folder: The references.
+        name: The tensor's name in its checkpoint.
+        values: Any shape and strides, f32; stored in row-major order.
+
+    Raises:
+        ConfigError: The name cannot be a file name; nothing is written then.
+    """
+    check_member_names([f"{name}.bin"])
+    path = folder / f"{name}.bin"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_tensor(values))
+
+
+def encode_json(value: Any) -> bytes:
+    """Encode ``value`` as readable JSON: UTF-8, keys in the order given.
+
+    The members of the outer mapping, and of mappings in it, have a line each; all else is
+    compact.
+
+    Raises:
+        ValueError: A number is not finite, which JSON cannot express.
     """
     return f"{_format_value(value, depth=2)}\n".encode()
 
@@ -103,12 +157,12 @@ def encode_provenance(
     upstream: Sequence[Mapping[str, str]] = (),
     licence: str = "MIT",
 ) -> bytes:
-    """``provenance.json``: where the content comes from, never where it was packed.
+    """Encode ``provenance.json``: the origin of the content, never where it was packed.
 
     Args:
         bundle: The bundle's id.
         libraries: Distributions whose behaviour decides the bundle's bytes.
-        seeds: Every seed that was drawn from, by what it was for.
+        seeds: Every seed, by its use.
         upstream: Foreign files in the bundle, each with name, sha256 and licence.
         licence: SPDX expression of what is not foreign.
     """
@@ -127,7 +181,7 @@ def encode_provenance(
 def _write_member(tar: BinaryIO, name: str, source: MemberContent) -> None:
     size = len(source) if isinstance(source, bytes) else source.stat().st_size
     if size > MAX_MEMBER_BYTES:
-        message = f"{name!r} has {size:,} bytes; a ustar member holds at most {MAX_MEMBER_BYTES:,}"
+        message = f"{name!r} has {size:,} bytes; a ustar member has at most {MAX_MEMBER_BYTES:,}"
         raise ConfigError(Problem("too-large", message))
     tar.writelines(_build_headers(name, size))
     start = tar.tell()
@@ -154,7 +208,7 @@ def _build_headers(name: str, size: int) -> Iterator[bytes]:
 
 
 def _split_name(name: str) -> tuple[bytes, bytes] | None:
-    """``name`` as ustar's fields (name, prefix), joined by a slash; None where it does not fit."""
+    """Split ``name`` into ustar's fields (name, prefix); None where it does not fit."""
     if not name.isascii():
         # ustar does not say which encoding a name is in; pax does.
         return None
@@ -175,12 +229,12 @@ def _build_header(name: bytes, prefix: bytes, size: int, kind: bytes) -> bytes:
             *(b"", b"ustar\0", b"00", b"", b"", _ID, _ID, prefix),
         )
 
-    # The sum is taken with its own field full of spaces.
+    # The checksum is computed with spaces in its own field.
     return with_checksum(b"%06o\0 " % sum(with_checksum(b" " * 8)))
 
 
 def _build_pax_record(key: str, value: str) -> bytes:
-    r"""``<length> <key>=<value>\n``, where the length counts its own digits."""
+    r"""Build ``<length> <key>=<value>\n``, where the length counts its own digits."""
     body = f" {key}={value}\n".encode()
     length = len(body)
     while length != (longer := len(body) + len(str(length))):

@@ -1,11 +1,11 @@
-"""Pin of the pipeline bundle: runs of the reference pipeline, each a case of its own.
+"""Make the pipeline bundle: runs of the reference pipeline, a case each.
 
 A folder per case holds ``batch_NNNN.bin`` (tensors id, x, y and mask, each ``[B]``,
-f32, numbered as in the whole epoch) and ``meta.json``. Where a case stands in a
-relation to another, its ``meta.json`` says so, and a verifier need not read names:
+f32, numbered as in the whole epoch) and ``meta.json``, which states relations to other
+cases, so that a verifier need not parse names:
 
 * ``same_as``: the same run once more, everything is equal;
-* ``resume_of``: what that run delivers from ``start_batch`` on;
+* ``resume_of``: the batches of that run from ``start_batch`` on;
 * ``other_epoch_of``, ``other_seed_of``: the same records in another order;
 * ``disjoint_with``: cases whose records must not occur here (none in this bundle).
 """
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 BUNDLE_ID = "input-pipeline-v1"
 SEED, EPOCH, BATCH_SIZE = 17, 0, 4
-#: 18 and 1 in the lowest 32 and 16 bits, with one bit beyond: whoever cuts them short gets the
-#: order of seed 18 or of epoch 1. Its high word is no epoch of another case: [18, 256] and
-#: [18 + 2**40, 0] are one entropy to NumPy.
+#: 18 and 1 in the lowest 32 and 16 bits, with one bit beyond: a port that truncates them gets
+#: the order of seed 18 or epoch 1. The high word is not the epoch of another case, since
+#: [18, 256] and [18 + 2**40, 0] are one entropy to NumPy.
 LARGE_SEED, LARGE_EPOCH = 2**40 + 18, 2**16 + 1
 TENSORS = ("id", "x", "y", "mask")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """One run: how the pipeline is set up, and from which batch of which epoch it goes on.
+    """One run: the pipeline's parameters, epoch and first batch.
 
     Attributes:
         relations: Keys of ``meta.json`` that name another case, as the module says.
@@ -68,7 +68,7 @@ def _make_batch_size_cases(policy: Policy, *sizes: int) -> list[RunSettings]:
 
 
 def _make_resume_cases(policy: Policy) -> list[RunSettings]:
-    """A case for every cut of the epoch into what came and what is to come; 3 is its end."""
+    """Make a case for every cut of the epoch into two parts; 3 is its end."""
     return [
         RunSettings(
             name=f"{policy}-resume-{cut}",
@@ -83,7 +83,7 @@ def _make_resume_cases(policy: Policy) -> list[RunSettings]:
 def _make_key_case(
     seed: int, epoch: int, *, policy: Policy = "keep", cut: int = 0, **links: str
 ) -> RunSettings:
-    """A case at another seed or epoch, whose name says so; ``cut``: it goes on from there."""
+    """Make a case, named after its seed or epoch, that begins at batch ``cut``."""
     parts: list[str] = [policy]
     parts += [f"seed-{seed}"] if seed != SEED else []
     parts += [f"epoch-{epoch}"] if epoch != EPOCH else []
@@ -94,8 +94,8 @@ def _make_key_case(
     )
 
 
-#: Runs at keys that differ in seed, in epoch and in both, whole and resumed. Where no order
-#: is given, each is held against the run whose order it would have if its key were cut short.
+#: Runs with other seeds, epochs and both, whole and resumed. Each is compared with the run
+#: whose order it would have if its key were truncated.
 _KEY_CASES = (
     _make_key_case(SEED, LARGE_EPOCH, other_epoch_of="keep-epoch-1"),
     _make_key_case(18, 1, other_seed_of="keep-epoch-1", other_epoch_of="keep-seed-18"),
@@ -158,7 +158,7 @@ def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
 def _check_ids(dataset: Dataset) -> None:
     rounded = dataset.ids.astype(np.float32).astype(np.int64)
     if inexact := dataset.ids[rounded != dataset.ids].tolist():
-        message = f"a .bin file holds f32 alone, which cannot hold these ids exactly: {inexact}"
+        message = f"a .bin file contains only f32, which cannot represent these ids: {inexact}"
         raise ConfigError(Problem("id-not-exact", message))
 
 
@@ -178,7 +178,7 @@ def _build_case_files(case: RunSettings, dataset: Dataset) -> dict[str, bytes]:
 
 
 def _convert_to_f32(batch: Batch) -> list[NDArray[np.float32]]:
-    """The four columns as f32, ``[B]`` each, in the order of ``TENSORS``."""
+    """Convert the four columns to f32, ``[B]`` each, in the order of ``TENSORS``."""
     return [column.astype(np.float32) for column in batch]
 
 

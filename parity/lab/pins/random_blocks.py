@@ -1,13 +1,13 @@
-"""Synthetic GGUF blocks in which a decoder's fault cannot hide.
+"""Make synthetic GGUF blocks that show every fault of a decoder.
 
 gguf-py quantises only the older types, so blocks are made from random bytes, and
 their scales are then set. Zero or tiny block scales, scales of one sign, equal sub-scales and
 empty high bits each hide faults: so block scales are ``k / 1024`` in [0.1, 0.5), every
 other one negative, and the sub-scales of a block differ and use all their bits. Every
-number that a block can hold is then a multiple of 1/1024 below 2**14, which f32 holds exactly.
+decoded value is then a multiple of 1/1024 below 2**14, which f32 represents exactly.
 
-Values are never decoded here: what a block means is gguf-py's word. Source of the
-layouts: ``ggml-common.h`` and ``ggml-quants.c`` of llama.cpp.
+Values are never decoded here; gguf-py does that. Source of the layouts: ``ggml-common.h`` and
+``ggml-quants.c`` of llama.cpp.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MIN_SCALE, _MAX_SCALE = 103, 511
 
 
 def make_blocks(kind: str, count: int, random: SeededRandom) -> Blocks:
-    """``count`` blocks of a type of ``BLOCK_LAYOUTS``, uint8 ``[count, size]``."""
+    """Make ``count`` blocks of a type of ``BLOCK_LAYOUTS``, uint8 ``[count, size]``."""
     layout = BLOCK_LAYOUTS[kind]
     content = random.draw_bytes(count, layout.size).copy()
     if kind in _SUB_SCALES:
@@ -56,23 +56,23 @@ def make_blocks(kind: str, count: int, random: SeededRandom) -> Blocks:
 
 
 def make_signs(count: int, phase: int = 0) -> NDArray[np.int64]:
-    """1 and -1 for ``count`` blocks, int64 ``[count, 1]``; each ``turn`` in another rhythm.
+    """Make 1 and -1 for ``count`` blocks, int64 ``[count, 1]``; each ``phase`` in another rhythm.
 
-    So the signs of a block's scale and minimum come in all four pairs.
+    So the signs of a block's scale and minimum occur in all four pairs.
     """
     return 1 - 2 * (np.arange(count).reshape(-1, 1) >> phase & 1)
 
 
 def _pack_nibble_pairs(count: int, random: SeededRandom) -> NDArray[np.int64]:
-    """Q2_K: 16 bytes, each a 4-bit scale below a 4-bit minimum; all values of 4 bits occur."""
+    """Pack Q2_K: 16 bytes, each a 4-bit scale below a 4-bit minimum; all values of 4 bits occur."""
     scales, mins = (random.draw_distinct(count, 16, np.arange(16)) for _ in range(2))
     return scales | mins << 4
 
 
 def _pack_six_bit(count: int, random: SeededRandom) -> NDArray[np.int64]:
-    """Q3_K: 16 scales of 6 bits in 12 bytes; the low four bits first, then the high two.
+    """Pack Q3_K: 16 scales of 6 bits in 12 bytes; the low four bits first, then the high two.
 
-    32 stands for zero and is left out.
+    32 means zero and is left out.
     """
     scales = random.draw_distinct(count, 16, np.delete(np.arange(64), 32))
     low = scales[:, :8] & 15 | (scales[:, 8:] & 15) << 4
@@ -82,9 +82,9 @@ def _pack_six_bit(count: int, random: SeededRandom) -> NDArray[np.int64]:
 
 
 def _pack_six_bit_pairs(count: int, random: SeededRandom) -> NDArray[np.int64]:
-    """Q4_K and Q5_K: 8 scales and 8 minima of 6 bits in 12 bytes.
+    """Pack Q4_K and Q5_K: 8 scales and 8 minima of 6 bits in 12 bytes.
 
-    The first four of each lie whole in bytes 0 to 7, whose top bits are the top
+    The first four of each are in bytes 0 to 7, whose top bits are the top
     bits of the last four; bytes 8 to 11 are their low bits. From 16 upwards, every
     number has a top bit that a careless decoder would lose.
     """
@@ -95,11 +95,11 @@ def _pack_six_bit_pairs(count: int, random: SeededRandom) -> NDArray[np.int64]:
 
 
 def _pack_signed_bytes(count: int, random: SeededRandom) -> NDArray[np.int64]:
-    """Q6_K: 16 signed bytes, none of them zero."""
+    """Pack Q6_K: 16 signed bytes, none of them zero."""
     return random.draw_distinct(count, 16, np.delete(np.arange(-128, 128), 128)) & 255
 
 
-#: Where the packed sub-scales of a type begin, and their maker.
+#: Offset of the packed sub-scales of a type, and their maker.
 _SUB_SCALES: dict[str, tuple[int, Callable[[int, SeededRandom], NDArray[np.int64]]]] = {
     "Q2_K": (0, _pack_nibble_pairs),
     "Q3_K": (96, _pack_six_bit),

@@ -1,7 +1,7 @@
-"""Pin of the serialize bundle: four cases, in the layout of ferrotorch's serialize-parity-v1.
+"""Make the serialize bundle: four cases, in the layout of ferrotorch's serialize-parity-v1.
 
-``resnet18-pth/``, ``safetensors-rt/``, ``gguf/`` and ``onnx-mlp/`` each hold what a port
-is given, the references, and ``meta.json``. References come from torch,
+``resnet18-pth/``, ``safetensors-rt/``, ``gguf/`` and ``onnx-mlp/`` each have a
+port's input, the references, and ``meta.json``. References come from torch,
 safetensors and gguf-py alone. Source of the layout: that bundle's dataset card.
 """
 
@@ -31,7 +31,7 @@ BUNDLE_ID = "serialize-parity-v1"
 UPSTREAM_BUNDLE_ID = "serialize-upstream-v1"
 SEED = 20_260_918
 _LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
-#: Licences of the upstream files that this bundle is known to carry.
+#: Licences of the upstream files that this bundle may contain.
 _LICENCES = {
     "resnet18-f37072fd.pth": "BSD-3-Clause",
     "SmolLM2-135M-Instruct-Q8_0.gguf": "Apache-2.0",
@@ -46,7 +46,7 @@ class CheckpointNames(NamedTuple):
     gguf: str
 
 
-#: What upstream's dump example opens, whatever is in it.
+#: Names that upstream's dump example opens, whatever the files contain.
 UPSTREAM_NAMES = CheckpointNames(
     "resnet18-f37072fd.pth", "resnet18.safetensors", "SmolLM2-135M-Instruct-Q8_0.gguf"
 )
@@ -65,15 +65,15 @@ def pin(
 
     Args:
         target_dir: Folder of the tar, made where it is missing. A full bundle is
-            put together in a folder beside it, and needs its own size twice.
-        pth: A checkpoint to take in place of a synthetic one; the safetensors case
-            is made from it, too.
-        gguf: A GGUF file to take in place of a synthetic one.
+            built in a folder beside it, and needs its own size twice.
+        pth: A checkpoint in place of a synthetic one; the safetensors case is made
+            from it, too.
+        gguf: A GGUF file in place of a synthetic one.
         size: ``small`` has every dtype, layout and block type in few kilobytes;
             ``full`` has the names and shapes of resnet18 and SmolLM2-135M.
-        upstream_only: Nothing that upstream's own bundle does not hold (contiguous
-            f32 in the .pth, Q8_0 and F32 in the .gguf), under the file
-            names that its dump example opens.
+        upstream_only: Only types that upstream's own bundle has (contiguous f32 in the
+            .pth, Q8_0 and F32 in the .gguf), under the file names that its dump example
+            opens.
 
     Returns:
         Path of the tar.
@@ -107,7 +107,7 @@ def pin(
 
 def _check_sources(*sources: Path | None) -> None:
     missing = [source for source in sources if source and not source.is_file()]
-    problems = [Problem("not-found", f"{source} is no file") for source in missing]
+    problems = [Problem("not-found", f"{source} is not a file") for source in missing]
     if problems:
         raise ConfigError(*problems)
 

@@ -1,6 +1,6 @@
-"""The gguf case: a GGUF file, and what gguf-py dequantises from it.
+"""Make the gguf case: a GGUF file, and gguf-py's dequantised values.
 
-A reference's header holds the dimensions in GGUF's stored order, fastest first,
+A reference's header has the dimensions in GGUF's stored order, fastest first,
 over row-major data, as upstream's bundle has it.
 """
 
@@ -15,8 +15,7 @@ import numpy as np
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
-from parity.lab.pins.packing import encode_json
-from parity.lab.pins.reference_files import write_reference
+from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.seeded_random import SeededRandom
 
 if TYPE_CHECKING:
@@ -25,20 +24,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: Tensors that a sample of a large file has, beside one of every type.
+#: Tensors in a sample of a large file, besides one of every type.
 SAMPLE_SIZE = 12
 MAX_ABS = 1e-4
 
 
 class GgufTensorSpec(NamedTuple):
-    """A tensor to be made: its GGUF type by name, and its shape in row-major order."""
+    """A tensor to make: its GGUF type by name, and its shape in row-major order."""
 
     name: str
     kind: str
     shape: tuple[int, ...]
 
 
-#: Every type that the bundle is to hold; the first dimension is the number of rows.
+#: Every type that the bundle should have; the first dimension is the number of rows.
 SMALL_SPECS = (
     GgufTensorSpec("token_embd.weight", "Q8_0", (7, 96)),
     GgufTensorSpec("output_norm.weight", "F32", (96,)),
@@ -72,12 +71,12 @@ def write_gguf_case(
         folder: The case's folder; made here.
         checkpoint: File name of the GGUF file.
         specs: Tensors to make where there is no ``source``.
-        seed: What they are drawn from.
-        source: A GGUF file to take as it is.
+        seed: Seed of their values.
+        source: A GGUF file to copy.
 
     Raises:
         ConfigError: gguf-py cannot read ``source``, or nothing in it.
-        ReferenceSuspectError: What was written is not what gguf-py reads.
+        ReferenceSuspectError: gguf-py reads something else than was written.
     """
     (folder / "reference_dequant").mkdir(parents=True)
     path = folder / checkpoint
@@ -92,7 +91,7 @@ def write_gguf_case(
 
 
 def _write_gguf(path: Path, specs: Sequence[GgufTensorSpec], seed: int) -> None:
-    """Write a GGUF file tensor by tensor, so that one of them is in memory at a time."""
+    """Write a GGUF file tensor by tensor, so that only one is in memory at a time."""
     gguf = import_library("gguf")
     writer = gguf.GGUFWriter(path, "llama")
     for spec in specs:
@@ -108,7 +107,7 @@ def _write_gguf(path: Path, specs: Sequence[GgufTensorSpec], seed: int) -> None:
 
 
 def make_stored_bytes(spec: GgufTensorSpec, seed: int) -> NDArray[np.uint8]:
-    """The bytes of a tensor as GGUF stores them, uint8 of one dimension."""
+    """Make the bytes of a tensor as GGUF stores them, uint8 of one dimension."""
     random = SeededRandom(seed, spec.name)
     if spec.kind in random_blocks.BLOCK_LAYOUTS:
         count = prod(spec.shape) // random_blocks.BLOCK_LAYOUTS[spec.kind].elements
@@ -141,13 +140,13 @@ def _open_reader(path: Path) -> Any:
         message = f"gguf-py cannot read it: {error}"
         raise ConfigError(Problem("unreadable", message)) from error
     if not any(_is_dequantizable(tensor) for tensor in reader.tensors):
-        message = "it holds no tensor that gguf-py can dequantise"
+        message = "it has no tensor that gguf-py can dequantise"
         raise ConfigError(Problem("unreadable", message))
     return reader
 
 
 def _check_reload(reader: Any, specs: Sequence[GgufTensorSpec], seed: int) -> None:
-    """Hold the written file against what was meant to be written, by gguf-py's reading."""
+    """Check that gguf-py reads the tensors that were to be written."""
     for spec, tensor in zip(specs, reader.tensors, strict=True):
         expected = spec.name, spec.kind, spec.shape, make_stored_bytes(spec, seed).tobytes()
         shape = tuple(reversed(tensor.shape.tolist()))
@@ -174,7 +173,7 @@ def _write_case_files(folder: Path, checkpoint: str, reader: Any) -> None:
 
 
 def _dequantize(tensor: Any) -> NDArray[np.float32]:
-    """What gguf-py dequantises, f32, its shape reversed into GGUF's stored order."""
+    """Dequantise with gguf-py, f32, the shape reversed into GGUF's stored order."""
     dequantize = import_library("gguf").quants.dequantize
     values = np.ascontiguousarray(dequantize(tensor.data, tensor.tensor_type), np.float32)
     stored_order = tensor.shape.tolist()
@@ -194,7 +193,7 @@ def _describe_tensor(tensor: Any) -> dict[str, Any]:
 
 
 def _choose_sample(tensors: Sequence[Any]) -> list[Any]:
-    """All of a small file; else evenly spaced ones, and the first of every type."""
+    """Choose all of a small file; else evenly spaced ones, and the first of every type."""
     candidates = [tensor for tensor in tensors if _is_dequantizable(tensor)]
     if len(candidates) <= len(SMALL_SPECS):
         return candidates
@@ -205,7 +204,7 @@ def _choose_sample(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _is_dequantizable(tensor: Any) -> bool:
-    """Whether gguf-py knows the type; it has no decoder for integers, for instance."""
+    """Tell whether gguf-py has a decoder for the type; it has none for integers, for instance."""
     try:
         import_library("gguf").quants.dequantize(tensor.data[:1], tensor.tensor_type)
     except NotImplementedError:

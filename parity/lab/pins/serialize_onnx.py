@@ -1,10 +1,10 @@
-"""The onnx case: an MLP's weights and inputs, and what torch makes of them.
+"""Make the onnx case: an MLP's weights and inputs, and torch's outputs.
 
 ``Linear(4, 8)``, ReLU, ``Linear(8, 2)``. A port builds it from the weights, exports it as
-ONNX and is held to torch's outputs. All numbers are multiples of 1/64, so that every
+ONNX and is compared with torch's outputs. All numbers are multiples of 1/64, so that every
 product and every sum of the forward pass is exact in f32: no number of threads, no
 instruction set and no order of summation can show in the references. The first layer's
-weights need 12 bits, so that a model which holds them as f16 or bf16 is seen.
+weights need 12 bits, so that a model which stores them as f16 or bf16 is detected.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
-from parity.lab.pins.packing import encode_json
-from parity.lab.pins.reference_files import write_reference
+from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.seeded_random import DENOMINATOR, SeededRandom
 from parity.tensors.bin import encode_tensor
 
@@ -49,7 +48,7 @@ def write_onnx_case(folder: Path, *, seed: int) -> None:
     """Fill ``folder`` with weights, inputs ``[1, 4]`` and outputs ``[1, 2]``.
 
     Raises:
-        ReferenceSuspectError: torch's output is not the exact one.
+        ReferenceSuspectError: torch's output is not exact.
     """
     folder.mkdir(parents=True)
     weights = draw_weights(seed)
@@ -73,7 +72,7 @@ def write_onnx_case(folder: Path, *, seed: int) -> None:
 
 
 def draw_weights(seed: int) -> Weights:
-    """Weights drawn from ``seed``."""
+    """Draw weights from ``seed``."""
     shapes = Weights((HIDDEN, INPUT), (HIDDEN,), (OUTPUT, HIDDEN), (OUTPUT,))  # type: ignore[arg-type]
     parts = zip(Weights._fields, shapes, _MAX_NUMERATORS, strict=True)
     return Weights(
@@ -85,7 +84,7 @@ def draw_weights(seed: int) -> Weights:
 
 
 def make_inputs(seed: int) -> dict[str, Array]:
-    """Inputs ``[1, 4]``, f32, by name."""
+    """Make inputs ``[1, 4]``, f32, by name."""
     return {
         "zeros": np.zeros((1, INPUT), np.float32),
         "ones": np.ones((1, INPUT), np.float32),
@@ -107,7 +106,7 @@ def _run_torch(weights: Weights, x: Array) -> Array:
 
 
 def compute_exact_forward(weights: Weights, x: Array) -> list[list[float]]:
-    """The forward pass in integers: x and weights count 1/64, so y counts 1/64 cubed."""
+    """Compute the forward pass in integers: x and weights count 1/64, y counts 1/64 cubed."""
     scaled = [(array * DENOMINATOR).astype(np.int64) for array in (*weights, x)]
     weight1, bias1, weight2, bias2, x64 = scaled
     hidden = np.maximum(x64 @ weight1.T + bias1 * DENOMINATOR, 0)

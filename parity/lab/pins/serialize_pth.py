@@ -1,8 +1,8 @@
-"""The pth case: a checkpoint as ``torch.save`` writes it, and what ``torch.load`` reads.
+"""Make the pth case: a checkpoint by ``torch.save``, and the values that ``torch.load`` reads.
 
-The file is the zip format; its legacy predecessor holds memory addresses and is
-never the same twice. ``meta.json`` tells for every tensor where its storage lies
-in the file, so that raw bytes can be looked at without a zip and pickle reader.
+The file has the zip format; its legacy predecessor contains memory addresses and is
+never the same twice. ``meta.json`` states where the storage of every tensor is in the
+file, so that raw bytes can be read without a zip and pickle reader.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
-from parity.lab.pins.packing import encode_json
-from parity.lab.pins.reference_files import write_reference
+from parity.lab.pins.packing import encode_json, write_reference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,14 +33,14 @@ def write_pth_case(
         folder: The case's folder; made here.
         checkpoint: File name of the checkpoint.
         state: Tensors to save where there is no ``source``.
-        source: A checkpoint to take as it is.
+        source: A checkpoint to copy.
 
     Returns:
         The tensors as torch reads them back.
 
     Raises:
         ConfigError: ``source`` is not a state dict in a zip.
-        ReferenceSuspectError: What was written is not what torch reads.
+        ReferenceSuspectError: torch reads something else than was written.
     """
     (folder / "reference_state_dict").mkdir(parents=True)
     path = folder / checkpoint
@@ -64,14 +63,14 @@ def _save(state: State, path: Path) -> None:
 
 
 def load_state(path: Path) -> State:
-    """The state dict in a checkpoint: tensors on the CPU, by name.
+    """Load the state dict of a checkpoint: tensors on the CPU, by name.
 
     Raises:
-        ConfigError: It is something else, or holds more than plain tensors.
+        ConfigError: It is something else, or has more than plain tensors.
     """
     torch = import_library("torch")
     if not zipfile.is_zipfile(path):
-        message = f"{path.name} is no zip; re-save it with torch.save of torch 1.6 or newer"
+        message = f"{path.name} is not a zip; save it again with torch.save of torch 1.6 or newer"
         raise ConfigError(Problem("unreadable", message))
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
@@ -87,7 +86,7 @@ def load_state(path: Path) -> State:
 
 
 def _is_dense(value: Any) -> bool:
-    """Whether it is a tensor that shape, strides and offset describe."""
+    """Tell whether it is a tensor that shape, strides and offset describe."""
     torch = import_library("torch")
     if not isinstance(value, torch.Tensor) or value.is_quantized or value.is_nested:
         return False
@@ -106,14 +105,14 @@ def _check_reload(expected: State, loaded: State) -> None:
 
 
 def is_same_tensor(left: Any, right: Any) -> bool:
-    """Whether two tensors have one dtype, one shape and the same bytes in logical order."""
+    """Tell whether two tensors have the same dtype, shape and bytes in logical order."""
     if left.dtype != right.dtype or left.shape != right.shape:
         return False
     return encode_values(left) == encode_values(right)
 
 
 def encode_values(tensor: Any) -> bytes:
-    """A tensor's values in row-major order, in its own dtype."""
+    """Encode a tensor's values in row-major order, in its own dtype."""
     torch = import_library("torch")
     flat = tensor.detach().contiguous().reshape(-1)
     raw: bytes = flat.view(torch.uint8).numpy().tobytes()
@@ -121,7 +120,7 @@ def encode_values(tensor: Any) -> bytes:
 
 
 def convert_to_f32(tensor: Any) -> Any:
-    """A float tensor as a NumPy array, f32: widened exactly, or rounded once."""
+    """Convert a float tensor to f32: widened exactly, or rounded once."""
     return tensor.detach().to(import_library("torch").float32).contiguous().numpy()
 
 
@@ -141,7 +140,7 @@ def _write_case_files(folder: Path, path: Path, loaded: State) -> None:
 
 
 def _describe_tensors(path: Path, loaded: State) -> dict[str, dict[str, Any]]:
-    """Where each tensor lies. Byte ranges are its whole storage's; strides count elements."""
+    """Describe each tensor: the byte range of its whole storage, strides in elements, and so on."""
     storages = _find_storages(path)
     content = path.read_bytes()
     records = {}
@@ -149,7 +148,7 @@ def _describe_tensors(path: Path, loaded: State) -> dict[str, dict[str, Any]]:
         storage, first = storages[name]
         last = first + tensor.untyped_storage().nbytes()
         if not _is_stored_tensor(tensor, content[first:last]):
-            message = f"{name} does not lie at bytes {first} to {last} of {path.name}"
+            message = f"{name} is not at bytes {first} to {last} of {path.name}"
             raise ReferenceSuspectError(Problem("reload-differs", message))
         records[name] = {
             "dtype": str(tensor.dtype).removeprefix("torch."),
@@ -163,15 +162,15 @@ def _describe_tensors(path: Path, loaded: State) -> dict[str, dict[str, Any]]:
 
 
 def _find_storages(path: Path) -> dict[str, tuple[str, int]]:
-    """By tensor: its storage's key, and the offset in the file at which that storage begins.
+    """Find each tensor's storage: its key, and its offset in the file.
 
-    Loading fake tensors reads no data; torch then notes where it would have been.
+    Loading fake tensors reads no data; torch then records where it would have been.
     """
     torch, fake = import_library("torch"), import_library("torch._subclasses.fake_tensor")
     with fake.FakeTensorMode(), zipfile.ZipFile(path) as archive:
         members = sorted(archive.infolist(), key=lambda member: member.header_offset)
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    offsets = {name: t.untyped_storage()._checkpoint_offset for name, t in loaded.items()}
+    offsets = {name: t.untyped_storage()._checkpoint_offset for name, t in loaded.items()}  # noqa: SLF001 - documented under torch.load
     return {name: (_find_storage_key(offset, members), offset) for name, offset in offsets.items()}
 
 

@@ -1,4 +1,4 @@
-"""The safetensors case: the float tensors of the pth case, saved by the library."""
+"""Make the safetensors case: the float tensors of the pth case, saved by the library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
-from parity.lab.pins.packing import encode_json
-from parity.lab.pins.reference_files import write_reference
+from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.serialize_pth import convert_to_f32, encode_values, is_same_tensor
 
 if TYPE_CHECKING:
@@ -23,14 +22,14 @@ def write_safetensors_case(folder: Path, checkpoint: str, *, state: State) -> No
     Args:
         folder: The case's folder; made here.
         checkpoint: File name of the safetensors file.
-        state: Tensors by name; those that are no floats are left out, as
-            upstream's readers refuse them.
+        state: Tensors by name; only floats are written, since upstream's readers reject
+            others.
 
     Raises:
-        ReferenceSuspectError: What was written is not what the library reads.
+        ReferenceSuspectError: The library reads something else than was written.
     """
     (folder / "reference_state_dict").mkdir(parents=True)
-    # Tensors of their own, in row-major order: the library refuses shared ones, and
+    # Tensors of their own, in row-major order: the library rejects shared ones, and
     # its NumPy sibling once wrote strided ones in memory order.
     floats = {
         name: tensor.detach().clone(memory_format=import_library("torch").contiguous_format)
@@ -73,7 +72,7 @@ def _write_case_files(folder: Path, path: Path, floats: State) -> None:
 
 
 def _describe_tensors(path: Path, floats: State) -> dict[str, dict[str, Any]]:
-    """By tensor: dtype and shape as the header has them, and the bytes' place in the file."""
+    """Describe each tensor: dtype and shape of the header, and the byte range in the file."""
     content = path.read_bytes()
     data = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:data])
@@ -81,7 +80,7 @@ def _describe_tensors(path: Path, floats: State) -> dict[str, dict[str, Any]]:
     for name, tensor in floats.items():
         first, last = (data + offset for offset in header[name]["data_offsets"])
         if content[first:last] != encode_values(tensor):
-            message = f"{name} does not lie at bytes {first} to {last} of {path.name}"
+            message = f"{name} is not at bytes {first} to {last} of {path.name}"
             raise ReferenceSuspectError(Problem("reload-differs", message))
         description = {key: header[name][key] for key in ("dtype", "shape")}
         records[name] = {**description, "byte_range": [first, last]}

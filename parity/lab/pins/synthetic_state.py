@@ -1,4 +1,4 @@
-"""A small state dict with everything that a .pth reader meets in the wild."""
+"""Make a small state dict with everything that a .pth reader meets in practice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parity.lab.pins.seeded_random import SeededRandom
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Beyond 2**24: an int64 counter that went through f32 comes out as another number.
+#: Beyond 2**24: an int64 counter that went through f32 becomes another number.
 COUNTER_VALUE = 2**24 + 1
 _PARAMETERS = {
     "conv1.weight": (6, 3, 3, 2),
@@ -28,9 +28,9 @@ _BUFFERS = {"bn1.running_mean": (6,), "bn1.running_var": (6,), "layer1.table": (
 
 
 def make_plain_state(seed: int) -> OrderedDict[str, Any]:
-    """What upstream's bundle holds: contiguous f32 parameters and buffers.
+    """Make contiguous f32 parameters and buffers, as upstream's bundle has them.
 
-    No counters: ferrotorch 0.6.2 refuses a .pth that holds an int64 tensor, and the
+    No counters: ferrotorch 0.6.2 rejects a .pth that has an int64 tensor, and the
     checkpoint of upstream's bundle has none.
     """
     torch = import_library("torch")
@@ -43,7 +43,7 @@ def make_plain_state(seed: int) -> OrderedDict[str, Any]:
 
 
 def make_rich_state(seed: int) -> OrderedDict[str, Any]:
-    """``make_plain_state`` and counters, further dtypes, strides, offsets and shared storages."""
+    """Add counters, further dtypes, strides, offsets and shared storages to the plain state."""
     torch = import_library("torch")
     state = make_plain_state(seed)
     state["bn1.num_batches_tracked"] = torch.tensor(COUNTER_VALUE, dtype=torch.int64)
@@ -61,7 +61,7 @@ def _draw_tensor(seed: int, name: str, shape: Iterable[int]) -> Any:
 
 
 def _make_views(seed: int) -> dict[str, Any]:
-    """Tensors whose elements do not lie in row-major order, or not without gaps."""
+    """Make tensors whose elements are not in row-major order, or have gaps."""
     torch = import_library("torch")
     base = _draw_tensor(seed, "views", (8, 9))
     images = _draw_tensor(seed, "images", (2, 3, 4, 5))
@@ -78,7 +78,7 @@ def _make_views(seed: int) -> dict[str, Any]:
 
 
 def _make_shared(seed: int) -> dict[str, Any]:
-    """Three tensors on one storage of 60 elements, two of them from within."""
+    """Make three tensors on one storage of 60 elements, two of them from within."""
     flat = _draw_tensor(seed, "shared", (60,))
     return {
         "shared.whole": flat.view(5, 12),
@@ -107,7 +107,7 @@ def _make_other_dtypes(seed: int) -> dict[str, Any]:
 
 
 def _draw_doubles(seed: int, *shape: int) -> Any:
-    """f64 whose low bits f32 cannot hold, so that rounding and truncating differ."""
+    """Draw f64 with bits that f32 does not have, so that rounding and truncating differ."""
     random = SeededRandom(seed, "double")
     return (
         random.draw_dyadic(*shape).astype(np.float64)

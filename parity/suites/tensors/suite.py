@@ -1,7 +1,7 @@
 """The generic suite: named tensors of any dtype, for ports that look like nothing else.
 
-A bundle's `parity.json` says which cases there are; a case has references and
-bounds, and the port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
+A bundle's `parity.json` lists its cases; a case has references and tolerances, and the
+port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 #: Written beside a ``.gguf`` that a port's example opens by another name.
 NAMES_FILE = "sampled_tensor_names.json"
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
-_STORED_ORDER = "references carry GGUF's stored order, fastest dimension first"
+_STORED_ORDER = "references have GGUF's stored order, fastest dimension first"
 _LOGICAL_ORDER = "gguf-dims: logical, slowest dimension first"
 
 
 def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
-    """The cases of a generic bundle.
+    """Read the cases of a generic bundle.
 
     Raises:
-        ReferenceSuspectError: `parity.json` is wrong, or names what the bundle does not hold.
+        ReferenceSuspectError: `parity.json` is wrong, or names files that the bundle lacks.
     """
     logical = options.get("gguf-dims") == "logical"
     return tuple(
@@ -74,10 +74,10 @@ def _build_case(entry: TensorCase, *, turned: bool) -> Case:
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Hold the tensors of a dump against the case's references.
+    """Compare the tensors of a dump with the case's references.
 
     Raises:
-        ReferenceSuspectError: A reference cannot be read, or there is none.
+        ReferenceSuspectError: A reference cannot be read or is missing.
     """
     detail: TensorCase = case.detail
     found, dumped = read_references(detail), list_tensors(dump.folder)
@@ -100,7 +100,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
 
 
 def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocation]]:
-    """Where the tensors lie in the checkpoint; looked at once, and only if it is asked for."""
+    """Make a function that locates tensors in the checkpoint; its header is read at most once."""
     checkpoint = detail.checkpoint
     return (
         dict
@@ -110,10 +110,10 @@ def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocat
 
 
 def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
-    """The tensors that a case owes, their dimensions as the port is to dump them.
+    """Read the tensors that a port must produce, with dimensions as it must dump them.
 
     Raises:
-        ReferenceSuspectError: They cannot be read, or there are none.
+        ReferenceSuspectError: They cannot be read or are missing.
     """
     place = detail.reference
     if place is None:
@@ -127,7 +127,7 @@ def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
-    """Names that a port which writes a file a tensor cannot dump, and has not dumped."""
+    """List missing names that a port which writes one file per tensor cannot dump."""
     if any(tensor.suffix == ".safetensors" for tensor in dumped.tensors.values()):
         return []
     return [name for name in expected if name not in dumped.tensors and not is_portable(name)]
@@ -135,8 +135,8 @@ def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContent
 
 def _report_undumpable(names: list[str]) -> Finding:
     message = (
-        f"{format_count(len(names), 'tensor')} whose name is no portable file name, so that no .bin "
-        f"can bear it: {format_list(f'{name!r:.80}' for name in names)}"
+        f"{format_count(len(names), 'tensor')} whose name cannot be a file name on every system, "
+        f"and so not that of a .bin: {format_list(f'{name!r:.80}' for name in names)}"
     )
     return Finding(level="notice", code="not-a-file-name", message=message)
 

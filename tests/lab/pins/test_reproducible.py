@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from parity.lab.pins import EMBEDDED, PINS
 from parity.lab.libraries import require_version
+from parity.lab.pins import EMBEDDED, PINS
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 BUNDLES = ROOT / "tests" / "bundles"
 SCRIPT = """
 import os, sys

@@ -278,7 +278,7 @@ def test_json_that_is_only_written_otherwise_is_said_to_be_so(tmp_path: Path) ->
     [
         (b"{", "after is not JSON"),
         (b"[" * 100_000, "after is not JSON"),
-        (b" " * (8 * 2**20 + 1), "after has 8,388,609 bytes; at most 8,388,608 are looked into"),
+        (b" " * (8 * 2**20 + 1), "after has 8,388,609 bytes; at most 8,388,608 are compared"),
     ],
 )
 def test_json_that_cannot_be_read_is_said_to_be_so(tmp_path: Path, data: bytes, note: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.lab.pins import dataloader
 from parity.lab.libraries import import_library
+from parity.lab.pins import dataloader
 from parity.tensors.bin import read_batch
 
 if TYPE_CHECKING:

@@ -186,7 +186,7 @@ def test_a_resumed_run_has_the_very_files_of_the_whole_one(tree: Path, case: str
 def test_ids_that_f32_rounds_are_refused(tmp_path: Path) -> None:
     ids = np.array([2**24, 2**24 + 1, 2**24 + 2])
     data = Dataset(ids, np.zeros(3, np.float32), np.zeros(3, np.float32))
-    with pytest.raises(ConfigError, match=r"cannot hold these ids exactly: \[16777217\]"):
+    with pytest.raises(ConfigError, match=r"cannot represent these ids: \[16777217\]"):
         pipeline.pin(tmp_path, dataset=data)
     assert not list(tmp_path.iterdir())
 

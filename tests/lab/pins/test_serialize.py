@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from parity.errors import ConfigError, ReferenceSuspectError
+from parity.lab.libraries import import_library
 from parity.lab.pins import (
     model_shapes,
     random_blocks,
@@ -24,7 +25,6 @@ from parity.lab.pins import (
     serialize_safetensors,
     synthetic_state,
 )
-from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.tensors.bin import read_tensor
 
@@ -438,9 +438,9 @@ class Foreign:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda _: b"not a checkpoint", "is no zip"),
-        (lambda t: saved({"x": t.ones(2)}, _use_new_zipfile_serialization=False), "is no zip"),
-        (lambda t: saved({"x": t.ones(2)})[:-200], "is no zip"),
+        (lambda _: b"not a checkpoint", "is not a zip"),
+        (lambda t: saved({"x": t.ones(2)}, _use_new_zipfile_serialization=False), "is not a zip"),
+        (lambda t: saved({"x": t.ones(2)})[:-200], "is not a zip"),
         (lambda _: saved({"x": Foreign()}), "cannot load .* with weights_only"),
         (lambda _: saved({}), "is not a state dict"),
         (lambda t: saved(t.ones(2)), "is not a state dict"),
@@ -483,7 +483,7 @@ def test_a_gguf_file_of_integers_alone_is_refused(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(ConfigError, match="holds no tensor that gguf-py can dequantise"):
+    with pytest.raises(ConfigError, match="has no tensor that gguf-py can dequantise"):
         serialize.pin(tmp_path / "out", gguf=tmp_path / "ints.gguf")
 
 
@@ -515,7 +515,7 @@ def test_a_place_where_the_tensor_does_not_lie_is_not_recorded(
 
     monkeypatch.setattr(serialize_pth, "_find_storages", shifted)
     state = {"x": import_library("torch").arange(1.0, 5.0)}
-    with pytest.raises(ReferenceSuspectError, match=r"x does not lie at bytes \d+ to \d+ of x.pth"):
+    with pytest.raises(ReferenceSuspectError, match=r"x is not at bytes \d+ to \d+ of x.pth"):
         serialize_pth.write_pth_case(tmp_path / "pth", "x.pth", state=state)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.checkpoints.blocks import list_mistakes
+from parity.checkpoints import StorageLocation
+from parity.checkpoints.blocks import decode, list_mistakes
 from parity.diagnose import CODES
 from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
@@ -18,6 +19,7 @@ from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
 from parity.tensors.folder import list_tensors
+from tests.support.blocks import make_random_blocks
 from tests.support.tensors import make_tensors_case, store_tensor
 
 if TYPE_CHECKING:
@@ -113,10 +115,6 @@ def test_what_has_no_name_says_why() -> None:
 
 
 def test_every_mistake_of_a_block_type_is_planted_where_its_bytes_are_known(tmp_path: Path) -> None:
-    from parity.checkpoints import StorageLocation
-    from parity.checkpoints.blocks import decode
-    from tests.support.blocks import make_random_blocks
-
     stored = make_random_blocks("Q4_K", 4)
     (tmp_path / "checkpoint").write_bytes(stored.tobytes())
     (tmp_path / "references").mkdir()

@@ -13,7 +13,7 @@ import pytest
 
 from parity.errors import ConfigError
 from parity.lab import libraries
-from parity.lab.pins import member_names, packing
+from parity.lab.pins import packing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,7 +128,7 @@ def test_a_file_too_large_for_the_format_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "MAX_MEMBER_BYTES", 4)
-    with pytest.raises(ConfigError, match="'x' has 5 bytes; a ustar member holds at most 4"):
+    with pytest.raises(ConfigError, match="'x' has 5 bytes; a ustar member has at most 4"):
         packing.pack({"x": b"12345"}, tmp_path / "x.tar")
 
 
@@ -177,7 +177,7 @@ def test_names_that_do_not_unpack_everywhere_are_refused(
     "name", ["COM0", "console", "conn.bin", "a.b", ".hidden", "git", "é/☃", " a"]
 )
 def test_names_that_only_look_odd_are_taken(name: str) -> None:
-    member_names.check_member_names([name])
+    packing.check_member_names([name])
 
 
 @pytest.mark.parametrize(
@@ -185,22 +185,22 @@ def test_names_that_only_look_odd_are_taken(name: str) -> None:
 )
 def test_twins_are_refused(pair: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="are one on macOS or Windows"):
-        member_names.check_member_names(pair)
+        packing.check_member_names(pair)
 
 
 @pytest.mark.parametrize("pair", [("a", "a/b"), ("a/b", "a/b/c"), ("a/b/c", "a/b")])
 def test_a_file_is_no_folder(pair: tuple[str, str]) -> None:
     with pytest.raises(ConfigError, match="a file is used as a folder"):
-        member_names.check_member_names(pair)
+        packing.check_member_names(pair)
 
 
 def test_full_width_letters_are_letters_of_their_own() -> None:
-    member_names.check_member_names(["\uff21", "A"])
+    packing.check_member_names(["\uff21", "A"])
 
 
 def test_every_name_at_fault_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        member_names.check_member_names(["a.", "nul", "A", "a"])
+        packing.check_member_names(["a.", "nul", "A", "a"])
     assert len(caught.value.problems) == 3
 
 
