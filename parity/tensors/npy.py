@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_HEADER = 10_000
 MAX_NDIM = 32
 _LIMIT = 2**63
+_PRINTABLE_BITS = 256
 
 
 def locate_tensor(path: Path) -> StoredTensor:
@@ -81,8 +82,12 @@ def _check_shape(shape: tuple[int, ...]) -> None:
     whole = all(type(length) is int and length >= 0 for length in shape)
     # A product that NumPy refuses even where another dimension is 0.
     if not whole or len(shape) > MAX_NDIM or prod(filter(None, shape)) * 8 >= _LIMIT:
-        message = f"has the impossible shape {list(shape)!r:.200}"
-        raise FormatError("bad-header", message)
+        # Python prints no integer of more than 4,300 digits.
+        bits = max((length.bit_length() for length in shape if isinstance(length, int)), default=0)
+        text = (
+            f"{list(shape)!r:.200}" if bits < _PRINTABLE_BITS else f"of a length of {bits:,} bits"
+        )
+        raise FormatError("bad-header", f"has the impossible shape {text}")
 
 
 def _find_dtype(dtype: np.dtype[Any]) -> DType:

@@ -76,7 +76,7 @@ def test_every_dtype_and_shape_is_read(code: str, shape: tuple[int, ...], tmp_pa
     assert found.read_array().tobytes() == array.tobytes()
 
 
-def test_complex_numbers_are_held_as_bits(tmp_path: Path) -> None:
+def test_complex_numbers_are_read_as_such(tmp_path: Path) -> None:
     path = tmp_path / "t.npy"
     path.write_bytes(saved(np.array([1 + 2j], "<c8")))
     assert npy.locate_tensor(path).dtype.name == "C64"
@@ -138,6 +138,8 @@ WORDS = {
                              "has the impossible shape [-1, -2]"),
     "a truth for a length": (made(literal(shape="(True, 2)"), bytes(8)), "bad-header",
                              "has the impossible shape [True, 2]"),
+    "a length of 4,000 digits": (made(literal(shape=f"(0x{'f' * 4000},)")), "bad-header",
+                                 "has the impossible shape of a length of 16,000 bits"),
     "a huge length": (made(literal(shape=f"({2**63},)")), "bad-header",
                       f"has the impossible shape [{2**63}]"),
     "an overflow beside 0": (made(literal(shape=f"(0, {2**40}, {2**40})")), "bad-header",
