@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ _PROPERTY_ESCAPES = (*_DATA_ESCAPES, (":", "%3A"), (",", "%2C"))
 #: Events whose results others receive: such runs never read a cache.
 _UNCACHED_EVENTS = ("release", "pull_request_target", "workflow_run")
 _SAVING_EVENTS = ("push", "schedule", "workflow_dispatch")
+_working_folders: list[Path] = []
 _exposed_tokens: list[str] = []
 
 
@@ -63,7 +65,12 @@ def is_on_github() -> bool:
 
 def get_workspace() -> Path:
     """Return the folder that paths of annotations are relative to."""
-    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    if given := os.environ.get("GITHUB_WORKSPACE"):
+        return Path(given)
+    # A port may remove the working folder; the one that we saw last remains the workspace.
+    with suppress(FileNotFoundError):
+        _working_folders[:] = [Path.cwd()]
+    return _working_folders[0] if _working_folders else Path.cwd()
 
 
 def find_workspace_path(path: Path) -> str | None:

@@ -47,6 +47,17 @@ def has_file(folder: Path) -> bool:
         return True  # there is something that cannot be looked at
 
 
+def take_snapshot(folder: Path) -> frozenset[tuple[object, ...]]:
+    """Return path, size, identity and times of every entry below ``folder``."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in folder.rglob("*"):
+            status = path.lstat()
+            times = (status.st_mtime_ns, status.st_ctime_ns if os.name == "posix" else 0)
+            found.append((str(path), status.st_size, status.st_ino, *times))
+    return frozenset(found)
+
+
 def is_too_deep(folder: Path) -> bool:
     """Return whether ``folder`` nests folders deeper than ``MAX_DEPTH``."""
     return bool(_list_deep_folders(folder))

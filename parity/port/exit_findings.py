@@ -109,6 +109,15 @@ def describe_deep_dump(where: Location | None) -> Finding:
     return _make_error("dump-too-deep", message, where)
 
 
+def describe_changed_dump(where: Location | None) -> Finding:
+    """Report a dump that somebody else changed."""
+    message = (
+        "The dump changed after its program had ended, so it is not this case's own. "
+        "Write into {output_dir} only."
+    )
+    return _make_error("dump-changed", message, where)
+
+
 def describe_bad_outcome(reason: str, where: Location | None) -> Finding:
     """Report an `outcome.json` that cannot be read."""
     return _make_error("outcome-malformed", f"outcome.json of this case {reason}.", where)

@@ -9,8 +9,8 @@ import json
 import os
 import re
 import shlex
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from parity.port.cargo.call import Program
 from parity.results import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
     from parity.lockfile import Dump
@@ -68,6 +68,7 @@ class DumpResult:
         findings: Why there is nothing to compare; empty if there is something.
         process_result: How the program ended; None if none was started, or nothing says so.
         past_deadline: It was stopped by the run's deadline, which says nothing about it.
+        snapshot: State of the files as the program had ended.
     """
 
     folder: Path
@@ -77,6 +78,7 @@ class DumpResult:
     findings: tuple[Finding, ...] = ()
     process_result: process.ProcessResult | None = None
     past_deadline: bool = False
+    snapshot: frozenset[tuple[object, ...]] = frozenset()
 
 
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
@@ -112,28 +114,25 @@ def run_jobs(
     *,
     workers: int | None = None,
     deadline: float | None = None,
-    on_done: Callable[[Job, DumpResult], None] | None = None,
 ) -> list[DumpResult]:
     """Run cases next to each other; return the results in the order of ``jobs``.
 
-    All programs have ended when this returns or raises, also after Ctrl-C.
+    All programs have ended when this returns or raises, also after Ctrl-C. A dump that changed
+    after its own program had ended is a finding: another case's program wrote into it.
 
     Args:
         jobs: The cases; no two share a folder.
         workers: Cases at a time, by default as many as there are processors.
         deadline: End of the whole run by ``time.monotonic``; no case starts after it.
-        on_done: Called with each case as it ends, from the calling thread.
     """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        futures = {pool.submit(run_job, job, deadline=deadline): job for job in jobs}
+        futures = [pool.submit(run_job, job, deadline=deadline) for job in jobs]
         try:
-            for future in as_completed(futures):
-                if on_done:
-                    on_done(futures[future], future.result())
-            return [future.result() for future in futures]
+            results = [future.result() for future in futures]
         except BaseException:
             _stop_jobs(futures)
             raise
+    return [_check_unchanged(job, result) for job, result in zip(jobs, results, strict=True)]
 
 
 def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
@@ -212,6 +211,7 @@ def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> Dum
         findings=findings,
         process_result=result,
         past_deadline=result.timed_out and seconds < job.timeout,
+        snapshot=dump_folder.take_snapshot(job.output_dir),
     )
 
 
@@ -221,7 +221,13 @@ def _explain_timeout(job: Job, seconds: float) -> str:
     return f"it reached its limit of {job.timeout:g} seconds (timeout)"
 
 
-def _stop_jobs(futures: Mapping[Future[DumpResult], Job]) -> None:
+def _check_unchanged(job: Job, result: DumpResult) -> DumpResult:
+    if result.findings or dump_folder.take_snapshot(result.folder) == result.snapshot:
+        return result
+    return replace(result, findings=(exit_findings.describe_changed_dump(job.where),))
+
+
+def _stop_jobs(futures: Sequence[Future[DumpResult]]) -> None:
     """Start nothing more, and stop what runs."""
     for future in futures:
         future.cancel()

@@ -144,13 +144,12 @@ def run_dumps(
             (case, _build_job(prepared, case, program, context, run=run, alias_folder=alias_folder))
             for run in runs
         ]
-    by_name = {job.name: case for case, job in jobs}
-    run_jobs(
-        [job for _, job in jobs],
-        workers=context.options.jobs,
-        deadline=context.deadline,
-        on_done=lambda job, done: sink.add(by_name[job.name], done),
+    results = run_jobs(
+        [job for _, job in jobs], workers=context.options.jobs, deadline=context.deadline
     )
+    # Not before all have ended: a port could change or cut a file while it is compared.
+    for (case, _), result in zip(jobs, results, strict=True):
+        sink.add(case, result)
     return next((dict(b.program.port) for b in builds.values() if b.program), {})
 
 

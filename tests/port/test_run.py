@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -303,17 +304,39 @@ WRITE = "import sys, time; time.sleep({}); open(sys.argv[1] + '/x', 'w').write(s
 
 @process_test
 def test_cases_run_next_to_each_other_in_their_order(tmp_path: Path) -> None:
-    told: list[tuple[str, int]] = []
     program = python(WRITE.format("2.0 if sys.argv[2] == 'a' else 0"))
 
-    done = run.run_jobs(
-        jobs(tmp_path, program, "a", "b", "c"),
-        workers=2,
-        on_done=lambda job, dumped: told.append((job.name, len(dumped.findings))),
-    )
+    done = run.run_jobs(jobs(tmp_path, program, "a", "b", "c"), workers=2)
 
-    assert [(one.folder / "x").read_text() for one in done] == ["a", "b", "c"]
-    assert told == [("b", 0), ("c", 0), ("a", 0)]
+    files = [one.folder / "x" for one in done]
+    assert [file.read_text() for file in files] == ["a", "b", "c"]
+    assert [one.findings for one in done] == [()] * 3
+    times = [file.stat().st_mtime_ns for file in files]
+    assert times[0] == max(times), "a ended last"
+
+
+@process_test
+@pytest.mark.parametrize(
+    "change", ["open(a / 'x', 'a').write('!')", "open(a / 'y', 'w')", "os.remove(a / 'x')"]
+)
+def test_a_dump_that_another_case_changes_afterwards_is_not_compared(
+    tmp_path: Path, change: str
+) -> None:
+    code = f"""
+        import os, pathlib, sys, time
+        out = pathlib.Path(sys.argv[1])
+        (out / "x").write_text("right")
+        if sys.argv[2] == "b":
+            a = out.parent / "a"
+            while not (a / "x").exists():
+                time.sleep(0.01)
+            time.sleep(1)
+            {change}
+    """
+    changed, changing = run.run_jobs(jobs(tmp_path, python(code), "a", "b"), workers=2)
+
+    assert only(changed).code == "dump-changed"
+    assert changing.findings == ()
 
 
 @process_test
@@ -331,20 +354,21 @@ def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
 
 
 @process_test
+@posix
 def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
     program = python("import time; time.sleep(60)")
     quick = python("")
     began = time.monotonic()
 
-    def interrupt(_job: run.Job, _dumped: run.DumpResult) -> None:
-        raise KeyboardInterrupt
+    main = threading.main_thread().ident or 0
+    interrupt = threading.Timer(2, signal.pthread_kill, [main, signal.SIGINT])
+    interrupt.start()
 
     with pytest.raises(KeyboardInterrupt):
         run.run_jobs(
-            [*jobs(tmp_path, quick, "quick"), *jobs(tmp_path, program, *"abcdef")],
-            workers=3,
-            on_done=interrupt,
+            [*jobs(tmp_path, quick, "quick"), *jobs(tmp_path, program, *"abcdef")], workers=3
         )
+    interrupt.join()
     assert time.monotonic() - began < 20
     assert threading.active_count() == 1
     assert not (tmp_path / "f").exists()
