@@ -86,9 +86,9 @@ def failure(repo: Path, example: str = "show", **fields: Any) -> tuple[Problem, 
 
 
 def spoken(program: cargo.Program, *args: str) -> list[str]:
-    ended = process.run((*program.argv, *args), cwd=program.cwd, env=program.env, timeout=60)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout.splitlines()
+    result = process.run((*program.argv, *args), cwd=program.cwd, env=program.env, timeout=60)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.splitlines()
 
 
 @cargo_test
@@ -227,10 +227,10 @@ def test_a_program_of_a_repo_with_a_runner_is_not_run_on_trial(repo: Path) -> No
     log = repo / "log"
     write(repo, {"run.sh": f'#!/bin/sh\necho "$@" >> {log.as_posix()!r}\n'})
     (repo / "run.sh").chmod(0o755)
-    told = process.run(
+    lines = process.run(
         ("cargo", "-Vv"), cwd=repo, env=process.build_environment(), timeout=60
     ).stdout
-    host = told.partition("host: ")[2].split()[0]
+    host = lines.partition("host: ")[2].split()[0]
     runner = json.dumps(str(repo / "run.sh"))
     write(repo, {".cargo/config.toml": f"[target.{host}]\nrunner = [{runner}]\n"})
 
@@ -269,9 +269,9 @@ def test_the_commit_of_the_repo(repo: Path) -> None:
 
 
 def git(repo: Path, *words: str) -> str:
-    ended = process.run(("git", *words), cwd=repo, env=process.build_environment(), timeout=30)
-    assert ended.exit_code == 0, ended.stderr
-    return ended.stdout.strip()
+    result = process.run(("git", *words), cwd=repo, env=process.build_environment(), timeout=30)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.strip()
 
 
 @cargo_test
@@ -472,11 +472,11 @@ def test_anything_else_is_a_failed_build_with_cargos_reason(repo: Path) -> None:
 def test_a_build_that_takes_too_long(repo: Path) -> None:
     sleep = "fn main() { std::thread::sleep(std::time::Duration::from_secs(100)); }"
     write(repo, {"port/build.rs": sleep})
-    began = time.monotonic()
+    started = time.monotonic()
 
     (problem,) = failure(repo, build_timeout=3.0)
 
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - started < 30
     assert problem.code == "build-timeout"
     assert problem.message == (
         "The build of example 'show' was stopped: "
@@ -680,7 +680,7 @@ def test_a_version_that_was_never_published() -> None:
     assert problem.code == "no-package"
 
 
-def test_two_build_scripts_and_a_diagnostic_are_all_told() -> None:
+def test_two_build_scripts_and_a_diagnostic_are_all_reported() -> None:
     script = (
         "error: failed to run custom build command for `{0} v1.0.0 (/a b/{0})`\n\nCaused by:\n"
         "  process didn't exit successfully: `x` (exit status: 101)\n  --- stderr\n\n"

@@ -71,20 +71,20 @@ def test_both_streams_the_exit_code_and_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
 
-    ended = python(code, folder, "x y", "$HOME", "; true")
+    result = python(code, folder, "x y", "$HOME", "; true")
 
-    assert ended.stdout == "a folder ['x y', '$HOME', '; true']\n"
-    assert ended.stderr == "said aside\n"
-    assert (ended.exit_code, ended.signal, ended.timed_out) == (3, None, False)
-    assert 0 < ended.seconds < 30
+    assert result.stdout == "a folder ['x y', '$HOME', '; true']\n"
+    assert result.stderr == "said aside\n"
+    assert (result.exit_code, result.signal, result.timed_out) == (3, None, False)
+    assert 0 < result.seconds < 30
 
 
 @process_test
 @posix
 def test_a_signal_has_its_name(tmp_path: Path) -> None:
-    ended = python("import os; os.abort()", tmp_path)
+    result = python("import os; os.abort()", tmp_path)
 
-    assert (ended.exit_code, ended.signal) == (None, "SIGABRT")
+    assert (result.exit_code, result.signal) == (None, "SIGABRT")
 
 
 @process_test
@@ -103,13 +103,13 @@ def test_timeout_kills_the_grandchild_that_holds_the_pipe(tmp_path: Path) -> Non
         print(child.pid, flush=True)
         time.sleep(60)
     """
-    began = time.monotonic()
+    started = time.monotonic()
 
-    ended = python(code, tmp_path, timeout=1)
+    result = python(code, tmp_path, timeout=1)
 
-    assert (ended.exit_code, ended.signal, ended.timed_out) == (None, None, True)
-    assert time.monotonic() - began < 10
-    assert gone(int(ended.stdout))
+    assert (result.exit_code, result.signal, result.timed_out) == (None, None, True)
+    assert time.monotonic() - started < 10
+    assert gone(int(result.stdout))
 
 
 @process_test
@@ -120,13 +120,13 @@ def test_a_grandchild_that_outlives_its_parent_does_not_hold_us(tmp_path: Path) 
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
         print(child.pid, flush=True)
     """
-    began = time.monotonic()
+    started = time.monotonic()
 
-    ended = python(code, tmp_path, timeout=30)
+    result = python(code, tmp_path, timeout=30)
 
-    assert (ended.exit_code, ended.timed_out) == (0, False)
-    assert time.monotonic() - began < 10
-    assert gone(int(ended.stdout))
+    assert (result.exit_code, result.timed_out) == (0, False)
+    assert time.monotonic() - started < 10
+    assert gone(int(result.stdout))
 
 
 #: Starts a process that detaches itself, with the environment that is written for ENV.
@@ -148,11 +148,13 @@ DETACH = """
 def test_a_process_that_detaches_is_stopped_by_its_mark(tmp_path: Path, keeps_pipes: bool) -> None:
     started = time.monotonic()
 
-    ended = python(DETACH.replace("KEEPS_PIPES", str(keeps_pipes)).replace("ENV", "None"), tmp_path)
+    result = python(
+        DETACH.replace("KEEPS_PIPES", str(keeps_pipes)).replace("ENV", "None"), tmp_path
+    )
 
-    assert ended.exit_code == 0
+    assert result.exit_code == 0
     assert time.monotonic() - started < 15
-    assert gone(int(ended.stdout))
+    assert gone(int(result.stdout))
 
 
 @process_test
@@ -173,10 +175,10 @@ def test_a_process_that_detaches_comes_back_to_a_subreaper(
             print(process.run(args, cwd=folder, env=dict(os.environ), timeout=30).stdout, end="")
         print(pathlib.Path("/proc/self/task", str(os.getpid()), "children").read_text())
     """
-    ended = python(code, Path.cwd())
+    result = python(code, Path.cwd())
 
-    first, second, children = ended.stdout.split("\n")[:3]
-    assert ended.stderr == ""
+    first, second, children = result.stdout.split("\n")[:3]
+    assert result.stderr == ""
     assert gone(int(first), 0.1)
     assert gone(int(second), 0.1)
     assert children == "", "no zombie is left"
@@ -216,9 +218,9 @@ def test_a_detached_process_of_a_running_child_is_left_alone(tmp_path: Path) -> 
         (folder / "go").touch()
         keeper.join()
     """
-    ended = python(code, Path.cwd())
+    result = python(code, Path.cwd())
 
-    assert ended.stdout == "True\n", ended.stderr
+    assert result.stdout == "True\n", result.stderr
     assert gone(int((tmp_path / "pid").read_text()))
 
 
@@ -234,40 +236,40 @@ def test_a_hundred_megabytes_cost_no_memory(tmp_path: Path, end: str) -> None:
             sys.stderr.write(block)
         sys.stdout.write("the end")
     """
-    told: list[int] = []
+    lines: list[int] = []
     tracemalloc.start()
 
-    ended = python(code, tmp_path, timeout=60, on_line=lambda line: told.append(len(line)))
+    result = python(code, tmp_path, timeout=60, on_line=lambda line: lines.append(len(line)))
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert len(ended.stdout) == process.TAIL_BYTES
-    assert len(ended.stderr) == process.TAIL_BYTES
-    assert ended.stdout.endswith("the end")
+    assert len(result.stdout) == process.TAIL_BYTES
+    assert len(result.stderr) == process.TAIL_BYTES
+    assert result.stdout.endswith("the end")
     assert peak < 16 * 1024 * 1024
-    assert max(told) <= 1024 * 1024
-    assert len(told) == (100 * 1024 + 1 if end else 1)
+    assert max(lines) <= 1024 * 1024
+    assert len(lines) == (100 * 1024 + 1 if end else 1)
 
 
 @process_test
 def test_limits_hold_for_each_stream(tmp_path: Path) -> None:
     code = "import sys; print('o' * 500); print('e' * 500, file=sys.stderr)"
 
-    ended = python(code, tmp_path, stdout_limit=100, stderr_limit=10)
+    result = python(code, tmp_path, stdout_limit=100, stderr_limit=10)
 
-    assert ended.stdout == "o" * 99 + "\n"
-    assert ended.stderr == "e" * 9 + "\n"
+    assert result.stdout == "o" * 99 + "\n"
+    assert result.stderr == "e" * 9 + "\n"
 
 
 @process_test
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
-    ended = python(r"import sys; sys.stdout.buffer.write(b'a\xff\r\nb\xc3\xa9')", tmp_path)
+    result = python(r"import sys; sys.stdout.buffer.write(b'a\xff\r\nb\xc3\xa9')", tmp_path)
 
-    assert ended.stdout == "a\ufffd\nbé"
+    assert result.stdout == "a\ufffd\nbé"
 
 
 @process_test
-def test_lines_are_told_as_they_come(tmp_path: Path) -> None:
+def test_lines_are_passed_on_as_they_are_printed(tmp_path: Path) -> None:
     out: list[str] = []
     err: list[str] = []
     code = r"import sys; print('one\n\ntwo'); sys.stderr.write('aside\r\nlast')"
@@ -311,12 +313,12 @@ def test_ctrl_c_kills_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @process_test
 def test_stop_all_ends_what_other_threads_wait_for(tmp_path: Path) -> None:
-    ended: list[process.ProcessResult] = []
+    results: list[process.ProcessResult] = []
     code = "import time; print('up', flush=True); time.sleep(60)"
     up = threading.Event()
 
     def work() -> None:
-        ended.append(python(code, tmp_path, on_line=lambda _: up.set()))
+        results.append(python(code, tmp_path, on_line=lambda _: up.set()))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -324,8 +326,8 @@ def test_stop_all_ends_what_other_threads_wait_for(tmp_path: Path) -> None:
     process.stop_all()
     thread.join(20)
 
-    assert [one.exit_code for one in ended] != [0]
-    assert len(ended) == 1
+    assert [one.exit_code for one in results] != [0]
+    assert len(results) == 1
 
 
 @process_test
@@ -342,10 +344,10 @@ def test_stop_all_reaches_a_child_that_is_being_started(
 
     monkeypatch.setattr(child_module.subprocess, "Popen", start)
 
-    ended = python("import time; time.sleep(60)", tmp_path, timeout=20)
+    result = python("import time; time.sleep(60)", tmp_path, timeout=20)
 
-    assert not ended.timed_out
-    assert ended.exit_code != 0
+    assert not result.timed_out
+    assert result.exit_code != 0
 
 
 @process_test
@@ -370,11 +372,11 @@ def test_ctrl_c_during_the_start_leaves_no_child(
 @process_test
 def test_no_program_runs_past_the_deadline_of_all(tmp_path: Path) -> None:
     with process.limit_all(time.monotonic() + 0.5):
-        ended = python("import time; time.sleep(60)", tmp_path, timeout=30)
+        result = python("import time; time.sleep(60)", tmp_path, timeout=30)
     after = python("print(1)", tmp_path)
 
-    assert (ended.timed_out, ended.past_deadline) == (True, True)
-    assert ended.seconds < 20
+    assert (result.timed_out, result.past_deadline) == (True, True)
+    assert result.seconds < 20
     assert (after.exit_code, after.timed_out) == (0, False)
 
 
@@ -512,10 +514,10 @@ def test_a_child_has_its_own_files_for_the_runner(tmp_path: Path) -> None:
                 file.write("stolen=1")
             print(os.environ[name])
     """
-    ended = python(code, tmp_path, env=env)
+    result = python(code, tmp_path, env=env)
 
-    given = ended.stdout.splitlines()
-    assert ended.exit_code == 0
+    given = result.stdout.splitlines()
+    assert result.exit_code == 0
     assert len({*given}) == len(names)
     assert [(tmp_path / name).read_text() for name in names] == ["ours\n"] * len(names)
     assert not any(Path(path).exists() for path in given), "thrown away"

@@ -240,11 +240,11 @@ def test_a_timeout_with_a_grandchild_that_holds_the_pipe(tmp_path: Path) -> None
         print("reading block 7", file=sys.stderr, flush=True)
         time.sleep(60)
     """
-    began = time.monotonic()
+    started = time.monotonic()
 
     finding = only(dump(python(code), tmp_path, timeout=1.5))
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - started < 15
     assert finding.code == "dump-timeout"
     assert finding.message == (
         "The dump was stopped with all its children: it reached its limit of 1.5 seconds (timeout)."
@@ -254,10 +254,10 @@ def test_a_timeout_with_a_grandchild_that_holds_the_pipe(tmp_path: Path) -> None
 
 @process_test
 def test_the_deadline_cuts_the_timeout(tmp_path: Path) -> None:
-    began = time.monotonic()
+    started = time.monotonic()
     program = python("import time; time.sleep(60)")
 
-    dumped = dump(program, tmp_path, timeout=50.0, deadline=began + 1)
+    dumped = dump(program, tmp_path, timeout=50.0, deadline=started + 1)
 
     assert only(dumped).code == "dump-timeout"
     assert dumped.seconds < 10
@@ -342,13 +342,13 @@ def test_a_dump_that_another_case_changes_afterwards_is_not_compared(
 @process_test
 def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
     program = python(WRITE.format("1"))
-    began = time.monotonic()
+    started = time.monotonic()
 
     done = run.run_jobs(
         jobs(tmp_path, program, *"abcdefghij"), workers=1, deadline=time.monotonic() + 2.5
     )
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started < 10
     assert done[0].findings == ()
     assert [only(one).code for one in done[3:]] == ["dump-timeout"] * 7
 
@@ -358,7 +358,7 @@ def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
 def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
     program = python("import time; time.sleep(60)")
     quick = python("")
-    began = time.monotonic()
+    started = time.monotonic()
 
     main = threading.main_thread().ident or 0
     interrupt = threading.Timer(2, signal.pthread_kill, [main, signal.SIGINT])
@@ -369,7 +369,7 @@ def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
             [*jobs(tmp_path, quick, "quick"), *jobs(tmp_path, program, *"abcdef")], workers=3
         )
     interrupt.join()
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - started < 20
     assert threading.active_count() == 1
     assert not (tmp_path / "f").exists()
 
@@ -538,7 +538,7 @@ def test_placeholders_are_replaced_within_words() -> None:
 @pytest.mark.parametrize(
     "word", ["{cases}", "{}", "{", "a}", "{case", "{case!r}", "{{{case}", "{ case }"]
 )
-def test_what_is_no_placeholder_is_refused(word: str) -> None:
+def test_an_unknown_placeholder_is_rejected(word: str) -> None:
     if word == "{{{case}":
         assert run.expand_placeholders([word], {"case": "x"}) == ("{x",)
         return
@@ -587,7 +587,7 @@ def test_a_command_that_is_not_there(tmp_path: Path) -> None:
     )
 
 
-def test_dumps_that_lie_ready(tmp_path: Path) -> None:
+def test_ready_dumps_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "b-v1" / "full").mkdir(parents=True)
     (tmp_path / "b-v1" / "full" / "x.bin").touch()
     (tmp_path / "b-v1" / "empty").mkdir()
