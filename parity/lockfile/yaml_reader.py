@@ -53,44 +53,39 @@ def compose(path: Path, data: bytes) -> yaml.Node:
     except yaml.MarkedYAMLError as error:
         what = ", ".join(part for part in (error.context, error.problem) if part)
         raise _make_error(path, "yaml", f"not valid YAML: {what}", error.problem_mark) from None
-    except yaml.YAMLError as error:
-        raise _make_error(
-            path, "yaml", f"not valid YAML: {str(error).splitlines()[0]}", None
-        ) from None
-    except (ValueError, OverflowError):
-        # PyYAML's own conversions, for example of "\\U00110000".
-        message = "not valid YAML: an escape or a version number is out of range"
-        raise _make_error(path, "yaml", message, None) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # The last two: PyYAML's own conversions, for example of "\\U00110000".
+        odd = "an escape or a version number is out of range"
+        what = str(error).splitlines()[0] if isinstance(error, yaml.YAMLError) else odd
+        raise _make_error(path, "yaml", f"not valid YAML: {what}") from None
     if root is None:
-        raise _make_error(path, "yaml-empty", "the file is empty", None)
+        raise _make_error(path, "yaml-empty", "the file is empty")
     return root
 
 
 def _decode(path: Path, data: bytes) -> str:
     if len(data) > MAX_TEXT:
         message = f"the file is larger than {MAX_TEXT:,} bytes, the most that is read"
-        raise _make_error(path, "yaml-size", message, None)
+        raise _make_error(path, "yaml-size", message)
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        place = _locate(path, data[: error.start].decode(), error.start)
+        before = data[: error.start].decode()
         message = f"not UTF-8: the byte 0x{data[error.start]:02x} is not allowed here"
-        raise ConfigError(Problem("yaml", message, place)) from None
+        raise _make_text_error(path, "yaml", message, before) from None
     if conflict := _CONFLICT.search(text):
-        place = _locate(path, text, conflict.start())
         message = "a merge conflict is not resolved here; keep one side and remove the marks"
-        raise ConfigError(Problem("merge-conflict", message, place))
-    if invisible := _INVISIBLE.search(text):
-        place = _locate(path, text, invisible.start())
-        message = f"the character U+{ord(invisible[0]):04X} is not allowed; it is invisible"
-        raise ConfigError(Problem("yaml", message, place))
+        raise _make_text_error(path, "merge-conflict", message, text[: conflict.start()])
+    if found := _INVISIBLE.search(text):
+        message = f"the character U+{ord(found[0]):04X} is not allowed; it is invisible"
+        raise _make_text_error(path, "yaml", message, text[: found.start()])
     return text
 
 
-def _locate(path: Path, text: str, index: int) -> Location:
-    before = text[:index]
-    return Location(path, before.count("\n") + 1, len(before) - before.rfind("\n"))
+def _make_text_error(path: Path, code: str, message: str, before: str) -> ConfigError:
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return ConfigError(Problem(code, message, Location(path, line, column)))
 
 
 def _reject_unsupported(path: Path, text: str) -> None:
@@ -114,7 +109,7 @@ def _reject_unsupported(path: Path, text: str) -> None:
             raise _make_error(path, "yaml-depth", message, event.start_mark)
 
 
-def _make_error(path: Path, code: str, message: str, mark: Any) -> ConfigError:
+def _make_error(path: Path, code: str, message: str, mark: Any = None) -> ConfigError:
     where = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
     return ConfigError(Problem(code, message, where))
 
@@ -160,14 +155,11 @@ class YamlReader:
                 self.read_value(value, f"{key} of {what}")
             elif keys is not None and key not in keys:
                 known = ", ".join(keys)
-                self.add_problem(
-                    key_node, f"{what} has no key {_shorten(repr(key))}; known: {known}"
-                )
+                self.add_problem(key_node, f"{what} has no key {_quote(key)}; known: {known}")
             else:
                 entries[key] = (key_node, value)
-        for key in required:
-            if key not in seen:
-                self.add_problem(node, f"{what} needs the key {key!r}")
+        for key in (one for one in required if one not in seen):
+            self.add_problem(node, f"{what} needs the key {key!r}")
         return entries
 
     def _read_key(self, node: Node, what: str, seen: dict[str, Node]) -> str | None:
@@ -184,9 +176,7 @@ class YamlReader:
             return None
         if key in seen:
             first = seen[key].start_mark.line + 1
-            self.add_problem(
-                node, f"the key {_shorten(repr(key))} of {what} is in line {first} already"
-            )
+            self.add_problem(node, f"the key {_quote(key)} of {what} is in line {first} already")
             return None
         seen[key] = node
         return key
@@ -210,7 +200,7 @@ class YamlReader:
             self.add_problem(node, f"{what} {reason}")
             return ""
         if pattern is not None and not re.fullmatch(pattern, value, re.ASCII):
-            self.add_problem(node, f"{what} is {_shorten(repr(value))}; it must be {form}")
+            self.add_problem(node, f"{what} is {_quote(value)}; it must be {form}")
             return ""
         return value
 
@@ -223,9 +213,9 @@ class YamlReader:
             self.add_problem(
                 node, f"{what} is {_shorten(text)}; write it in digits, as 42, 0.00001 or 1e-5"
             )
-        elif not least <= (value := _convert_number(text)) <= most:
-            limits = f"it must be in {least:,.15g} to {most:,.15g}"
-            self.add_problem(node, f"{what} is {text}; {limits}")
+        elif not least <= (value := float(text) if set(text) & set(".eE") else int(text)) <= most:
+            limits = f"{least:,.15g} to {most:,.15g}"
+            self.add_problem(node, f"{what} is {text}; it must be in {limits}")
         else:
             return value
         return least
@@ -278,21 +268,17 @@ class YamlReader:
         if isinstance(node, yaml.SequenceNode):
             return "a list"
         if node.tag == _STR:
-            return f"the string {_shorten(repr(node.value))}" if node.value else "an empty string"
+            return f"the string {_quote(node.value)}" if node.value else "an empty string"
         if node.tag == f"{_TAG}null":
             return "nothing"
-        numbers = (f"{_TAG}int", f"{_TAG}float")
-        return f"the {'number' if node.tag in numbers else 'value'} {_shorten(str(node.value))}"
+        kind = "number" if node.tag in (f"{_TAG}int", f"{_TAG}float") else "value"
+        return f"the {kind} {_shorten(str(node.value))}"
 
 
 def _is_number(node: Node) -> bool:
     if node.tag == _STR:
         return isinstance(node, yaml.ScalarNode) and bool(_EXPONENT.fullmatch(node.value))
     return node.tag in (f"{_TAG}int", f"{_TAG}float")
-
-
-def _convert_number(text: str) -> float:
-    return float(text) if set(text) & set(".eE") else int(text)
 
 
 def _explain_unusable(text: str) -> str:
@@ -305,6 +291,10 @@ def _explain_unusable(text: str) -> str:
     if any("\ud800" <= char <= "\udfff" for char in text):
         return "contains half of a character (a surrogate escape); write the character itself"
     return ""
+
+
+def _quote(text: str) -> str:
+    return _shorten(repr(text))
 
 
 def _shorten(text: str) -> str:

@@ -36,7 +36,7 @@ class StoreEntry:
             a half-removed entry is not found.
         lock: Locked by the process that makes it.
         size: Bytes.
-        used: When it was used last, seconds of the epoch.
+        last_used: When it was used last, seconds of the epoch.
         record: Measurements of the archive; None where missing or damaged.
     """
 

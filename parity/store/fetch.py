@@ -96,7 +96,7 @@ class FetchJob:
         """Return the measurements of the archive, if they can be relied on.
 
         The record is a file that others may have written, for example in a restored cache. It is
-        believed where its tree is the locked one, else only after the archive was measured again.
+        believed where the lock states all of it, else only after the archive was measured again.
 
         Raises:
             IntegrityError: The lock contradicts the archive.
@@ -107,7 +107,7 @@ class FetchJob:
             if os.path.lexists(path):
                 self._note_repair("its record in the store was damaged")
             return None
-        if self.locked.tree is not None and not record.list_differences(self.locked):
+        if record.is_locked_by(self.locked):
             return record
         measured = self._measure_archive()
         if measured is None:

@@ -198,6 +198,10 @@ class ArchiveRecord:
         digest = isinstance(self.tree, str) and _HEX.fullmatch(self.tree)
         return all(type(count) is int and count >= 0 for count in counts) and bool(digest)
 
+    def is_locked_by(self, locked: Locked) -> bool:
+        """Return whether the lock states each of these measurements."""
+        return all(getattr(locked, key) == getattr(self, key) for key in _CODES)
+
     def list_differences(self, locked: Locked) -> list[str]:
         """Return the keys that the lock states and that differ here."""
         stated = {key: getattr(locked, key) for key in _CODES}

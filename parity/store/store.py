@@ -113,7 +113,11 @@ class Store:
             disk.publish_file(target, self.paths.locate_blob(received.sha256))
         locked = Locked(sha256=received.sha256, size=received.size)
         fetched = self.fetch_tree(
-            replace(bundle, locked=locked), lockfile_dir=lockfile_dir, offline=True, rehash=True
+            replace(bundle, locked=locked),
+            lockfile_dir=lockfile_dir,
+            offline=True,
+            rehash=True,
+            deadline=deadline,
         )
         return self._complete_lock(locked), fetched
 

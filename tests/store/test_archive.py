@@ -243,6 +243,7 @@ BAD_NAMES = {
     "...": "a part of the name ends with a dot or space",
     ".git/hooks/post-checkout": "the name belongs to git",
     "d/.GitHub/workflows/a.yml": "the name belongs to git",
+    "GIT~1/config": "the name belongs to git",
     "p" * 256: "a part of the name is too long",
     "ü" * 128: "a part of the name is too long",
     "/".join("d" * 33): "the name is too deep",

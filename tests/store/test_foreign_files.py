@@ -11,6 +11,7 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.store import disk
+from parity.store.integrity import ArchiveRecord
 from parity.store.options import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
@@ -29,6 +30,7 @@ TREE = compute_tree_digest(
     TreeFile(path, len(data), compute_sha256(data)) for path, data in FILES.items()
 )
 UNPACKED = sum(map(len, FILES.values()))
+ALL = {"files": len(FILES), "unpacked": UNPACKED}
 FORGED = {"a": b"forged"}
 FORGED_TREE = compute_tree_digest([TreeFile("a", 6, compute_sha256(b"forged"))])
 
@@ -43,7 +45,7 @@ class Bench:
     def fetch(
         self, *, offline: bool = False, rehash: bool = False, **locked: object
     ) -> FetchedBundle:
-        bundle = make_bundle("b.tar", **locked)
+        bundle = make_bundle("b.tar", **(ALL if locked.get("tree") else {}), **locked)
         return self.store.fetch_tree(bundle, lockfile_dir=self.home, offline=offline, rehash=rehash)
 
     @property
@@ -97,6 +99,22 @@ def test_forged_record_is_not_believed(bench: Bench, *, rehash: bool, tree: str 
     assert (fetched.tree, read_files(fetched.path)) == (TREE, FILES)
     assert any("record" in notice for notice in fetched.notices)
     assert bench.fetch(tree=tree).notices == ()
+
+
+def test_forged_number_of_files_is_not_believed(bench: Bench) -> None:
+    """An added file would be read as a reference of its own."""
+    disk.remove(bench.record)
+    bench.tree.chmod(0o755)
+    (bench.tree / "added").write_bytes(b"added")
+    ArchiveRecord(size=len(DATA), files=len(FILES) + 1, unpacked=UNPACKED + 5, tree=TREE).save(
+        bench.record
+    )
+
+    fetched = bench.store.fetch_tree(
+        make_bundle("b.tar", tree=TREE, files=None), lockfile_dir=bench.home
+    )
+
+    assert read_files(fetched.path) == FILES
 
 
 def test_forged_record_without_its_archive_is_not_believed(bench: Bench) -> None:

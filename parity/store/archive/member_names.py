@@ -18,7 +18,7 @@ _DEVICES = frozenset(
     ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$"]
     + [name + digit for name in ("COM", "LPT") for digit in "123456789\u00b9\u00b2\u00b3"]
 )
-_GIT = frozenset({".git", ".github"})
+_GIT = frozenset({".git", ".github", "git~1"})  # "git~1" is a short name of ".git"
 #: Separators and wildcards of Windows, which its file names cannot contain.
 _FORBIDDEN = frozenset('\\:*?"<>|')
 #: Characters of other categories that have no glyph: those of Unicode's
