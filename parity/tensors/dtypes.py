@@ -104,9 +104,9 @@ class DType:
         return chunk
 
     def round_to_f32(self, chunk: NDArray[Any]) -> NDArray[np.float32]:
-        """Return elements rounded once to float32, as a `.bin` dump stores them."""
+        """Return elements, or their real parts, rounded once to float32, as in a `.bin` dump."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return self.widen(chunk).astype("<f4")
+            return self.widen(chunk).real.astype("<f4")
 
     @property
     def fits_f32(self) -> bool:
