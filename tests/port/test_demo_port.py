@@ -19,7 +19,7 @@ from tests.support.bench import Bench
 if TYPE_CHECKING:
     from tests.support.bench import RunResult
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BUNDLE = "dataloader-batches-v1"
 CASES = (
     "batch_size_3",

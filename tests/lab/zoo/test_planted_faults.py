@@ -1,4 +1,4 @@
-"""What the zoo's block types show: every known mistake is caught there, and called by its name."""
+"""Every known mistake of a block type is detected in the zoo, and reported by its name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from parity.results import Finding
     from parity.suites.base import Case
 
-ZOO = Path(__file__).parent / "bundles" / "checkpoint-zoo-v1.tar"
+ZOO = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 KINDS = [kind for kind in blocks.DECODERS if kind not in DTYPES]
 
 
@@ -48,7 +48,7 @@ def errors(case: Case, folder: Path) -> list[Finding]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_mistake_of_a_block_type_is_caught_and_named(
+def test_every_mistake_of_a_block_type_is_detected_and_named(
     kind: str, cases: Mapping[str, Case], tmp_path: Path
 ) -> None:
     case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
@@ -95,18 +95,18 @@ WAYS: Mapping[str, Callable[[NDArray[np.uint8]], NDArray[np.uint8]]] = {
 
 @pytest.mark.torch
 @pytest.mark.parametrize("kind", CODEBOOKS)
-def test_no_field_of_a_codebook_type_can_be_misread_unseen(
+def test_every_misread_field_of_a_codebook_type_is_detected(
     kind: str, cases: Mapping[str, Case]
 ) -> None:
-    """They have no wrong decoders of ours: gguf-py decodes them, from fields read wrongly."""
+    """We have no wrong decoders of them: gguf-py decodes them from misread fields."""
     gguf = pytest.importorskip("gguf")
     case = cases[f"gguf-y-{kind.lower().replace('_', '-')}"]
     (stored,) = _storages(case)
     first, ends = 0, CODEBOOKS[kind]
     raw = np.frombuffer(stored, np.uint8).reshape(-1, max(ends.values()))
-    (due,) = (one.read_array().reshape(-1) for one in read_references(case.detail).values())
+    (expected,) = (one.read_array().reshape(-1) for one in read_references(case.detail).values())
     type_ = gguf.GGMLQuantizationType[kind]
-    assert np.array_equal(gguf.quants.dequantize(raw, type_).reshape(-1), due)
+    assert np.array_equal(gguf.quants.dequantize(raw, type_).reshape(-1), expected)
     for field, last in ends.items():
         for way, misread in WAYS.items():
             wrong = raw.copy()
@@ -115,8 +115,8 @@ def test_no_field_of_a_codebook_type_can_be_misread_unseen(
                 assert (way, field) == ("high bits lost", "d")  # scales are positive
                 continue
             with np.errstate(all="ignore"):
-                came = gguf.quants.dequantize(wrong, type_)
-            assert not np.array_equal(came.reshape(-1), due), (field, way)
+                obtained = gguf.quants.dequantize(wrong, type_)
+            assert not np.array_equal(obtained.reshape(-1), expected), (field, way)
         first = last
 
 
@@ -139,9 +139,7 @@ def test_two_mistakes_in_one_byte_are_both_named(cases: Mapping[str, Case], tmp_
     )
 
 
-def test_causes_of_a_pth_are_read_off_its_strides(
-    cases: Mapping[str, Case], tmp_path: Path
-) -> None:
+def test_ignored_strides_of_a_pth_are_named(cases: Mapping[str, Case], tmp_path: Path) -> None:
     case = cases["pth-y-columns"]
     (tmp_path / "right").mkdir()
     planted = write_tensors_dump(case, tmp_path / "right") or []
@@ -154,10 +152,8 @@ def test_causes_of_a_pth_are_read_off_its_strides(
     )
 
 
-def test_complex_numbers_read_as_f32_are_told_by_their_bytes(
-    cases: Mapping[str, Case], tmp_path: Path
-) -> None:
-    """A `.bin` cannot hold them, so that there are no values to compare; the bytes are there."""
+def test_complex_numbers_read_as_f32_are_named(cases: Mapping[str, Case], tmp_path: Path) -> None:
+    """A `.bin` cannot contain them, so no values are compared; the bytes explain the dump."""
     case = cases["pth-y-complex64"]
     (span,) = _storages(case)
     halves = np.frombuffer(span, "<f4")[:15].reshape(3, 5)

@@ -1,4 +1,4 @@
-"""The demo port's readers and exporter, held against torch, safetensors, gguf and onnxruntime."""
+"""The demo port's readers and exporter, compared with torch, safetensors, gguf, onnxruntime."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ safetensors_torch = pytest.importorskip("safetensors.torch")
 
 pytestmark = [pytest.mark.cargo, pytest.mark.torch, pytest.mark.slow]
 
-WORKSPACE = Path(__file__).parent / "ports" / "demo"
+WORKSPACE = Path(__file__).parents[1] / "ports" / "demo"
 SUFFIX = ".exe" if sys.platform == "win32" else ""
 EXAMPLES = {
     "pth": "serialize_pth_dump",
@@ -194,7 +194,9 @@ def flattened(value: Mapping[Any, Any], prefix: str = "") -> dict[str, np.ndarra
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_pth_is_what_torch_saved(name: str, container: str, dump: Callable[..., Outcome]) -> None:
+def test_pth_equals_what_torch_saved(
+    name: str, container: str, dump: Callable[..., Outcome]
+) -> None:
     value = CHECKPOINTS[name]
 
     outcome = dump("pth", {"x.pth": saved(value, **CONTAINERS[container])})
@@ -209,7 +211,7 @@ def test_pth_is_what_torch_saved(name: str, container: str, dump: Callable[..., 
 @pytest.mark.parametrize("container", ["zip-2", "legacy"])
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.filterwarnings("ignore")
-def test_pth_that_is_not_read_is_refused_by_name(
+def test_unsupported_pth_is_rejected_by_name(
     name: str, container: str, dump: Callable[..., Outcome]
 ) -> None:
     value, word = REFUSED[name]
@@ -237,7 +239,7 @@ def test_pth_may_be_packed_by_any_writer(zip64: bool, dump: Callable[..., Outcom
     assert_same(outcome.tensors["w"], BLOCK.numpy())
 
 
-def test_pth_that_is_deflated_is_refused(dump: Callable[..., Outcome]) -> None:
+def test_deflated_pth_is_rejected(dump: Callable[..., Outcome]) -> None:
     data = repacked(saved({"w": BLOCK}), method=zipfile.ZIP_DEFLATED)
 
     assert_refused(dump("pth", {"x.pth": data}), "deflated")
@@ -246,7 +248,7 @@ def test_pth_that_is_deflated_is_refused(dump: Callable[..., Outcome]) -> None:
 # safetensors
 
 
-def test_safetensors_is_what_safetensors_saved(dump: Callable[..., Outcome]) -> None:
+def test_safetensors_equals_what_safetensors_saved(dump: Callable[..., Outcome]) -> None:
     tensors = {str(dtype): SPECIAL.to(dtype) for dtype in FLOATS}
     tensors |= {str(dtype): BYTES.clone().view(dtype) for dtype in SMALL}
     tensors |= {str(dtype): torch.ones(3).to(dtype) for dtype in INTEGERS + WIDE_UNSIGNED}
@@ -262,7 +264,7 @@ def test_safetensors_is_what_safetensors_saved(dump: Callable[..., Outcome]) -> 
         assert_same(outcome.tensors[key], array)
 
 
-def test_safetensors_with_complex_tensors_is_refused(dump: Callable[..., Outcome]) -> None:
+def test_safetensors_with_complex_tensors_is_rejected(dump: Callable[..., Outcome]) -> None:
     data = safetensors_torch.save({"w": torch.ones(1, dtype=torch.complex64)})
 
     assert_refused(dump("safetensors", {"x.safetensors": data}), "C64")
@@ -339,7 +341,7 @@ def test_gguf_dequantizes_as_gguf_py_does(
 
 
 @pytest.mark.parametrize("name", SIZED_ONLY)
-def test_gguf_types_without_a_decoder_are_refused_only_when_asked_for(
+def test_gguf_types_without_a_decoder_are_rejected_only_on_request(
     name: str, dump: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     one = np.ones(3, np.float32), gguf.GGMLQuantizationType.F32
@@ -351,7 +353,7 @@ def test_gguf_types_without_a_decoder_are_refused_only_when_asked_for(
 
 
 @pytest.mark.parametrize("sample", ["[1]", "{}", '["w", ', '["v"]'])
-def test_gguf_samples_that_cannot_be_met_are_refused(
+def test_unknown_gguf_samples_are_rejected(
     sample: str, dump: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     one = np.ones(3, np.float32), gguf.GGMLQuantizationType.F32
@@ -378,9 +380,7 @@ def mlp_files() -> tuple[list[np.ndarray], dict[str, np.ndarray], dict[str, byte
     return weights, inputs, files
 
 
-def test_onnx_export_is_valid_and_computes_what_torch_computes(
-    examples: Path, tmp_path: Path
-) -> None:
+def test_onnx_export_is_valid_and_computes_as_torch(examples: Path, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     ort = pytest.importorskip("onnxruntime")
     weights, inputs, files = mlp_files()
@@ -407,7 +407,7 @@ def test_onnx_export_is_valid_and_computes_what_torch_computes(
 
 
 @pytest.mark.parametrize("broken", ["mlp_weights.bin", "input_ones.bin"])
-def test_onnx_inputs_of_another_shape_are_refused(
+def test_onnx_inputs_of_another_shape_are_rejected(
     broken: str, dump: Callable[..., Outcome]
 ) -> None:
     _, _, files = mlp_files()
@@ -446,10 +446,10 @@ def damaged(data: bytes, dice: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("target", ["pth", "safetensors", "gguf"])
-def test_damaged_files_are_read_or_refused_and_nothing_else(
+def test_damaged_files_are_read_or_rejected(
     target: str, dump: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    dice = random.Random(target)
+    dice = random.Random(target)  # noqa: S311 - a reproducible choice, not a secret
     valid = valid_files(tmp_path)[target]
     for _ in range(300):
         outcome = dump(target, {f"x.{target}": damaged(dice.choice(valid), dice)})
@@ -485,7 +485,7 @@ HOSTILE: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_files_are_refused(name: str, dump: Callable[..., Outcome]) -> None:
+def test_hostile_files_are_rejected(name: str, dump: Callable[..., Outcome]) -> None:
     target, data = HOSTILE[name]
 
     assert_refused(dump(target, {f"x.{target}": data}))
@@ -507,7 +507,7 @@ def test_each_target_has_an_example_of_its_own(
     ("files", "words"),
     [({}, ["no *.gguf"]), ({"a.gguf": b"", "b.gguf": b""}, ["a.gguf", "b.gguf"])],
 )
-def test_the_checkpoint_has_to_be_one(
+def test_there_must_be_one_checkpoint(
     files: dict[str, bytes], words: list[str], dump: Callable[..., Outcome]
 ) -> None:
     assert_refused(dump("gguf", files), *words)
