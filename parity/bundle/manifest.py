@@ -27,7 +27,7 @@ SCHEMA = 1
 NAME = "parity.json"
 MAX_BYTES = 4 * 2**20
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
-_TEXTS = ("group", "why", "rule")
+_TEXTS = ("group", "why", "rule", "blind")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 
@@ -37,6 +37,7 @@ class TensorCase:
     """One case of a generic bundle.
 
     Attributes:
+        blind: Reason for tolerances under which zeros or a constant would pass.
         folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
         reference: A folder of `.bin` and `.npy`, or one `.safetensors`; None only where
             nothing is to be loaded.
@@ -52,6 +53,7 @@ class TensorCase:
     group: str = ""
     why: str = ""
     rule: str = ""
+    blind: str = ""
     expect: Expectation = "load"
     has_expectation: bool = False
     checkpoint: Path | None = None
@@ -113,7 +115,7 @@ class _ManifestReader:
         if not folder.is_dir():
             self.add_problem(f"{what} has no folder of that name")
         values = self._read_object(entry, what, _KEYS)
-        group, why, rule = (self._read_text(values, key, what) for key in _TEXTS)
+        group, why, rule, blind = (self._read_text(values, key, what) for key in _TEXTS)
         checkpoint, reference = (
             self._read_path(folder, values[key], f"{key} of {what}") if key in values else None
             for key in _PATHS
@@ -133,6 +135,7 @@ class _ManifestReader:
             group=group,
             why=why,
             rule=rule,
+            blind=blind,
             expect=expect,
             has_expectation="expect" in values,
             checkpoint=checkpoint,

@@ -6,7 +6,8 @@ import stat
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle.layout import find_misnamed_batches
+from parity.bundle.layout import find_batch_files, find_misnamed_batches
+from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import EXAMPLES, format_count, format_list, report_error
 from parity.text import sanitize
 
@@ -42,16 +43,18 @@ def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
 
 
 def check_names(folder: Path) -> list[Finding]:
-    """Report misnamed batch files, whose content nobody compares."""
-    lines = [
-        _describe_misnamed(path, number) for path, number in find_misnamed_batches(folder).items()
-    ]
+    """Report misnamed batch files, and all other files that are not read."""
+    misnamed = find_misnamed_batches(folder)
+    known = [*find_batch_files(folder).values(), *misnamed]
+    unread = find_unread_dump_files(folder, known, "write batches as batch_NNNN.bin")
+    lines = [_describe_misnamed(path, number) for path, number in misnamed.items()]
     if not lines:
-        return []
+        return unread
     head = "" if len(lines) == 1 else f"{len(lines):,} misnamed batch files; first: "
     rest = len(lines) - EXAMPLES
     details = (*lines[1:EXAMPLES], *((f"and {rest:,} more",) if rest > 0 else ()))
-    return [report_error("batch-name", f"{head}{lines[0]}; it was not compared", details=details)]
+    message = f"{head}{lines[0]}; it was not compared"
+    return [report_error("batch-name", message, details=details), *unread]
 
 
 def _describe_misnamed(path: Path, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Find files of a bundle that no case reads, so that nothing passes for checked."""
+"""Find files of a bundle or a dump that nothing reads, so that none passes for checked."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from parity.results import Finding
 from parity.suites.messages import format_count, format_list
+from parity.tensors.folder import is_companion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from parity.suites.base import Case, Suite
 
 #: Beginnings of names that describe a bundle, in capitals.
 _DESCRIPTIONS = ("README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "CHANGELOG", "CITATION")
+#: Files of a dump that others read, or that contain no result.
+_DUMP_FILES = ("outcome.json", "meta.json")
 _KNOWN_NAMES = ("parity.json", "provenance.json", "readers.json", ".gitattributes", ".gitignore")
 
 
@@ -56,3 +59,47 @@ def _is_described(path: Path, tree: Path, folders: set[Path]) -> bool:
         return False
     is_text = path.name.upper().startswith(_DESCRIPTIONS)
     return is_text or path.name in (_KNOWN_NAMES if path.parent == tree else ("meta.json",))
+
+
+def find_unread_dump_files(folder: Path, known: Iterable[Path], advice: str) -> list[Finding]:
+    """Report the files of a dump that are not ``known``; at most one warning."""
+    read = {*known, *(folder / name for name in _DUMP_FILES)}
+    unread = [
+        path
+        for path in _walk(folder)
+        if not read.intersection((path, path.parent)) and not is_companion(path)
+    ]
+    return report_unread_dump_files(
+        sorted(path.relative_to(folder).as_posix() for path in unread), advice
+    )
+
+
+def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
+    """Report paths below a dump's folder that nothing reads, with what they look like."""
+    kinds = [f"{path}{_describe_kind(path)}" for path in paths if path not in _DUMP_FILES]
+    if not kinds:
+        return []
+    message = (
+        f"{format_count(len(kinds), 'file')} of the dump {'is' if len(kinds) == 1 else 'are'} "
+        f"not read: {format_list(kinds)}; {advice}"
+    )
+    return [Finding(level="warning", code="file-unread", message=message)]
+
+
+def _describe_kind(path: str) -> str:
+    suffix = path[path.rfind(".") :].lower() if "." in path else ""
+    kind = _KINDS.get(suffix, "")
+    return f" ({kind})" if kind else ""
+
+
+_KINDS = {
+    ".npz": "a NumPy archive; write one .npy per tensor",
+    ".pt": "a torch file; write .safetensors",
+    ".pth": "a torch file; write .safetensors",
+    ".pkl": "a pickle; write .npy",
+    ".gguf": "a GGUF file; write .safetensors",
+    ".raw": "raw data; write .bin with its header",
+    ".json": "JSON",
+    ".txt": "text",
+    ".csv": "text; write .npy",
+}

@@ -16,6 +16,7 @@ from parity.suites import (
     tolerance_findings,
 )
 from parity.suites.base import DumpComparison
+from parity.suites.bundle_files import report_unread_dump_files
 from parity.suites.messages import (
     format_count,
     format_number,
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from parity.tensors.measures import Measures, Sample
     from parity.tensors.stored import StoredTensor
 
-#: Files beside the tensors of a dump that are read by others, or are none of its results.
-_KNOWN_FILES = ("outcome.json",)
+_UNREAD_ADVICE = "tensors are read from .bin, .npy and .safetensors files"
 
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
@@ -63,8 +63,7 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
     findings += tensor_notices.collect_notices(reference, pairs, results)
     more, scales = tolerance_findings.check_tensors(reference, pairs, results)
     findings += more
-    if unread := [path for path in found.unread if path not in _KNOWN_FILES]:
-        findings.append(tensor_names.report_unread(unread))
+    findings += report_unread_dump_files(found.unread, _UNREAD_ADVICE)
     return DumpComparison(
         findings=tuple(findings),
         measures=_summarize_measures(reference, results, scales),

@@ -56,16 +56,21 @@ def _describe_raw_bytes(
             values = obtained.read_array().reshape(-1)
         except (FormatError, OSError):
             return ""
+        if len(values) == len(stored) and np.array_equal(values, np.frombuffer(stored, np.uint8)):
+            return f"; these are the raw bytes of {location.type_name}, which was not decoded"
         if values.tobytes() == stored:
             return (
                 f"; these are the checkpoint's bytes of {location.type_name}, read as "
                 f"{obtained.dtype.name}: {_format_ratio(obtained.count, expected.count)}"
             )
-        if len(values) == len(stored) and np.array_equal(values, np.frombuffer(stored, np.uint8)):
-            return f"; these are the raw bytes of {location.type_name}, which was not decoded"
-    if obtained.count and expected.count in (2 * obtained.count, 4 * obtained.count):
+    if not obtained.count or not expected.count:
+        return ""
+    for factor in (2, 4):
         ratio = _format_ratio(obtained.count, expected.count)
-        return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
+        if expected.count == factor * obtained.count:
+            return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
+        if obtained.count == factor * expected.count:
+            return f"; {ratio}, as after reading a wider dtype as {obtained.dtype.name}"
     return ""
 
 
@@ -82,8 +87,9 @@ def _read_raw_bytes(location: StorageLocation, count: int) -> bytes:
 
 
 def _format_ratio(obtained: int, expected: int) -> str:
-    ratios = {2: "half the elements", 4: "a quarter of the elements"}
-    return ratios.get(expected // max(obtained, 1), f"{obtained:,} for {expected:,} elements")
+    ratios = {0.5: "half the elements", 0.25: "a quarter of the elements"}
+    ratios |= {2.0: "twice the elements", 4.0: "four times the elements"}
+    return ratios.get(obtained / expected, f"{obtained:,} for {expected:,} elements")
 
 
 def _describe_stated_shape(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
 from parity.suites.messages import format_count, format_list, report_error
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _MAX_TRIED = 8
 #: Ways of changing a name that are tried, at most.
 _MAX_RULES = 64
+
+
+class _Rule(NamedTuple):
+    """A way in which names were changed: a verb phrase, and the change."""
+
+    description: str
+    change: Callable[[str], str]
 
 
 def format_name(name: str) -> str:
@@ -51,14 +58,15 @@ def check_names(
     ]
     findings: list[Finding] = []
     renamed: dict[str, str] = {}
+    mapped: set[str] = set()
     if reported and extra:
-        description, renamed = _find_renaming(reported, extra, reference, found)
+        rule, renamed = _find_renaming(reported, extra, reference, found)
         if renamed:
-            findings.append(_report_renaming(description, renamed))
+            findings.append(_report_renaming(rule.description, renamed))
+            mapped = {*renamed.values(), *map(rule.change, reference.unreferenced)}
     left = [name for name in reported if name not in renamed]
     findings += _report_missing(left, missing, reference)
     level: Any = "error" if reference.complete else "warning"
-    mapped = set(renamed.values())
     for name in [name for name in extra if name not in mapped]:
         message = f"{format_name(name)} is in the dump, the reference has no such tensor"
         findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
@@ -67,25 +75,24 @@ def check_names(
 
 def _find_renaming(
     missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
-) -> tuple[str, dict[str, str]]:
+) -> tuple[_Rule, dict[str, str]]:
     """Find the rule that maps most missing names onto extra ones whose values are right."""
     available = set(extra)
-    best: tuple[str, dict[str, str]] = "", {}
-    for description, change in _propose_rules(missing, extra):
-        renamed = {name: change(name) for name in missing if change(name) in available}
+    none = _Rule("", str)
+    best: tuple[_Rule, dict[str, str]] = none, {}
+    for rule in _propose_rules(missing, extra):
+        renamed = {name: rule.change(name) for name in missing if rule.change(name) in available}
         if len(renamed) > len(best[1]) and len(set(renamed.values())) == len(renamed):
-            best = description, renamed
+            best = rule, renamed
     tried = list(best[1].items())[:_MAX_TRIED]
     matching = sum(
         _is_right(reference.tensors[name], found.tensors[other], reference.tolerances)
         for name, other in tried
     )
-    return best if 2 * matching > len(tried) else ("", {})
+    return best if 2 * matching > len(tried) else (none, {})
 
 
-def _propose_rules(
-    missing: list[str], extra: list[str]
-) -> Iterator[tuple[str, Callable[[str], str]]]:
+def _propose_rules(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
     """Yield ways in which one of the first missing names may have become an extra one."""
     seen: dict[tuple[str, str], None] = {}
     for name in missing[:_MAX_TRIED]:
@@ -103,17 +110,17 @@ def _propose_rules(
     for kind, part in seen:
         yield _RULES[kind](part)
     for old, new in ("./", "/.", "._", "_.", "/_", "_/"):
-        yield f"have {new!r} in place of {old!r} in", _replace_separator(old, new)
+        yield _Rule(f"have {new!r} in place of {old!r} in", _replace_separator(old, new))
 
 
-_RULES: dict[str, Callable[[str], tuple[str, Callable[[str], str]]]] = {
-    "prefix": lambda part: (f"have the prefix {part!r} in", lambda name: part + name),
-    "suffix": lambda part: (f"have the suffix {part!r} in", lambda name: name + part),
-    "no prefix": lambda part: (
+_RULES: dict[str, Callable[[str], _Rule]] = {
+    "prefix": lambda part: _Rule(f"have the prefix {part!r} in", lambda name: part + name),
+    "suffix": lambda part: _Rule(f"have the suffix {part!r} in", lambda name: name + part),
+    "no prefix": lambda part: _Rule(
         f"lack the prefix {part!r} in",
         lambda name: name.removeprefix(part) if name.startswith(part) else "",
     ),
-    "no suffix": lambda part: (
+    "no suffix": lambda part: _Rule(
         f"lack the suffix {part!r} in",
         lambda name: name.removesuffix(part) if name.endswith(part) else "",
     ),
@@ -200,32 +207,3 @@ def report_duplicate(name: str) -> Finding:
     """Report a tensor that more than one file of the dump has."""
     message = f"more than one file of the dump has {format_name(name)}; write each tensor once"
     return report_error("tensor-twice", message, tensor=name, kind="dump")
-
-
-def report_unread(paths: list[str]) -> Finding:
-    """Report files of a dump that are not read, and what they look like."""
-    kinds = [f"{path}{_describe_kind(path)}" for path in paths]
-    message = (
-        f"{format_count(len(paths), 'file')} of the dump {'is' if len(paths) == 1 else 'are'} "
-        f"not read: {format_list(kinds)}; tensors are read from .bin, .npy and .safetensors files"
-    )
-    return Finding(level="warning", code="file-unread", message=message)
-
-
-def _describe_kind(path: str) -> str:
-    suffix = path[path.rfind(".") :].lower() if "." in path else ""
-    kind = _KINDS.get(suffix, "")
-    return f" ({kind})" if kind else ""
-
-
-_KINDS = {
-    ".npz": "a NumPy archive; write one .npy per tensor",
-    ".pt": "a torch file; write .safetensors",
-    ".pth": "a torch file; write .safetensors",
-    ".pkl": "a pickle; write .npy",
-    ".gguf": "a GGUF file; write .safetensors",
-    ".raw": "raw data; write .bin with its header",
-    ".json": "JSON",
-    ".txt": "text",
-    ".csv": "text; write .npy",
-}

@@ -30,6 +30,7 @@ class TensorReference:
         widened: Names whose values were stored in another dtype and widened or dequantised,
             so that no NaN's payload is expected.
         stored_dtypes: The checkpoint's own dtype where the bundle states it, by name.
+        blind: The bundle's reason for a tolerance that is blind, or ``""``.
         locate: Returns where tensors are in their checkpoint; empty where not recorded.
     """
 
@@ -40,6 +41,7 @@ class TensorReference:
     shape_note: str = ""
     widened: Collection[str] = ()
     stored_dtypes: Mapping[str, DType] = field(default_factory=dict)
+    blind: str = ""
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
     @cached_property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.dtypes import DType
     from parity.tensors.measures import Measures
@@ -65,7 +66,7 @@ def check_tensors(
             findings += more
         if not more and (reason := find_blindness(expected, result.bounds)):
             blind[name] = reason
-    return findings + report_blindness(blind), measures
+    return findings + report_blindness(blind, accepted=reference.blind), measures
 
 
 def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
@@ -90,16 +91,20 @@ def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
     ]
 
 
-def report_blindness(blind: Mapping[str, str]) -> list[Finding]:
-    """Report tensors whose tolerance cannot see a wrong dump, by name with the reason."""
+def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Finding]:
+    """Report tensors whose tolerance is blind, by name with the wrong dump that would pass.
+
+    Where the bundle has ``accepted`` that with a reason, it is a notice.
+    """
     if not blind:
         return []
     reasons = [f"{name}: {reason}" for name, reason in blind.items()]
     message = (
         f"the tolerance is blind for {format_count(len(blind), 'tensor')}: {format_list(reasons)}; "
-        "state a smaller `max_abs`, or `relative` beside it"
     )
-    return [Finding(level="warning", code="blind-bound", message=message, tensor=next(iter(blind)))]
+    message += accepted or "state a smaller `max_abs`, or `relative` beside it"
+    level: Level = "notice" if accepted else "warning"
+    return [Finding(level=level, code="blind-bound", message=message, tensor=next(iter(blind)))]
 
 
 def find_blindness(expected: StoredTensor, tolerances: Mapping[str, float]) -> str:

@@ -102,7 +102,7 @@ def test_a_bound_of_zero_is_a_bound(bounds: dict[str, Any], tree: Path) -> None:
 
 NO_BOUND = "which is not a tolerance"
 BELOW = "it must be a path below the case's folder"
-KEYS = "group, why, rule, checkpoint, reference, expect, bounds, inputs, names"
+KEYS = "group, why, rule, blind, checkpoint, reference, expect, bounds, inputs, names"
 
 CONTENT: dict[str, tuple[Any, list[str]]] = {
     "a list": ([], [

@@ -11,8 +11,11 @@ import pytest
 from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
 from parity.lab.pins.tensors import pin
+from parity.suites import batch_findings
 from parity.suites.base import Dump
 from parity.suites.bundle_files import find_unread
+from parity.suites.tensor_findings import compare_tensors
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import suite
 from parity.tensors.bin import encode_tensor
 from parity.tensors.folder import MAX_DEPTH, list_tensors
@@ -168,6 +171,33 @@ def test_names_changed_by_one_rule_are_one_finding(change: Any, text: str, tmp_p
         ("error", "tensor-renamed", None),
         ("error", "values", NAMES[2]),
     ]
+
+
+def test_tensors_without_a_reference_follow_the_rule(tmp_path: Path) -> None:
+    """A state dict's counters have no reference; under the same prefix they are no extra ones."""
+    folder = write_files(tmp_path / "r", {"w.bin": W, "b.bin": W + 1})
+    reference = TensorReference(
+        tensors=list_tensors(folder).tensors,
+        tolerances={"exact": 1.0},
+        unreferenced={"steps": "int64"},
+    )
+    dump = write_files(tmp_path / "d", {f"module.{n}.bin": W for n in ("w", "b", "steps")})
+    write_files(dump, {"module.b.bin": W + 1})
+    outcome = compare_tensors(reference, list_tensors(dump))
+    assert [code for level, code, _ in list_codes(outcome) if level == "error"] == [
+        "tensor-renamed"
+    ]
+
+
+@pytest.mark.parametrize("name", ["out.npz", "sub/batch_0000.bin", "labels.npy"])
+def test_a_file_that_a_loaders_dump_has_beside_its_batches_is_named(
+    name: str, tmp_path: Path
+) -> None:
+    files = {"batch_0000.bin": W, "meta.json": b"{}", "outcome.json": b"{}"}
+    assert batch_findings.check_names(write_files(tmp_path / "a", files)) == []
+    (finding,) = batch_findings.check_names(write_files(tmp_path / "b", {**files, name: W}))
+    assert (finding.level, finding.code) == ("warning", "file-unread")
+    assert f"not read: {name}" in finding.message
 
 
 def test_names_beside_the_rule_are_reported_as_before(tmp_path: Path) -> None:
@@ -340,6 +370,32 @@ def test_a_tolerance_under_which_a_constant_would_pass_is_a_warning(
     assert (
         list_codes(verify_dump(tmp_path, {"w.bin": values}, {"w.bin": values}, bounds=bounds)) == []
     )
+
+
+def test_a_blind_tolerance_is_pinned_only_with_its_reason(tmp_path: Path) -> None:
+    entry: dict[str, Any] = {"bounds": {"max_abs": 1e-3}}
+    tree = write_files(tmp_path / "b", {"a/reference/w.bin": SMALL})
+    for reason, level in (("", "warning"), ("values of a mask", "notice")):
+        entry |= {"blind": reason} if reason else {}
+        (tree / "parity.json").write_text(json.dumps({"schema": 1, "cases": {"a": entry}}))
+        if reason:
+            assert pin(tmp_path / "out", folder=tree).is_file()
+        else:
+            with pytest.raises(ReferenceSuspectError, match="zeros would pass .* `blind` with a"):
+                pin(tmp_path / "out", folder=tree)
+        (case,) = suite.read_cases(tree, {})
+        dump = Dump(folder=write_files(tmp_path / f"d-{level}", {"w.bin": SMALL * 2}))
+        (finding,) = suite.verify(case, dump, dict(case.tolerances)).findings
+        assert (finding.level, finding.code) == (level, "blind-bound")
+        assert reason in finding.message
+
+
+def test_ulp_of_complex_numbers_is_not_pinned(tmp_path: Path) -> None:
+    tree = write_files(tmp_path / "b", {"a/reference/z.npy": np.array([1 + 2j], "<c8")})
+    case = {"bounds": {"ulp": 4}}
+    (tree / "parity.json").write_text(json.dumps({"schema": 1, "cases": {"a": case}}))
+    with pytest.raises(ReferenceSuspectError, match="`ulp` is not defined for complex numbers"):
+        pin(tmp_path / "out", folder=tree)
 
 
 def test_a_small_tensor_whose_cosine_is_excused_says_so(tmp_path: Path) -> None:

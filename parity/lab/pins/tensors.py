@@ -8,13 +8,17 @@ from parity.bundle import manifest
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.pins import packing
 from parity.suites.bundle_files import find_unread
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import suite
+from parity.suites.tolerance_findings import find_blindness, report_blindness
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from parity.bundle.manifest import TensorCase
+    from parity.tensors.stored import StoredTensor
 
 
 def pin(target_dir: Path, *, folder: Path) -> Path:
@@ -26,8 +30,8 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
     Raises:
         ConfigError: ``folder`` is not a folder, contains ``target_dir``, or has a name that could
             not be unpacked everywhere.
-        ReferenceSuspectError: `parity.json` is wrong, a reference cannot be read, or no case
-            reads a file.
+        ReferenceSuspectError: `parity.json` is wrong, a reference cannot be read, a tolerance is
+            blind without a stated reason, or no case reads a file.
     """
     if not folder.is_dir():
         message = f"{folder.as_posix()} is not a folder; `pin tensors FOLDER` packs one"
@@ -50,7 +54,32 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
 def _check_reference(case: TensorCase) -> None:
     if case.reference is None:
         return
-    if problems := list_tensors(case.reference).list_problems():
+    contents = list_tensors(case.reference)
+    if problems := contents.list_problems():
         raise ReferenceSuspectError(
             *(Problem("reference-malformed", f"case {case.id!r}: {text}") for text in problems)
         )
+    _check_tolerances(case, contents.tensors)
+
+
+def _check_tolerances(case: TensorCase, tensors: Mapping[str, StoredTensor]) -> None:
+    """Reject tolerances that cannot see a wrong dump, or that mean nothing for a dtype."""
+    reference = TensorReference(tensors=tensors, tolerances=case.tolerances)
+    complex_names = [name for name, one in tensors.items() if one.dtype.kind == "complex"]
+    if complex_names and "ulp" in case.tolerances:
+        message = (
+            f"case {case.id!r}: `ulp` is not defined for complex numbers, such as "
+            f"{complex_names[0]!r}; state max_abs or relative"
+        )
+        raise ReferenceSuspectError(Problem("reference-malformed", message))
+    blind = {
+        name: reason
+        for name, tensor in tensors.items()
+        if not (tolerances := reference.select_bounds(name)).get("exact")
+        and (reason := find_blindness(tensor, tolerances))
+    }
+    if blind and not case.blind:
+        message = (
+            f"case {case.id!r}: {report_blindness(blind)[0].message}, or `blind` with a reason"
+        )
+        raise ReferenceSuspectError(Problem("blind-bound", message))

@@ -19,6 +19,7 @@ from parity.port.exit_findings import is_out_of_memory
 from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
+from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_batch, onnx_child
 from parity.suites.serialize.onnx_batch import format_runtime_message
@@ -50,6 +51,8 @@ _NEWER_THAN_CHECKER = re.compile(
 )
 _TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 _Arrays = dict[str, "NDArray[np.float32]"]
+#: Files of a dump that are read: the model, its external data, the port's own outputs.
+_DUMP_PATTERNS = ("*.onnx", "*.onnx.data", "*.onnx_data", "*_forward_*.bin")
 
 
 @dataclass
@@ -106,6 +109,10 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     margins = [m.margin for m in comparisons.measures.values() if m.margin is not None]
     comparisons.findings += check_near_bound(
         {n: m.margin for n, m in comparisons.measures.items() if m.passed}
+    )
+    known = (path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern))
+    comparisons.findings += find_unread_dump_files(
+        dump.folder, known, "write the model as .onnx, and outputs as *_forward_NAME.bin"
     )
     close = [n for n, m in comparisons.measures.items() if m.passed and m.max_abs > 0]
     comparisons.findings += check_arrays(

@@ -91,6 +91,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         tolerances=tolerances,
         shape_note=note,
         stored_dtypes=read_stored_dtypes(detail.folder),
+        blind=detail.blind,
         locate=_build_locator(detail),
     )
     outcome = compare_tensors(reference, dumped)
