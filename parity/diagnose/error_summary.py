@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.tensors.compare import compute_integer_error
+from parity.tensors.distances import compute_integer_error
 from parity.tensors.dtypes import view_bits
 
 if TYPE_CHECKING:

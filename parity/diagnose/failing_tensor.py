@@ -124,7 +124,7 @@ class FailingTensor:
 
     @property
     def exact(self) -> bool:
-        """Whether only equal bits are correct."""
+        """True where only equal bits are correct."""
         return not any(self.bounds.get(name) for name in ("max_abs", "relative", "ulp"))
 
     def convert_expected(self, chunk: NDArray[Any]) -> NDArray[Any]:

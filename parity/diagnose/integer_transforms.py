@@ -28,7 +28,9 @@ _FLOATS = (
 _MIN_DISTINCT = 3
 
 
-def propose(dtype: DType, expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Transform]:
+def propose_integers(
+    dtype: DType, expected: NDArray[Any], obtained: NDArray[Any]
+) -> Iterator[Transform]:
     """Yield all transforms of integers that are tried, likelier ones first.
 
     Args:

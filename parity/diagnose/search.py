@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.diagnose import block_mistakes, layouts, misread_storage, transforms
+from parity.diagnose import block_mistakes, float_transforms, layouts, misread_storage, transforms
 from parity.diagnose.cause import Cause
 from parity.diagnose.constant_values import find_tail_start
 from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step, Transform
@@ -86,7 +86,7 @@ def propose_single(tensor: FailingTensor, stop: int | None = None) -> Iterator[H
     for wrong in misread_storage.propose_sources(tensor):
         layout = Layout(expected=wrong.values, obtained=obtained.reshape(wrong.values.shape))
         yield Hypothesis(tensor, wrong, layout, plain, stop)
-    for change in transforms.propose_casts(tensor.obtained_dtype):
+    for change in float_transforms.propose_casts(tensor.obtained_dtype):
         layout = layouts.make_plain_layout(source.values, obtained)
         yield Hypothesis(tensor, source, layout, change, stop)
 

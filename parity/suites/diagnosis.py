@@ -97,12 +97,12 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
         return list(findings)
 
     def find() -> Cause | None:
-        from parity.diagnose import loader_causes
+        from parity.diagnose.loaders import causes
 
         # Only a pipeline names its items, and only its orders are NumPy's.
         count = len(audit.table) if audit.ids is not None else 0
-        return loader_causes.find_run_cause(
-            loader_causes.LoaderRun(
+        return causes.find_run_cause(
+            causes.LoaderRun(
                 expected=audit.expected,
                 obtained=audit.obtained,
                 expected_sizes=audit.expected_sizes,
@@ -122,14 +122,14 @@ def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
     """Add the cause to a finding about unknown rows; in an ordered case each has its item."""
 
     def find() -> Cause | None:
-        from parity.diagnose import loader_causes
+        from parity.diagnose.loaders import causes
 
         expected, obtained = audit.table[audit.expected], audit.batches.features
         if audit.ordered and len(expected) == len(obtained):
-            return loader_causes.find_value_function(
+            return causes.find_value_function(
                 expected, obtained, audit.tolerance, "feature value", "feature values"
             )
-        return loader_causes.find_row_rounding(expected, obtained, "feature values")
+        return causes.find_row_rounding(expected, obtained, "feature values")
 
     return add_cause(finding, find)
 
@@ -140,7 +140,7 @@ def add_label_cause(
     """Add the cause to a finding about labels that are not those of their items."""
 
     def find() -> Cause | None:
-        from parity.diagnose import loader_causes
+        from parity.diagnose.loaders import causes
 
         known = audit.obtained != UNKNOWN
         obtained = audit.obtained[known]
@@ -149,7 +149,7 @@ def add_label_cause(
         table, sizes = (
             (expected_labels, audit.batches.sizes) if whole else (expected_labels[:0], ())
         )
-        return loader_causes.find_label_cause(
+        return causes.find_label_cause(
             expected_labels[obtained], audit.batches.labels[known], table, obtained, sizes
         )
 

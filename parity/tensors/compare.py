@@ -9,10 +9,17 @@ tensor.
 from __future__ import annotations
 
 from math import isfinite, prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.tensors.distances import (
+    ElementErrors,
+    compute_integer_error,
+    count_ulps,
+    take_norm,
+    view_parts,
+)
 from parity.tensors.dtypes import F32, view_bits
 from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample, pick_worse
 from parity.tensors.paired_reads import THREADS, Chunk, map_ranges, read_chunks, split_ranges
@@ -124,22 +131,6 @@ def find_violations(
     return bad
 
 
-class _Errors(NamedTuple):
-    """Errors of elements whose bits differ.
-
-    Attributes:
-        bad: Elements that break a bound.
-        error: Absolute difference; NaN where one side is not finite.
-        size: Absolute value of the expected element.
-        ulp: Steps between the two in the expected dtype, None for integers.
-    """
-
-    bad: NDArray[np.bool_]
-    error: NDArray[np.float64]
-    size: NDArray[np.float64]
-    ulp: NDArray[np.uint64] | None
-
-
 class _Comparison:
     """The measures of two tensors, updated chunk by chunk."""
 
@@ -192,15 +183,15 @@ class _Comparison:
         self._update_extremes(errors)
         self._collect_samples(at, expected, obtained, errors)
 
-    def measure(self, expected: NDArray[Any], obtained: NDArray[Any]) -> _Errors:
+    def measure(self, expected: NDArray[Any], obtained: NDArray[Any]) -> ElementErrors:
         """Measure the errors of elements whose bits differ."""
         if self.dtype.kind in ("float", "complex"):
             return self._measure_floats(expected, obtained)
         error = compute_integer_error(expected, obtained)
         size = np.abs(expected.astype(np.float64))
-        return _Errors(self._find_violations(error, size, None), error, size, None)
+        return ElementErrors(self._find_violations(error, size, None), error, size, None)
 
-    def _measure_floats(self, expected: NDArray[Any], obtained: NDArray[Any]) -> _Errors:
+    def _measure_floats(self, expected: NDArray[Any], obtained: NDArray[Any]) -> ElementErrors:
         """Measure floats, or complex numbers by both parts: the error is ``|a - b|``."""
         left, right = self._split_parts(expected), self._split_parts(obtained)
         parts = self.dtype.parts
@@ -213,7 +204,7 @@ class _Comparison:
             error = take_norm(np.where(same | both_nan, 0.0, gap))
             size = take_norm(np.where(both_nan, 0.0, left))
         top = self.dtype.width // parts - (self.dtype.name != "F8_E8M0")
-        steps = np.where(same | both_nan, 0, _count_ulps(*codes, 1 << top))
+        steps = np.where(same | both_nan, 0, count_ulps(*codes, 1 << top))
         # A NaN beside a NaN is what the reference asks for, but for its payload under exact.
         payload = (same | both_nan).all(axis=0)
         error[payload] = np.nan
@@ -227,7 +218,7 @@ class _Comparison:
         measures.lost += int(np.count_nonzero(broken))
         measures.zeros += int(np.count_nonzero(zero_signs))
         measures.payloads += int(np.count_nonzero(payload))
-        return _Errors(bad, error, size, steps.max(axis=0))
+        return ElementErrors(bad, error, size, steps.max(axis=0))
 
     def _find_violations(
         self, error: NDArray[Any], size: NDArray[Any], ulp: NDArray[Any] | None
@@ -247,7 +238,7 @@ class _Comparison:
         violations: NDArray[np.bool_] = ~(within & np.isfinite(error))
         return violations
 
-    def _update_extremes(self, errors: _Errors) -> None:
+    def _update_extremes(self, errors: ElementErrors) -> None:
         defined = ~np.isnan(errors.error)
         error, size = errors.error[defined], errors.size[defined]
         if not len(error):
@@ -264,7 +255,11 @@ class _Comparison:
             measures.histogram[int(decade)] += int(count)
 
     def _collect_samples(
-        self, at: NDArray[Any], expected: NDArray[Any], obtained: NDArray[Any], errors: _Errors
+        self,
+        at: NDArray[Any],
+        expected: NDArray[Any],
+        obtained: NDArray[Any],
+        errors: ElementErrors,
     ) -> None:
         error, ulp = errors.error, errors.ulp
         bad_indices = np.flatnonzero(errors.bad)
@@ -303,44 +298,3 @@ class _Comparison:
             least = self.measures.bounds.get("max_abs", 0.0)
             self.measures.cosine = self.cosine.compute_cosine(least)
         return self.measures
-
-
-def view_parts(chunk: NDArray[Any], parts: int) -> NDArray[Any]:
-    """Return bits ``(parts, n)``, of the real and the imaginary parts each."""
-    flat = np.ascontiguousarray(chunk)
-    codes: NDArray[Any] = flat.view(f"<u{flat.itemsize // parts}").reshape(-1, parts)
-    return codes.T
-
-
-def take_norm(parts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the absolute values of ``(1, n)`` or ``(2, n)`` parts; NaN where one is NaN."""
-    norm: NDArray[np.float64] = np.abs(parts[0]) if len(parts) == 1 else np.hypot(*parts)
-    return np.where(np.isnan(parts).any(axis=0), np.nan, norm)  # hypot(inf, nan) is inf
-
-
-def compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.float64]:
-    """Return absolute differences of integers: never wrapped, and rounded up, never down."""
-    larger, smaller = np.maximum(expected, obtained), np.minimum(expected, obtained)
-    gap: NDArray[np.uint64] = larger.astype(np.uint64) - smaller.astype(np.uint64)
-    error = gap.astype(np.float64)
-    least = np.where(error < 2.0**64, error, 0).astype(np.uint64)
-    short = (error < 2.0**64) & (least < gap)
-    return np.where(short, np.nextafter(error, np.inf), error)
-
-
-def _count_ulps(expected: NDArray[Any], obtained: NDArray[Any], half: int) -> NDArray[np.uint64]:
-    """Return the steps between floats given by their bits; +0 and -0 are the same point.
-
-    Args:
-        expected: Bits of one side.
-        obtained: Bits of the other.
-        half: The bit of the sign, or the first beyond the bits of a type without a sign.
-    """
-
-    def compute_ordinal(code: NDArray[Any]) -> NDArray[np.uint64]:
-        size = (code & (half - 1)).astype(np.uint64)
-        middle = np.uint64(half)
-        return np.where(code >= half, middle - size, middle + size)
-
-    left, right = compute_ordinal(expected), compute_ordinal(obtained)
-    return np.maximum(left, right) - np.minimum(left, right)

@@ -63,7 +63,7 @@ class DType:
 
     @property
     def is_native(self) -> bool:
-        """Whether NumPy has a type of this kind, so that ``storage`` holds the values."""
+        """True where NumPy has a type of this kind, so that ``storage`` holds the values."""
         return (
             self.storage.kind in {"float": "f", "int": "iu", "bool": "", "complex": "c"}[self.kind]
         )
@@ -110,7 +110,7 @@ class DType:
 
     @property
     def fits_f32(self) -> bool:
-        """Whether float32 represents every value of the type."""
+        """True where float32 represents every value of the type."""
         return self.storage.itemsize < 4 or self.name == "F32"  # noqa: PLR2004 - bytes of float32
 
 

@@ -108,7 +108,7 @@ class Measures:
 
     @property
     def passed(self) -> bool:
-        """Whether no bound is broken."""
+        """True where no bound is broken."""
         return self.bad == 0 and (self.cosine is None or self.cosine >= self.bounds["cosine"])
 
     @property

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.diagnose import CODES, loader_causes, onnx_mlp, onnx_weights
+from parity.diagnose import CODES, onnx_mlp, onnx_weights
+from parity.diagnose.loaders import causes
 from parity.items.reference_pipeline import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
 
@@ -21,10 +22,10 @@ SIZES = (4, 4, 2)
 
 def cause(came: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
     fields = {"expected_sizes": SIZES, **more}
-    run = loader_causes.LoaderRun(
+    run = causes.LoaderRun(
         expected=np.asarray(due), obtained=np.asarray(came), obtained_sizes=sizes, **fields
     )
-    return loader_causes.find_run_cause(run)
+    return causes.find_run_cause(run)
 
 
 RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
@@ -306,7 +307,7 @@ LABELS = np.array([0, 3, 3, 2, 3, 6, 4, 4, 6, 3], float)
 def test_labels_rolled_against_features() -> None:
     due = LABELS[DUE]
     for by, words in ((1, "1 row earlier"), (-2, "2 rows later")):
-        found = loader_causes.find_label_cause(due, np.roll(due, by), LABELS, DUE)
+        found = causes.find_label_cause(due, np.roll(due, by), LABELS, DUE)
         rows = words.rsplit(" ", 1)[0]
         assert str(found) == (
             f"labels are rolled by {rows} against features: all 10 labels are those of the item "
@@ -362,14 +363,14 @@ def test_no_more_is_said_of_a_roll_than_the_labels_prove(
     due: Any, came: Any, sizes: tuple[int, ...], text: str
 ) -> None:
     due, came = np.array(due, float), np.array(came, float)
-    found = loader_causes.find_label_cause(due, came, due, np.arange(len(due)), sizes)
+    found = causes.find_label_cause(due, came, due, np.arange(len(due)), sizes)
 
     assert found is not None
     assert (found.code, str(found)) == ("labels-rolled", text)
 
 
 def test_labels_that_were_not_shuffled_with_their_features() -> None:
-    assert str(loader_causes.find_label_cause(LABELS[DUE], LABELS, LABELS, DUE)) == (
+    assert str(causes.find_label_cause(LABELS[DUE], LABELS, LABELS, DUE)) == (
         "features were shuffled and labels were not: all 10 labels are in the data set's own order"
     )
 
@@ -397,34 +398,29 @@ MAPPED = {
 
 @pytest.mark.parametrize(("came", "code", "text"), MAPPED.values(), ids=MAPPED)
 def test_labels_that_are_a_function_of_the_due_ones(came: Any, code: str, text: str) -> None:
-    found = loader_causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10))
+    found = causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10))
 
     assert found is not None
     assert (code, text) == (found.code, str(found))
     came[4] += 5
-    assert loader_causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10)) is None
+    assert causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10)) is None
 
 
 def test_labels_whose_bits_are_whole_numbers_are_no_multiples() -> None:
     due = np.arange(6, dtype="<f4")
-    assert (
-        loader_causes.find_label_cause(due, due.astype("<i4").view("<f4"), due, np.arange(6))
-        is None
-    )
+    assert causes.find_label_cause(due, due.astype("<i4").view("<f4"), due, np.arange(6)) is None
 
 
 def test_few_labels_are_no_function() -> None:
     due = np.array([0.0, 1, 2, 3])
-    assert loader_causes.find_label_cause(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None
+    assert causes.find_label_cause(due, np.array([5.0, 0, 9, 4]), due, np.arange(4)) is None
 
 
 def test_labels_that_are_equal_or_merely_wrong_have_no_cause() -> None:
     ones = np.ones(4)
-    assert loader_causes.find_label_cause(ones, ones * 2, ones, np.arange(4)) is None
-    assert loader_causes.find_label_cause(LABELS, LABELS, LABELS, np.arange(10)) is None
-    assert (
-        loader_causes.find_label_cause(np.array([1.0]), np.array([2.0]), ones, np.arange(1)) is None
-    )
+    assert causes.find_label_cause(ones, ones * 2, ones, np.arange(4)) is None
+    assert causes.find_label_cause(LABELS, LABELS, LABELS, np.arange(10)) is None
+    assert causes.find_label_cause(np.array([1.0]), np.array([2.0]), ones, np.arange(1)) is None
 
 
 # --- exported models ------------------------------------------------------------------------

@@ -160,10 +160,10 @@ def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause
     """
     if not len(result.wrong) or result.shift or result.batch_shift:
         return None
-    from parity.diagnose import loader_causes
+    from parity.diagnose.loaders import causes
 
     one, many = _COLUMN_NOUNS[name]
-    cause = loader_causes.find_value_function(
+    cause = causes.find_value_function(
         rows.read_expected(name), rows.read_obtained(name), rows.tolerance, one, many
     )
     if cause is None or not result.permuted:
@@ -201,15 +201,15 @@ def _build_finding(
 
 def _describe_cause(name: str, rows: KnownRows, result: LabelDifference) -> str:
     """Describe how a column with the right values was separated from the ids."""
-    from parity.diagnose import loader_causes
+    from parity.diagnose.loaders import causes
 
     one, many = _COLUMN_NOUNS[name]
     if shift := result.shift or result.batch_shift:
         place = "" if result.shift else " in its batch"
         return (
-            f"every {one} is the one of the item {loader_causes.format_roll(shift)}{place}: "
+            f"every {one} is the one of the item {causes.format_roll(shift)}{place}: "
             f"{many} are rolled against {_OTHER_COLUMNS[name]}"
-            f"{loader_causes.describe_ambiguity(result, many)}"
+            f"{causes.describe_ambiguity(result, many)}"
         )
     expected, obtained, batch = rows.read_expected(name), rows.read_obtained(name), rows.batch
     expected_order, obtained_order = np.lexsort((expected, batch)), np.lexsort((obtained, batch))

@@ -13,13 +13,13 @@ from parity.items.reference_pipeline import compute_epoch_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.diagnose.loader_run import LoaderRun
+    from parity.diagnose.loaders.run import LoaderRun
 
 #: Seeds and epochs that are tried, and items up to which they are.
 _SEEDS, _EPOCHS, _MAX_ITEMS = (*range(65), 123, 1234, 12345, 1337, 2024), range(9), 10_000
 #: A tried order counts where so many times more orders are possible than are tried.
 _MIN_ODDS = 1000
-#: Items that must stand elsewhere: two that changed places are a batch reversed by chance.
+#: Items that must be elsewhere: two that changed places are a batch reversed by chance.
 _MIN_MOVED = 3
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.diagnose import loader_membership, loader_orders
 from parity.diagnose.cause import Cause
-from parity.diagnose.loader_run import LoaderRun
+from parity.diagnose.loaders import membership, orders
+from parity.diagnose.loaders.run import LoaderRun
 from parity.items import checks
 from parity.text import join_limited
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.diagnose.loader_run import Ints
+    from parity.diagnose.loaders.run import Ints
     from parity.items.checks import LabelDifference
 
     Floats = NDArray[np.floating]
@@ -37,7 +37,7 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
     """Find the first cause that explains the whole run."""
     if not len(run.obtained):
         return None
-    return loader_membership.find_membership_cause(run) or loader_orders.find_order_cause(run)
+    return membership.find_membership_cause(run) or orders.find_order_cause(run)
 
 
 def find_label_cause(

@@ -1,6 +1,6 @@
 """Find why items are missing, repeated or not expected: batches, workers, and their shares.
 
-The simpler is tried first: a run that begins late, or a batch that came twice, would often
+The simpler is tried first: a run that begins late, or a batch that is repeated, would often
 fit some share of some number of workers as well. There are many shares, and few items fit
 one of them by chance: a share needs ``_MIN_ITEMS`` items at equal distances, or as many
 whole batches.
@@ -17,13 +17,13 @@ from parity.diagnose.cause import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.diagnose.loader_run import Ints, LoaderRun
+    from parity.diagnose.loaders.run import Ints, LoaderRun
 
 #: Workers that a loader is thought to have at most.
 _MAX_WORKERS = 8
 #: Items, and batches, of a share: with fewer, one item in ten runs of ten fits one by chance.
 _MIN_ITEMS, _MIN_BATCHES = 4, 3
-#: Items of a run whose n-th part is told; in a shorter one any run of items is such a part.
+#: Items of a run whose n-th part is named; in a shorter one any run of items is such a part.
 _MIN_RUN = 64
 
 
@@ -199,7 +199,7 @@ def _find_batch(run: LoaderRun, items: Ints) -> int | None:
 
 
 def _find_repeated_shard(run: LoaderRun) -> Cause | None:
-    """The items of one worker came twice, all others once."""
+    """Find a worker whose items were delivered twice, all others once."""
     values, counts = np.unique(run.obtained, return_counts=True)
     repeated = values[counts > 1]
     if not len(repeated) or len(repeated) == len(values) or set(counts.tolist()) != {1, 2}:
@@ -214,7 +214,7 @@ def _find_repeated_shard(run: LoaderRun) -> Cause | None:
 
 
 def _find_missing_shard(run: LoaderRun) -> Cause | None:
-    """The items of one worker never came, all others once."""
+    """Find a worker whose items are missing, all others delivered once."""
     missing = np.unique(run.expected[~np.isin(run.expected, run.obtained)])
     if not np.isin(run.obtained, run.expected).all() or not run.has_no_repeats:
         return None
