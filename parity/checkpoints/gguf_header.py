@@ -5,20 +5,20 @@ Source: ``docs/gguf.md`` of ggml.
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from parity.checkpoints.gguf_types import BY_CODE
 from parity.checkpoints.location import StorageLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    Data = bytes | mmap.mmap
+_Parsed = TypeVar("_Parsed")
 
 #: ``struct``'s code of a metadata value, by type; 8 is a text, 9 an array.
 _VALUES = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -27,6 +27,8 @@ _TEXT, _ARRAY, _U32 = 8, 9, 4
 _MAX_DEPTH = 8
 _MAX_NDIM = 32
 _FIRST_PAIR = 24
+#: Bytes of a file that are read first; most headers are shorter.
+_FIRST_READ = 2**20
 _ALIGNMENT = "general.alignment"
 #: Errors that a damaged header may cause.
 PARSE_ERRORS = (ValueError, KeyError, IndexError, struct.error, OverflowError)
@@ -52,8 +54,7 @@ class StatedShape(NamedTuple):
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
     """Locate the tensors of a file by name; unknown types and data beyond it are left out."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            found, size = read_tensor_infos(data), len(data)
+        found, size = _parse_start(path, read_tensor_infos)
     except (OSError, *PARSE_ERRORS):
         return {}
     locations = {info.name: _locate(path, info, size) for info in found}
@@ -72,7 +73,7 @@ def _locate(path: Path, info: TensorInfo, size: int) -> StorageLocation | None:
     )
 
 
-def read_tensor_infos(data: Data) -> list[TensorInfo]:
+def read_tensor_infos(data: bytes) -> list[TensorInfo]:
     """Read the tensors of a file, in the order of its header.
 
     Raises:
@@ -94,7 +95,7 @@ def read_tensor_infos(data: Data) -> list[TensorInfo]:
     return [TensorInfo(one.name, one.type_code, one.dims, start + one.start) for one in found]
 
 
-def _walk_pairs(data: Data) -> Iterator[tuple[str, int, int, int]]:
+def _walk_pairs(data: bytes) -> Iterator[tuple[str, int, int, int]]:
     """Yield key, type, and first and last byte of the value of each metadata pair."""
     _, _, _, pairs = struct.unpack_from("<4sIQQ", data)
     at = _FIRST_PAIR
@@ -106,7 +107,7 @@ def _walk_pairs(data: Data) -> Iterator[tuple[str, int, int, int]]:
         at = end
 
 
-def _read_info(data: Data, at: int) -> tuple[TensorInfo, int]:
+def _read_info(data: bytes, at: int) -> tuple[TensorInfo, int]:
     """Read an info, whose offset still counts from the data, and where the next one begins."""
     name, at = _read_text(data, at)
     (count,) = struct.unpack_from("<I", data, at)
@@ -115,13 +116,15 @@ def _read_info(data: Data, at: int) -> tuple[TensorInfo, int]:
     return TensorInfo(name, kind, dims, offset), at + 16 + 8 * count
 
 
-def _read_text(data: Data, at: int) -> tuple[str, int]:
+def _read_text(data: bytes, at: int) -> tuple[str, int]:
     """Read a text, and where it ends."""
     (length,) = struct.unpack_from("<Q", data, at)
+    if length > len(data) - at:
+        raise ValueError(length)
     return data[at + 8 : at + 8 + length].decode("utf-8", "replace"), at + 8 + length
 
 
-def _skip_value(data: Data, at: int, kind: int, depth: int) -> int:
+def _skip_value(data: bytes, at: int, kind: int, depth: int) -> int:
     """Return where a value ends."""
     if kind == _TEXT:
         return _read_text(data, at)[1]
@@ -144,18 +147,39 @@ def find_stated_shape(path: Path, tensor: str) -> StatedShape | None:
     Writers that flatten a tensor keep its own shape under a key that ends with its name,
     such as ``comfy.gguf.orig_shape.<tensor>``, as an array of integers.
     """
-    found = None
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for key, kind, value, _ in _walk_pairs(data):
-                if kind == _ARRAY and key.endswith(f".{tensor}"):
-                    found = _read_shape(data, value, key) or found
+        return _parse_start(path, lambda data: _find_shape(data, tensor))[0]
     except (OSError, *PARSE_ERRORS):
         return None
+
+
+def _find_shape(data: bytes, tensor: str) -> StatedShape | None:
+    found = None
+    for key, kind, value, end in _walk_pairs(data):
+        if end > len(data):
+            raise ValueError(end)
+        if kind == _ARRAY and key.endswith(f".{tensor}"):
+            found = _read_shape(data, value, key) or found
     return found
 
 
-def _read_shape(data: Data, at: int, key: str) -> StatedShape | None:
+def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed, int]:
+    """Parse a header from as many of the file's first bytes as it takes; return also its size."""
+    limit = _FIRST_READ
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while True:
+            file.seek(0)
+            data = file.read(limit)
+            try:
+                return parse(data), size
+            except PARSE_ERRORS:
+                if len(data) < limit:
+                    raise
+            limit *= 16
+
+
+def _read_shape(data: bytes, at: int, key: str) -> StatedShape | None:
     inner, count = struct.unpack_from("<IQ", data, at)
     code = _VALUES.get(inner, "")
     if code not in _INTEGERS or not code or count > _MAX_NDIM:

@@ -11,6 +11,7 @@ import numpy as np
 from parity.bundle.layout import read_json
 from parity.errors import ReferenceSuspectError
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
+from parity.tensors.private_map import map_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +128,8 @@ def view_elements(location: StorageLocation, dtype: DType) -> NDArray[Any] | Non
     if not prod(location.shape) or location.storage_offset >= count:
         return None
     try:
-        flat = np.memmap(location.path, dtype.storage, "r", location.start, count)
+        content = map_file(location.path)[location.start : location.start + count * size]
+        flat = content.view(dtype.storage)
     except (OSError, ValueError):
         return None
     stride = location.stride

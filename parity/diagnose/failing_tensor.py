@@ -13,6 +13,7 @@ import numpy as np
 from parity.diagnose.error_summary import ErrorSummary
 from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import view_bits
+from parity.tensors.private_map import load_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -28,21 +29,18 @@ if TYPE_CHECKING:
 MAX_PART = 1 << 18
 #: Share of the largest value up to which a bound can tell one hypothesis from another.
 _MAX_TOLERANCE_SHARE = 2.0**-10
-#: Maps larger than this give back the pages that were read.
-_LARGE_MAP = 64 * 2**20
 
 
 class MappedFiles:
     """Files mapped into memory, whose pages are given back after use."""
 
     def __init__(self) -> None:
-        self._maps: dict[Path, mmap.mmap] = {}
+        self._maps: dict[Path, mmap.mmap | bytes] = {}
 
     def map_bytes(self, path: Path) -> NDArray[np.uint8]:
         """Return a file's bytes, read where they are accessed."""
         if path not in self._maps:
-            with path.open("rb") as file:
-                self._maps[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps[path] = load_content(path)
         return np.frombuffer(self._maps[path], np.uint8)
 
     def map_array(self, stored: StoredTensor) -> NDArray[Any]:
@@ -61,7 +59,7 @@ class MappedFiles:
     def release(self) -> None:
         """Give back the memory of large maps; they are read again where they are accessed."""
         for one in self._maps.values():
-            if len(one) > _LARGE_MAP and hasattr(mmap, "MADV_DONTNEED"):
+            if isinstance(one, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
                 one.madvise(mmap.MADV_DONTNEED)
 
 
