@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rou
 _MAX_SHIFT = 8
 #: Bytes that must agree to prove where a tensor was read: fewer are found by chance.
 _MIN_PROVING_BYTES = 8
+#: Other tensors of the same size that a wrong one is compared with.
+MAX_OTHERS = 256
 
 
 def make_plain_source(tensor: FailingTensor) -> Source:
@@ -120,13 +123,14 @@ def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
 
 def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
     """Find the other tensor of the bundle whose values the dump contains."""
-    for name, other in tensor.others().items():
-        if (
-            name == tensor.name
-            or other.count != tensor.count
-            or other.dtype != tensor.expected_dtype
-        ):
-            continue
+    candidates = (
+        (name, other)
+        for name, other in tensor.others().items()
+        if name != tensor.name
+        and other.count == tensor.count
+        and other.dtype == tensor.expected_dtype
+    )
+    for name, other in islice(candidates, MAX_OTHERS):
         try:
             hypothesis = _suppose_swapped(tensor, name, other)
         except (FormatError, OSError, ValueError):

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parity.checkpoints import StorageLocation, blocks
-from parity.diagnose import CODES, Cause, FailingTensor, block_mistakes, diagnose
+from parity.diagnose import CODES, Cause, FailingTensor, block_mistakes, diagnose, search
 from parity.diagnose import misread_storage as in_storage
 from parity.diagnose.hypothesis import iterate_tiles
 from parity.tensors.bin import encode_tensor
@@ -594,6 +594,17 @@ def test_another_tensor_that_cannot_be_read_is_passed_over(
     gone = others["gone"].path
     gone.unlink() if left is None else gone.write_bytes(gone.read_bytes()[:left])
     assert cause(due, other, others=lambda: others).text == "these are the values of v"
+
+
+def test_number_of_other_tensors_tried_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MAX_OTHERS", 3)
+    expected, other = numbers(3, 4), numbers(4, 3, seed=1)
+    files = {name: bin_file(tmp_path, name, numbers(12, seed=2)) for name in "abc"}
+    last = {"v": bin_file(tmp_path, "v", other)}
+    assert cause(expected, other, others=lambda: {**files, **last}).code == "no-simple-cause"
+    assert cause(expected, other, others=lambda: {**last, **files}).code == "other-tensor"
 
 
 def raw_of(folder: Path, stored: NDArray[Any], kind: str, **fields: Any) -> StorageLocation:
