@@ -12,7 +12,7 @@ ALL = tuple(f"a-{n:05}-of-00003.gguf" for n in (1, 2, 3))
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_part_stands_for_all(name: str) -> None:
+def test_each_part_names_all_parts(name: str) -> None:
     assert list_parts(Path("x") / name) == tuple(Path("x") / part for part in ALL)
 
 
@@ -22,11 +22,11 @@ def test_each_part_stands_for_all(name: str) -> None:
      "a-00000-of-00003.gguf", "a-1-of-3.gguf", "-00001-of-00002.gguf", "a-00001-of-99999.gguf",
      "a-00001-of-00000.gguf"],
 )  # fmt: skip
-def test_what_is_named_otherwise_is_whole(name: str) -> None:
+def test_other_names_have_one_part(name: str) -> None:
     assert list_parts(Path(name)) == (Path(name),)
 
 
-def test_what_stands_before_the_number_may_look_like_one() -> None:
+def test_prefix_may_look_like_a_part_number() -> None:
     name = "a-00001-of-00002-00002-of-00002.safetensors"
     assert [part.name for part in list_parts(Path(name))] == [
         name.replace("-00002-of", "-00001-of"),

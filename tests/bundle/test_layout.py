@@ -46,7 +46,7 @@ def test_folders_with_a_meta_json_are_cases_by_name(tmp_path: Path) -> None:
     assert [path.name for path in layout.find_case_folders(tmp_path)] == ["a", "b", "c"]
 
 
-def test_a_bundle_without_a_case_is_suspect(tmp_path: Path) -> None:
+def test_bundle_without_a_case_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ReferenceSuspectError) as caught:
         layout.find_case_folders(tmp_path)
     assert str(caught.value) == (
@@ -63,7 +63,7 @@ def test_a_loader_case_is_read(tmp_path: Path) -> None:
     assert (case.features, case.labels) == (None, None)
 
 
-def test_the_full_data_set_is_taken_along(tmp_path: Path) -> None:
+def test_full_data_set_is_read(tmp_path: Path) -> None:
     full = {"full_dataset_features": [[1.0], [2.0]], "full_dataset_labels": [0, 1]}
     case = layout.read_loader_case(written(tmp_path / "x", META | full))
     assert (case.features, case.labels) == ([[1.0], [2.0]], [0, 1])
@@ -102,13 +102,13 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_meta_json_that_lacks_what_a_verdict_needs_is_suspect(tmp_path: Path, name: str) -> None:
+def test_meta_json_without_a_required_key_is_rejected(tmp_path: Path, name: str) -> None:
     change, message = WRONG[name]
     folder = written(tmp_path / "x", META | change)
     assert refused(folder) == f"[reference-malformed] x/meta.json: {message}"
 
 
-def test_a_case_without_a_meta_json_is_suspect(tmp_path: Path) -> None:
+def test_case_without_a_meta_json_is_rejected(tmp_path: Path) -> None:
     assert refused(tmp_path).startswith("[reference-malformed] ")
     assert "meta.json: cannot be read: " in refused(tmp_path)
 
@@ -126,7 +126,9 @@ def test_a_case_without_a_meta_json_is_suspect(tmp_path: Path) -> None:
     ],
     ids=["empty", "cut", "not-text", "deep", "digits", "list", "null"],
 )
-def test_a_meta_json_that_is_no_object_is_suspect(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_meta_json_that_is_not_an_object_is_rejected(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
     message = refused(written(tmp_path / "x", data))
     assert message.startswith(f"[reference-malformed] x/meta.json: {reason}")
 
@@ -150,12 +152,12 @@ def test_batch_files_are_found_by_number(tmp_path: Path) -> None:
     ["batch_1.bin", "batch_0001.bin.tmp", "Batch_0001.bin", "batch_-001.bin", "xbatch_0001.bin",
      "batch_0001", "batch_1234567890.bin", "batch_\u0660\u0660\u0660\u0661.bin"],
 )  # fmt: skip
-def test_what_is_named_otherwise_is_no_batch_file(tmp_path: Path, name: str) -> None:
+def test_other_names_are_not_batch_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert layout.find_batch_files(tmp_path) == {}
 
 
-def test_a_folder_is_no_batch_file(tmp_path: Path) -> None:
+def test_folder_is_not_a_batch_file(tmp_path: Path) -> None:
     (tmp_path / "batch_0000.bin").mkdir()
     assert layout.find_batch_files(tmp_path) == {}
     assert list(layout.find_misnamed_batches(tmp_path).values()) == [0]
@@ -166,7 +168,7 @@ def test_a_folder_is_no_batch_file(tmp_path: Path) -> None:
     ["batch_1.bin", "batch_001.bin", "batch_00001.bin", "Batch_0001.bin", "batch_0001.BIN",
      "batch-0001.bin", "batch0001.bin", "batch 1.bin", "batch.1.bin", "batch_-001.bin"],
 )  # fmt: skip
-def test_a_name_near_a_batch_s_is_told_with_its_number(tmp_path: Path, name: str) -> None:
+def test_misnamed_batch_file_is_reported_with_its_number(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     (tmp_path / "batch_0000.bin").touch()
     assert layout.find_misnamed_batches(tmp_path) == {tmp_path / name: 1}
@@ -178,6 +180,6 @@ def test_a_name_near_a_batch_s_is_told_with_its_number(tmp_path: Path, name: str
      "batch_0001.json", "batch_0001_labels.bin", "batch.bin", "README", ".DS_Store", "meta.json",
      "batches.bin", "batch_0001 (copy).bin", ".batch_0001.bin.swp"],
 )  # fmt: skip
-def test_a_name_that_is_a_batch_s_or_another_s_is_not_near(tmp_path: Path, name: str) -> None:
+def test_other_names_are_not_misnamed_batch_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
     assert layout.find_misnamed_batches(tmp_path) == {}

@@ -48,7 +48,7 @@ def load(tree: Path, content: Any) -> tuple[manifest.TensorCase, ...]:
 # --- what is read --------------------------------------------------------------------------
 
 
-def test_a_case_with_nothing_said_is_exact_and_loaded(tree: Path) -> None:
+def test_default_case_is_exact_and_expects_load(tree: Path) -> None:
     (case,) = load(tree, whole())
     assert case == manifest.TensorCase(
         id="a",
@@ -79,7 +79,7 @@ def test_every_key_is_read(tree: Path) -> None:
     assert case.inputs == (tree / "a" / "in.bin", tree / "a" / "reference")
 
 
-def test_a_refusal_needs_no_reference(tree: Path) -> None:
+def test_refused_case_needs_no_reference(tree: Path) -> None:
     (case,) = load(tree, {"schema": 1, "cases": {"b": {"expect": "refuse"}}})
     assert case.reference is None
 
@@ -93,7 +93,7 @@ def test_cases_keep_their_order(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("bounds", [{"ulp": 0}, {"relative": 0}, {"max_abs": 0.0}, {"exact": True}])
-def test_a_bound_of_zero_is_a_bound(bounds: dict[str, Any], tree: Path) -> None:
+def test_tolerance_of_zero_is_accepted(bounds: dict[str, Any], tree: Path) -> None:
     (case,) = load(tree, whole({"bounds": bounds}))
     assert case.tolerances == {name: float(value) for name, value in bounds.items()}
 
@@ -177,7 +177,7 @@ CONTENT: dict[str, tuple[Any, list[str]]] = {
 
 
 @pytest.mark.parametrize(("content", "messages"), CONTENT.values(), ids=CONTENT)
-def test_a_problem_word_for_word(content: Any, messages: list[str], tree: Path) -> None:
+def test_message_of_a_problem(content: Any, messages: list[str], tree: Path) -> None:
     due = [
         f"parity.json {text}" if text == "lists no case" else f"parity.json: {text}"
         for text in messages
@@ -198,7 +198,7 @@ def test_a_path_stays_below_its_case(key: str, path: str, tree: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["\x00", "a\x00b", "\ud800", "x" * 5000, "in.bin/x"])
-def test_a_path_that_no_system_has_is_not_there(path: str, tree: Path) -> None:
+def test_impossible_path_is_missing(path: str, tree: Path) -> None:
     (message,) = problems(tree, whole({"checkpoint": path}))
     assert message.endswith(", which the bundle does not have")
     assert len(message) < 200
@@ -211,7 +211,7 @@ ID_FORM = "an id is lower-case letters, digits, '.', '_' and '-'"
     "name",
     ["", "A", "a/b", "..", ".a", "-a", "a b", "ä", "a\n", "\ud800", "a" * 101, "a:b", "\x00"],
 )
-def test_an_id_is_formed_like_a_bundles(name: str, tree: Path) -> None:
+def test_case_id_has_the_form_of_a_bundle_id(name: str, tree: Path) -> None:
     shown = f"{name!r:.60}"
     due = [f"parity.json: case {shown}: {ID_FORM}"]
     assert problems(tree, {"schema": 1, "cases": {name: {}}}) == due
@@ -240,7 +240,9 @@ RAW = {
 
 
 @pytest.mark.parametrize(("content", "message"), RAW.values(), ids=RAW)
-def test_a_file_that_is_no_manifest_word_for_word(content: bytes, message: str, tree: Path) -> None:
+def test_messages_about_files_that_are_not_manifests(
+    content: bytes, message: str, tree: Path
+) -> None:
     assert problems(tree, content) == [message]
 
 
@@ -249,7 +251,7 @@ def test_a_number_of_5000_digits_is_no_crash(tree: Path) -> None:
     assert message.startswith(NO_JSON + "Exceeds the limit")
 
 
-def test_a_manifest_that_is_not_there(tree: Path) -> None:
+def test_missing_manifest_is_rejected(tree: Path) -> None:
     told = "is missing; a bundle of the suite tensors has one"
     with pytest.raises(ReferenceSuspectError, match=told):
         manifest.load(tree)
@@ -272,7 +274,7 @@ def test_no_depth_is_a_crash(depth: int, tree: Path) -> None:
 DEFAULT = "the default reference of case 'b' is 'reference'"
 
 
-def test_all_problems_are_told_at_once(tree: Path) -> None:
+def test_all_problems_are_reported_at_once(tree: Path) -> None:
     content = {
         "schema": 3,
         "case": {},
@@ -297,7 +299,7 @@ def test_all_problems_are_told_at_once(tree: Path) -> None:
     ]
 
 
-def test_whatever_is_wrong_can_be_shown() -> None:
+def test_any_value_can_be_formatted() -> None:
     nested: list[Any] = []
     for _ in range(100_000):
         nested = [nested]

@@ -38,13 +38,13 @@ LOOSER = {
 
 
 @pytest.mark.parametrize("name", TIGHTER)
-def test_a_tighter_bound_is_taken(name: str) -> None:
+def test_tighter_tolerance_is_applied(name: str) -> None:
     stated, wanted, expected = TIGHTER[name]
     assert tighten(stated, wanted) == (expected, [])
 
 
 @pytest.mark.parametrize("name", LOOSER)
-def test_a_looser_bound_is_refused_and_the_stated_one_stays(name: str) -> None:
+def test_looser_tolerance_is_rejected(name: str) -> None:
     stated, wanted, complaints = LOOSER[name]
     bounds, refused = tighten(stated, wanted)
     assert refused == complaints
@@ -53,7 +53,7 @@ def test_a_looser_bound_is_refused_and_the_stated_one_stays(name: str) -> None:
     assert bounds.get("cosine", 0.99) == 0.99
 
 
-def test_what_was_stated_is_not_changed_in_place() -> None:
+def test_stated_tolerances_are_not_modified() -> None:
     stated = {"max_abs": 1e-6}
     tighten(stated, {"max_abs": 1e-7, "ulp": 1})
     assert stated == {"max_abs": 1e-6}

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from parity.bundle.tolerances import MEASURES
 from parity.lockfile import Dump, Lockfile, parse
+from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.lockfile.dump_settings import _CARGO_KEYS, _READERS, PLACEHOLDERS
-from parity.lockfile.parse import _BUNDLE_KEYS, MAX_FILES, MAX_SIZE, MEASURES, SUITES
+from parity.lockfile.parse import _BUNDLE_KEYS, SUITES
 
 TEXT = Path(__file__).parents[2].joinpath("docs", "lockfile.md").read_text(encoding="utf-8")
 SCHEMA = json.loads(files("parity").joinpath("schemas", "fixtures.lock.schema.json").read_bytes())
@@ -73,6 +75,7 @@ def test_schema_has_the_defaults_of_the_record() -> None:
         "profile": record.profile,
         "cwd": record.cwd,
         "env": dict(record.env),
+        "pass-env": list(record.pass_env),
         "timeout": record.timeout,
         "build-timeout": record.build_timeout,
     }
@@ -80,7 +83,7 @@ def test_schema_has_the_defaults_of_the_record() -> None:
 
 def test_schema_has_the_limits_of_the_parser() -> None:
     locked = SCHEMA["$defs"]["locked"]["properties"]
-    assert locked["size"]["maximum"] == locked["unpacked"]["maximum"] == MAX_SIZE
+    assert locked["size"]["maximum"] == locked["unpacked"]["maximum"] == MAX_BYTES
     assert locked["files"]["maximum"] == MAX_FILES
 
 

@@ -86,7 +86,7 @@ bundles:
 """
 
 
-def test_a_first_lock_adds_the_block_with_the_files_own_indentation() -> None:
+def test_first_lock_has_the_indentation_of_the_file() -> None:
     at = FIRST.index("    # the next one")
     lines = [
         "        locked:",
@@ -101,7 +101,7 @@ def test_a_first_lock_adds_the_block_with_the_files_own_indentation() -> None:
     assert FIRST[:at] + "\n".join(lines) + FIRST[at:] == spliced(FIRST)
 
 
-def test_a_file_whose_last_line_is_not_ended_keeps_it_so() -> None:
+def test_missing_final_line_end_stays_missing() -> None:
     text = FIRST.rstrip("\n")
 
     made = spliced(text, name="b")
@@ -120,7 +120,7 @@ def test_line_ends_and_a_byte_order_mark_survive(line_end: str) -> None:
     assert spliced(FIRST).replace("\n", line_end).encode() == made.removeprefix(codecs.BOM_UTF8)
 
 
-def test_a_bundle_in_braces_gets_its_lock_in_braces() -> None:
+def test_lock_of_a_flow_mapping_is_a_flow_mapping() -> None:
     text = "schema: 1\nbundles: {a: {source: x.tar, suite: tensors, dump: {command: [p]}, }}\n"
 
     made = spliced(text, Locked(sha256="a" * 64))
@@ -135,14 +135,14 @@ BRACES = (
 ).replace("R", "0" * 40).replace("S", "0" * 64)  # fmt: skip
 
 
-def test_a_commit_that_is_not_known_any_more_is_taken_out_of_braces() -> None:
+def test_unknown_commit_is_removed_from_a_flow_mapping() -> None:
     made = spliced(BRACES, Locked(sha256="a" * 64, size=5), "x/y.tar")
 
     assert "source: x/y.tar, suite" in made
     assert f"locked: {{sha256: sha256:{'a' * 64}, size: 5}}" in made
 
 
-def test_a_commit_that_is_not_known_any_more_is_taken_out_of_a_block() -> None:
+def test_unknown_commit_is_removed_from_a_block() -> None:
     text = FIRST.replace("x.tar", "hf://o/r@main/x.tar") + (
         f'        locked:\n            rev: "git:{"0" * 40}"\n'
         f'            sha256: "sha256:{"0" * 64}"\n'
@@ -203,7 +203,7 @@ def test_the_same_record_changes_no_byte() -> None:
     assert made == spliced(made)
 
 
-def test_what_cannot_be_spliced_is_refused() -> None:
+def test_unsupported_form_is_rejected() -> None:
     text = FIRST + "        ? locked\n        : rev: git:R\n          sha256: sha256:S\n"
     text = text.replace('"y.tar"', "hf://o/r@main/y.tar")
     text = text.replace("git:R", f"git:{'0' * 40}").replace("sha256:S", f"sha256:{'0' * 64}")
@@ -215,7 +215,7 @@ def test_what_cannot_be_spliced_is_refused() -> None:
     assert caught.value.problems[0].details[-1].startswith("write the bundle's entry as plain")
 
 
-def test_a_file_that_would_grow_too_large_is_refused() -> None:
+def test_edit_that_makes_a_file_too_large_is_rejected() -> None:
     text = FIRST + "#" * (65_530 - len(FIRST))
 
     with pytest.raises(ConfigError) as caught:
@@ -225,7 +225,7 @@ def test_a_file_that_would_grow_too_large_is_refused() -> None:
     assert "larger than 65,536 bytes" in caught.value.problems[0].details[0]
 
 
-def test_a_file_that_is_wrong_before_is_told_so() -> None:
+def test_invalid_lockfile_is_not_edited() -> None:
     with pytest.raises(ConfigError) as caught:
         spliced(FIRST.replace("suite: tensors", "suite: tensor"))
 

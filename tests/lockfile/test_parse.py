@@ -54,7 +54,7 @@ def test_a_good_lockfile_is_read(name: str) -> None:
     assert lock.sha256 == hashlib.sha256(GOOD[name]).hexdigest()
 
 
-def test_several_problems_are_told_at_once_by_their_place() -> None:
+def test_problems_are_sorted_by_place() -> None:
     places = [line.split(": ")[0].split(":") for line in rejections(BAD["several"])]
     numbers = [(int(line), int(column)) for line, column in places]
     assert len(numbers) == 8
@@ -78,7 +78,7 @@ def test_the_smallest_lockfile_has_the_documented_defaults() -> None:
     assert (dump.timeout, dump.build_timeout) == (600.0, 3600.0)
 
 
-def test_every_key_of_a_full_lockfile_arrives() -> None:
+def test_every_key_of_a_full_lockfile_is_read() -> None:
     bundle = only(FULL.encode())
     assert bundle.why == "the loaders"
     assert bundle.source.startswith("hf://datasets/owner/")
@@ -96,7 +96,7 @@ def test_every_key_of_a_full_lockfile_arrives() -> None:
     assert (locked.size, locked.files, locked.unpacked) == (48240640, 232, 48091136)
 
 
-def test_the_dump_of_a_full_lockfile_arrives() -> None:
+def test_dump_of_a_full_lockfile_is_read() -> None:
     dump = only(FULL.encode()).dump
     assert (dump.package, dump.example) == ("ferrotorch-serialize@0.6.2", "serialize_{group}_dump")
     assert dump.args == ("--target", "{case}", "{fixture_dir}/in", "{output_dir}", "{{}}", "")
@@ -106,7 +106,7 @@ def test_the_dump_of_a_full_lockfile_arrives() -> None:
     assert (dump.timeout, dump.build_timeout) == (90.5, 1000.0)
 
 
-def test_a_case_takes_from_the_dump_what_it_leaves_out() -> None:
+def test_case_inherits_missing_keys_of_the_dump() -> None:
     bundle = only(FULL.encode())
     onnx = bundle.find_dump("onnx")
     assert (onnx.package, onnx.example, onnx.timeout) == (
@@ -121,14 +121,14 @@ def test_a_case_takes_from_the_dump_what_it_leaves_out() -> None:
     )
 
 
-def test_a_case_with_a_crate_leaves_the_package_behind() -> None:
+def test_case_with_a_crate_does_not_inherit_the_package() -> None:
     gguf = only(FULL.encode()).find_dump("gguf")
     assert (gguf.package, gguf.crate) == (None, "serialize@0.6.2-rc.1+b")
     assert (gguf.features, gguf.example) == ((), "serialize_{group}_dump")
     assert "package" not in gguf.where
 
 
-def test_a_case_with_a_command_leaves_behind_all_that_is_for_cargo() -> None:
+def test_case_with_a_command_inherits_no_cargo_key() -> None:
     pth = only(FULL.encode()).find_dump("pth")
     assert pth.command == ("python", "dump.py", "{case}", "{output_dir}")
     assert (pth.package, pth.example, pth.args, pth.features) == (None, None, None, ())
@@ -140,7 +140,7 @@ def test_a_case_with_a_command_leaves_behind_all_that_is_for_cargo() -> None:
     assert pth.where["command"] == Location(PATH, 24, 15)
 
 
-def test_a_case_that_is_not_named_is_dumped_like_all() -> None:
+def test_unnamed_case_has_the_default_dump() -> None:
     bundle = only(FULL.encode())
     assert bundle.find_dump("other") is bundle.dump
 
@@ -155,18 +155,18 @@ def test_every_key_keeps_its_place() -> None:
     assert locked.where["sha256"] == Location(PATH, 7, 22)
 
 
-def test_an_entry_without_locked_is_no_error_of_form() -> None:
+def test_entry_without_a_lock_is_read() -> None:
     assert only(BASE.encode()).locked is None
 
 
-def test_locked_with_the_digest_alone_states_nothing_else() -> None:
+def test_lock_with_a_digest_only() -> None:
     locked = only(GOOD["locked-sha256-only"]).locked
     assert locked is not None
     assert (locked.size, locked.files, locked.unpacked, locked.tree, locked.rev) == (None,) * 5
 
 
 @pytest.mark.parametrize("name", ["source-credentials", "source-user", "mirror-credentials"])
-def test_credentials_are_not_repeated_in_the_message(name: str) -> None:
+def test_credentials_are_not_in_the_message(name: str) -> None:
     (line,) = rejections(BAD[name])
     assert "secret" not in line
     assert "me@" not in line
@@ -176,7 +176,7 @@ def test_credentials_are_not_repeated_in_the_message(name: str) -> None:
 @pytest.mark.parametrize(
     "source", ["https://a:b/c@example.org/x", "ftp://h/x?token=secret", "http://h/x?token=secret"]
 )
-def test_what_may_be_secret_in_a_bad_source_is_not_shown(source: str) -> None:
+def test_secrets_of_a_bad_source_are_not_printed(source: str) -> None:
     (line,) = rejections(BASE.replace("x.tar", source).encode())
     assert "secret" not in line
     assert "a:b" not in line
@@ -212,7 +212,7 @@ def test_a_source_has_one_of_the_allowed_forms(source: str, complaint: str) -> N
     assert bool(found) == bool(complaint)
 
 
-def test_an_absent_lockfile_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_lockfile_has_advice(tmp_path: Path) -> None:
     path = tmp_path / "fixtures.lock.yaml"
     with pytest.raises(ConfigError) as caught:
         load(path)
@@ -222,7 +222,7 @@ def test_an_absent_lockfile_is_told_with_what_to_do(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_or_a_pipe_in_place_of_the_lockfile_is_refused(tmp_path: Path) -> None:
+def test_folder_or_pipe_as_lockfile_is_rejected(tmp_path: Path) -> None:
     places = [tmp_path]
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
@@ -232,7 +232,7 @@ def test_a_folder_or_a_pipe_in_place_of_the_lockfile_is_refused(tmp_path: Path) 
             load(place)
 
 
-def test_no_more_is_read_than_a_lockfile_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_a_lockfile_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     class Endless(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             assert size is not None
@@ -303,7 +303,7 @@ def test_the_lockfile_of_this_repo_is_good() -> None:
     assert all(bundle.locked for bundle in load(HERE / "fixtures.lock.yaml").bundles)
 
 
-def test_a_newer_lockfile_is_told_to_be_newer_and_nothing_else() -> None:
+def test_newer_lockfile_has_one_problem() -> None:
     text = "future: {}\nschema: 7\nbundles: {A: {}}\nschema: 8\n"
     assert rejections(text.encode()) == [
         "2:9: [lockfile-newer] schema 7 is newer than 2, the newest known; upgrade parity"
@@ -335,7 +335,7 @@ def _mutated(edits: Sequence[tuple[int, int, str, bool]]) -> str:
         max_size=4,
     )
 )
-def test_a_damaged_lockfile_is_read_or_refused_as_a_config_error(
+def test_damaged_lockfile_is_read_or_a_config_error(
     edits: list[tuple[int, int, str, bool]],
 ) -> None:
     _parse(_mutated(edits).encode("utf-8", "surrogatepass"))
@@ -343,7 +343,7 @@ def test_a_damaged_lockfile_is_read_or_refused_as_a_config_error(
 
 @settings(max_examples=100, deadline=None)
 @given(st.permutations(_LINES), st.integers(0, len(_LINES)))
-def test_shuffled_lines_are_read_or_refused_as_a_config_error(lines: list[str], count: int) -> None:
+def test_shuffled_lines_are_read_or_a_config_error(lines: list[str], count: int) -> None:
     _parse("".join(lines[:count]).encode())
 
 

@@ -90,23 +90,23 @@ def errors(data: bytes) -> list[str] | None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_a_schema_is_one_and_comes_with_the_package(name: str) -> None:
+def test_schema_is_valid_and_packaged(name: str) -> None:
     Draft202012Validator.check_schema(schema(name))
     assert schema(name)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_the_parser_reads_the_schema_allows(name: str) -> None:
+def test_schema_accepts_good_lockfiles(name: str) -> None:
     assert errors(GOOD[name]) == []
 
 
 @pytest.mark.parametrize("name", [name for name in BAD if name not in _BLIND])
-def test_what_the_parser_refuses_the_schema_refuses(name: str) -> None:
+def test_schema_rejects_bad_lockfiles(name: str) -> None:
     assert errors(BAD[name])
 
 
 @pytest.mark.parametrize("name", sorted(_BLIND))
-def test_what_a_schema_cannot_see_is_listed_for_a_reason(name: str) -> None:
+def test_schema_blind_spots_have_reasons(name: str) -> None:
     assert not errors(BAD[name])
 
 
@@ -122,7 +122,7 @@ def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     assert "|".join(dump_settings.PLACEHOLDERS) in kinds["word"]["pattern"]
 
 
-def test_every_key_tells_an_editor_what_it_is() -> None:
+def test_every_key_has_a_description() -> None:
     kinds = LOCKFILE["$defs"]
     for properties in (
         LOCKFILE["properties"],

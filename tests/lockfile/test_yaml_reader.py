@@ -37,7 +37,7 @@ def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
     assert "[yaml-size]" in refused(data + b"x")
 
 
-def test_the_greatest_depth_is_read_and_one_level_more_is_not() -> None:
+def test_depth_limit_is_exact() -> None:
     compose(PATH, b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
     assert "[yaml-depth]" in refused(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
 
@@ -46,7 +46,7 @@ def test_depth_is_counted_by_nesting_and_not_by_number() -> None:
     compose(PATH, b"- [[]]\n" * (MAX_DEPTH + 1))
 
 
-def test_a_deep_file_is_refused_before_it_is_recursed_into() -> None:
+def test_deep_file_is_rejected_before_recursion() -> None:
     assert "[yaml-depth]" in refused(b"- " * (MAX_TEXT // 2))
 
 
@@ -88,7 +88,7 @@ def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> 
 @pytest.mark.parametrize(
     "text", ["0123", "00", "0x10", "0b1", "1_000", "1:30", ".inf", "-.inf", ".nan", "1:30.5"]
 )
-def test_a_number_that_readers_take_for_different_values_is_refused(text: str) -> None:
+def test_ambiguous_number_is_rejected(text: str) -> None:
     _, problems = read(text, lambda walker, node: walker.read_number(node, "it", -1e6, 1e6))
     assert problems == [f"file.yaml:1:1: [lockfile] it is {text}; {DIGITS}"]
 
@@ -111,7 +111,7 @@ def test_a_number_that_readers_take_for_different_values_is_refused(text: str) -
         ("x" * 100, "the string '" + "x" * 58 + "…"),
     ],
 )
-def test_what_stands_in_place_of_a_number_is_named(text: str, shown: str) -> None:
+def test_value_in_place_of_a_number_is_named(text: str, shown: str) -> None:
     _, (problem,) = read(
         f"a: {text}", lambda walker, node: walker.read_number(node.value[0][1], "it", 0, 1)
     )
@@ -119,7 +119,7 @@ def test_what_stands_in_place_of_a_number_is_named(text: str, shown: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["1", "0.5", "1e-9"])
-def test_the_ends_of_a_range_belong_to_it(text: str) -> None:
+def test_limits_of_a_range_are_included(text: str) -> None:
     limit = float(text)
     assert read(text, lambda w, node: w.read_number(node, "it", limit, limit))[1] == []
     assert read(text, lambda w, node: w.read_number(node, "it", limit * 1.01, 9))[1] != []
@@ -138,14 +138,14 @@ def test_true_and_false_are_read() -> None:
     assert read("false", lambda w, node: w.read_boolean(node, "it")) == (False, [])
 
 
-def test_a_free_value_is_read_in_its_depth() -> None:
+def test_free_value_is_read_at_every_depth() -> None:
     text = 'a: [1, 2.5, true, ~, "", x]\nb: {c: {d: [[]]}}'
     value, problems = read(text, lambda w, node: w.read_value(node, "it"))
     assert value == {"a": [1, 2.5, True, None, "", "x"], "b": {"c": {"d": [[]]}}}
     assert problems == []
 
 
-def test_a_free_value_is_held_to_the_rules_in_its_depth() -> None:
+def test_free_value_is_checked_at_every_depth() -> None:
     text = "a:\n- b: 1\n  b: 2\n- {1: x}\n- 0777\n- <<: {c: d}\n"
     _, problems = read(text, lambda w, node: w.read_value(node, "it"))
     assert problems == [
@@ -160,7 +160,7 @@ def test_a_quoted_merge_key_is_a_key_like_any_other() -> None:
     assert read('"<<": 1', lambda w, node: w.read_value(node, "it")) == ({"<<": 1}, [])
 
 
-def test_an_unknown_key_does_not_stand_for_a_missing_one() -> None:
+def test_unknown_key_does_not_replace_a_missing_one() -> None:
     _, problems = read("b: 1", lambda w, n: w.read_mapping(n, "it", keys=("a",), required=("a",)))
     assert problems == [
         "file.yaml:1:1: [lockfile] it has no key 'b'; known: a",
@@ -168,7 +168,7 @@ def test_an_unknown_key_does_not_stand_for_a_missing_one() -> None:
     ]
 
 
-def test_extensions_are_refused_where_they_are_not_allowed() -> None:
+def test_extensions_are_rejected_in_other_mappings() -> None:
     assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=()))[1] != []
     assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=(), extensions=True)) == (
         {},
@@ -184,7 +184,7 @@ def test_extensions_are_refused_where_they_are_not_allowed() -> None:
 @example(b"%TAG ! tag:x,%ff\n---\n!x")
 @example(b"? ? ? a")
 @example(b"=")
-def test_any_bytes_are_read_or_refused_as_a_config_error(data: bytes) -> None:
+def test_any_bytes_are_read_or_a_config_error(data: bytes) -> None:
     try:
         node = compose(PATH, data)
     except ConfigError as error:
@@ -196,7 +196,7 @@ def test_any_bytes_are_read_or_refused_as_a_config_error(data: bytes) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="{}[]:,-?&*!|>'\"%@`#<~ \n\tab1.e=\\x", max_size=60))
-def test_any_punctuation_is_read_or_refused_as_a_config_error(text: str) -> None:
+def test_any_punctuation_is_read_or_a_config_error(text: str) -> None:
     try:
         node = compose(PATH, text.encode())
     except ConfigError:

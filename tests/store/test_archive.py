@@ -101,7 +101,7 @@ CONTENT = {"d/e/long" + "n" * 150: b"1" * 5000, "d/ü.bin": b"\0\xff", "top": b"
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT], ids=["ustar", "pax"])
-def test_what_python_packs_is_unpacked_byte_for_byte(tmp_path: Path, form: int) -> None:
+def test_archives_of_tarfile_are_unpacked(tmp_path: Path, form: int) -> None:
     content = {k: v for k, v in CONTENT.items() if form == tarfile.PAX_FORMAT or len(k) < 100}
     with tarfile.open(tmp_path / "x.tar", "w", format=form) as packed:
         for name, data in content.items():
@@ -173,7 +173,7 @@ def test_prefix_and_name_are_joined(put: Put) -> None:
     assert scan(put(make_tar(make_member("b", prefix=b"d/e"))), Limits())[0].path == "d/e/b"
 
 
-def test_an_archive_without_members_is_no_error_of_form(put: Put) -> None:
+def test_archive_without_members_is_accepted(put: Put) -> None:
     assert scan(put(END), Limits()) == []
 
 
@@ -252,7 +252,7 @@ BAD_NAMES = {
 
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
-def test_names(put: Put, name: str) -> None:
+def test_names_that_are_rejected(put: Put, name: str) -> None:
     problem = refused(put(make_tar(make_pax(make_record("path", name)), make_member("a"))))
 
     assert (problem.code, problem.message.rpartition(": ")[2]) == ("archive-name", BAD_NAMES[name])
@@ -338,7 +338,7 @@ def test_special_modes(put: Put, mode: int) -> None:
 
 
 @pytest.mark.parametrize("mode", [b"", b"\x80\0\0\0\0\0\0\x01", b"-000644\0", b"0000648\0"])
-def test_modes_that_are_no_number(put: Put, mode: bytes) -> None:
+def test_modes_that_are_not_numbers(put: Put, mode: bytes) -> None:
     assert refused(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
 
 
@@ -354,7 +354,7 @@ def test_modes_that_are_no_number(put: Put, mode: bytes) -> None:
         b"\0" * 12,
     ],
 )
-def test_sizes_that_are_no_number(put: Put, size: bytes) -> None:
+def test_sizes_that_are_not_numbers(put: Put, size: bytes) -> None:
     assert refused(put(make_tar(make_header("a", size=size)))).code == "archive-size"
 
 
@@ -433,7 +433,7 @@ def test_pax_headers_in_a_row(put: Put) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 512, 1 << 40 >> 8])
-def test_folders_hold_no_data(put: Put, size: int) -> None:
+def test_folders_have_no_data(put: Put, size: int) -> None:
     packed = make_header("d/", flag=b"5", size=size) + bytes(BLOCK) + END
 
     assert refused(put(packed)).code == "archive-size"
@@ -458,13 +458,13 @@ PACKED = {
 
 
 @pytest.mark.parametrize("name", PACKED)
-def test_other_formats(put: Put, name: str) -> None:
+def test_other_formats_are_rejected(put: Put, name: str) -> None:
     data, code = PACKED[name]
 
     assert refused(put(data)).code == code
 
 
-def test_plain_gnu_long_names_are_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_gnu_long_names_are_rejected_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as packed:
         packed.addfile(tarfile.TarInfo("n" * 150))
@@ -493,7 +493,7 @@ GOOD = make_tar(
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(block=st.sampled_from([0, 1, 3, 6]), at=st.integers(0, BLOCK - 1), to=st.integers(0, 255))
-def test_a_changed_byte_in_a_header_is_seen(put: Put, block: int, at: int, to: int) -> None:
+def test_changed_byte_in_a_header_is_detected(put: Put, block: int, at: int, to: int) -> None:
     at += block * BLOCK
     damaged = GOOD[:at] + bytes([to]) + GOOD[at + 1 :]
     path = put(damaged)
@@ -551,7 +551,7 @@ def test_a_member_one_byte_past_the_end(put: Put) -> None:
 
 
 @pytest.mark.process
-def test_the_way_out_works(tmp_path: Path) -> None:
+def test_repack_command_works(tmp_path: Path) -> None:
     """The command that a refusal ends with makes an archive that passes, links included."""
     program = shutil.which("tar")
     if not program or b"GNU" not in subprocess.check_output([program, "--version"]):
@@ -597,7 +597,7 @@ PLACES = {
         ({"size": len(TWO) + 1}, "archive-size", 3),
     ],
 )
-def test_what_the_lock_states_must_hold_exactly(
+def test_archive_must_match_the_lock_exactly(
     put: Put, limits: dict[str, int], code: str, line: int
 ) -> None:
     problem = refused(put(TWO), Limits(**limits, where=PLACES))
@@ -605,7 +605,7 @@ def test_what_the_lock_states_must_hold_exactly(
     assert (problem.code, problem.where) == (code, Location(Path("f.yaml"), line, 7))
 
 
-def test_what_the_lock_states_holds(put: Put) -> None:
+def test_archive_that_matches_the_lock_is_accepted(put: Put) -> None:
     assert len(scan(put(TWO), Limits(files=2, unpacked=30, size=len(TWO)))) == 2
 
 
@@ -621,7 +621,7 @@ def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
     assert refused(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
 
 
-def test_caps_hold_where_the_lock_is_silent(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_caps_apply_without_a_lock(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanner, "MAX_FILES", 1)
     assert refused(put(TWO)).code == "archive-files"
     monkeypatch.setattr(scanner, "MAX_FILES", 2)
@@ -631,7 +631,7 @@ def test_caps_hold_where_the_lock_is_silent(put: Put, monkeypatch: pytest.Monkey
     assert len(scan(put(TWO), Limits())) == 2
 
 
-def test_stated_folders_are_bounded_too(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_folders_are_counted(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member_names, "MAX_FOLDERS", 3)
 
     assert scan(put(make_tar(make_member("a/b/c/x"))), Limits())
@@ -656,7 +656,7 @@ def out(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_refused_archive_writes_nothing(put: Put, out: Path) -> None:
+def test_rejected_archive_writes_nothing(put: Put, out: Path) -> None:
     with pytest.raises(IntegrityError):
         unpack(
             put(make_member("a", b"1") + make_header("b", flag=b"2", link=b"/etc") + END),
@@ -842,7 +842,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
     ],
 )
-def test_words(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
+def test_messages(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
     assert str(refused(put(data), limits)) == wanted
 
 
@@ -860,12 +860,12 @@ def test_words(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
         (b"a" * 10_000, "a" * 200 + "…"),
     ],
 )
-def test_safe(text: str | bytes, wanted: str) -> None:
+def test_sanitize(text: str | bytes, wanted: str) -> None:
     assert sanitize(text) == wanted
 
 
 @given(st.text() | st.binary())
-def test_safe_is_always_one_harmless_line(text: str | bytes) -> None:
+def test_sanitized_text_is_one_harmless_line(text: str | bytes) -> None:
     shown = sanitize(text)
 
     assert not {unicodedata.category(char) for char in shown} & UNPRINTABLE

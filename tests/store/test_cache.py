@@ -129,7 +129,7 @@ def test_a_whole_store(
 
 
 @pytest.mark.parametrize("part", ["archive", "tree", "orphan", "extra"])
-def test_damage_is_found_told_and_removed(
+def test_damage_is_reported_and_removed(
     put: Callable[..., Path],
     store: Store,
     tmp_path: Path,
@@ -170,7 +170,9 @@ def test_damage_is_found_told_and_removed(
 # gc
 
 
-def test_the_least_used_goes_first(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+def test_least_recently_used_is_removed_first(
+    put: Callable[..., Path], store: Store, tmp_path: Path
+) -> None:
     trees = {name: put(name, ago) for name, ago in [("aa", DAY), ("bb", 3 * DAY), ("cc", 2 * DAY)]}
     each = len(DATA["aa"]) + 2000
 
@@ -183,7 +185,7 @@ def test_the_least_used_goes_first(put: Callable[..., Path], store: Store, tmp_p
     assert there(store) == set()
 
 
-def test_what_is_old_goes(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+def test_old_entries_are_removed(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
     for name, ago in [("aa", 1.0), ("bb", 3 * DAY), ("cc", 2 * DAY - 60)]:
         put(name, ago)
 
@@ -191,7 +193,7 @@ def test_what_is_old_goes(put: Callable[..., Path], store: Store, tmp_path: Path
     assert there(store) == {"aa", "cc"}
 
 
-def test_without_words_only_waste_goes(
+def test_gc_without_options_removes_only_orphans(
     put: Callable[..., Path], store: Store, tmp_path: Path
 ) -> None:
     put("aa", 1000 * DAY)
@@ -209,7 +211,7 @@ def test_without_words_only_waste_goes(
     assert not left.exists()
 
 
-def test_what_was_just_used_stays(
+def test_recently_used_entries_are_kept(
     put: Callable[..., Path], store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run may be using it."""
@@ -222,7 +224,7 @@ def test_what_was_just_used_stays(
 
 
 @pytest.mark.parametrize("words", [("--max-size", "0"), ("--older-than", "1s")])
-def test_what_a_lockfile_names_stays(
+def test_archives_named_by_a_lockfile_are_kept(
     put: Callable[..., Path], store: Store, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     for name in DATA:
@@ -240,7 +242,7 @@ def test_what_a_lockfile_names_stays(
     assert there(store) == {"aa", "bb"}
 
 
-def test_nothing_goes_where_the_lockfile_cannot_be_read(
+def test_nothing_is_removed_with_an_unreadable_lockfile(
     put: Callable[..., Path], store: Store, tmp_path: Path
 ) -> None:
     put("aa", 9 * DAY)
@@ -251,7 +253,7 @@ def test_nothing_goes_where_the_lockfile_cannot_be_read(
     assert there(store) == {"aa"}
 
 
-def test_a_tree_that_another_archive_needs_stays(
+def test_tree_of_another_archive_is_kept(
     put: Callable[..., Path], store: Store, tmp_path: Path
 ) -> None:
     first = put("aa", 9 * DAY)
@@ -263,7 +265,9 @@ def test_a_tree_that_another_archive_needs_stays(
     assert read_files(second) == {"aa": b"aa" * 1000}
 
 
-def test_what_is_being_made_stays(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+def test_entries_in_the_making_are_kept(
+    put: Callable[..., Path], store: Store, tmp_path: Path
+) -> None:
     put("aa", 9 * DAY)
     with filelock.FileLock(store.paths.locate_lock(compute_sha256(DATA["aa"]))):
         assert gc("--older-than", "1d", folder=tmp_path) == 0
@@ -323,7 +327,7 @@ HELD = StoreEntry(name="h1:0", paths=(), lock=Path("nowhere"), size=10, last_use
         (GcPolicy(max_age=0.0, keep=["f" * 64]), 9 * DAY, False),
     ],
 )
-def test_rules(rules: GcPolicy, age: float, *, goes: bool) -> None:
+def test_gc_policy(rules: GcPolicy, age: float, *, goes: bool) -> None:
     held = replace(HELD, name=f"sha256:{'f' * 64}")
 
     assert choose_removals([held], rules, age) == ([held] if goes else [])
@@ -349,13 +353,13 @@ def test_ages(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5G", "G", "1P", "٣K", "9" * 13])
-def test_what_is_no_size(text: str) -> None:
+def test_invalid_sizes_are_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a size such as"):
         cache_words.parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["", "30", "-1d", "1y", "1.5h", "9999999d"])
-def test_what_is_no_age(text: str) -> None:
+def test_invalid_ages_are_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not an age such as"):
         cache_words.parse_age(text)
 
@@ -378,7 +382,7 @@ def folder(tmp_path: Path) -> Path:
 SHA = "a" * 64
 
 
-def test_a_claim_is_taken_once(folder: Path) -> None:
+def test_claim_succeeds_once(folder: Path) -> None:
     (folder / f"{SHA}.part").write_bytes(b"123")
 
     first, second = resume.claim(folder, SHA), resume.claim(folder, SHA)
@@ -390,7 +394,7 @@ def test_a_claim_is_taken_once(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_what_is_given_back_is_claimed_again_with_its_note(folder: Path) -> None:
+def test_released_download_is_claimed_with_its_note(folder: Path) -> None:
     part = resume.claim(folder, SHA)
     part.path.write_bytes(b"12345")
     part.write_note("https://x.org/b", '"v1"', 0)
@@ -404,7 +408,7 @@ def test_what_is_given_back_is_claimed_again_with_its_note(folder: Path) -> None
     again.discard()
 
 
-def test_of_two_the_longer_is_kept(folder: Path) -> None:
+def test_longer_of_two_downloads_is_kept(folder: Path) -> None:
     for data in (b"123", b"12345", b"1"):
         part = resume.claim(folder, SHA) if data == b"123" else resume._create_empty(folder, SHA)
         part.path.write_bytes(data)
@@ -413,7 +417,7 @@ def test_of_two_the_longer_is_kept(folder: Path) -> None:
     assert [p.read_bytes() for p in folder.iterdir()] == [b"12345"]
 
 
-def test_an_empty_one_is_not_kept(folder: Path) -> None:
+def test_empty_download_is_not_kept(folder: Path) -> None:
     resume.claim(folder, SHA).release()
 
     assert list(folder.iterdir()) == []
@@ -436,7 +440,7 @@ def claimed(folder: Path, host: str, pid: int, *, age: float = 0.0) -> Path:
         ("00000000", False, 301.0, True),
     ],
 )
-def test_whose_claim_is_open(
+def test_claims_that_are_open(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     host: str,
@@ -456,7 +460,7 @@ def test_whose_claim_is_open(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_who_is_alive() -> None:
+def test_running_processes_are_recognised() -> None:
     assert resume._is_alive(os.getppid())
     assert not resume._is_alive(os.getpid())  # ours are known by name
     assert not resume._is_alive(2**31 - 2)
@@ -464,7 +468,7 @@ def test_who_is_alive() -> None:
 
 
 @pytest.mark.parametrize("name", [f"{SHA}.0-1.tmp", f"{SHA}.partial", f"{SHA}.", f"{SHA}.x.part"])
-def test_other_names_are_no_claims(folder: Path, name: str) -> None:
+def test_other_names_are_not_claimed(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"123")
 
     part = resume.claim(folder, SHA)
@@ -473,7 +477,7 @@ def test_other_names_are_no_claims(folder: Path, name: str) -> None:
     part.discard()
 
 
-def test_a_link_is_no_claim(folder: Path, tmp_path: Path) -> None:
+def test_link_is_not_claimed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"123")
     (folder / f"{SHA}.part").symlink_to(tmp_path / "secret")
 
@@ -489,7 +493,7 @@ def test_a_link_is_no_claim(folder: Path, tmp_path: Path) -> None:
     ["", "[]", "{", '{"etag": 7, "url": "u"}', '{"etag": "W/\\"1\\"", "url": "u"}', "[" * 70_000,
      '{"etag": "\\"a\\r\\nX: y\\"", "url": "u"}', '{"etag": "bare", "url": "u"}'],
 )  # fmt: skip
-def test_a_note_of_anything(folder: Path, text: str) -> None:
+def test_note_of_any_content_is_read(folder: Path, text: str) -> None:
     part = resume.claim(folder, SHA)
     part.path.with_name(f"{part.path.name}.json").write_text(text, encoding="utf-8")
 
@@ -498,7 +502,7 @@ def test_a_note_of_anything(folder: Path, text: str) -> None:
     part.discard()
 
 
-def test_bytes_that_are_gone_are_damage(folder: Path) -> None:
+def test_lost_bytes_are_damage(folder: Path) -> None:
     part = resume.claim(folder, SHA)
     part.write_note("u", None, 5)
 

@@ -102,7 +102,7 @@ def test_killed_while_bytes_come(store: Store, seed: int) -> None:
 
 
 @posix
-def test_what_is_in_our_hands_is_bounded(store: Store) -> None:
+def test_unwritten_bytes_are_bounded(store: Store) -> None:
     """A writer that never writes has taken no more than 1 MiB off the wire's end."""
     from parity.store.http import background_reader  # noqa: PLC0415
 
@@ -184,7 +184,7 @@ def test_killed_again_and_again(store: Store) -> None:
 # At once
 
 
-def test_eight_at_once_ask_once(store: Store) -> None:
+def test_eight_processes_make_one_request(store: Store) -> None:
     file = ServedFile(LARGE, pause=0.005)
     with s.FaultServer({"/b.tar": [file]}) as server:
         children = [begin(store, f"{server.url}/b.tar", LARGE) for _ in range(8)]
@@ -195,7 +195,7 @@ def test_eight_at_once_ask_once(store: Store) -> None:
     assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
-def test_eight_at_once_without_locks(store: Store) -> None:
+def test_eight_processes_without_locks(store: Store) -> None:
     """Work is done more than once, and the bytes are right all the same."""
     file = ServedFile(LARGE, pause=0.02)
     with s.FaultServer({"/b.tar": [file]}) as server:
@@ -245,7 +245,7 @@ def test_one_of_several_is_killed(store: Store) -> None:
     assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
-def test_a_word_while_waiting(store: Store) -> None:
+def test_waiting_for_a_lock_is_reported(store: Store) -> None:
     with s.FaultServer({"/b.tar": [ServedFile(LARGE, pause=0.06)]}) as server:
         first = begin(store, f"{server.url}/b.tar", LARGE)
         ends = time.monotonic() + 20
@@ -283,7 +283,7 @@ def mounted(folder: Path, words: list[str], script: str) -> subprocess.Completed
 
 
 @posix
-def test_a_disk_that_is_full(tmp_path: Path) -> None:
+def test_full_disk_ends_the_fetch(tmp_path: Path) -> None:
     """It says so before a byte is asked for; what needs less room is still asked for."""
     root = tmp_path / "small"
     with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
@@ -300,7 +300,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+def test_disk_that_fills_up_ends_the_fetch(tmp_path: Path) -> None:
     root = tmp_path / "small"
     with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         script = (
@@ -333,5 +333,5 @@ def test_a_store_that_is_read_only(store: Store) -> None:
     assert "[store-read-only] small: the store is on a read-only file system" in done.stderr
 
 
-def test_the_small_bundle_is_what_it_says() -> None:
+def test_small_bundle_is_as_described() -> None:
     assert FILES["a"] == NOISE

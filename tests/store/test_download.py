@@ -159,7 +159,7 @@ def test_the_token_is_for_the_hub_alone() -> None:
 
 
 @pytest.mark.parametrize("token", ["a\r\nX-Evil: 1", "tök"])
-def test_a_token_that_is_none(token: str) -> None:
+def test_invalid_token_is_rejected(token: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve("hf://o/r@main/b", None, {"HF_TOKEN": token})
     assert token not in str(caught.value)
@@ -176,7 +176,7 @@ def test_a_token_that_is_none(token: str) -> None:
         ("../a\nb.tar", r"../a\x0ab.tar"),
     ],
 )
-def test_what_is_shown_of_a_source(source: str, wanted: str) -> None:
+def test_sanitized_source(source: str, wanted: str) -> None:
     assert sanitize_source(source) == wanted
 
 
@@ -282,7 +282,7 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
         ),
     ],
 )
-def test_words_of_a_verdict(locked: dict[str, Any], got: ReceivedFile, wanted: str) -> None:
+def test_messages_about_wrong_bytes(locked: dict[str, Any], got: ReceivedFile, wanted: str) -> None:
     entry = bundle("https://x.org/b.tar", **{"where": {"sha256": SHA_AT, "size": SIZE_AT}} | locked)
     if entry.locked and entry.locked.size is None:
         entry = replace(entry, locked=replace(entry.locked, where={"sha256": SHA_AT}))
@@ -363,7 +363,9 @@ def test_tries_are_bounded_and_counted() -> None:
         (0.0, 2.0, [1.0]),
     ],
 )
-def test_what_a_server_asks_for(wait: float, deadline: float | None, slept: list[float]) -> None:
+def test_wait_that_a_server_asks_for(
+    wait: float, deadline: float | None, slept: list[float]
+) -> None:
     time = Time()
     if len(slept) == 2:
         assert retry(failing(2, wait), time.make_retry_policy(), deadline) == "done"
@@ -422,7 +424,7 @@ def test_a_path_beside_or_above_the_lockfile(tmp_path: Path) -> None:
     assert told == [(len(DATA), len(DATA))]
 
 
-def test_a_large_file_is_read_no_further_than_expected(tmp_path: Path) -> None:
+def test_large_file_is_read_to_the_expected_size(tmp_path: Path) -> None:
     with (tmp_path / "b.tar").open("wb") as file:
         file.truncate(1 << 34)  # sparse
 
@@ -447,7 +449,7 @@ def test_local_sources_that_are_no_file(tmp_path: Path, source: str, code: str) 
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
-def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_as_source_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "b.tar")
 
     assert problem_of("b.tar", tmp_path, FetchError).code == "source-not-a-file"
@@ -516,7 +518,7 @@ def test_gzip_bytes_stay_gzip_bytes(server: s.FaultServer, tmp_path: Path) -> No
 
 
 @network
-def test_progress_is_told(server: s.FaultServer, tmp_path: Path) -> None:
+def test_progress_is_reported(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/b", s.make_chunked(DATA[:100], DATA[100:]))
     told: list[tuple[int, int | None]] = []
 
@@ -544,7 +546,7 @@ def test_progress_is_told(server: s.FaultServer, tmp_path: Path) -> None:
         s.send(s.make_status(504)),
     ],
 )  # fmt: skip
-def test_what_may_pass_is_tried_again(
+def test_transient_errors_are_retried(
     server: s.FaultServer, tmp_path: Path, time_: Time, bad: s.Answer
 ) -> None:
     server.add("/b", bad, bad, s.make_ok(DATA))
@@ -557,7 +559,7 @@ def test_what_may_pass_is_tried_again(
 
 @network
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 410, 416, 501, 505, 204, 206, 304])
-def test_what_does_not_pass_is_not_tried_again(
+def test_permanent_errors_are_not_retried(
     server: s.FaultServer, tmp_path: Path, time_: Time, code: int
 ) -> None:
     server.add("/b", s.make_status(code))
@@ -571,7 +573,7 @@ def test_what_does_not_pass_is_not_tried_again(
 
 
 @network
-def test_a_server_that_asks_for_too_long(
+def test_server_that_asks_for_a_long_wait_is_skipped(
     server: s.FaultServer, tmp_path: Path, time_: Time
 ) -> None:
     server.add("/b", s.make_status(429, "Retry-After: 61"))
@@ -604,7 +606,9 @@ def test_retry_after_is_waited_for(server: s.FaultServer, tmp_path: Path, time_:
 
 
 @network
-def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, time_: Time) -> None:
+def test_answer_that_is_always_cut_fails(
+    server: s.FaultServer, tmp_path: Path, time_: Time
+) -> None:
     server.add("/b", s.make_ok(DATA[:1000], length=len(DATA)))
 
     problem = problem_of(
@@ -632,7 +636,9 @@ def test_an_answer_that_is_always_cut(server: s.FaultServer, tmp_path: Path, tim
         s.send(s.make_chunked(DATA, b"1")),
     ],
 )
-def test_one_byte_too_many_ends_it(server: s.FaultServer, tmp_path: Path, answer: s.Answer) -> None:
+def test_one_byte_too_many_ends_the_download(
+    server: s.FaultServer, tmp_path: Path, answer: s.Answer
+) -> None:
     server.add("/b", answer)
 
     told: list[int] = []
@@ -663,7 +669,7 @@ def test_length_before_hash(server: s.FaultServer, tmp_path: Path) -> None:
 
 
 @network
-def test_a_drip_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
+def test_slow_transfer_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/b", s.send_slowly(s.make_ok(DATA), 0.02))
     start = time.monotonic()
 
@@ -674,7 +680,7 @@ def test_a_drip_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> N
 
 
 @network
-def test_silence_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
+def test_silent_server_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/b", lambda _: time.sleep(3))
     start = time.monotonic()
 
@@ -685,7 +691,7 @@ def test_silence_ends_at_the_deadline(server: s.FaultServer, tmp_path: Path) -> 
 
 
 @network
-def test_no_one_listens(tmp_path: Path, time_: Time) -> None:
+def test_refused_connection_is_retried(tmp_path: Path, time_: Time) -> None:
     with s.FaultServer({}) as running:
         url = running.url
 
@@ -722,7 +728,7 @@ def test_redirects_are_followed(server: s.FaultServer, tmp_path: Path, code: int
         ("http://[", "to no address: only hf://"),
     ],
 )
-def test_redirects_that_are_refused(
+def test_redirects_that_are_rejected(
     server: s.FaultServer, tmp_path: Path, target: str, reason: str
 ) -> None:
     server.add("/b", s.make_redirect(target))
@@ -751,7 +757,7 @@ def test_ten_redirects_are_allowed(server: s.FaultServer, tmp_path: Path) -> Non
     assert get(f"{server.url}/b", tmp_path)[0].origin.endswith("(10 redirects)")
 
 
-def test_from_https_down_to_http() -> None:
+def test_redirect_from_https_to_http_is_rejected() -> None:
     class Response:
         status = 302
         headers: dict[str, str] = {"Location": "http://127.0.0.1/b"}  # noqa: RUF012
@@ -824,7 +830,7 @@ def test_the_hub_hints_at_the_token(
         (206, "http-status"),
     ],
 )
-def test_words_for_statuses(code: int, word: str) -> None:
+def test_messages_about_statuses(code: int, word: str) -> None:
     problem = failures.make_status_problem(code, "https://x.org/b")
 
     assert problem.code == word
@@ -918,7 +924,7 @@ def test_origins() -> None:
     assert same not in [sources.parse_origin(address) for address in others]
 
 
-def test_defaults_of_patience() -> None:
+def test_retry_policy_defaults() -> None:
     """The numbers that the documentation states."""
     assert (RetryPolicy().max_tries, RetryPolicy().max_wait, RetryPolicy().max_pause) == (
         5,
@@ -933,5 +939,5 @@ def test_defaults_of_patience() -> None:
     assert not retries.TRANSIENT & {501, 505, 404}
 
 
-def test_the_url_keeps_its_token_to_itself() -> None:
+def test_url_does_not_print_its_token() -> None:
     assert "canary" not in f"{Url('https://x.org', Secret('canary'))!r}"

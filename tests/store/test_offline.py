@@ -61,7 +61,9 @@ WANTED = f"""\
 
 
 @pytest.mark.usefixtures("store")
-def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fetch_lists_all_missing_bundles_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command_line(["fetch", "--offline", "--lockfile", str(lockfile(tmp_path))]) == 3
 
     said = capsys.readouterr()
@@ -71,7 +73,9 @@ def test_fetch_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.usefixtures("store")
-def test_verify_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_lists_all_missing_bundles_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["verify", "--offline", "--lockfile", str(lockfile(tmp_path)), "--dumps", str(tmp_path)]
 
     code = run_command_line(words)
@@ -80,7 +84,7 @@ def test_verify_lists_all_misses_first(tmp_path: Path, capsys: pytest.CaptureFix
     assert code != 0
 
 
-def test_nothing_is_listed_where_nothing_is_missing(store: Store, tmp_path: Path) -> None:
+def test_no_misses_without_a_missing_bundle(store: Store, tmp_path: Path) -> None:
     (tmp_path / "b.tar").write_bytes(DATA)
     web = make_bundle("https://x.org/b.tar")
     local = make_bundle("b.tar")

@@ -47,7 +47,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "told", [repr, str, "{}".format, "{!r}".format, lambda s: f"{[s]}", ascii]
 )  # fmt: skip
-def test_a_secret_keeps_itself(told: Any) -> None:
+def test_secret_is_not_printed(told: Any) -> None:
     secret = Secret(TOKEN)
 
     assert "canary" not in told(secret)
@@ -80,7 +80,7 @@ def test_an_address_does_not_show_its_query() -> None:
         ({"XDG_CACHE_HOME": "{tmp}/xdg"}, "of xdg"),
     ],
 )
-def test_where_the_token_is_found(
+def test_places_of_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: Mapping[str, str], token: str | None
 ) -> None:
     files = {
@@ -138,7 +138,7 @@ TROUBLE: dict[str, Any] = {
 
 
 @pytest.mark.network
-def test_no_secret_is_said_or_sent_elsewhere(
+def test_no_secret_is_printed_or_sent_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """All that is printed, written to the store, or asked of another origin."""
@@ -245,7 +245,7 @@ def fetched(source: str, folder: Path) -> bytes:
 
 @pytest.mark.network
 @pytest.mark.process
-def test_a_proxy_is_asked_for_a_tunnel(
+def test_proxy_gets_a_connect_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: tuple[ssl.SSLContext, Path]
 ) -> None:
     context, cert = tls
@@ -266,7 +266,7 @@ def test_a_proxy_is_asked_for_a_tunnel(
 
 @pytest.mark.network
 @pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "ALL_PROXY"])
-def test_a_proxy_that_refuses(
+def test_proxy_that_rejects_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     with s.FaultServer({"bundles.example:443": [s.make_status(407)]}) as proxy:
@@ -303,9 +303,7 @@ def test_no_proxy_is_obeyed(
 
 
 @pytest.mark.network
-def test_this_machine_is_asked_without_a_proxy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loopback_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as server, s.FaultServer({}) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("all_proxy", proxy.url)
@@ -331,7 +329,7 @@ def test_a_proxys_login_is_decoded_and_leaves_the_address(
 
 @pytest.mark.network
 @pytest.mark.process
-def test_a_certificate_that_nobody_vouches_for(
+def test_untrusted_certificate_fails(
     tmp_path: Path, tls: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, cert = tls
@@ -348,7 +346,7 @@ def test_a_certificate_that_nobody_vouches_for(
 
 @pytest.mark.network
 @pytest.mark.process
-def test_no_way_leads_down_from_https(
+def test_https_never_becomes_http(
     tmp_path: Path, tls: tuple[ssl.SSLContext, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context, cert = tls

@@ -288,7 +288,7 @@ def test_faults(
     assert left <= kept
 
 
-def test_a_rest_is_asked_for_with_a_strong_validator_only(
+def test_if_range_is_sent_for_strong_etags_only(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
 ) -> None:
     sent = {}
@@ -329,7 +329,7 @@ def test_server_that_rejects_every_request_is_not_asked_forever(
     assert server.list_ranges() == ["", "bytes=1000-", ""]
 
 
-def test_the_next_run_goes_on(fetch: Callable[..., FetchedBundle], server: s.FaultServer) -> None:
+def test_next_run_resumes(fetch: Callable[..., FetchedBundle], server: s.FaultServer) -> None:
     file = ServedFile(DATA, drops=[CUT, 0, 0, 0, 0])
     server.add("/b.tar", file)
 
@@ -339,7 +339,7 @@ def test_the_next_run_goes_on(fetch: Callable[..., FetchedBundle], server: s.Fau
     assert sum(file.sent) == SIZE  # not a byte twice
 
 
-def test_the_next_run_goes_on_at_a_mirror(
+def test_next_run_resumes_at_a_mirror(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer
 ) -> None:
     server.add("/b.tar", ServedFile(DATA, drops=[CUT, *[0] * 4]), s.make_status(404))
@@ -368,7 +368,7 @@ def test_an_etag_that_changed_between_runs(
     assert s.find_header(server.requests[-1], "if-range") == '"v1"'
 
 
-def test_a_part_that_is_whole_asks_nobody(
+def test_complete_part_needs_no_request(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
 ) -> None:
     (store.paths.make_folder("partial") / f"{compute_sha256(DATA)}.part").write_bytes(DATA)
@@ -380,7 +380,7 @@ def test_a_part_that_is_whole_asks_nobody(
 @pytest.mark.parametrize(
     "content", [DATA + b"1", OTHER_DATA[:HALF], OTHER_DATA, b"", b"x" * 3 * SIZE]
 )
-def test_a_part_of_anything(
+def test_part_of_any_content_is_replaced(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store, content: bytes
 ) -> None:
     (store.paths.make_folder("partial") / f"{compute_sha256(DATA)}.part").write_bytes(content)
@@ -389,7 +389,7 @@ def test_a_part_of_anything(
     assert ends(fetch, f"{server.url}/b.tar") == "ok"
 
 
-def test_wrong_bytes_are_not_gone_on_with(
+def test_wrong_bytes_are_not_resumed(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
 ) -> None:
     server.add("/b.tar", s.make_ok(OTHER_DATA))
@@ -398,7 +398,7 @@ def test_wrong_bytes_are_not_gone_on_with(
     assert not list((store.root / "partial").iterdir())
 
 
-def test_a_warm_store_asks_nobody(
+def test_warm_store_makes_no_request(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer
 ) -> None:
     server.add("/b.tar", s.make_ok(DATA))
@@ -411,7 +411,7 @@ def test_a_warm_store_asks_nobody(
 # Mirrors
 
 
-def test_the_next_source_after_wrong_bytes(
+def test_next_source_is_used_after_wrong_bytes(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer
 ) -> None:
     server.add("/b.tar", s.make_ok(OTHER_DATA))
@@ -425,7 +425,7 @@ def test_the_next_source_after_wrong_bytes(
     "fault",
     [s.make_status(404), s.make_status(401), b"", s.make_ok(b""), s.make_redirect("ftp://x")],
 )
-def test_the_next_source_after_any_trouble(
+def test_next_source_is_used_after_any_error(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, fault: bytes
 ) -> None:
     server.add("/b.tar", fault)
@@ -434,7 +434,7 @@ def test_the_next_source_after_any_trouble(
     assert ends(fetch, f"{server.url}/b.tar", f"{server.url}/mirror") == "ok"
 
 
-def test_all_sources_are_told_of(
+def test_all_sources_are_reported(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer
 ) -> None:
     url = server.url
@@ -458,7 +458,7 @@ def test_all_sources_are_told_of(
     )
 
 
-def test_no_mirror_is_asked_offline(
+def test_mirrors_are_not_used_offline(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer
 ) -> None:
     problem = problem_of(fetch, f"{server.url}/b.tar?sig=x", f"{server.url}/m", offline=True)
@@ -479,7 +479,7 @@ def test_a_local_source_may_have_mirrors(
 # Time
 
 
-def test_one_deadline_over_everything(
+def test_one_deadline_covers_all_sources(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
 ) -> None:
     """Bytes keep coming and each try gets further, and yet it ends; what came is kept."""
@@ -497,9 +497,7 @@ def test_one_deadline_over_everything(
     assert (store.root / "partial" / f"{compute_sha256(DATA)}.part").stat().st_size > 0
 
 
-def test_a_fetch_has_an_end_of_its_own(
-    tmp_path: Path, server: s.FaultServer, time_: FakeClock
-) -> None:
+def test_fetch_has_a_total_time(tmp_path: Path, server: s.FaultServer, time_: FakeClock) -> None:
     server.add("/b.tar", s.send_and_wait(b"", 5))
     store = Store(
         tmp_path / "store", retry_policy=time_.make_retry_policy(total_time=0.3, window=30.0)
@@ -510,7 +508,7 @@ def test_a_fetch_has_an_end_of_its_own(
     assert caught.value.problems[0].code == "fetch-deadline"
 
 
-def test_a_name_server_that_is_silent(
+def test_silent_name_server_ends_at_the_deadline(
     fetch: Callable[..., FetchedBundle], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silence = threading.Event()
@@ -524,7 +522,7 @@ def test_a_name_server_that_is_silent(
     assert time.monotonic() - began < 4
 
 
-def test_a_name_that_is_unknown(
+def test_unknown_host_fails(
     fetch: Callable[..., FetchedBundle], monkeypatch: pytest.MonkeyPatch, time_: FakeClock
 ) -> None:
     def unknown(*_: object, **__: object) -> None:
@@ -558,7 +556,7 @@ def test_no_thread_is_left_behind(
     assert not [t for t in threading.enumerate() if t.name == "parity-fetch"]
 
 
-def test_waits_are_told(store: Store, tmp_path: Path, server: s.FaultServer) -> None:
+def test_waits_are_reported(store: Store, tmp_path: Path, server: s.FaultServer) -> None:
     server.add("/b.tar", s.make_status(429, "Retry-After: 20"), s.make_ok(DATA))
     told: list[str] = []
 
@@ -622,7 +620,7 @@ ABSENT = "the Hub denies access: the repo is private, gated or missing"
         (410, "", "the file was removed for good"),
     ],
 )
-def test_what_the_hub_means(
+def test_messages_about_the_hub(
     fetch: Callable[..., FetchedBundle],
     server: s.FaultServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -637,7 +635,7 @@ def test_what_the_hub_means(
     assert problem_of(fetch, "hf://o/r@main/b.tar").message == f"small: {message}"
 
 
-def test_the_locked_commit_is_asked_for(
+def test_locked_commit_is_requested(
     fetch: Callable[..., FetchedBundle], server: s.FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
@@ -647,7 +645,7 @@ def test_the_locked_commit_is_asked_for(
     assert read_files(fetch(make_bundle("hf://o/r@main/b.tar", rev=rev)).path) == FILES
 
 
-def test_the_bytes_are_noise() -> None:
+def test_noise_differs_everywhere() -> None:
     """Else a resume at a wrong place could go unseen."""
     words = [NOISE[at : at + 8] for at in range(0, len(NOISE), 8)]
     assert len(set(words)) == len(words)

@@ -153,7 +153,9 @@ def test_a_bundle_is_unpacked(get: Callable[..., FetchedBundle], store: Store) -
     )
 
 
-def test_the_store_says_what_it_is(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_store_has_a_readme_and_a_cachedir_tag(
+    get: Callable[..., FetchedBundle], store: Store
+) -> None:
     get()
 
     tag = (store.root / "CACHEDIR.TAG").read_bytes()
@@ -169,7 +171,7 @@ def test_a_tree_is_read_only(get: Callable[..., FetchedBundle]) -> None:
     assert modes == {TREE: 0o555, "d": 0o555, "a": 0o444, "b": 0o444}
 
 
-def test_a_hit_reads_neither_source_nor_archive(
+def test_cache_hit_reads_neither_source_nor_archive(
     get: Callable[..., FetchedBundle], home: Path, store: Store
 ) -> None:
     first = get()
@@ -180,7 +182,7 @@ def test_a_hit_reads_neither_source_nor_archive(
     assert get(offline=True, rehash=True) == replace(first, cached=True)
 
 
-def test_a_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_cache_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Store) -> None:
     get()
     before = everything(store.root)
 
@@ -189,7 +191,9 @@ def test_a_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Store) -
     assert everything(store.root) == before
 
 
-def test_a_hit_renews_the_record_for_gc(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_cache_hit_renews_the_record_for_gc(
+    get: Callable[..., FetchedBundle], store: Store
+) -> None:
     get()
     noted = store.paths.locate_record(sha(DATA))
     os.utime(noted, (1, 1))
@@ -199,7 +203,7 @@ def test_a_hit_renews_the_record_for_gc(get: Callable[..., FetchedBundle], store
     assert noted.stat().st_mtime > 1
 
 
-def test_a_lock_with_a_hash_only(get: Callable[..., FetchedBundle]) -> None:
+def test_lock_with_a_hash_only(get: Callable[..., FetchedBundle]) -> None:
     entry = bundle(size=None, files=None, unpacked=None, tree=None)
 
     assert (get(entry).tree, get(entry).cached) == (TREE, True)
@@ -216,7 +220,7 @@ def test_two_archives_with_one_content_share_a_tree(
     assert second == replace(first, sha256=sha(REPACKED))
 
 
-def test_another_process_was_faster(
+def test_bundle_made_by_another_process_meanwhile_is_used(
     get: Callable[..., FetchedBundle], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a lock that works, two make the same; both are right."""
@@ -264,7 +268,7 @@ def test_threads_at_once_fetch_once(
     assert sorted(fetched.cached for fetched in got) == [False] + [True] * 5
 
 
-def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
+def test_locked_bundle_is_fetched_before_the_deadline(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     import time  # noqa: PLC0415
@@ -278,7 +282,7 @@ def test_a_lock_that_is_held_is_waited_for_until_the_deadline(
 # What is refused
 
 
-def test_a_bundle_that_is_not_locked(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_bundle_without_a_lock_is_rejected(get: Callable[..., FetchedBundle], store: Store) -> None:
     entry = replace(bundle(), locked=None)
 
     assert problems(ConfigError, get, entry) == (
@@ -303,7 +307,7 @@ MIXED = [
 
 
 @pytest.mark.parametrize(("key", "value", "code", "wanted", "got"), MIXED)
-def test_a_mixed_block_is_red_on_a_warm_store(
+def test_mixed_lock_fails_with_a_warm_store(
     get: Callable[..., FetchedBundle], *, key: str, value: Any, code: str, wanted: str, got: str
 ) -> None:
     get()
@@ -325,7 +329,7 @@ def test_a_mixed_block_is_red_on_a_warm_store(
 
 @pytest.mark.parametrize("blob", [False, True], ids=["cold", "archive only"])
 @pytest.mark.parametrize(("key", "value", "code"), [row[:3] for row in MIXED])
-def test_a_mixed_block_is_red_on_a_cold_store(
+def test_mixed_lock_fails_with_a_cold_store(
     get: Callable[..., FetchedBundle], store: Store, *, key: str, value: Any, code: str, blob: bool
 ) -> None:
     if blob:
@@ -342,7 +346,7 @@ def test_a_mixed_block_is_red_on_a_cold_store(
     assert partials(store) == []
 
 
-def test_all_keys_that_differ_are_told(get: Callable[..., FetchedBundle]) -> None:
+def test_all_differing_keys_are_reported(get: Callable[..., FetchedBundle]) -> None:
     get()
 
     found = problems(IntegrityError, get, bundle(files=7, tree="0" * 64))
@@ -350,7 +354,7 @@ def test_all_keys_that_differ_are_told(get: Callable[..., FetchedBundle]) -> Non
     assert [problem.code for problem in found] == ["archive-files", "integrity-tree"]
 
 
-def test_wrong_bytes_never_bear_a_final_name(
+def test_wrong_bytes_never_get_the_final_name(
     get: Callable[..., FetchedBundle], store: Store, home: Path
 ) -> None:
     (home / "b.tar").write_bytes(DATA[:-1] + b"x")
@@ -362,7 +366,7 @@ def test_wrong_bytes_never_bear_a_final_name(
     assert partials(store) == []
 
 
-def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
+def test_unsafe_archive_with_the_right_hash_is_rejected(
     get: Callable[..., FetchedBundle], store: Store, home: Path
 ) -> None:
     evil = make_member("a", b"1") + make_header("l", flag=b"2", link=b"/etc") + END
@@ -383,7 +387,7 @@ def test_an_unsafe_archive_is_refused_though_its_hash_is_right(
 # Offline
 
 
-def test_offline_and_not_there(get: Callable[..., FetchedBundle]) -> None:
+def test_offline_without_the_bundle_fails(get: Callable[..., FetchedBundle]) -> None:
     entry = bundle("https://x.org/b.tar?sig=secret")
 
     assert problems(FetchError, get, entry, offline=True) == (
@@ -422,7 +426,7 @@ def test_from_a_server_once(get: Callable[..., FetchedBundle], store: Store) -> 
 
 
 @pytest.mark.network
-def test_a_failed_download_leaves_its_part(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_failed_download_keeps_its_part(get: Callable[..., FetchedBundle], store: Store) -> None:
     with s.FaultServer({"/b.tar": [s.make_ok(DATA[:900], length=len(DATA))]}) as server:
         (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
 
@@ -445,7 +449,7 @@ def damage(path: Path, data: bytes) -> None:
     path.chmod(0o444)
 
 
-def test_a_file_that_is_missing_is_seen_without_reading(
+def test_missing_file_is_detected_without_reading(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     lose(get().path / "b")
@@ -458,7 +462,7 @@ def test_a_file_that_is_missing_is_seen_without_reading(
     assert partials(store) == []
 
 
-def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., FetchedBundle]) -> None:
+def test_short_file_is_detected_without_reading(get: Callable[..., FetchedBundle]) -> None:
     damage(get().path / "b", b"")
 
     assert get().notices == (
@@ -477,7 +481,7 @@ def test_a_file_that_is_short_is_seen_without_reading(get: Callable[..., Fetched
         ("false", False, False),
     ],
 )
-def test_other_bytes_are_seen_on_ci_and_when_asked(
+def test_changed_bytes_are_detected_on_ci_and_with_rehash(
     get: Callable[..., FetchedBundle],
     monkeypatch: pytest.MonkeyPatch,
     ci: str | None,
@@ -507,7 +511,7 @@ def test_a_link_in_a_tree_is_damage(get: Callable[..., FetchedBundle], tmp_path:
     assert (tmp_path / "outside").read_bytes() == b"22"
 
 
-def test_a_damaged_archive_is_fetched_again(
+def test_damaged_archive_is_downloaded_again(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     disk.remove(get().path)
@@ -519,7 +523,7 @@ def test_a_damaged_archive_is_fetched_again(
     assert files_of(fetched.path) == FILES
 
 
-def test_a_damaged_archive_that_cannot_be_fetched_again(
+def test_damaged_archive_without_a_source_fails(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     disk.remove(get().path)
@@ -538,7 +542,7 @@ def test_a_damaged_archive_that_cannot_be_fetched_again(
      json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "../../x"}),
      json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "0" * 64, "x": 1})],
 )  # fmt: skip
-def test_a_damaged_record_is_made_again(
+def test_damaged_record_is_written_again(
     get: Callable[..., FetchedBundle], store: Store, text: str
 ) -> None:
     get()
@@ -621,7 +625,7 @@ def test_nothing_is_left_behind_on_an_interrupt(
     assert files_of(get().path) == FILES
 
 
-def test_space_is_asked_for_before(
+def test_free_space_is_checked_before_a_download(
     get: Callable[..., FetchedBundle], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = (len(DATA) + 3002) * 21 // 20
@@ -645,7 +649,7 @@ def test_space_is_asked_for_before(
     assert files_of(get().path) == FILES
 
 
-def test_who_reads_the_progress_may_go_away(
+def test_closed_progress_output_is_not_a_store_error(
     get: Callable[..., FetchedBundle], store: Store
 ) -> None:
     def progress(*_: object) -> None:
@@ -710,7 +714,7 @@ def test_crates_have_a_folder(store: Store) -> None:
 # For bump
 
 
-def test_measure_says_what_to_lock(store: Store, home: Path) -> None:
+def test_measure_returns_the_lock(store: Store, home: Path) -> None:
     unlocked = replace(bundle(), locked=None)
 
     locked, fetched = store.measure(unlocked, lockfile_dir=home)
@@ -720,7 +724,7 @@ def test_measure_says_what_to_lock(store: Store, home: Path) -> None:
     assert partials(store) == []
 
 
-def test_measure_looks_at_the_source_whatever_is_locked(store: Store, home: Path) -> None:
+def test_measure_ignores_the_lock(store: Store, home: Path) -> None:
     store.fetch_tree(bundle(), lockfile_dir=home)
     (home / "b.tar").write_bytes(REPACKED)
 
@@ -729,7 +733,7 @@ def test_measure_looks_at_the_source_whatever_is_locked(store: Store, home: Path
     assert (locked.sha256, locked.tree) == (sha(REPACKED), TREE)
 
 
-def test_measure_refuses_what_cannot_be_unpacked(store: Store, home: Path) -> None:
+def test_measure_rejects_an_invalid_archive(store: Store, home: Path) -> None:
     (home / "b.tar").write_bytes(b"<html>Sign in")
 
     with pytest.raises(IntegrityError, match="archive-"):
