@@ -242,7 +242,7 @@ _INFOS = [
     _reject("gguf-n-offset-2-63", lambda: _set_offset(2**63), "an offset of 2^63", _READER),
     _reject("gguf-n-offset-minus-32", lambda: _set_offset(2**64 - 32),
             "an offset that wraps around when the data's start is added",
-            f"{_DOC}: tensor_data holds every tensor", by_document=True),
+            f"{_DOC}: tensor_data contains every tensor", by_document=True),
     _reject("gguf-n-offset-misaligned", lambda: _build_info("mis", offset=12),
             "an offset that is not a multiple of the alignment",
             f"{_DOC}: must be a multiple of ALIGNMENT", by_document=True),
