@@ -25,7 +25,7 @@ def _apply_relu(x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Mlp:
-    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and what follows each."""
+    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and functions between."""
 
     weight1: Array
     bias1: Array
@@ -33,6 +33,7 @@ class Mlp:
     bias2: Array
     hidden: Callable[[Array], Array] = _apply_relu
     last: Callable[[Array], Array] = lambda x: x
+    first: Callable[[Array], Array] = lambda x: x
 
     @classmethod
     def of(cls, weights: list[NDArray[np.float32]]) -> Mlp:
@@ -43,7 +44,7 @@ class Mlp:
     def __call__(self, x: Array) -> Array:
         """``[n, in]`` to ``[n, out]``."""
         with np.errstate(all="ignore"):
-            hidden = self.hidden(x @ self.weight1.T + self.bias1)
+            hidden = self.hidden(self.first(x) @ self.weight1.T + self.bias1)
             return self.last(hidden @ self.weight2.T + self.bias2)
 
 
@@ -77,8 +78,15 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "softplus": lambda x: np.logaddexp(x, 0),
     "softsign": lambda x: x / (1 + np.abs(x)),
     "a hard sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "a hard sigmoid with ONNX's defaults": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
     "a hard swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
     "ReLU6": lambda x: np.clip(x, 0, 6),
+    "SELU": lambda x: (
+        1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+    ),
+    "Mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
+    "a thresholded ReLU": lambda x: np.where(x > 1, x, 0),
+    "an absolute value": np.abs,
     "a softmax": _compute_softmax,
     "a log softmax": lambda x: np.log(_compute_softmax(x)),
 }
@@ -134,10 +142,11 @@ def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
 
 def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
     """List the mistakes that are looked for alone: with a second one too much would fit."""
-    found = []
+    found = [_make_activation_mistake("a ReLU precedes the first layer", first=_apply_relu)]
     for name, function in _ACTIVATIONS.items():
         found += [
             _make_activation_mistake(f"{name} follows the last layer", last=function),
+            _make_activation_mistake(f"{name} precedes the first layer", first=function),
             _make_activation_mistake(f"{name} follows the ReLU", hidden=_follow_relu(function)),
         ]
     groups = {

@@ -190,7 +190,7 @@ def _find_batch_order(
     ):
         return None
     number = np.minimum(np.searchsorted(starts, sources[starts]), len(starts) - 1)
-    # Runs that tile the due order and begin where its batches do are its batches.
+    # Runs that tile the expected order and begin where its batches do are its batches.
     return tuple(number.tolist()) if np.array_equal(starts[number], sources[starts]) else None
 
 

@@ -42,8 +42,7 @@ __all__ = [
 _CHUNK_ELEMENTS = 1 << 17
 #: Pairs that are checked: for each row and item, and at least.
 CHECKED_PER_ROW, MIN_CHECKED = 64, 1 << 22
-#: Of the items that a row may be it keeps the nearest: so many, or as many as the second
-#: number holds shares for the rows.
+#: Nearest candidate items that each row keeps: so many, or its share of the second number.
 KEPT_PER_ROW, MIN_KEPT = 8, 1 << 21
 
 #: Distance of pairs that are assigned before all others.

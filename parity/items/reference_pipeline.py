@@ -1,28 +1,27 @@
-"""An input pipeline that can be audited: who was delivered, in which order, who was not.
+"""Define an input pipeline that can be audited: which records, in which order, and which not.
 
-A pipeline decides which records a model sees. A right number of batches proves
-nothing about that: a record that comes twice hides one that never came, and
-features shuffled apart from their labels keep every shape. So each decision is
-made here once, in the open, as a function of what is written down:
+A right number of batches proves little: a record that is delivered twice hides a missing one, and
+features shuffled apart from their labels keep every shape. So each decision is made once, as a
+function of what is written down:
 
-* a record is its **id**, which travels with its values (``Dataset``, ``LabelledBatch``);
-* an epoch's **order** depends on (seed, epoch) and nothing else (``compute_epoch_order``);
-* ids, features and labels are taken by **one shared index** (``Pipeline.batch``);
-* the **last batch** that does not fill up follows a declared policy (``LastBatchPolicy``),
-  and who falls to it is named (``Pipeline.omitted_ids``);
+* a record is its **id**, which stays with its values (``Dataset``, ``Batch``);
+* an epoch's **order** depends on (seed, epoch) alone (``compute_epoch_order``);
+* ids, features and labels are taken by **one shared index** (``Pipeline.build_batch``);
+* a **last batch** that is not full follows a declared policy (``Policy``), which names the records
+  that it omits (``Pipeline.find_omitted_ids``);
 * padding is **masked**, and a masked slot is no observation (``compute_masked_mean``);
-* a **cursor** says where to go on, and refuses to do so in other data (``Cursor``).
+* a **cursor** stores where to continue, and rejects other data (``Cursor``).
 
-In use::
+Example::
 
-    pipeline = Pipeline(lesson_dataset(), batch_size=4, policy="pad")
+    pipeline = Pipeline(build_lesson_dataset(), batch_size=4, policy="pad")
     for batch, cursor in pipeline.run(pipeline.start(seed=17, epoch=0)):
         ...                 # save cursor with the model's own checkpoint
     for batch, cursor in pipeline.run(cursor):
-        ...                 # exactly what the interrupted run would have gone on with
+        ...                 # exactly the remaining batches of the interrupted run
 
-Orders are NumPy's (``numpy.random.SeedSequence``, ``Generator.permutation``). Its
-stream may change in a later version: a recorded order belongs to a recorded version.
+Orders are NumPy's (``numpy.random.SeedSequence``, ``Generator.permutation``), whose stream may
+change in a later version: a recorded order belongs to a recorded version.
 """
 
 from __future__ import annotations
@@ -39,17 +38,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: What becomes of a last batch that is not full: it is delivered as it is, left
-#: out, or filled up with masked slots.
+#: A last batch that is not full is delivered as it is, omitted, or filled up with masked slots.
 Policy = Literal["keep", "drop", "pad"]
 POLICIES: tuple[Policy, ...] = ("keep", "drop", "pad")
-#: Id of a padded slot; no record may bear it.
+#: Id of a padded slot; no record may have it.
 PADDING_ID = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Records in a fixed order, each known by its id and not by its place.
+    """Records in a fixed order, each identified by its id, not by its position.
 
     The arrays are copied and made read-only, so that a fingerprint stays true.
 
@@ -59,9 +57,8 @@ class Dataset:
         y: ``[n]``, f32, one label a record.
 
     Raises:
-        ValueError: Lengths differ, an array is not one-dimensional, an id comes
-            twice or is negative.
-        TypeError: The ids are no integers.
+        ValueError: Lengths differ, an array is not one-dimensional, an id is repeated or negative.
+        TypeError: The ids are not integers.
     """
 
     ids: NDArray[np.int64]
@@ -70,7 +67,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for name, dtype in (("ids", np.int64), ("x", np.float32), ("y", np.float32)):
-            # Same kind: 1.5 does not become the id 1, as a plain cast would have it.
+            # Same kind: a plain cast would turn 1.5 into the id 1.
             column = np.asarray(getattr(self, name)).astype(dtype, casting="same_kind")
             column.setflags(write=False)
             object.__setattr__(self, name, column)
@@ -97,10 +94,10 @@ class Dataset:
 
 
 def build_lesson_dataset() -> Dataset:
-    """Eleven records: ids 0 to 10, ``x = id / 10`` and ``y = 2x - 1``, both f32.
+    """Build eleven records: ids 0 to 10, ``x = id / 10`` and ``y = 2x - 1``, both f32.
 
-    The label follows from the id, so that a batch whose features and labels were
-    shuffled apart shows it without any other file at hand.
+    The label follows from the id, so that a batch alone shows features and labels that were
+    shuffled apart.
     """
     ids = np.arange(11, dtype=np.int64)
     x = (ids / 10).astype(np.float32)
@@ -108,11 +105,10 @@ def build_lesson_dataset() -> Dataset:
 
 
 def compute_fingerprint(dataset: Dataset, columns: Iterable[str] = ("x", "y")) -> str:
-    """64 hex digits that change with any edit or reordering of ``columns``, not with a copy.
+    """Compute 64 hex digits that change with any edit or reordering of ``columns``.
 
-    SHA-256 over, column by column, the dtype's name, the shape as Python writes
-    it, and the bytes in row-major order. The default is the digest that the
-    lesson records; it does not cover the ids, which is why a ``Cursor`` uses all
+    SHA-256 over, column by column, the dtype's name, the shape as Python writes it, and the bytes
+    in row-major order. The default is the lesson's digest, without the ids; a ``Cursor`` uses all
     three columns.
     """
     digest = hashlib.sha256()
@@ -125,12 +121,11 @@ def compute_fingerprint(dataset: Dataset, columns: Iterable[str] = ("x", "y")) -
 
 
 def compute_epoch_order(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """The order in which an epoch visits ``n`` records: indices, shape ``[n]``.
+    """Compute the order in which an epoch visits ``n`` records: indices, ``[n]``.
 
-    A pure function: no generator is kept between epochs, so that an epoch left
-    half way, or taken again, changes no other. Seeds and epochs of 2**32 and more
-    are split into 32-bit words and may meet others: [5 + 2**32, 7] draws as
-    [5, 1 + 7 * 2**32] does.
+    No generator is kept between epochs, so that an interrupted or repeated epoch changes no
+    other. Seeds and epochs of 2**32 and more are split into 32-bit words and may meet others:
+    [5 + 2**32, 7] gives the order of [5, 1 + 7 * 2**32].
 
     Raises:
         ValueError: ``n``, ``seed`` or ``epoch`` is negative.
@@ -160,11 +155,10 @@ class Batch(NamedTuple):
 
 
 def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -> float | None:
-    """Mean over the real observations, None where there is none.
+    """Compute the mean over the real observations, None where there is none.
 
-    Dividing by the number of slots instead would count padding as observations
-    of zero. The sum is the exact one, rounded once, so that it does not depend on
-    the order of the records.
+    Dividing by the number of slots would count padding as observations of zero. The exact sum is
+    rounded once, so that the order of the records does not matter.
 
     Args:
         values: ``[n]``, any float dtype.
@@ -182,15 +176,14 @@ def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """How far an epoch has come: all that is needed to go on, and to refuse to.
+    """Position in an epoch: all that is needed to continue, and to reject other data.
 
-    The position counts records and not batches: a count of batches says nothing
-    until the batch size is known, and then means other records under another.
+    The position counts records, not batches, whose size may change.
 
     Attributes:
         seed: Decides, with ``epoch``, the order.
-        epoch: Which epoch it is.
-        position: Records of the order that were passed, from 0.
+        epoch: Number of the epoch.
+        position: Number of records that were passed.
         batch_size: Slots of a full batch.
         fingerprint: Of the dataset's ids, x and y.
     """
@@ -208,8 +201,8 @@ class Pipeline:
 
     Attributes:
         batch_size: Slots of a full batch, at least 1.
-        policy: Fate of a last batch that is not full.
-        shuffle: Whether epochs have an order of their own, or all the dataset's.
+        policy: Policy for a last batch that is not full.
+        shuffle: Each epoch has an order of its own, else the dataset's.
 
     Raises:
         ValueError: The batch size is not positive, or the policy is unknown.
@@ -229,7 +222,7 @@ class Pipeline:
             raise ValueError(message)
 
     def start(self, *, seed: int, epoch: int, batch: int = 0) -> Cursor:
-        """The cursor before batch number ``batch`` of an epoch; one after the last is its end."""
+        """Return the cursor before batch ``batch`` of an epoch, or at its end."""
         position = min(batch * self.batch_size, len(self.dataset))
         return Cursor(
             seed=seed,
@@ -240,18 +233,17 @@ class Pipeline:
         )
 
     def compute_order(self, seed: int, epoch: int) -> NDArray[np.int64]:
-        """Indices of all records in the order of an epoch, ``[n]``."""
+        """Compute the indices of all records in the order of an epoch, ``[n]``."""
         if self.shuffle:
             return compute_epoch_order(len(self.dataset), seed, epoch)
         return np.arange(len(self.dataset), dtype=np.int64)
 
     def run(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
-        """What is left of the cursor's epoch: each batch, and the cursor after it.
+        """Yield the remaining batches of the cursor's epoch, each with the cursor after it.
 
         Raises:
-            ValueError: The cursor belongs to another dataset or batch size, or
-                stands where no batch begins. It is raised by this call, not by
-                the first step of the iteration.
+            ValueError: The cursor has another dataset or batch size, or no batch begins there.
+                This call raises it, not the first step of the iteration.
         """
         self._check_cursor(cursor)
         return self._iterate(cursor)
@@ -263,12 +255,12 @@ class Pipeline:
             yield self.build_batch(chosen), replace(cursor, position=first + len(chosen))
 
     def _count_delivered(self) -> int:
-        """Records of an epoch that its batches hold."""
+        """Count the records of an epoch that its batches have."""
         n = len(self.dataset)
         return n - n % self.batch_size if self.policy == "drop" else n
 
     def build_batch(self, chosen: NDArray[np.int64]) -> Batch:
-        """The records at ``chosen``, ``[b]``: one index for ids, features and labels alike."""
+        """Build the batch of the records ``chosen``, ``[b]``: one index for all columns."""
         data = self.dataset
         mask = np.ones(len(chosen), np.bool_)
         batch = Batch(data.ids[chosen], data.x[chosen], data.y[chosen], mask)
@@ -276,7 +268,7 @@ class Pipeline:
         return _pad_batch(batch, missing) if self.policy == "pad" and missing else batch
 
     def find_omitted_ids(self, seed: int, epoch: int) -> list[int]:
-        """Ids that the policy leaves out of an epoch, ascending."""
+        """Find the ids that the policy omits from an epoch, ascending."""
         omitted = self.compute_order(seed, epoch)[self._count_delivered() :]
         return sorted(self.dataset.ids[omitted].tolist())
 
@@ -285,7 +277,7 @@ class Pipeline:
         for name in ("batch_size", "fingerprint"):
             expected, obtained = getattr(expected_cursor, name), getattr(cursor, name)
             if expected != obtained:
-                message = f"the cursor is of another {name}: expected {expected}, got {obtained}"
+                message = f"the cursor has another {name}: expected {expected}, obtained {obtained}"
                 raise ValueError(message)
         n, position = len(self.dataset), cursor.position
         if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):

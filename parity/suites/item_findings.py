@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from parity.results import Level
 
 #: Probability of a right shuffle above which its order is not worth a warning.
-_RARE = 1e-2
+_RARE = 0.05
 #: Probability below which it is an error.
 _IMPOSSIBLE = 1e-6
 

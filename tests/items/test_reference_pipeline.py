@@ -306,12 +306,12 @@ def test_another_dataset_is_refused_before_the_first_batch() -> None:
         replace(data, y=data.x),
         Dataset(data.ids[::-1], data.x[::-1], data.y[::-1]),
     ):
-        with pytest.raises(ValueError, match="the cursor is of another fingerprint"):
+        with pytest.raises(ValueError, match="the cursor has another fingerprint"):
             Pipeline(dataset=other, batch_size=4).run(cursor)
 
 
 def test_another_batch_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="of another batch_size: expected 5, got 4"):
+    with pytest.raises(ValueError, match="has another batch_size: expected 5, obtained 4"):
         pipeline(5).run(cursor_of(pipeline(4)))
 
 

@@ -379,7 +379,7 @@ class TestMeasures:
 
 class TestUnshuffled:
     WORDS = (
-        "{}[not-shuffled] the case (seed 42) shuffles, but all {} items came in the data set's "
+        "{}[not-shuffled] the case (seed 42) shuffles, but all {} items are in the data set's "
         "own order; a shuffle does so with probability {}: check that shuffling is switched on"
     )
 
@@ -729,7 +729,9 @@ class TestReferenceFiles:
     def test_no_meta_json_anywhere(self, case: Path, tmp_path: Path) -> None:
         (case / "meta.json").unlink()
         assert self.suspect(tmp_path) == (
-            "[no-cases] the bundle has no case: no folder in it has a meta.json"
+            "[no-cases] the bundle has no case: no folder in it has a meta.json; the archive contains "
+            "only the folder 'c', so that all is one folder too deep: pack its content (tar -C 'c' -cf "
+            "bundle.tar .)"
         )
 
     def test_a_meta_json_that_is_no_json(self, case: Path, tmp_path: Path) -> None:
@@ -741,7 +743,7 @@ class TestReferenceFiles:
     def test_a_meta_json_that_is_a_list(self, case: Path, tmp_path: Path) -> None:
         (case / "meta.json").write_text("[1]")
         assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: holds list, not an object"
+            "[reference-malformed] c/meta.json: contains list, not an object"
         )
 
     def test_a_batch_missing(self, case: Path, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]
         FREE,
         mixing,
         None,
-        [("warning", f"{YET}3 rows at once give other values in 6 of 6 places")],
+        [("warning", f"{YET}3 rows at once give other values in 6 of 6 positions")],
     ),
 }
 
@@ -496,14 +496,17 @@ def random_mlp() -> Mlp:
     return Mlp(**{name: draw.normal(size=shape).astype("<f4") for name, shape in shapes.items()})
 
 
-def with_nodes(*more: str, gemm: dict[str, float] | None = None, layer: int = 2) -> Any:
-    """An export with nodes after its last layer, or attributes at one of its Gemms."""
+def with_nodes(
+    *more: str, before: str = "Identity", gemm: dict[str, float] | None = None, layer: int = 2
+) -> Any:
+    """An export with nodes before its first or after its last layer, or attributes of a Gemm."""
     mlp, make = random_mlp(), onnx.helper.make_node
     attributes = [{}, {}]
     attributes[layer - 1] = gemm or {}
     names = ["z", *(f"z{k}" for k in range(1, len(more))), "y"] if more else ["y"]
     nodes = [
-        make("Gemm", ["x", "w1", "b1"], ["h"], transB=1, **attributes[0]),
+        make(before, ["x"], ["x0"]),
+        make("Gemm", ["x0", "w1", "b1"], ["h"], transB=1, **attributes[0]),
         make("Relu", ["h"], ["r"]),
         make("Gemm", ["r", "w2", "b2"], [names[0]], transB=1, **attributes[1]),
         *(make(op, [names[k]], [names[k + 1]]) for k, op in enumerate(more)),
@@ -539,6 +542,13 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "softmax": (lambda: with_nodes("Softmax"), "onnx-activation", "a softmax follows the last"),
     "softplus": (lambda: with_nodes("Softplus"), "onnx-activation", "softplus follows the last"),
     "elu": (lambda: with_nodes("Elu"), "onnx-activation", "ELU follows the last layer"),
+    "selu": (lambda: with_nodes("Selu"), "onnx-activation", "SELU follows the last layer"),
+    "hard sigmoid": (lambda: with_nodes("HardSigmoid"), "onnx-activation", "a hard sigmoid with"),
+    "relu before": (
+        lambda: with_nodes(before="Relu"),
+        "onnx-activation",
+        "a ReLU precedes the first layer",
+    ),
     "alpha": (lambda: with_nodes(gemm={"alpha": 2.0}), "onnx-factor", "fc2 is multiplied by 2 (a"),
     "beta": (lambda: with_nodes(gemm={"beta": 0.5}), "onnx-factor", "bias of fc2 is multiplied by"),
     "both": (

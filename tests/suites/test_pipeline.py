@@ -505,7 +505,7 @@ def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: P
 FUNCTIONS = {
     "y negated": (Y, np.negative, "label", "every label has the opposite sign", True),
     "y + 1": (Y, lambda y: y + 1, "label", "1 is added to every label", False),
-    "x mirrored": (X, lambda x: 1 - x, "values", "every feature is 1 minus the due one", True),
+    "x mirrored": (X, lambda x: 1 - x, "values", "every feature is 1 minus the expected one", True),
     "x doubled": (X, lambda x: 2 * x, "values", "every feature is multiplied by 2", False),
     "x through f16": (
         X,
@@ -537,7 +537,7 @@ def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
     found = port.verify_dumps(tree, {"keep": written}, tmp_path)["keep"]
     (finding,) = (f for f in found if f.tensor in ("x", "y") and f.level == "error")
     assert finding.code == code
-    assert str(finding.cause).startswith(f"{text}: so ")
+    assert str(finding.cause).startswith(f"{text}: ")
     assert ("a shuffle may give the same" in str(finding.cause)) is shuffled
 
 
@@ -721,7 +721,7 @@ def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
     ids, x, y = np.arange(4), np.ones(4, np.float32), np.arange(4, dtype=np.float32)
     moved = y.copy()
     moved[list(rows)] = y[list(reversed(rows))]
-    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep")
+    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep", shuffled=False)
 
     (finding,) = audit_run(Run.of([(ids[:2], x[:2], moved[:2]), (ids[2:], x[2:], moved[2:])]), owed)
     assert finding.code == "labels-shuffled"

@@ -321,8 +321,8 @@ def test_references_that_cannot_be_read(tree: Path) -> None:
     folder = tree / "resnet18-pth" / "reference_state_dict"
     write_files(folder, {"fc.bias.bin": b"\x01\x00\x00\x00"})
     assert suspected(tree) == (
-        "resnet18-pth/reference_state_dict: fc.bias.bin ends at byte 4, where dimension 0 should "
-        "stand"
+        "resnet18-pth/reference_state_dict: fc.bias.bin ends at byte 4, where dimension 0 is "
+        "expected"
     )
     write_files(folder, {"fc.bias.bin": STATE["fc.bias"], "fc.bias.npy": STATE["fc.bias"]})
     assert suspected(tree) == (

@@ -20,8 +20,12 @@ from parity.suites.messages import format_count, format_list, report_error
 from parity.suites.pipeline.relations import check_resumed_ids
 from parity.suites.pipeline.runs import SlotKinds, find_indices
 from parity.suites.pipeline.slot_checks import check_slots, check_unknown_ids
-from parity.suites.pipeline.value_checks import KnownRows, check_values, find_moved_rows
-from parity.suites.pipeline.wrong_ids import add_wrong_ids_cause
+from parity.suites.pipeline.value_checks import (
+    KnownRows,
+    add_wrong_ids_cause,
+    check_values,
+    find_moved_rows,
+)
 
 if TYPE_CHECKING:
     from parity.items.checks import Ints

@@ -6,7 +6,6 @@ delivers misleads its users.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from dataclasses import replace
@@ -16,7 +15,7 @@ import numpy as np
 
 from parity.bundle.layout import MAX_JSON
 from parity.items.matching import UNKNOWN
-from parity.items.reference_pipeline import compute_masked_mean
+from parity.items.reference_pipeline import compute_fingerprint, compute_masked_mean
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import find_omitted_ids
@@ -32,12 +31,7 @@ if TYPE_CHECKING:
 
 #: Keys that `meta.json` should have.
 STATEMENT_KEYS = (
-    "num_batches",
-    "batch_sizes",
-    "order",
-    "omitted_ids",
-    "fingerprint",
-    "masked_mean",
+    *("num_batches", "batch_sizes", "order", "omitted_ids", "fingerprint", "masked_mean"),
 )
 #: Largest difference of a mean of f32 values, relative to its size above 1.
 _MEAN_TOLERANCE = 1e-6
@@ -91,7 +85,7 @@ def check_statements(
     statements = {
         key: v if key == "masked_mean" else _normalize_number(v) for key, v in given.items()
     }
-    found = _check_missing(statements)
+    found = [*_check_missing(statements), *_check_sizes(statements, run)]
     for key in statements:
         if check := _CHECKS.get(key):
             found += check(statements[key], run, expected)
@@ -140,22 +134,13 @@ def _is_same(stated: Any, observed: Any) -> bool:
     return type(stated) is type(observed) and bool(stated == observed)
 
 
-def _check_num_batches(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
-    observed = len(run.sizes)
-    return (
-        []
-        if _is_same(stated, observed)
-        else [_report_contradiction("num_batches", stated, observed)]
-    )
-
-
-def _check_batch_sizes(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
-    observed = list(run.sizes)
-    return (
-        []
-        if _is_same(stated, observed)
-        else [_report_contradiction("batch_sizes", stated, observed)]
-    )
+def _check_sizes(statements: PortStatements, run: Run) -> list[Finding]:
+    observed = {"num_batches": len(run.sizes), "batch_sizes": list(run.sizes)}
+    return [
+        _report_contradiction(key, statements[key], value)
+        for key, value in observed.items()
+        if key in statements and not _is_same(statements[key], value)
+    ]
 
 
 def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
@@ -275,12 +260,13 @@ def _check_fingerprint(
         return []
     own_digest, exact = _compute_own_digest(run, expected)
     if own_digest is not None and own_digest == stated:
-        message = "meta.json's fingerprint is that of the delivered values, which are not the"
-        message += " reference's to the byte"
-        return [Finding(level="notice", code="fingerprint", message=message)]
-    if own_digest is None and not exact:
-        message = "meta.json's fingerprint is not the reference's, nor are the values, within the"
-        message += " bound; the batches do not have all items, so it was not checked"
+        reason = "is that of the delivered values, which are not the reference's to the byte"
+    elif own_digest is None and not exact:
+        reason = "was not checked: the values differ within the bound, and items are missing"
+    else:
+        reason = ""
+    if reason:
+        message = f"meta.json's fingerprint {reason}"
         return [Finding(level="notice", code="fingerprint", message=message)]
     message = (
         f"meta.json states fingerprint = {_format_value(stated)}, expected {expected_digest!r}: "
@@ -304,15 +290,10 @@ def _compute_own_digest(run: Run, expected: ExpectedRun) -> tuple[str | None, bo
     exact = all(columns[name].tobytes() == getattr(data, name).tobytes() for name in columns)
     if len(np.unique(item[known])) < len(data):
         return None, exact
-    digest = hashlib.sha256()
-    for column in columns.values():
-        digest.update(str(column.dtype).encode() + str(column.shape).encode() + column.tobytes())
-    return digest.hexdigest(), exact
+    return compute_fingerprint(replace(data, **columns)), exact
 
 
 _CHECKS: dict[str, Callable[[Any, Run, ExpectedRun], list[Finding]]] = {
-    "num_batches": _check_num_batches,
-    "batch_sizes": _check_batch_sizes,
     "order": _check_order,
     "omitted_ids": _check_omitted_ids,
     "masked_mean": _check_mean,

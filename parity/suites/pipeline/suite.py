@@ -6,17 +6,209 @@ describes the format and what a port must write; ``parity.loaders`` audits runs 
 
 from __future__ import annotations
 
-from parity.bundle.layout import find_batch_files
-from parity.suites.base import Suite
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import (
+    find_batch_files,
+    find_case_folders,
+    make_suspect_error,
+    read_pipeline_case,
+)
+from parity.items.reference_pipeline import Dataset, compute_fingerprint
+from parity.results import Finding
+from parity.suites import batch_findings
+from parity.suites.base import Case, DumpComparison, Suite
 from parity.suites.pipeline.across import check_relations
-from parity.suites.pipeline.cases import OPTIONS, read_cases
-from parity.suites.pipeline.dump_check import verify
+from parity.suites.pipeline.audit import TOLERANCE, audit_run, select_known_rows
+from parity.suites.pipeline.port_statements import check_statements, read_statements
+from parity.suites.pipeline.run_reader import compute_max_bytes, read_run
+from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, find_indices
+from parity.suites.pipeline.value_checks import measure_max_gap
 from parity.suites.pipeline.view import build_view
+from parity.suites.tolerance_findings import check_arrays, check_near_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from parity.bundle.layout import PipelineCase
+    from parity.bundle.tolerances import Tolerances
+    from parity.suites.base import Dump
+    from parity.suites.pipeline.port_statements import PortStatements
 
 ARGS = (
     *("--config", "{case}", "--seed", "{seed}", "--epoch", "{epoch}"),
     *("--start-batch", "{start_batch}", "--output-dir", "{output_dir}"),
 )
+DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
+#: `exact`: the reference's order, which is NumPy's; `free`: any that depends on seed and epoch.
+OPTIONS = {"order": ("exact", "free")}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PipelineDetail:
+    """A case with its expected run."""
+
+    meta: PipelineCase
+    expected: ExpectedRun
+
+
+def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
+    """Read the cases of a pipeline bundle.
+
+    Raises:
+        ReferenceSuspectError: There are none, a `meta.json` lacks a required key or contradicts
+            itself, or a relation names a missing case.
+    """
+    metas = [read_pipeline_case(folder) for folder in find_case_folders(tree)]
+    _check_relations(metas)
+    free = options.get("order", "exact") == "free"
+    return tuple(_build_case(meta, free=free) for meta in metas)
+
+
+def _check_relations(metas: list[PipelineCase]) -> None:
+    names = {meta.name for meta in metas}
+    for meta in metas:
+        for partner in (*meta.relations.values(), *meta.disjoint_with):
+            if partner not in names:
+                message = f"names the case {partner!r}, which the bundle lacks"
+                raise make_suspect_error(meta.folder / "meta.json", message)
+
+
+def _build_case(meta: PipelineCase, *, free: bool) -> Case:
+    expected = build_expected_run(meta)
+    # Without a shuffle every port must deliver the data set's own order.
+    if free and meta.shuffle:
+        expected = ExpectedRun(
+            dataset=expected.dataset,
+            batch_size=meta.batch_size,
+            policy=meta.policy,
+            start_batch=meta.start_batch,
+        )
+    placeholders = {"seed": meta.seed, "epoch": meta.epoch, "start_batch": meta.start_batch}
+    return Case(
+        id=meta.name,
+        folder=meta.folder,
+        placeholders={key: str(value) for key, value in placeholders.items()},
+        tolerances=DEFAULT_TOLERANCES,
+        detail=PipelineDetail(meta=meta, expected=expected),
+    )
+
+
+def build_expected_run(meta: PipelineCase) -> ExpectedRun:
+    """Build the expected run of a case where its order is the reference's.
+
+    Raises:
+        ReferenceSuspectError: `meta.json` contradicts itself.
+    """
+    path = meta.folder / "meta.json"
+    try:
+        columns = [np.asarray(column) for column in (meta.ids, meta.x, meta.y)]
+        dataset = Dataset(columns[0], *(column.astype(np.float32) for column in columns[1:]))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise make_suspect_error(path, f"dataset: {error}") from None
+    order = find_indices(dataset.ids, np.asarray(meta.order, np.int64))
+    if len(order) != len(dataset) or (np.sort(order) != np.arange(len(dataset))).any():
+        raise make_suspect_error(path, "order does not have each id of the data set once")
+    return ExpectedRun(
+        dataset=dataset,
+        batch_size=meta.batch_size,
+        policy=meta.policy,
+        start_batch=meta.start_batch,
+        order=order,
+        shuffled=meta.shuffle,
+        key=(meta.seed, meta.epoch) if meta.shuffle else None,
+    )
+
+
+def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
+    """Compare a dump's batches, and the port's statements on them, with the expected run.
+
+    Raises:
+        ReferenceSuspectError: The reference's own batches contradict each other.
+    """
+    detail: PipelineDetail = case.detail
+    meta, expected = detail.meta, detail.expected
+    _check_reference(meta)
+    tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
+    statements, found = read_statements(dump.folder)
+    misnamed = batch_findings.check_names(dump.folder)
+    run, broken = read_run(
+        dump.folder, meta.start_batch, len(expected.sizes), compute_max_bytes(expected)
+    )
+    found += broken
+    if run is not None and not run.sizes and not found:
+        found += _check_empty_dump(statements, expected)
+    if run is None or any(finding.kind == "dump" for finding in found):
+        return DumpComparison(findings=(*misnamed, *found), tensors=COLUMNS)
+    rows = select_known_rows(run, expected, tolerance=tolerance)
+    found += audit_run(run, expected, tolerance=tolerance)
+    if not broken:  # else the statements include batches that are left out here
+        found += batch_findings.check_stdout(dump.stdout_json, run.sizes)
+        found += check_statements(
+            statements, run, expected, _list_parameters(meta), meta.fingerprint
+        )
+    gap = measure_max_gap(rows)
+    if 0 < gap <= tolerance:
+        found += check_near_bound({"x and y": gap / tolerance})
+        columns = {"x": expected.dataset.x, "y": expected.dataset.y}
+        found += check_arrays(columns, {"max_abs": tolerance})
+    return DumpComparison(
+        findings=(*misnamed, *found),
+        measures={"items": len(rows.slot), "batches": len(run.sizes), "max_abs": gap},
+        margin=gap / tolerance if tolerance else None,
+        compared=len(COLUMNS) * len(run.id),
+        tensors=COLUMNS,
+    )
+
+
+def _check_empty_dump(statements: PortStatements | None, expected: ExpectedRun) -> list[Finding]:
+    """Accept a folder without a batch as a run of none only where the port says so."""
+    if statements is not None and statements.get("num_batches") == 0:
+        return []
+    if expected.sizes:
+        return batch_findings.check_gaps([], expected.start_batch)
+    if statements is not None and "num_batches" in statements:
+        return []  # a contradiction, which is reported with the other statements
+    message = (
+        "the dump has no batch and no meta.json with num_batches 0; no batch is expected, but a "
+        "port that wrote nothing has not shown that"
+    )
+    return [Finding(level="error", kind="dump", code="dump-empty", message=message)]
+
+
+def _list_parameters(meta: PipelineCase) -> dict[str, Any]:
+    keys = ("seed", "epoch", "start_batch", "batch_size", "policy", "shuffle")
+    return {key: getattr(meta, key) for key in keys}
+
+
+def _check_reference(meta: PipelineCase) -> None:
+    """Check the bundle's batches, parameters and statements with each other.
+
+    Raises:
+        ReferenceSuspectError: They disagree.
+    """
+    expected, path = build_expected_run(meta), meta.folder / "meta.json"
+    run, found = read_run(meta.folder, meta.start_batch, len(expected.sizes))
+    if run is not None:
+        statements = {
+            "batch_sizes": list(meta.batch_sizes),
+            "omitted_ids": list(meta.omitted_ids),
+            "fingerprint": meta.fingerprint,
+            "masked_mean": meta.masked_mean,
+        }
+        found += audit_run(run, expected, tolerance=0.0)
+        found += check_statements(
+            statements, run, expected, {}, compute_fingerprint(expected.dataset)
+        )
+    errors = [finding for finding in found if finding.level == "error"]
+    if errors:
+        raise make_suspect_error(path, f"the reference's own batches: {errors[0].message}")
+
+
 SUITE = Suite(
     name="pipeline",
     args=ARGS,
