@@ -729,9 +729,9 @@ class TestReferenceFiles:
     def test_no_meta_json_anywhere(self, case: Path, tmp_path: Path) -> None:
         (case / "meta.json").unlink()
         assert self.suspect(tmp_path) == (
-            "[no-cases] the bundle has no case: no folder in it has a meta.json; the archive contains "
-            "only the folder 'c', so that all is one folder too deep: pack its content (tar -C 'c' -cf "
-            "bundle.tar .)"
+            "[no-cases] the bundle has no case: no folder in it has a meta.json; the archive "
+            "contains only the folder 'c', so that all is one folder too deep: pack its content "
+            "(tar -C 'c' -cf bundle.tar .)"
         )
 
     def test_a_meta_json_that_is_no_json(self, case: Path, tmp_path: Path) -> None:
