@@ -6,16 +6,17 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from parity.__main__ import run_command_line
 from parity.cli import usage
+from parity.cli.shared import parse_seconds
+from parity.lab.faults.inject import write_serialize_dump
+from parity.store.archive import Limits, unpack
+from parity.suites.serialize import suite as serialize
 from tests.support.zoo import HEAD, pack_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.process
 
@@ -100,8 +101,6 @@ def test_relative_paths_work_from_another_folder(verb: str, folder: Path) -> Non
     dump = folder / "dumps" / "zoo" / "y"
     dump.mkdir(parents=True)
     values = b"".join(n.to_bytes(4, "little") for n in (2, 2, 3))
-    import numpy as np
-
     (dump / "w.bin").write_bytes(values + np.arange(6, dtype="<f4").tobytes())
     packed = folder / "folder"
     packed.mkdir()
@@ -125,10 +124,6 @@ def test_onnx_models_are_found_below_relative_dumps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("onnxruntime", reason="this environment has no onnxruntime")
-    from parity.lab.faults.inject import write_serialize_dump
-    from parity.store.archive import Limits, unpack
-    from parity.suites.serialize import suite as serialize
-
     tar = next(BUNDLES.glob("serialize*.tar"))
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -169,11 +164,11 @@ def test_two_dashes_are_no_value(
     ("option", "value"),
     [
         ("--deadline", "1_0"),
-        ("--deadline", "١٠"),
+        ("--deadline", "\u0661\u0660"),
         ("--deadline", "0x10"),
         ("--deadline", "inf"),
         ("--jobs", "1_0"),
-        ("--jobs", "٣"),
+        ("--jobs", "\u0663"),
         ("--repeat", "²"),
         ("--min-cases", "1_000"),
         ("--annotations", "+1"),
@@ -191,7 +186,4 @@ def test_numbers_are_ascii_digits_and_paths_not_empty(
 
 @pytest.mark.parametrize(("text", "seconds"), [("10", 10.0), ("0.5", 0.5), ("1e3", 1000.0)])
 def test_seconds_are_plain_decimal_numbers(text: str, seconds: float) -> None:
-    from parity.cli.shared import parse_seconds
-
-    parse: Callable[[str], float] = parse_seconds
-    assert parse(text) == seconds
+    assert parse_seconds(text) == seconds

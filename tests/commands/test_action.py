@@ -205,7 +205,7 @@ def test_a_token_is_masked_and_out_of_reach_of_the_port(
 ) -> None:
     body = 'assert "s3cret" not in str(os.environ), "leaked"\nwrite("w.bin", [0, 1, 2, 3])\n'
     (runner.folder / "green" / "dump.py").write_text(consumer.DUMP + body, encoding="utf-8")
-    give(monkeypatch, working_directory="green", hf_token="s3cret")
+    give(monkeypatch, working_directory="green", hf_token="s3cret")  # noqa: S106 - no password
     assert runner.step("verify") == 0
     assert runner.outputs["cache-save"] == "false"
     assert runner.commands() == [Command("add-mask", "s3cret")]
@@ -223,7 +223,7 @@ def test_of_a_private_bundle_no_dump_is_kept(
         "parity.commands.action._load_bundles",
         lambda _inputs: [type("B", (), {"id": "things-v1", "source": "hf://o/r@main/b.tar"})],
     )
-    give(monkeypatch, working_directory="mismatch", hf_token="s3cret")
+    give(monkeypatch, working_directory="mismatch", hf_token="s3cret")  # noqa: S106 - no password
     assert runner.step("verify") == 1
     assert not list(kept.rglob("w.bin"))
 

@@ -161,7 +161,7 @@ def test_a_signed_zero_in_a_reference_is_found(unpacked: Callable[[str], Path]) 
 
 
 def resaved(root: Path, change: Callable[[Any], object], **how: Any) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     path = root / "resnet18-pth/synthetic.pth"
     state = torch.load(path, weights_only=True)
@@ -362,7 +362,7 @@ def test_two_checkpoints_in_one_folder_are_refused(unpacked: Callable[[str], Pat
 
 
 def stored(values: int = 1000) -> Any:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     return torch.arange(values, dtype=torch.float32)
 
@@ -390,7 +390,7 @@ STORAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
 def test_bytes_that_no_tensor_refers_to_are_told(
     made: Callable[[Any], Any], unseen: int, zipped: bool, tmp_path: Path
 ) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     state = made(stored())
     path = tmp_path / "x.pth"
@@ -402,7 +402,7 @@ def test_bytes_that_no_tensor_refers_to_are_told(
 
 
 def test_a_view_is_told_with_its_storage_and_passes(tmp_path: Path) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     root, path = tmp_path / "bundle", tmp_path / "bundle" / "case" / "x.pth"
     write_files(root / "case" / "reference", {f"{n}.bin": np.array([0, 1], "<f4") for n in "vw"})
@@ -688,14 +688,14 @@ def own(tmp_path: Path, cases: dict[str, Any], files: dict[str, bytes]) -> dict[
 
 
 def saved(**tensors: Any) -> bytes:
-    import torch
-    from safetensors.torch import save
+    import torch  # noqa: PLC0415 - not in every environment
+    from safetensors.torch import save  # noqa: PLC0415 - not in every environment
 
     return bytes(save({name: torch.as_tensor(value) for name, value in tensors.items()}))
 
 
 def pickled(state: Any) -> bytes:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -703,7 +703,7 @@ def pickled(state: Any) -> bytes:
 
 
 def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     half = torch.tensor([1.0, 2.0], dtype=torch.bfloat16)
     count = torch.tensor([[1], [2**40]])
@@ -719,7 +719,7 @@ def test_own_references_are_derived_in_their_own_dtype(tmp_path: Path) -> None:
 
 
 def test_a_pickle_that_weights_only_does_not_read_is_skipped(tmp_path: Path) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     buffer = io.BytesIO()
     torch.save({"x": torch.tensor([1.0])}, buffer, pickle_protocol=4)
@@ -746,7 +746,7 @@ def test_floats_that_share_bytes_are_not_derived(tmp_path: Path) -> None:
 def test_a_type_that_no_reference_can_bear_is_held_as_f32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     monkeypatch.delitem(
         audit_of_tensors._TORCH_DTYPES, "float8_e8m0fnu"
@@ -765,7 +765,7 @@ def test_a_type_that_no_reference_can_bear_is_held_as_f32(
 
 @pytest.mark.parametrize("value", [2.0, 3.0])
 def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value: float) -> None:
-    import gguf
+    import gguf  # noqa: PLC0415 - not in every environment
 
     path = tmp_path / "m.gguf"
     writer = gguf.GGUFWriter(path, "llama")
@@ -791,7 +791,7 @@ def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value
 
 
 def test_tensors_that_are_not_dense_are_passed_over() -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     dense = torch.tensor([1.0, 0.0])
     state: dict[str, Any] = {}
@@ -802,7 +802,7 @@ def test_tensors_that_are_not_dense_are_passed_over() -> None:
 
 
 def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     files = {
         "a/m.safetensors": saved(x=torch.tensor([1.0, 2.0]), y=torch.tensor([3], dtype=torch.int8)),
@@ -818,7 +818,7 @@ def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
 
 
 def test_another_dtype_than_the_checkpoints_is_found(tmp_path: Path) -> None:
-    import torch
+    import torch  # noqa: PLC0415 - not in every environment
 
     files = {
         "a/m.safetensors": saved(x=torch.tensor([1.0], dtype=torch.float16)),
@@ -977,7 +977,7 @@ bundles:
 def test_the_verb_ends_with_7_where_a_reference_drifted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float
 ) -> None:
-    import hashlib
+    import hashlib  # noqa: PLC0415 - not in every environment
 
     files = {
         "parity.json": encode_json({"schema": 1, "cases": {"a": {"checkpoint": "m.safetensors"}}}),
@@ -1015,7 +1015,7 @@ def test_one_bundles_trouble_does_not_stop_the_verb(
 
 def zoo_repo(folder: Path, said: str) -> None:
     """A repo with one case to load and one that may be refused, which its reader is said to."""
-    import hashlib
+    import hashlib  # noqa: PLC0415 - not in every environment
 
     good = saved(x=np.array([1.0, 2.0], np.float32))
     cases = {

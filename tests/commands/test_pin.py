@@ -137,13 +137,15 @@ def test_the_bundle_must_not_hold_itself(folder: Path, capsys: pytest.CaptureFix
 REFERENCES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "none": ({}, ["case 'as-f32': contains no tensor"]),
     "not one element": ({"a.npy": np.zeros((2, 0))}, ["case 'as-f32': contains no element"]),
-    "twice": ({"a.npy": f32(1), "a.bin": f32(1)}, ["case 'as-f32': the tensor 'a' is in two files"]),
+    "twice": ({"a.npy": f32(1), "a.bin": f32(1)}, [
+        "case 'as-f32': the tensor 'a' is in two files"]),
     "broken": ({"a.bin": b"", "b.safetensors": b"{}"}, [
         "case 'as-f32': a.bin ends at byte 0, where the number of dimensions is expected",
         "case 'as-f32': b.safetensors header claims 32,123 bytes, the file has 2"]),
     "column-major": ({"a.npy": np.asfortranarray(np.ones((2, 2)))}, [
         "case 'as-f32': a.npy is in column-major (Fortran) order; write it in row-major order"]),
-    "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, ["case 'as-f32': a.npy is not a .npy file"]),
+    "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, [
+        "case 'as-f32': a.npy is not a .npy file"]),
 }  # fmt: skip
 
 

@@ -159,7 +159,7 @@ def test_the_cause_comes_last() -> None:
 
 
 def unpacked(bundle: str, folder: Path) -> Path:
-    import tarfile
+    import tarfile  # noqa: PLC0415 - not in every environment
 
     with tarfile.open(BUNDLES / f"{bundle}.tar") as tar:
         tar.extractall(folder, filter="data")
@@ -230,7 +230,7 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_colours_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from parity.commands.show import _print_line
+    from parity.commands.show import _print_line  # noqa: PLC0415 - not in every environment
 
     _print_line("!", "wrong")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
