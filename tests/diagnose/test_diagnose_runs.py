@@ -52,9 +52,8 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         (4, 4, 4),
         "last-batch-padded",
         (
-            "the last batch was filled up to 4 rows: after all 10 items come 2 more: the first "
-            "ones "
-            "again"
+            "the last batch was filled up to 4 rows: after all 10 items follow 2 "
+            "more: the first ones again"
         ),
     ),
     "last batch padded with its last item": (
@@ -62,8 +61,8 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         (4, 4, 4),
         "last-batch-padded",
         (
-            "the last batch was filled up to 4 rows: after all 10 items come 2 more: the last one "
-            "again"
+            "the last batch was filled up to 4 rows: after all 10 items follow 2 "
+            "more: the last one again"
         ),
     ),
     "a worker again": (
@@ -79,22 +78,26 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str, str]] = {
         np.concatenate([DUE, DUE[4:8]]),
         (4, 4, 4, 2),
         "batch-repeated",
-        ("batch 1 came twice: its 4 items were delivered twice, all others were delivered once"),
+        (
+            "batch 1 was delivered twice: its 4 items were delivered twice, all "
+            "others were delivered once"
+        ),
     ),
     "a batch in another's place": (
         np.concatenate([DUE[:4], DUE[:4], DUE[8:]]),
         SIZES,
         "batch-repeated",
         (
-            "batch 0 came twice and batch 1 never came: its 4 items were delivered "
-            "twice, the other's 4 are missing, all others were delivered once"
+            "batch 0 was delivered twice and batch 1 is missing: its 4 items were "
+            "delivered twice, the other's 4 are missing, all others were delivered "
+            "once"
         ),
     ),
     "a batch lost": (
         np.concatenate([DUE[:4], DUE[8:]]),
         (4, 2),
         "batch-lost",
-        "batch 1 never came: its 4 items are missing, all others were delivered once",
+        ("batch 1 is missing: its 4 items are missing, all others were delivered once"),
     ),
     "the first two skipped": (
         DUE[2:],

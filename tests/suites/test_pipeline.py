@@ -741,10 +741,10 @@ def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
         (
             (0, 1, 0, 1, 0, 1),
             (
-                "every label is the one of the item 1 row later: labels are rolled against ids and "
-                "features; a roll within each batch (1 row later) gives the same labels, so which "
-                "it was cannot be told; the labels repeat every 2 rows, and a roll may be so much "
-                "further"
+                "every label is the one of the item 1 row later: labels are rolled "
+                "against ids and features; a roll within each batch (1 row later) gives "
+                "the same labels, so which one it was is open; the labels repeat every "
+                "2 rows, and the roll may be that much longer"
             ),
         ),
     ],

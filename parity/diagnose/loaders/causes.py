@@ -197,9 +197,9 @@ def describe_ambiguity(found: LabelDifference, many: str = "labels") -> str:
         )
     if found.period:
         parts.append(
-            f"; the {many} repeat every {_format_rows(found.period)}, and a roll may be so much"
+            f"; the {many} repeat every {_format_rows(found.period)}, and the roll may be that much "
+            "longer"
         )
-        parts.append(" further")
     return "".join(parts)
 
 
