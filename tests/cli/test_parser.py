@@ -66,7 +66,7 @@ def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
     assert (options.repo, options.lockfile) == (Path("../port"), Path("../port/fixtures.lock.yaml"))
     assert (options.offline, options.rehash) == (True, True)
     assert (options.bundles, options.cases) == (["a", "b"], ["a/*", "!a/x"])
-    assert (options.dumps, options.report_dir) == (Path("d"), Path("r"))
+    assert (options.dumps, options.report_dir) == (Path("d").absolute(), Path("r").absolute())
     assert (options.report_formats, options.fail_on) == (("json",), "warning")
     assert (options.toolchain, options.cargo_args) == ("nightly", ["--locked", "-v"])
     assert (options.jobs, options.repeat, options.min_cases) == (4, 2, 0)
@@ -106,8 +106,9 @@ def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
 
 def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:
     options, _teller = typed("pin serialize --out o --size full --pth a.pth --gguf b.gguf")
-    assert (options.kind, options.out) == ("serialize", Path("o"))
-    assert options.extra == {"size": "full", "pth": Path("a.pth"), "gguf": Path("b.gguf")}
+    assert (options.kind, options.out) == ("serialize", Path("o").absolute())
+    paths = {"pth": Path("a.pth").absolute(), "gguf": Path("b.gguf").absolute()}
+    assert options.extra == {"size": "full", **paths}
     assert typed("pin")[0].kind == ""
     assert typed("pin")[0].extra == {}
 

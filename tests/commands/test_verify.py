@@ -167,7 +167,7 @@ class TestExitTwo:
         bench.write_lockfile = lambda: None  # type: ignore[method-assign]  # there is none
         ran = bench.verify()
         assert (ran.code, ran.report) == (2, {})
-        assert "error[lockfile-absent] there is no lockfile" in ran.err
+        assert "error[lockfile-absent] the lockfile" in ran.err
 
     def test_an_entry_that_is_not_locked(self, bench: Bench) -> None:
         bench.write_lockfile()
