@@ -1,4 +1,4 @@
-"""Tools for people who make bundles: pins, audits, faults, the zoo, reference readers, scoreboard."""
+"""Tools for makers of bundles: pins, audits, faults, the zoo, reference readers, scoreboard."""
 
 from __future__ import annotations
 

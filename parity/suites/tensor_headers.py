@@ -63,10 +63,12 @@ def _describe_raw_bytes(
                 f"; these are the checkpoint's bytes of {location.type_name}, read as "
                 f"{obtained.dtype.name}: {_format_ratio(obtained.count, expected.count)}"
             )
-    if not obtained.count or not expected.count:
-        return ""
-    for factor in (2, 4):
-        ratio = _format_ratio(obtained.count, expected.count)
+    return _describe_ratio(expected, obtained)
+
+
+def _describe_ratio(expected: StoredTensor, obtained: StoredTensor) -> str:
+    ratio = _format_ratio(obtained.count, max(expected.count, 1))
+    for factor in (2, 4) if obtained.count and expected.count else ():
         if expected.count == factor * obtained.count:
             return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
         if obtained.count == factor * expected.count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
-from parity.suites.messages import format_count, format_list, report_error
+from parity.suites.messages import format_count, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import sanitize

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from parity.suites.base import Case, Dump
     from parity.tensors.stored import StoredTensor
 
+#: Names that a message lists.
+_MAX_LISTED = 20
+
 
 def view_tensor(
     case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]
@@ -92,6 +95,7 @@ def _convert_to_carrier(
 def build_unknown_error(tensor: str, names: Iterable[str]) -> ConfigError:
     """Build the error for a tensor that a case does not have; it lists those that it has."""
     available = list(names)
-    rest = f" and {len(available) - 20:,} more" if len(available) > 20 else ""
-    message = f"the case has no tensor {tensor!r:.80}; it has {', '.join(available[:20])}{rest}"
+    rest = len(available) - _MAX_LISTED
+    listed = ", ".join(available[:_MAX_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
+    message = f"the case has no tensor {tensor!r:.80}; it has {listed}"
     return ConfigError(Problem("no-such-tensor", message))

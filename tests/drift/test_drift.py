@@ -205,7 +205,7 @@ def test_a_file_without_permission_is_said_to_be_so(
 def test_a_file_that_shrinks_meanwhile_is_said_to_be_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from parity.drift import tensors
+    from parity.drift import tensors  # noqa: PLC0415 - patched here alone
 
     def shrunk(*_: object) -> None:
         code, message = "truncated", "became shorter while it was read"

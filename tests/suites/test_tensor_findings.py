@@ -335,8 +335,10 @@ def test_metadata_of_a_safetensors_file_that_a_dump_lacks_is_a_notice(tmp_path: 
         (
             "notice",
             "metadata-changed",
-            "d.safetensors lacks or changes 2 entries of __metadata__ in r.safetensors: "
-            "format='pt', step='3'",
+            (
+                "d.safetensors lacks or changes 2 entries of __metadata__ in r.safetensors: "
+                "format='pt', step='3'"
+            ),
         )
     ]
 
@@ -381,7 +383,7 @@ def test_a_blind_tolerance_is_pinned_only_with_its_reason(tmp_path: Path) -> Non
         if reason:
             assert pin(tmp_path / "out", folder=tree).is_file()
         else:
-            with pytest.raises(ReferenceSuspectError, match="zeros would pass .* `blind` with a"):
+            with pytest.raises(ReferenceSuspectError, match=r"zeros would pass .* `blind` with a"):
                 pin(tmp_path / "out", folder=tree)
         (case,) = suite.read_cases(tree, {})
         dump = Dump(folder=write_files(tmp_path / f"d-{level}", {"w.bin": SMALL * 2}))

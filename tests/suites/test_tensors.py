@@ -180,8 +180,10 @@ def test_nothing_at_all_is_missing_not_equal(tmp_path: Path) -> None:
         ("tensor-missing", "w (F32 [2, 3]) is missing from the dump"),
         (
             "file-unread",
-            "1 file of the dump is not read: log.txt (text); tensors are read from .bin, .npy and "
-            ".safetensors files",
+            (
+                "1 file of the dump is not read: log.txt (text); tensors are read from .bin, .npy "
+                "and .safetensors files"
+            ),
         ),
     ]
     assert outcome.compared == 0
@@ -331,8 +333,10 @@ def test_integers_are_exact_beside_floats_and_take_max_abs_among_themselves(
         outcome = verify_dump(tmp_path, due, {**due, "ids.npy": off}, bounds=bounds)
         assert error(outcome) == (
             "values",
-            "ids: 1 of 2 elements differs; worst at [0]: expected 9007199254740993, obtained "
-            "9007199254740992 (off by 1); bound: exact",
+            (
+                "ids: 1 of 2 elements differs; worst at [0]: expected 9007199254740993, obtained "
+                "9007199254740992 (off by 1); bound: exact"
+            ),
         )
     alone = {"ids.npy": ids}, {"ids.npy": off}
     assert list_findings(verify_dump(tmp_path, *alone, bounds={"max_abs": 2.0})) == []
