@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from parity.results import Finding
 from parity.suites.messages import format_count, format_list
-from parity.tensors.folder import is_companion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,7 +66,7 @@ def find_unread_dump_files(folder: Path, known: Iterable[Path], advice: str) -> 
     unread = [
         path
         for path in _walk(folder)
-        if not read.intersection((path, path.parent)) and not is_companion(path)
+        if not read.intersection((path, path.parent)) and not path.name.startswith("._")
     ]
     return report_unread_dump_files(
         sorted(path.relative_to(folder).as_posix() for path in unread), advice

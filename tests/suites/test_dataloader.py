@@ -535,7 +535,7 @@ class TestFolder:
             ),
         ]
 
-    def test_files_of_other_kinds_are_left_alone(self, dump: Path, tmp_path: Path) -> None:
+    def test_files_of_other_kinds_are_a_warning(self, dump: Path, tmp_path: Path) -> None:
         (dump / "meta.json").write_text("not JSON")
         (dump / "batch_0000.bin.tmp").write_bytes(b"x")
         (dump / "README").write_bytes(b"x")
@@ -543,7 +543,10 @@ class TestFolder:
         (dump / "._batch_0000.bin").write_bytes(b"x")
         (dump / "more").mkdir()
         (dump / "more" / "batch_0003.bin").write_bytes(b"x")
-        assert told(judged(tmp_path)) == []
+        assert told(judged(tmp_path)) == [
+            "warning[file-unread] 4 files of the dump are not read: .DS_Store, README, "
+            "batch_0000.bin.tmp, more/batch_0003.bin; write batches as batch_NNNN.bin"
+        ]
 
     def test_a_batch_under_a_near_right_name_is_not_passed_over(
         self, dump: Path, tmp_path: Path

@@ -197,7 +197,6 @@ def _floats(written: PortDump) -> None:
 
 
 HARMLESS: dict[str, Callable[[PortDump], object]] = {
-    "further files": lambda w: w.files.update({"run.log": b"x", "batch_x.bin": b""}),
     "further claims": lambda w: w.claims is not None and w.claims.update(speed=3, shuffle_seed=[]),
     "claims in another order": lambda w: setattr(
         w, "claims", dict(reversed((w.claims or {}).items()))
@@ -224,6 +223,15 @@ def test_a_harmless_variant_raises_nothing(
 
     found = port.verify_dumps(tree, dumps, tmp_path, order=order)
     assert port.list_codes(found) == port.list_codes(found, "warning") == {}
+
+
+def test_further_files_are_a_warning(tree: Path, tmp_path: Path) -> None:
+    dumps = port.make_correct_dumps()
+    _all(lambda w: w.files.update({"run.log": b"x", "batch_x.bin": b""}))(dumps)
+
+    found = port.verify_dumps(tree, dumps, tmp_path)
+    assert port.list_codes(found) == {}
+    assert port.list_codes(found, "warning") == dict.fromkeys(dumps, ["file-unread"])
 
 
 def test_a_port_that_computes_in_f32_passes_but_for_a_fingerprint_that_is_nobody_s(
@@ -254,7 +262,8 @@ def test_no_meta_json_is_only_a_notice_where_batches_are_due(tree: Path, tmp_pat
 def test_a_missing_batch_count_of_zero_is_a_dump_error(tree: Path, tmp_path: Path) -> None:
     dumps = {"drop-batch-16": PortDump({}, None, {"log": b"x"})}
 
-    (finding,) = port.verify_dumps(tree, dumps, tmp_path)["drop-batch-16"]
+    unread, finding = port.verify_dumps(tree, dumps, tmp_path)["drop-batch-16"]
+    assert (unread.level, unread.code) == ("warning", "file-unread")
     assert (finding.code, finding.kind) == ("dump-empty", "dump")
 
 
