@@ -51,7 +51,7 @@ CODES: dict[str, str] = {
     # Changes of each element.
     "byte-swapped": "bytes are in the reverse order",
     "other-dtype": "bytes were read as another dtype",
-    "bits-as-integers": "the bits of floats were read as whole numbers",
+    "bits-as-integers": "the bits of floats were read as integers",
     "rounded-f16": "values went through float16",
     "rounded-f32": "values went through float32",
     "rounded-bf16": "values went through bfloat16",
