@@ -544,8 +544,10 @@ class TestFolder:
         (dump / "more").mkdir()
         (dump / "more" / "batch_0003.bin").write_bytes(b"x")
         assert told(judged(tmp_path)) == [
-            "warning[file-unread] 4 files of the dump are not read: .DS_Store, README, "
-            "batch_0000.bin.tmp, more/batch_0003.bin; write batches as batch_NNNN.bin"
+            (
+                "warning[file-unread] 4 files of the dump are not read: .DS_Store, README, "
+                "batch_0000.bin.tmp, more/batch_0003.bin; write batches as batch_NNNN.bin"
+            )
         ]
 
     def test_a_batch_under_a_near_right_name_is_not_passed_over(

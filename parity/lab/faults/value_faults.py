@@ -307,22 +307,20 @@ VALUE_FAULTS: Mapping[str, ValueFault] = {
     ),
     "booleans-inverted": ValueFault(
         "every boolean is inverted",
-        ("mirrored",),
+        ("inverted", "mirrored"),
         lambda array: array ^ array.dtype.type(1),
         kinds=("bool",),
     ),
     "complex-conjugated": ValueFault(
         "imaginary parts have the opposite sign",
-        (),
+        ("conjugated",),
         _conjugate,
-        "causes of complex numbers are not looked for",
         kinds=_COMPLEX,
     ),
     "complex-parts-exchanged": ValueFault(
         "real and imaginary parts are exchanged",
-        (),
+        ("parts-exchanged",),
         _exchange_parts,
-        "causes of complex numbers are not looked for",
         kinds=_COMPLEX,
     ),
     "noise": ValueFault(
