@@ -365,7 +365,7 @@ def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
     ("path", "data", "note"),
     [
         ("batch_0001.bin", b"\1", "ends at byte 1, where the number of tensors is expected"),
-        ("meta.json", b"[]", "k/meta.json: holds list, not an object"),
+        ("meta.json", b"[]", "k/meta.json: contains list, not an object"),
     ],
 )
 def test_a_case_that_cannot_be_read_is_said_to_be_so(
