@@ -39,6 +39,7 @@ def main(job_path: str) -> None:
         "versions": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
         "checker": _check_model(job["model"]),
         "random_nodes": _find_random_nodes(job["model"]),
+        "data_files": _list_data_files(job["model"]),
         "runs": {},
     }
     try:
@@ -74,6 +75,18 @@ def _find_unstable(session: Any, inputs: dict[str, str], runs: Any, out: Path) -
                 unstable.append(name)
                 break
     return unstable
+
+
+def _list_data_files(model: str) -> list[str]:
+    """List the files beside the model that have the data of its weights."""
+    import onnx
+
+    try:
+        proto = onnx.load(model, load_external_data=False)
+        entries = [entry for tensor in proto.graph.initializer for entry in tensor.external_data]
+    except Exception:  # noqa: BLE001 - what cannot be read has its finding from the runtime
+        return []
+    return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
 def _find_random_nodes(model: str) -> list[str]:

@@ -110,7 +110,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     comparisons.findings += check_near_bound(
         {n: m.margin for n, m in comparisons.measures.items() if m.passed}
     )
-    known = (path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern))
+    known = [path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern)]
+    known += [dump.folder / name for name in result.get("data_files", ())]
     comparisons.findings += find_unread_dump_files(
         dump.folder, known, "write the model as .onnx, and outputs as *_forward_NAME.bin"
     )
