@@ -19,7 +19,7 @@ import pytest
 from parity.errors import DumpError, ReferenceSuspectError
 from parity.port import process
 from parity.suites.base import Case, Dump, DumpComparison
-from parity.suites.serialize import onnx_child, onnx_export
+from parity.suites.serialize import onnx_child, onnx_export, onnx_run
 from parity.tensors.bin import encode_tensor
 from tests.support.tensors import f32, list_findings, write_files
 
@@ -819,7 +819,7 @@ def test_an_end_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_hang_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_export, "_TIMEOUT", 0.5)
+    monkeypatch.setattr(onnx_run, "_TIMEOUT", 0.5)
     child(monkeypatch, tmp_path, "import time; time.sleep(60)")
     text = "mlp.onnx brought onnxruntime down: it did not end within 0.5 seconds"
     assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
@@ -837,7 +837,7 @@ def test_the_deadline_of_the_run_ends_the_child(
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not limit a process's memory so")
 def test_the_childs_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_export, "_MAX_MEMORY", 2**30)
+    monkeypatch.setattr(onnx_run, "_MAX_MEMORY", 2**30)
     child(monkeypatch, tmp_path, "held = [bytearray(2**26) for _ in range(64)]")
     text = "mlp.onnx brought onnxruntime down: it ran out of memory (limit 1 GiB)"
     assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
@@ -846,7 +846,7 @@ def test_the_childs_memory_is_limited(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_model_beyond_all_size_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_export, "_MAX_MODEL_BYTES", 10)
+    monkeypatch.setattr(onnx_run, "_MAX_MODEL_BYTES", 10)
     child(monkeypatch, tmp_path, "raise SystemExit('it was run')")
     ((level, code, text),) = list_findings(verified(tmp_path, model(Mlp())))
     assert (level, code) == ("error", "onnx-load")

@@ -32,14 +32,14 @@ def build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
 
 
 def _view_output(case: Case, dump: Dump, tensor: str) -> TensorView:
-    from parity.suites.serialize import onnx_export
+    from parity.suites.serialize import onnx_run
 
     inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
     names = [f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in inputs]
     if tensor not in names:
         raise views.build_unknown_error(tensor, names)
     side, _, name = tensor.removeprefix("onnx-vs-").partition("/")
-    found = onnx_export.compute_outputs(case, dump, name)
+    found = onnx_run.compute_outputs(case, dump, name)
     for part in (side, "onnx"):
         if part not in found:
             message = f"the dump has no output of {part} for the input {name}"

@@ -1,0 +1,194 @@
+"""Read the files of an onnx case, and run its exported model in a child process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.bundle.layout import make_suspect_error
+from parity.errors import DumpError, Problem
+from parity.port import process
+from parity.port.exit_findings import is_out_of_memory
+from parity.suites.messages import format_list, report_error, report_unreadable
+from parity.suites.serialize import onnx_child
+from parity.suites.serialize.onnx_batch import format_runtime_message
+from parity.tensors import FormatError
+from parity.tensors.bin import locate_tensor, read_tensor
+from parity.tensors.folder import is_companion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.results import Finding
+    from parity.suites.base import Case, Dump
+
+_TIMEOUT = 120.0
+#: Bytes that the child may allocate, and bytes of a model: protobuf itself takes no more.
+_MAX_MEMORY = 8 * 2**30
+_MAX_MODEL_BYTES = 2 * 2**30
+#: Largest output that is read; a sparse file may have a terabyte.
+MAX_BYTES = 64 * 2**20
+Arrays = dict[str, "NDArray[np.float32]"]
+
+
+def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]]:
+    """Compute the outputs for one input: ``torch``, and ``port`` and ``onnx`` where available.
+
+    Raises:
+        ReferenceSuspectError: Inputs or references cannot be read.
+        DumpError: onnxruntime is not installed.
+    """
+    inputs, expected = read_reference(case.folder)
+    ignored: list[Finding] = []
+    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
+    port_outputs = read_port_outputs(dump.folder, [name], ignored)
+    if name in port_outputs:
+        found["port"] = port_outputs[name]
+    model = find_model(dump.folder, ignored)
+    if model is None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        result = run_model(model, {name: inputs[name]}, Path(folder), ignored)
+        outputs = open_outputs(result, name, ignored) if result.get("runs") else None
+        if outputs is not None:
+            found["onnx"] = np.array(outputs[1])
+    return found
+
+
+def read_reference(folder: Path) -> tuple[Arrays, Arrays]:
+    """Read inputs and torch's outputs of a case, by name.
+
+    Raises:
+        ReferenceSuspectError: They cannot be read, or do not match.
+    """
+    inputs = _read_arrays(folder, "input_")
+    expected = _read_arrays(folder, "torch_forward_")
+    if not inputs or inputs.keys() != expected.keys():
+        names = [format_list(side) or "none" for side in (inputs, expected)]
+        message = f"inputs {names[0]} and torch_forward {names[1]} do not match"
+        raise make_suspect_error(folder / "input_*.bin", message)
+    return inputs, expected
+
+
+def _read_arrays(folder: Path, prefix: str) -> Arrays:
+    found = {}
+    for path in sorted(folder.glob(f"{prefix}*.bin")):
+        try:
+            found[path.stem.removeprefix(prefix)] = read_tensor(path)
+        except FormatError as error:
+            raise make_suspect_error(path, error.message) from None
+    return found
+
+
+def read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -> Arrays:
+    """Read the port's own outputs, ``*_forward_<name>.bin`` for a port of any name."""
+    found = {}
+    for name in names:
+        paths = sorted(folder.glob(f"*_forward_{name}.bin"))
+        paths = [path for path in paths if not is_companion(path)]
+        if len(paths) != 1:
+            listing = format_list(path.name for path in paths) or "none"
+            message = f"expected one *_forward_{name}.bin in the dump, found {listing}"
+            findings.append(report_error("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
+            continue
+        try:
+            found[name] = _read_bounded(paths[0])
+        except FormatError as error:
+            findings.append(report_unreadable(paths[0].name, error))
+    return found
+
+
+def _read_bounded(path: Path) -> NDArray[Any]:
+    tensor = locate_tensor(path)
+    if tensor.nbytes > MAX_BYTES:
+        message = f"has {tensor.nbytes:,} bytes; at most {MAX_BYTES:,} are read"
+        raise FormatError("too-large", message)
+    return tensor.read_array()
+
+
+def find_model(folder: Path, findings: list[Finding]) -> Path | None:
+    """Return the dump's one model; None, and a finding, for none, several, or a huge one."""
+    models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
+    models = [path for path in models if not is_companion(path)]
+    if len(models) == 1:
+        size = models[0].stat().st_size
+        if size <= _MAX_MODEL_BYTES:
+            return models[0]
+        message = f"{models[0].name} has {size:,} bytes; at most {_MAX_MODEL_BYTES:,} are read"
+        findings.append(report_error("onnx-load", message, tensor=models[0].name))
+        return None
+    listing = format_list(path.name for path in models) or "none"
+    message = f"expected one *.onnx in the dump, found {listing}"
+    findings.append(report_error("onnx-missing", message, kind="dump"))
+    return None
+
+
+def run_model(
+    model: Path, inputs: Arrays, folder: Path, findings: list[Finding], *, batch: bool = False
+) -> dict[str, Any]:
+    """Run the model in a child and return its result; report a crash or a hang of it."""
+    paths = {}
+    for name, array in inputs.items():
+        paths[name] = str(folder / f"input-{name}.npy")
+        np.save(paths[name], array, allow_pickle=False)
+    job = folder / "job.json"
+    job_values = {
+        "model": str(model.resolve()),
+        "inputs": paths,
+        "out": str(folder),
+        "batch": batch,
+    }
+    job.write_text(json.dumps(job_values), "utf-8")
+    child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
+    completed = process.run(
+        child,
+        cwd=folder,
+        env=process.build_environment(),
+        timeout=_TIMEOUT,
+        memory=_MAX_MEMORY,
+    )
+    if (folder / "result.json").is_file():
+        result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+        return result
+    if "ModuleNotFoundError" in completed.stderr:
+        message = "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'"
+        raise DumpError(Problem("missing-library", message))
+    if completed.past_deadline:
+        message = f"{model.name} was not run to its end: the run's deadline passed"
+        findings.append(report_error("dump-timeout", message, kind="dump"))
+        return {}
+    last = tuple(completed.stderr.strip().splitlines()[-3:])
+    message = f"{model.name} brought onnxruntime down: it {_describe_ending(completed)}"
+    findings.append(report_error("onnx-load", message, tensor=model.name, details=last))
+    return {}
+
+
+def _describe_ending(completed: process.ProcessResult) -> str:
+    if completed.timed_out:
+        return f"did not end within {_TIMEOUT:g} seconds"
+    if is_out_of_memory(completed):
+        return f"ran out of memory (limit {_MAX_MEMORY // 2**30} GiB)"
+    return f"ended with {completed.signal or completed.exit_code}"
+
+
+def open_outputs(
+    result: Mapping[str, Any], name: str, findings: list[Finding]
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Map the outputs of the plain and of the optimised run; None, and a finding, for an error."""
+    runs = [result["runs"][level][name] for level in ("plain", "optimised")]
+    for run in runs:
+        if "error" in run:
+            text = format_runtime_message(run["error"])
+            message = f"onnxruntime cannot run the model on input {name}: {text}"
+            findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
+            return None
+    # Mapped, not read: shapes are compared before any value.
+    plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
+    return plain, optimised
