@@ -40,7 +40,7 @@ class Locked:
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """How the repo under test dumps a case.
+    """The program of the repo under test that dumps a case.
 
     Exactly one of ``package`` (of the repo's cargo workspace), ``crate``
     (``name@x.y.z``, published) and ``command`` (a list of arguments) is set.

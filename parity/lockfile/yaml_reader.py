@@ -33,7 +33,6 @@ _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]
 #: `1e-5` is a number to people and to JSON, but a string to YAML 1.1.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 _MAX_SHOWN = 60
-_LARGEST = 1e300
 
 Node = yaml.Node
 Entries = dict[str, tuple[yaml.Node, yaml.Node]]
@@ -258,7 +257,7 @@ class YamlReader:
         if node.tag == f"{_TAG}bool":
             return self.read_boolean(node, what)
         if node.tag in (f"{_TAG}int", f"{_TAG}float"):
-            return self.read_number(node, what, -_LARGEST, _LARGEST)
+            return self.read_number(node, what, -1e300, 1e300)
         return self.read_string(node, what, empty=True)
 
     def describe(self, node: Node) -> str:

@@ -52,11 +52,6 @@ class HashingWriter:
         """The file has the locked hash."""
         return self._locked is not None and self._digest.hexdigest() == self._locked.sha256
 
-    @property
-    def head(self) -> bytes:
-        """The first 512 bytes."""
-        return self._head
-
     def __enter__(self) -> Self:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self._target, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)

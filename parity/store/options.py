@@ -1,4 +1,4 @@
-"""How long and how often a fetch tries, and who is notified."""
+"""Options of a fetch: time limits, retries, and the functions to notify."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RetryPolicy:
-    """How often and how long to try; seconds throughout.
+    """Limits of retries and of stalls; seconds throughout.
 
     Attributes:
         max_tries: In a row without a new byte, the first included.
@@ -54,7 +54,7 @@ def _ignore(_text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FetchOptions:
-    """How long to try, and who is notified.
+    """Time limits of a fetch, and the functions to notify.
 
     Attributes:
         deadline: By ``retry_policy.clock``; None where there is none yet.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.store.trees import TreeFile
+from parity.store.trees import TreeFile, hash_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,14 +31,14 @@ def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
     Raises:
         OSError: As the system says; FileExistsError where the file exists.
     """
-    digest = hashlib.sha256()
-    size = 0
     with _create_file(root, path) as fd, open(fd, "wb", buffering=0) as file:  # noqa: PTH123
-        for chunk in chunks:
-            write_whole(file.fileno(), chunk)
-            digest.update(chunk)
-            size += len(chunk)
-    return TreeFile(path, size, digest.hexdigest())
+        return TreeFile(path, *hash_chunks(_write_chunks(file.fileno(), chunks)))
+
+
+def _write_chunks(fd: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        write_whole(fd, chunk)
+        yield chunk
 
 
 def write_whole(fd: int, chunk: bytes) -> None:

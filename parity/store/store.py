@@ -148,15 +148,6 @@ class Store:
         )
         return replace(options, notify=notify) if notify else options
 
-    def make_crates_folder(self) -> Path:
-        """Return the folder of built published ports, created if missing.
-
-        Raises:
-            FetchError: ``disk-full``, ``store-…``.
-        """
-        with disk.explain_errors("crates", self.root):
-            return self.paths.make_folder("crates")
-
 
 def _require_lock(bundle: Bundle) -> Locked:
     if bundle.locked is not None:

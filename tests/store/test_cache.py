@@ -94,8 +94,8 @@ def test_a_list(
 ) -> None:
     put("aa", DAY)
     put("bb")
-    (store.make_crates_folder() / "built").mkdir()
-    (store.make_crates_folder() / "built" / "program").write_bytes(b"x" * 70)
+    (store.paths.make_folder("crates") / "built").mkdir()
+    (store.paths.make_folder("crates") / "built" / "program").write_bytes(b"x" * 70)
     lockfile(tmp_path, "aa")
 
     assert run_command_line(["cache", "ls", "--repo", str(tmp_path)]) == 0
@@ -277,7 +277,7 @@ def test_entries_in_the_making_are_kept(
 
 
 def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path: Path) -> None:
-    crates = store.make_crates_folder()
+    crates = store.paths.make_folder("crates")
     for name in ("one", "target"):
         (crates / name).mkdir()
         (crates / name / "x").write_bytes(b"1")

@@ -705,12 +705,6 @@ def test_the_default_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert Store.from_environment().root == Path("/cache/parity-action")
 
 
-def test_crates_have_a_folder(store: Store) -> None:
-    assert store.make_crates_folder() == store.root / "crates"
-    assert store.make_crates_folder().is_dir()
-    assert (store.root / "CACHEDIR.TAG").exists()
-
-
 # For bump
 
 
