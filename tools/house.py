@@ -228,14 +228,14 @@ def _find_advice(word: str, table: dict[str, str]) -> str:
 CHECKS: dict[str, tuple[Callable[[], Iterator[str]], int]] = {
     "names": (lambda: find_names("parity/"), 0),
     "names in tests": (lambda: find_names("tests/"), 369),
-    "words": (find_words, 46),
+    "words": (find_words, 39),
     "openings": (find_openings, 9),
     "unknown attributes": (find_unknown_attributes, 0),
     "participles": (find_participles, 1),
-    "long modules": (find_long_modules, 6),
+    "long modules": (find_long_modules, 5),
     "full folders": (find_full_folders, 0),
 }
-MIN_VERBS, MAX_REACHABLE = 0.95, 25_301
+MIN_VERBS, MAX_REACHABLE = 0.95, 25_500
 
 
 def run_checks() -> int:
