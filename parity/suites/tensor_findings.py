@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from parity.tensors.measures import Measures, Sample
     from parity.tensors.stored import StoredTensor
 
-_UNREAD_ADVICE = "tensors are read from .bin, .npy and .safetensors files"
-
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
     """Compare the tensors of a dump with the reference's; report every one that fails."""
@@ -63,7 +61,9 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
     findings += tensor_notices.collect_notices(reference, pairs, results)
     more, scales = tolerance_findings.check_tensors(reference, pairs, results)
     findings += more
-    findings += report_unread_dump_files(found.unread, _UNREAD_ADVICE)
+    findings += report_unread_dump_files(
+        found.unread, "tensors are read from .bin, .npy and .safetensors files"
+    )
     return DumpComparison(
         findings=tuple(findings),
         measures=_summarize_measures(reference, results, scales),
@@ -142,8 +142,7 @@ def _compare_stored(
 ) -> Measures:
     """Compare a dump in the checkpoint's own dtype, of which the reference is a conversion.
 
-    The checkpoint's own values decide where they can be found and are what the reference
-    was made from; otherwise the dump is converted as the reference was.
+    The checkpoint's own values decide if the reference was made from them.
     """
     location = reference.locate().get(name)
     own = None if location is None else view_elements(location, obtained.dtype)
