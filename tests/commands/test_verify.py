@@ -187,7 +187,7 @@ class TestExitTwo:
     def test_a_bundle_that_is_not_listed(self, bench: Bench) -> None:
         ran = bench.verify("--bundle", "readers")
         assert ran.code == 2
-        assert "no bundle 'readers'" in ran.err
+        assert "unknown bundle 'readers'" in ran.err
 
     def test_a_bound_that_the_lockfile_loosens(self, bench: Bench) -> None:
         bench.entries["loaders"].more = "    bounds: {ordered: {max_abs: 0.1}}\n"
