@@ -90,7 +90,7 @@ def read_small_file(path: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes; never wait for a pipe or device.
 
     Raises:
-        OSError: As the system says, or the path is no regular file.
+        OSError: As the system says, or the path is not a regular file.
         ValueError: The file is larger.
     """
     with open_regular(path) as file:

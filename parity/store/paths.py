@@ -160,7 +160,7 @@ _SAME = "which makes the same bundle"
 
 
 def is_locked(lock: Path) -> bool:
-    """Return whether a process holds the lock file, as far as that can be found out."""
+    """Return whether a process holds the lock file, as far as that is known."""
     import filelock
 
     if not lock.exists():

@@ -190,7 +190,7 @@ def _is_orphan(owner: re.Match[str]) -> bool:
 def _is_alive(pid: int) -> bool:
     """Return whether a process has this number; ours does not count, see ``_own_claims``."""
     if pid == os.getpid() or os.name == "nt":
-        # Windows has no harmless signal, but refuses to rename what is open.
+        # Windows has no harmless signal, but does not rename an open file.
         return False
     try:
         os.kill(pid, 0)

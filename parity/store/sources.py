@@ -47,7 +47,7 @@ class Url:
 def list_candidates(bundle: Bundle) -> tuple[str, ...]:
     """Return the bundle's source, then its mirrors.
 
-    ``{sha256}`` in a mirror stands for the locked digest; without a lock, no mirror counts.
+    ``{sha256}`` in a mirror is replaced by the locked digest; without a lock, no mirror counts.
     """
     if bundle.locked is None:
         return (bundle.source,)

@@ -90,7 +90,7 @@ def hash_file(path: Path) -> tuple[int, str]:
     """Return bytes and SHA-256 of a regular file; a symbolic link is not followed.
 
     Raises:
-        OSError: As the system says, or the path is no regular file.
+        OSError: As the system says, or the path is not a regular file.
     """
     with open_regular(path) as file:
         return hash_chunks(iter(lambda: file.read(CHUNK), b""))
@@ -110,7 +110,7 @@ def open_regular(path: Path) -> FileIO:
     """Open a regular file to read; follow no link, and wait for no pipe or device.
 
     Raises:
-        OSError: As the system says, or the path is no regular file.
+        OSError: As the system says, or the path is not a regular file.
     """
     fd = os.open(path, _READ)
     if stat.S_ISREG(os.fstat(fd).st_mode):

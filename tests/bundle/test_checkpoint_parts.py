@@ -1,4 +1,4 @@
-"""A checkpoint in several files: their names, from that of any of them."""
+"""List the parts of a split checkpoint from the name of any of them."""
 
 from __future__ import annotations
 

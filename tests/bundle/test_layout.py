@@ -1,4 +1,4 @@
-"""Bundles as they lie on disk: what is read, and what makes a reference suspect."""
+"""Read the files of bundles, and reject inconsistent references."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def written(folder: Path, meta: Any) -> Path:
     return folder
 
 
-def refused(folder: Path) -> str:
+def rejected(folder: Path) -> str:
     with pytest.raises(ReferenceSuspectError) as caught:
         layout.read_loader_case(folder)
     assert caught.value.exit_code == 7
@@ -105,12 +105,12 @@ WRONG: dict[str, tuple[Any, str]] = {
 def test_meta_json_without_a_required_key_is_rejected(tmp_path: Path, name: str) -> None:
     change, message = WRONG[name]
     folder = written(tmp_path / "x", META | change)
-    assert refused(folder) == f"[reference-malformed] x/meta.json: {message}"
+    assert rejected(folder) == f"[reference-malformed] x/meta.json: {message}"
 
 
 def test_case_without_a_meta_json_is_rejected(tmp_path: Path) -> None:
-    assert refused(tmp_path).startswith("[reference-malformed] ")
-    assert "meta.json: cannot be read: " in refused(tmp_path)
+    assert rejected(tmp_path).startswith("[reference-malformed] ")
+    assert "meta.json: cannot be read: " in rejected(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_case_without_a_meta_json_is_rejected(tmp_path: Path) -> None:
 def test_meta_json_that_is_not_an_object_is_rejected(
     tmp_path: Path, data: bytes, reason: str
 ) -> None:
-    message = refused(written(tmp_path / "x", data))
+    message = rejected(written(tmp_path / "x", data))
     assert message.startswith(f"[reference-malformed] x/meta.json: {reason}")
 
 
@@ -137,7 +137,7 @@ def test_a_meta_json_of_any_size_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(layout, "MAX_JSON", 10)
-    assert refused(written(tmp_path / "x", META)).endswith("meta.json: larger than 10 bytes")
+    assert rejected(written(tmp_path / "x", META)).endswith("meta.json: larger than 10 bytes")
 
 
 def test_batch_files_are_found_by_number(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`parity.json`: what is wrong with it is told word for word, and all of it at once."""
+"""`parity.json`: all problems are reported at once, with exact messages."""
 
 from __future__ import annotations
 
@@ -252,8 +252,8 @@ def test_a_number_of_5000_digits_is_no_crash(tree: Path) -> None:
 
 
 def test_missing_manifest_is_rejected(tree: Path) -> None:
-    told = "is missing; a bundle of the suite tensors has one"
-    with pytest.raises(ReferenceSuspectError, match=told):
+    reported = "is missing; a bundle of the suite tensors has one"
+    with pytest.raises(ReferenceSuspectError, match=reported):
         manifest.load(tree)
 
 

@@ -1,4 +1,4 @@
-"""Bounds may be tightened and never loosened."""
+"""Tolerances may be tightened and never loosened."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_tighter_tolerance_is_applied(name: str) -> None:
 @pytest.mark.parametrize("name", LOOSER)
 def test_looser_tolerance_is_rejected(name: str) -> None:
     stated, wanted, complaints = LOOSER[name]
-    bounds, refused = tighten(stated, wanted)
-    assert refused == complaints
+    bounds, rejected = tighten(stated, wanted)
+    assert rejected == complaints
     for measure, value in stated.items():
         assert bounds[measure] == min(value, wanted.get(measure, value)) or measure == "cosine"
     assert bounds.get("cosine", 0.99) == 0.99

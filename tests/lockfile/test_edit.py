@@ -1,4 +1,4 @@
-"""The splice: only what is locked changes, in whatever style a person wrote the file."""
+"""Edit a lockfile: only the lock changes, in any style of YAML."""
 
 from __future__ import annotations
 

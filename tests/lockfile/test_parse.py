@@ -1,4 +1,4 @@
-"""The lockfile: every refusal word for word with its place, and what a good one says."""
+"""The lockfile: messages about bad ones with their places, and the contents of good ones."""
 
 from __future__ import annotations
 

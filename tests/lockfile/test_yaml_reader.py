@@ -1,4 +1,4 @@
-"""Strict YAML: what is read, to the last byte allowed, and that nothing else ever comes out."""
+"""Strict YAML: the limits of what is accepted, and no other exception."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(text: str, reader: Callable[[YamlReader, Any], Any]) -> tuple[Any, list
     return value, [str(problem) for problem in walker.problems]
 
 
-def refused(data: bytes) -> str:
+def rejected(data: bytes) -> str:
     with pytest.raises(ConfigError) as caught:
         compose(PATH, data)
     return str(caught.value)
@@ -34,12 +34,12 @@ def refused(data: bytes) -> str:
 def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
     data = b"a: 1 #" + b"x" * (MAX_TEXT - 6)
     assert compose(PATH, data).value[0][1].value == "1"
-    assert "[yaml-size]" in refused(data + b"x")
+    assert "[yaml-size]" in rejected(data + b"x")
 
 
 def test_depth_limit_is_exact() -> None:
     compose(PATH, b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)
-    assert "[yaml-depth]" in refused(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
+    assert "[yaml-depth]" in rejected(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
 
 
 def test_depth_is_counted_by_nesting_and_not_by_number() -> None:
@@ -47,19 +47,21 @@ def test_depth_is_counted_by_nesting_and_not_by_number() -> None:
 
 
 def test_deep_file_is_rejected_before_recursion() -> None:
-    assert "[yaml-depth]" in refused(b"- " * (MAX_TEXT // 2))
+    assert "[yaml-depth]" in rejected(b"- " * (MAX_TEXT // 2))
 
 
 @pytest.mark.parametrize("mark", ["<<<<<<< ours", "=======", ">>>>>>> theirs"])
 def test_each_mark_of_a_merge_conflict_is_seen_alone(mark: str) -> None:
-    assert refused(f"a: 1\n{mark}\nb: 2\n".encode()) == (
+    assert rejected(f"a: 1\n{mark}\nb: 2\n".encode()) == (
         "file.yaml:2:1: [merge-conflict] a merge conflict is not resolved here; "
         "keep one side and remove the marks"
     )
 
 
 def test_columns_count_characters_after_a_byte_order_mark() -> None:
-    assert refused("\ufeffäö\x00".encode()).startswith("file.yaml:1:3: [yaml] the character U+0000")
+    assert rejected("\ufeffäö\x00".encode()).startswith(
+        "file.yaml:1:3: [yaml] the character U+0000"
+    )
 
 
 NUMBERS = {

@@ -1,4 +1,4 @@
-"""Every row of the policy for archives, with archives that must be refused."""
+"""Archives: every rule of the reader, with archives that must be rejected."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def put(tmp_path: Path) -> Put:
     return put
 
 
-def refused(path: Path, limits: Limits | None = None) -> Problem:
+def rejected(path: Path, limits: Limits | None = None) -> Problem:
     with pytest.raises(IntegrityError) as caught:
         scan(path, limits or Limits())
     (problem,) = caught.value.problems
     return problem
 
 
-def scanned_or_refused(path: Path) -> list[Member]:
+def scan_or_reject(path: Path) -> list[Member]:
     """Any other exception is a bug of the reader."""
     with contextlib.suppress(IntegrityError):
         return scan(path, Limits())
@@ -177,7 +177,7 @@ def test_archive_without_members_is_accepted(put: Put) -> None:
     assert scan(put(END), Limits()) == []
 
 
-# What is refused
+# Rejected
 
 
 @pytest.mark.parametrize("flag", range(256))
@@ -187,9 +187,9 @@ def test_typeflags(put: Put, flag: int) -> None:
     if flag in b"0\x005":
         scan(path, Limits())
     elif flag in b"x":
-        assert refused(path).code == "archive-pax"  # one that no member follows
+        assert rejected(path).code == "archive-pax"  # one that no member follows
     else:
-        problem = refused(path)
+        problem = rejected(path)
         assert problem.code == "archive-type"
         assert problem.details[1] == f"obtained  typeflag '{sanitize(bytes([flag]))}'"
 
@@ -253,7 +253,7 @@ BAD_NAMES = {
 
 @pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
 def test_names_that_are_rejected(put: Put, name: str) -> None:
-    problem = refused(put(make_tar(make_pax(make_record("path", name)), make_member("a"))))
+    problem = rejected(put(make_tar(make_pax(make_record("path", name)), make_member("a"))))
 
     assert (problem.code, problem.message.rpartition(": ")[2]) == ("archive-name", BAD_NAMES[name])
 
@@ -286,14 +286,14 @@ def test_names_that_pass(put: Put, name: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xff", b"a/\xc3", b"\xed\xa0\x80"])
 def test_names_that_are_not_utf8(put: Put, name: bytes) -> None:
-    problem = refused(put(make_tar(make_member(name))))
+    problem = rejected(put(make_tar(make_member(name))))
 
     assert problem.code == "archive-name"
     assert "UTF-8" in problem.message
 
 
 def test_bytes_after_the_end_of_a_name(put: Put) -> None:
-    assert refused(put(make_tar(make_member(b"a\0../b")))).code == "archive-name"
+    assert rejected(put(make_tar(make_member(b"a\0../b")))).code == "archive-name"
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_collisions(put: Put, first: str, second: str) -> None:
         *(make_pax(make_record("path", name)) + make_member("x") for name in (first, second))
     )
 
-    assert refused(put(packed)).code == "archive-collision"
+    assert rejected(put(packed)).code == "archive-collision"
 
 
 @pytest.mark.parametrize(
@@ -329,17 +329,17 @@ def test_collisions(put: Put, first: str, second: str) -> None:
      (make_folder("d"), make_member("d")), (make_folder("d"), make_folder("D")), (make_member("D/a"), make_folder("d"))],  # noqa: E501
 )  # fmt: skip
 def test_collisions_of_folders(put: Put, members: tuple[bytes, ...]) -> None:
-    assert refused(put(make_tar(*members))).code == "archive-collision"
+    assert rejected(put(make_tar(*members))).code == "archive-collision"
 
 
 @pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o1777, 0o7000])
 def test_special_modes(put: Put, mode: int) -> None:
-    assert refused(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
+    assert rejected(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
 
 
 @pytest.mark.parametrize("mode", [b"", b"\x80\0\0\0\0\0\0\x01", b"-000644\0", b"0000648\0"])
 def test_modes_that_are_not_numbers(put: Put, mode: bytes) -> None:
-    assert refused(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
+    assert rejected(put(make_tar(make_header("a", mode=mode)))).code == "archive-mode"
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,7 @@ def test_modes_that_are_not_numbers(put: Put, mode: bytes) -> None:
     ],
 )
 def test_sizes_that_are_not_numbers(put: Put, size: bytes) -> None:
-    assert refused(put(make_tar(make_header("a", size=size)))).code == "archive-size"
+    assert rejected(put(make_tar(make_header("a", size=size)))).code == "archive-size"
 
 
 @pytest.mark.parametrize(
@@ -398,13 +398,13 @@ def test_sizes_that_are_not_numbers(put: Put, size: bytes) -> None:
     ],
 )
 def test_pax_records(put: Put, code: str, records: list[bytes]) -> None:
-    assert refused(put(make_tar(make_pax(*records), make_member("a")))).code == code
+    assert rejected(put(make_tar(make_pax(*records), make_member("a")))).code == code
 
 
 def test_two_sizes(put: Put) -> None:
     packed = make_tar(make_pax(make_record("size", "512")), make_member("a", b"x" * 1024))
 
-    assert refused(put(packed)).code == "archive-size"
+    assert rejected(put(packed)).code == "archive-size"
 
 
 def test_pax_size_over_a_header_size_of_zero(put: Put) -> None:
@@ -412,33 +412,33 @@ def test_pax_size_over_a_header_size_of_zero(put: Put) -> None:
     header = make_header("a", size=0)
     packed = make_tar(make_pax(make_record("size", "1024")), header + make_member("b", b"x" * 512))
 
-    assert refused(put(packed)).code == "archive-size"
+    assert rejected(put(packed)).code == "archive-size"
 
 
 @pytest.mark.parametrize("size", [scanner.MAX_PAX + 1, 1 << 30, 8**11 - 1])
 def test_large_pax_headers_are_not_read(put: Put, size: int) -> None:
     tracemalloc.start()
     try:
-        problem = refused(put(make_header("x", flag=b"x", size=size) + bytes(1 << 20)))
+        problem = rejected(put(make_header("x", flag=b"x", size=size) + bytes(1 << 20)))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
     assert problem.code == "archive-pax"
-    assert peak < 3 << 20  # the file's own MiB stands in this test
+    assert peak < 3 << 20  # the file's own MiB is in this test
 
 
 def test_pax_headers_in_a_row(put: Put) -> None:
-    assert refused(put(make_tar(make_pax(), make_pax(), make_member("a")))).code == "archive-pax"
+    assert rejected(put(make_tar(make_pax(), make_pax(), make_member("a")))).code == "archive-pax"
 
 
 @pytest.mark.parametrize("size", [1, 512, 1 << 40 >> 8])
 def test_folders_have_no_data(put: Put, size: int) -> None:
     packed = make_header("d/", flag=b"5", size=size) + bytes(BLOCK) + END
 
-    assert refused(put(packed)).code == "archive-size"
+    assert rejected(put(packed)).code == "archive-size"
     assert (
-        refused(put(make_tar(make_pax(make_record("size", "1")), make_folder("d")))).code
+        rejected(put(make_tar(make_pax(make_record("size", "1")), make_folder("d")))).code
         == "archive-size"
     )
 
@@ -461,7 +461,7 @@ PACKED = {
 def test_other_formats_are_rejected(put: Put, name: str) -> None:
     data, code = PACKED[name]
 
-    assert refused(put(data)).code == code
+    assert rejected(put(data)).code == code
 
 
 def test_gnu_long_names_are_rejected_with_advice(tmp_path: Path) -> None:
@@ -469,7 +469,7 @@ def test_gnu_long_names_are_rejected_with_advice(tmp_path: Path) -> None:
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as packed:
         packed.addfile(tarfile.TarInfo("n" * 150))
 
-    problem = refused(path)
+    problem = rejected(path)
 
     assert problem == Problem(
         "archive-type",
@@ -501,7 +501,7 @@ def test_changed_byte_in_a_header_is_detected(put: Put, block: int, at: int, to:
     if damaged == GOOD:
         scan(path, Limits())
     else:
-        assert refused(path).code == "archive-checksum"
+        assert rejected(path).code == "archive-checksum"
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -512,23 +512,23 @@ def test_no_header_whatever_crashes_the_reader(put: Put, data: st.DataObject) ->
         block[data.draw(st.integers(0, BLOCK - 1))] = data.draw(st.integers(0, 255))
     path = put(add_checksum(bytes(block)) + pad(b"abc") + END)
 
-    assert all(m.offset + m.size <= path.stat().st_size for m in scanned_or_refused(path))
+    assert all(m.offset + m.size <= path.stat().st_size for m in scan_or_reject(path))
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=60) | st.text("0123456789 =\npath", max_size=60).map(str.encode))
 def test_no_pax_body_whatever_crashes_the_reader(put: Put, body: bytes) -> None:
-    scanned_or_refused(put(make_tar(make_pax(body), make_member("a"))))
+    scan_or_reject(put(make_tar(make_pax(body), make_member("a"))))
 
 
 @pytest.mark.parametrize("length", range(0, len(GOOD), BLOCK))
 def test_cut_at_every_block(put: Put, length: int) -> None:
-    assert refused(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
+    assert rejected(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
 
 
 @pytest.mark.parametrize("length", range(1, len(GOOD), 331))
 def test_cut_anywhere(put: Put, length: int) -> None:
-    assert refused(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
+    assert rejected(put(GOOD[:length])).code in ("archive-cut-short", "archive-pax")
 
 
 @pytest.mark.parametrize(
@@ -542,17 +542,17 @@ def test_cut_anywhere(put: Put, length: int) -> None:
     ],
 )
 def test_data_after_the_end(put: Put, tail: bytes) -> None:
-    assert refused(put(GOOD + tail)).code == "archive-trailing"
+    assert rejected(put(GOOD + tail)).code == "archive-trailing"
 
 
 def test_a_member_one_byte_past_the_end(put: Put) -> None:
-    assert "reaches past the end" in refused(put(make_header("a", size=1025) + END)).message
+    assert "reaches past the end" in rejected(put(make_header("a", size=1025) + END)).message
     assert scan(put(make_header("a", size=1024) + END + END), Limits())[0].size == 1024
 
 
 @pytest.mark.process
 def test_repack_command_works(tmp_path: Path) -> None:
-    """The command that a refusal ends with makes an archive that passes, links included."""
+    """The command in the advice makes an archive that is accepted, also from links."""
     program = shutil.which("tar")
     if not program or b"GNU" not in subprocess.check_output([program, "--version"]):
         pytest.skip("there is no GNU tar")
@@ -571,7 +571,7 @@ def test_repack_command_works(tmp_path: Path) -> None:
 
 def test_one_block_of_zeros_is_no_end(put: Put) -> None:
     assert (
-        refused(put(make_member("a") + bytes(BLOCK) + make_member("b") + END)).code
+        rejected(put(make_member("a") + bytes(BLOCK) + make_member("b") + END)).code
         == "archive-trailing"
     )
 
@@ -600,7 +600,7 @@ PLACES = {
 def test_archive_must_match_the_lock_exactly(
     put: Put, limits: dict[str, int], code: str, line: int
 ) -> None:
-    problem = refused(put(TWO), Limits(**limits, where=PLACES))
+    problem = rejected(put(TWO), Limits(**limits, where=PLACES))
 
     assert (problem.code, problem.where) == (code, Location(Path("f.yaml"), line, 7))
 
@@ -617,16 +617,16 @@ def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
         + make_header("c", checksum=b"12345678")
     )
 
-    assert refused(put(packed), Limits(files=1)).code == "archive-files"
-    assert refused(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
+    assert rejected(put(packed), Limits(files=1)).code == "archive-files"
+    assert rejected(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
 
 
 def test_caps_apply_without_a_lock(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scanner, "MAX_FILES", 1)
-    assert refused(put(TWO)).code == "archive-files"
+    assert rejected(put(TWO)).code == "archive-files"
     monkeypatch.setattr(scanner, "MAX_FILES", 2)
     monkeypatch.setattr(scanner, "MAX_BYTES", 29)
-    assert refused(put(TWO)).code == "archive-size"  # no archive is smaller than its content
+    assert rejected(put(TWO)).code == "archive-size"  # no archive is smaller than its content
     monkeypatch.setattr(scanner, "MAX_BYTES", len(TWO))
     assert len(scan(put(TWO), Limits())) == 2
 
@@ -635,7 +635,7 @@ def test_listed_folders_are_counted(put: Put, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(member_names, "MAX_FOLDERS", 3)
 
     assert scan(put(make_tar(make_member("a/b/c/x"))), Limits())
-    assert refused(put(make_tar(make_member("a/b/c/d/x")))).code == "archive-files"
+    assert rejected(put(make_tar(make_member("a/b/c/d/x")))).code == "archive-files"
 
 
 def test_limits_of_a_lock() -> None:
@@ -843,7 +843,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
     ],
 )
 def test_messages(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
-    assert str(refused(put(data), limits)) == wanted
+    assert str(rejected(put(data), limits)) == wanted
 
 
 @pytest.mark.parametrize(

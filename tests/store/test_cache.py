@@ -1,4 +1,4 @@
-"""The store listed, checked and shrunk: what goes, what stays, and what is never touched."""
+"""``cache``: list, check and shrink the store; choose the entries to remove."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_a_half_removed_bundle_is_not_found(
     put: Callable[..., Path], store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("aa", 9 * DAY)
-    (held,) = entries.list_entries(store.paths)
+    (entry,) = entries.list_entries(store.paths)
     real, calls = disk.remove, []
 
     def remove(path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_half_removed_bundle_is_not_found(
     with monkeypatch.context() as patched:
         patched.setattr(disk, "remove", remove)
         with pytest.raises(KeyboardInterrupt):
-            entries.remove(held)
+            entries.remove(entry)
     assert calls[0] == store.paths.locate_record(compute_sha256(DATA["aa"]))
     assert read_files(put("aa")) == {"aa": b"aa" * 1000}
 
@@ -328,9 +328,9 @@ HELD = StoreEntry(name="h1:0", paths=(), lock=Path("nowhere"), size=10, last_use
     ],
 )
 def test_gc_policy(rules: GcPolicy, age: float, *, goes: bool) -> None:
-    held = replace(HELD, name=f"sha256:{'f' * 64}")
+    entry = replace(HELD, name=f"sha256:{'f' * 64}")
 
-    assert choose_removals([held], rules, age) == ([held] if goes else [])
+    assert choose_removals([entry], rules, age) == ([entry] if goes else [])
 
 
 # Words

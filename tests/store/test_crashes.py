@@ -1,4 +1,4 @@
-"""Processes that are killed at each step, and several at once: nothing is lost, all is right."""
+"""Kill processes at each step, and run several at once: nothing is lost."""
 
 from __future__ import annotations
 

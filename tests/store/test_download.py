@@ -1,4 +1,4 @@
-"""Sources, verdicts and retries by tables; transport against a server that misbehaves."""
+"""Sources, checks and retries; downloads from a server that misbehaves."""
 
 from __future__ import annotations
 
@@ -415,25 +415,27 @@ def problem_of(source: str, folder: Path, kind: type[ParityError], **changed: An
 def test_a_path_beside_or_above_the_lockfile(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "b.tar").write_bytes(DATA)
-    told: list[tuple[int, int | None]] = []
+    reported: list[tuple[int, int | None]] = []
 
-    got, data = get("../b.tar", tmp_path / "sub", progress=lambda *now: told.append(now))
+    got, data = get("../b.tar", tmp_path / "sub", progress=lambda *now: reported.append(now))
 
     assert (got.size, got.sha256, data) == (len(DATA), SHA, DATA)
     assert got.origin == "../b.tar"
-    assert told == [(len(DATA), len(DATA))]
+    assert reported == [(len(DATA), len(DATA))]
 
 
 def test_large_file_is_read_to_the_expected_size(tmp_path: Path) -> None:
     with (tmp_path / "b.tar").open("wb") as file:
         file.truncate(1 << 34)  # sparse
 
-    told: list[int] = []
+    reported: list[int] = []
 
-    problem = problem_of("b.tar", tmp_path, IntegrityError, progress=lambda n, _: told.append(n))
+    problem = problem_of(
+        "b.tar", tmp_path, IntegrityError, progress=lambda n, _: reported.append(n)
+    )
 
     assert problem.code == "integrity-size"
-    assert told == [len(DATA) + 1]
+    assert reported == [len(DATA) + 1]
     assert (tmp_path / "target").stat().st_size == 0
 
 
@@ -520,12 +522,12 @@ def test_gzip_bytes_stay_gzip_bytes(server: s.FaultServer, tmp_path: Path) -> No
 @network
 def test_progress_is_reported(server: s.FaultServer, tmp_path: Path) -> None:
     server.add("/b", s.make_chunked(DATA[:100], DATA[100:]))
-    told: list[tuple[int, int | None]] = []
+    reported: list[tuple[int, int | None]] = []
 
-    get(f"{server.url}/b", tmp_path, progress=lambda *now: told.append(now))
+    get(f"{server.url}/b", tmp_path, progress=lambda *now: reported.append(now))
 
-    assert told[-1] == (len(DATA), len(DATA))
-    assert told == sorted(told)
+    assert reported[-1] == (len(DATA), len(DATA))
+    assert reported == sorted(reported)
 
 
 @network
@@ -641,14 +643,14 @@ def test_one_byte_too_many_ends_the_download(
 ) -> None:
     server.add("/b", answer)
 
-    told: list[int] = []
+    reported: list[int] = []
     source = f"{server.url}/b"
 
-    problem = problem_of(source, tmp_path, IntegrityError, progress=lambda n, _: told.append(n))
+    problem = problem_of(source, tmp_path, IntegrityError, progress=lambda n, _: reported.append(n))
 
     assert problem.code == "integrity-size"
     assert f"obtained  more than {len(DATA):,} bytes; the rest was not read" in problem.details
-    assert told[-1] == len(DATA) + 1
+    assert reported[-1] == len(DATA) + 1
     assert (tmp_path / "target").stat().st_size == 0
 
 

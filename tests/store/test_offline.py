@@ -1,4 +1,4 @@
-"""Without a network, a run says at once all that it lacks, and does what it can."""
+"""Without a network, a run lists all missing bundles at once."""
 
 from __future__ import annotations
 

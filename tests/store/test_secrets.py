@@ -1,4 +1,4 @@
-"""Tokens, presigned queries and a proxy's password: in no word said, and with nobody else."""
+"""Tokens, presigned queries and a proxy's password are never printed or sent elsewhere."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [repr, str, "{}".format, "{!r}".format, lambda s: f"{[s]}", ascii]
+    "reported", [repr, str, "{}".format, "{!r}".format, lambda s: f"{[s]}", ascii]
 )  # fmt: skip
-def test_secret_is_not_printed(told: Any) -> None:
+def test_secret_is_not_printed(reported: Any) -> None:
     secret = Secret(TOKEN)
 
-    assert "canary" not in told(secret)
-    assert "***" in told(secret)
+    assert "canary" not in reported(secret)
+    assert "***" in reported(secret)
     assert secret.reveal() == TOKEN
 
 

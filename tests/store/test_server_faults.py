@@ -1,4 +1,4 @@
-"""Each fault of a server, and what becomes of a fetch: survived, or which error."""
+"""Each fault of a server: the fetch survives it, or ends with a stated error."""
 
 from __future__ import annotations
 
@@ -558,11 +558,13 @@ def test_no_thread_is_left_behind(
 
 def test_waits_are_reported(store: Store, tmp_path: Path, server: s.FaultServer) -> None:
     server.add("/b.tar", s.make_status(429, "Retry-After: 20"), s.make_ok(DATA))
-    told: list[str] = []
+    reported: list[str] = []
 
-    store.fetch_tree(make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path, notify=told.append)
+    store.fetch_tree(
+        make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path, notify=reported.append
+    )
 
-    assert told == ["too many requests from this address; trying again in 20 s"]
+    assert reported == ["too many requests from this address; trying again in 20 s"]
 
 
 # Redirects

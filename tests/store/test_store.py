@@ -1,4 +1,4 @@
-"""The store: what is made once, found again, repaired, and refused."""
+"""The store: bundles are made once, found again, repaired, or rejected."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def test_locked_bundle_is_fetched_before_the_deadline(
     assert files_of(fetched.path) == FILES
 
 
-# What is refused
+# Rejected
 
 
 def test_bundle_without_a_lock_is_rejected(get: Callable[..., FetchedBundle], store: Store) -> None:

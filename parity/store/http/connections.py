@@ -99,7 +99,7 @@ def _split_proxy(proxy: str) -> tuple[str, str | None]:
     """Split a proxy's address into one without a login, and the login.
 
     Raises:
-        ValueError: It is no address of an HTTP proxy.
+        ValueError: It is not the address of an HTTP proxy.
     """
     found = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     netloc = found.netloc.rpartition("@")[2]
