@@ -132,8 +132,8 @@ def test_an_absent_lockfile_ends_with_2(
     monkeypatch.chdir(tmp_path)
     assert program.run_command_line(["verify"]) == 2
     assert capsys.readouterr().err == (
-        "fixtures.lock.yaml: error[lockfile-absent] the lockfile fixtures.lock.yaml does not exist; "
-        "create one with parity init, or name another with --lockfile\n"
+        "fixtures.lock.yaml: error[lockfile-absent] the lockfile fixtures.lock.yaml does not "
+        "exist; create one with parity init, or name another with --lockfile\n"
     )
 
 
