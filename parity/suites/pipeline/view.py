@@ -30,14 +30,11 @@ def build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
             raise DumpError(Problem("batch-missing", message))
         runs.append(run)
     expected, obtained = (np.asarray(getattr(run, tensor), "<f4") for run in runs)
-    batch_numbers = np.repeat(np.arange(len(runs[1].sizes)), runs[1].sizes) + meta.start_batch
-    starts = np.cumsum((0, *runs[1].sizes))
-
-    def row(position: int) -> str:
-        batch = int(batch_numbers[position])
-        return f"batch {batch} row {position - starts[batch - meta.start_batch]}"
-
     note = "each row beside the reference's row of the same position"
     return TensorView(
-        expected=expected, obtained=obtained, dtype=DTYPES["F32"], note=note, rows=row
+        expected=expected,
+        obtained=obtained,
+        dtype=DTYPES["F32"],
+        note=note,
+        rows=runs[1].format_position,
     )
