@@ -161,7 +161,9 @@ def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
     begin = location.start + location.storage_offset * dtype.storage.itemsize
     size = tensor.count * dtype.storage.itemsize
     far = [*range(1, _MAX_FINE_SHIFT + 1), *range(_MAX_FINE_SHIFT + _STEP, _MAX_SHIFT + 1, _STEP)]
-    if not tensor.obtained_flat.any():
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
+        is_zero = not tensor.obtained_flat.any()
+    if is_zero:
         # Zeros are found at many bytes; another alignment is the likeliest.
         far.sort(key=lambda by: (by % _ALIGNMENT != 0, by))
     for by in (sign * step for step in far for sign in (1, -1)):

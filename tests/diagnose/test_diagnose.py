@@ -687,7 +687,8 @@ def test_bytes_that_are_read_as_another_dtype(
     assert (found.code, str(found)) == (
         "other-dtype",
         (
-            f"stored {kind} was read as {other}: after reading the checkpoint's bytes as {other} "
+            f"stored {kind.lower()} was read as {other.lower()}: after reading the checkpoint's "
+            f"bytes as {other.lower()} "
             f"all "
             "15 elements are bit-equal"
         ),
