@@ -35,7 +35,8 @@ def test_a_slice_that_is_read_as_f32(kind: str, code: str, first: int, tmp_path:
     assert (found.code, str(found)) == (
         "other-dtype",
         (
-            f"stored {kind.lower()} was read as f32: after reading the storage as f32 from its element "
+            f"stored {kind.lower()} was read as f32: after reading the storage as f32 "
+            f"from its element "
             f"{first} on all 5 elements are bit-equal"
         ),
     )

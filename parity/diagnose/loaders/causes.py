@@ -197,8 +197,8 @@ def describe_ambiguity(found: LabelDifference, many: str = "labels") -> str:
         )
     if found.period:
         parts.append(
-            f"; the {many} repeat every {_format_rows(found.period)}, and the roll may be that much "
-            "longer"
+            f"; the {many} repeat every {_format_rows(found.period)}, and the roll may be that "
+            "much longer"
         )
     return "".join(parts)
 
