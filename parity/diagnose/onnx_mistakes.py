@@ -66,11 +66,18 @@ def _compute_softmax(x: Array) -> Array:
     return np.asarray(power / power.sum(axis=-1, keepdims=True))
 
 
+def _make_leaky_relu(slope: float) -> Callable[[Array], Array]:
+    return lambda x: np.where(x > 0, x, slope * x)
+
+
 #: Activations that an exporter may write, with torch's defaults.
 _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
     "a sigmoid": _compute_sigmoid,
-    "a leaky ReLU": lambda x: np.where(x > 0, x, 0.01 * x),
+    "a leaky ReLU": _make_leaky_relu(0.01),
+    "a leaky ReLU of slope 0.1": _make_leaky_relu(0.1),
+    "a leaky ReLU of slope 0.2": _make_leaky_relu(0.2),
+    "a leaky ReLU of slope 0.25, as PReLU starts with": _make_leaky_relu(0.25),
     "SiLU": lambda x: x * _compute_sigmoid(x),
     "GELU": lambda x: x * (1 + np.vectorize(erf)(x / sqrt(2))) / 2,
     "GELU by tanh": lambda x: x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2,
@@ -87,6 +94,7 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "Mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
     "a thresholded ReLU": lambda x: np.where(x > 1, x, 0),
     "an absolute value": np.abs,
+    "an exponential": np.exp,
     "a softmax": _compute_softmax,
     "a log softmax": lambda x: np.log(_compute_softmax(x)),
 }

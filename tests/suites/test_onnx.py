@@ -497,9 +497,13 @@ def random_mlp() -> Mlp:
 
 
 def with_nodes(
-    *more: str, before: str = "Identity", gemm: dict[str, float] | None = None, layer: int = 2
+    *more: str,
+    before: str = "Identity",
+    gemm: dict[str, float] | None = None,
+    layer: int = 2,
+    **after: float,
 ) -> Any:
-    """An export with nodes before its first or after its last layer, or attributes of a Gemm."""
+    """An export with nodes before its first or after its last layer, or attributes of a node."""
     mlp, make = random_mlp(), onnx.helper.make_node
     attributes = [{}, {}]
     attributes[layer - 1] = gemm or {}
@@ -509,7 +513,7 @@ def with_nodes(
         make("Gemm", ["x0", "w1", "b1"], ["h"], transB=1, **attributes[0]),
         make("Relu", ["h"], ["r"]),
         make("Gemm", ["r", "w2", "b2"], [names[0]], transB=1, **attributes[1]),
-        *(make(op, [names[k]], [names[k + 1]]) for k, op in enumerate(more)),
+        *(make(op, [names[k]], [names[k + 1]], **after) for k, op in enumerate(more)),
     ]
     return model(mlp, nodes)
 
@@ -540,6 +544,12 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "sigmoid": (lambda: with_nodes("Sigmoid"), "onnx-activation", "a sigmoid follows the last"),
     "tanh": (lambda: with_nodes("Tanh"), "onnx-activation", "tanh follows the last layer"),
     "softmax": (lambda: with_nodes("Softmax"), "onnx-activation", "a softmax follows the last"),
+    "exponential": (lambda: with_nodes("Exp"), "onnx-activation", "an exponential follows the"),
+    "a steep leaky ReLU": (
+        lambda: with_nodes("LeakyRelu", alpha=0.2),
+        "onnx-activation",
+        "a leaky ReLU of slope 0.2 follows the last layer",
+    ),
     "softplus": (lambda: with_nodes("Softplus"), "onnx-activation", "softplus follows the last"),
     "elu": (lambda: with_nodes("Elu"), "onnx-activation", "ELU follows the last layer"),
     "selu": (lambda: with_nodes("Selu"), "onnx-activation", "SELU follows the last layer"),
@@ -913,6 +923,27 @@ def test_a_runtime_that_disagrees_with_itself(
     )
     assert list_findings(outcome) == ([("error", "reference-suspect", message)] if suspect else [])
     assert [finding.kind for finding in outcome.findings] == ["reference"] * suspect
+
+
+@pytest.mark.parametrize("nodes", [["Dropout d is in training mode"], ["Bernoulli b draws"]])
+def test_a_random_model_whose_plain_runs_agree_by_chance_is_the_port_s_fault(
+    nodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = DISAGREES.format(plain=[[1, 2]], optimised=[[1, 0]])
+    text = text.replace('"checker": None', f'"checker": None, "random_nodes": {nodes}')
+    child(monkeypatch, tmp_path, text)
+    reference = write_files(
+        tmp_path / "onnx-mlp",
+        {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": f32(1, 2, shape=(1, 2))},
+    )
+    dump = write_files(
+        tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))}
+    )
+    case = Case(id="onnx", folder=reference, tolerances=BOUNDS)
+    outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
+    (finding,) = outcome.findings
+    assert (finding.code, finding.kind) == ("onnx-not-deterministic", "mismatch")
+    assert "on a it gave other outputs when it ran once more; " + nodes[0] in finding.message
 
 
 # --- references ------------------------------------------------------------------------------
