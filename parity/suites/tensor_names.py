@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from difflib import SequenceMatcher
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Missing names that are compared with every extra one, to find how names were changed.
 _MAX_TRIED = 8
+#: Rules that are reported: one may hold for weights, another for biases.
+_MAX_RENAMINGS = 4
 #: Ways of changing a name that are tried, at most.
 _MAX_RULES = 64
 
@@ -59,11 +64,17 @@ def check_names(
     findings: list[Finding] = []
     renamed: dict[str, str] = {}
     mapped: set[str] = set()
-    if reported and extra:
-        rule, renamed = _find_renaming(reported, extra, reference, found)
-        if renamed:
-            findings.append(_report_renaming(rule.description, renamed))
-            mapped = {*renamed.values(), *map(rule.change, reference.unreferenced)}
+    for _ in range(_MAX_RENAMINGS):
+        left = [name for name in reported if name not in renamed]
+        free = [name for name in extra if name not in mapped]
+        if not left or not free:
+            break
+        rule, found_now = _find_renaming(left, free, reference, found)
+        if not found_now:
+            break
+        findings.append(_report_renaming(rule.description, found_now))
+        renamed |= found_now
+        mapped |= {*found_now.values(), *filter(None, map(rule.change, reference.unreferenced))}
     left = [name for name in reported if name not in renamed]
     findings += _report_missing(left, missing, reference)
     level: Any = "error" if reference.complete else "warning"
@@ -81,7 +92,7 @@ def _find_renaming(
     none = _Rule("", str)
     best: tuple[_Rule, dict[str, str]] = none, {}
     for rule in _propose_rules(missing, extra):
-        renamed = {name: rule.change(name) for name in missing if rule.change(name) in available}
+        renamed = {name: new for name in missing if (new := rule.change(name)) in available and new}
         if len(renamed) > len(best[1]) and len(set(renamed.values())) == len(renamed):
             best = rule, renamed
     tried = list(best[1].items())[:_MAX_TRIED]
@@ -109,8 +120,70 @@ def _propose_rules(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
                 break
     for kind, part in seen:
         yield _RULES[kind](part)
-    for old, new in ("./", "/.", "._", "_.", "/_", "_/"):
+    for old, new in _list_separators(missing[0], extra):
         yield _Rule(f"have {new!r} in place of {old!r} in", _replace_separator(old, new))
+    yield _Rule("are in lower case in", str.lower)
+    yield _Rule("are in upper case in", str.upper)
+    yield from _propose_replacements(missing, extra)
+
+
+def _list_separators(name: str, extra: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the separators of a name, each with what may have replaced it."""
+    known = ["_", ".", "/", "-", "::", ":", "|"]
+    for old in dict.fromkeys(re.findall(r"\W+|_", name)):
+        yield from (
+            (old, new) for new in known if new != old and any(new in other for other in extra)
+        )
+        yield old, ""
+
+
+def _propose_replacements(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
+    """Yield other parts, prefixes and suffixes, where most of a name is as it was."""
+    parts: dict[tuple[str, str], None] = {}
+    for name in missing[:_MAX_TRIED]:
+        for other in extra[:_MAX_RULES]:
+            pairs = [*zip(_split(name), _split(other), strict=False)]
+            changed = {pair for pair in pairs if pair[0] != pair[1]}
+            if len(changed) == 1 and len(_split(name)) == len(_split(other)) == len(pairs) > 1:
+                parts[changed.pop()] = None
+    yield from (_replace_part(*part) for part in islice(parts, _MAX_RULES))
+    seen: dict[tuple[str, ...], None] = {}
+    for name in missing[:_MAX_TRIED]:
+        for other in extra[:_MAX_RULES]:
+            start, at, size = SequenceMatcher(
+                None, name, other, autojunk=False
+            ).find_longest_match()
+            if 2 * size >= len(name):
+                seen[name[:start], other[:at], name[start + size :], other[at + size :]] = None
+    yield from (_replace_ends(*ends) for ends in islice(seen, _MAX_RULES))
+
+
+def _split(name: str) -> list[str]:
+    """Split a name into its parts and the separators between them."""
+    return re.split(r"(\W+|_)", name)
+
+
+def _replace_part(old: str, new: str) -> _Rule:
+    return _Rule(
+        f"have {new!r} in place of {old!r} in",
+        lambda name: "".join(new if part == old else part for part in _split(name)),
+    )
+
+
+def _replace_ends(old: str, new: str, old_end: str, new_end: str) -> _Rule:
+    """Replace a prefix and a suffix, each of which may be empty."""
+    changes = [
+        f"the {kind} {after!r}" + (f" in place of {before!r}" if before else "")
+        for kind, before, after in (("prefix", old, new), ("suffix", old_end, new_end))
+        if before or after
+    ]
+
+    def change(name: str) -> str:
+        if not name.startswith(old) or not name[len(old) :].endswith(old_end):
+            return ""
+        return new + name[len(old) : len(name) - len(old_end)] + new_end
+
+    return _Rule(f"have {' and '.join(changes)} in", change)
 
 
 _RULES: dict[str, Callable[[str], _Rule]] = {

@@ -154,6 +154,20 @@ RENAMED = {
     "prefix": (lambda name: f"module.{name}", "have the prefix 'module.' in"),
     "suffix": (lambda name: f"{name}_0", "have the suffix '_0' in"),
     "separator": (lambda name: name.replace(".", "_"), "have '_' in place of '.' in"),
+    "a separator of two characters": (
+        lambda name: name.replace(".", "::"),
+        "have '::' in place of '.' in",
+    ),
+    "no separator": (lambda name: name.replace(".", ""), "have '' in place of '.' in"),
+    "upper case": (str.upper, "are in upper case in"),
+    "prefix and suffix": (
+        lambda name: f"m.{name}.value",
+        "have the prefix 'm.' and the suffix '.value' in",
+    ),
+    "another prefix": (
+        lambda name: name.replace("fc", "linear"),
+        "have the prefix 'linear' in place of 'fc' in",
+    ),
     "first part lost": (lambda name: name.removeprefix("fc"), "lack the prefix 'fc' in"),
 }
 
@@ -171,6 +185,19 @@ def test_names_changed_by_one_rule_are_one_finding(change: Any, text: str, tmp_p
         ("error", "tensor-renamed", None),
         ("error", "values", NAMES[2]),
     ]
+
+
+def test_two_rules_are_two_findings(tmp_path: Path) -> None:
+    """As where TensorFlow's names are kept: gamma for weight, beta for bias."""
+    reference = {f"n{at}.{kind}.bin": W + at for at in range(3) for kind in ("weight", "bias")}
+    change = {"weight": "gamma", "bias": "beta"}
+    dump = {f"n{at}.{change[kind]}.bin": W + at for at in range(3) for kind in change}
+    outcome = verify_dump(tmp_path, reference, dump)
+    assert [f.message.partition(" the dump")[0] for f in outcome.findings] == [
+        "the names of 3 tensors have 'beta' in place of 'bias' in",
+        "the names of 3 tensors have 'gamma' in place of 'weight' in",
+    ]
+    assert outcome.compared == 36
 
 
 def test_tensors_without_a_reference_follow_the_rule(tmp_path: Path) -> None:
