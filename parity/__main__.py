@@ -24,6 +24,9 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
     for number in _list_signals():
         signal.signal(number, _interrupt)
+    if hasattr(signal, "SIGCHLD"):
+        # A caller that ignores it would make the system forget how our children ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     args = sys.argv[1:]
     if not _asks_for_help(args):
         from parity.port import process

@@ -114,3 +114,15 @@ def test_a_signal_ends_all_children(tmp_path: Path, numbers: list[signal.Signals
     assert parity.returncode == 130
     assert stderr == "interrupted\n"
     assert not [pid for pid in map(int, (repo / "pids").read_text().split()) if alive(pid)]
+
+
+def test_a_caller_that_ignores_the_end_of_children_hides_no_failure(tmp_path: Path) -> None:
+    """The system would not say how a port ended: one that fails would look like a success."""
+    repo = repo_with(tmp_path, "")
+    script = repo / "port.py"
+    script.write_text(f"{script.read_text('utf-8')}\nos._exit(3)", encoding="utf-8")
+
+    ended = shell("trap '' CHLD; exec $PARITY verify", repo)
+
+    assert ended.returncode == 5, ended.stdout
+    assert "exit code 3" in ended.stdout

@@ -201,8 +201,8 @@ class Child:
             return process.poll() is not None
         try:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        except ChildProcessError:  # SIGCHLD is ignored in this process
-            process.returncode = 0
+        except ChildProcessError:  # SIGCHLD is ignored: how it ended is lost, so no success
+            process.returncode = -signal.SIGTERM
             return True
         if not pid:
             return False
