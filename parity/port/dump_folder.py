@@ -91,17 +91,18 @@ def _list_folders(folder: Path) -> Sequence[Path]:
 
 def _remove_deep_tree(tree: Path) -> None:
     """Remove a tree of any depth: each folder moves beside ``tree`` before its parent goes."""
-    pending = [tree]
-    number = 0
-    while pending:
-        folder = pending.pop()
-        with contextlib.suppress(OSError):
-            folder.chmod(0o700)
-        for child in _list_folders(folder):
-            number += 1
-            moved = tree.with_name(f"{number}.removed")
+    with contextlib.suppress(OSError), tempfile.TemporaryDirectory(dir=tree.parent) as beside:
+        pending = [tree]
+        number = 0
+        while pending:
+            folder = pending.pop()
             with contextlib.suppress(OSError):
-                child.chmod(0o700)
-                child.rename(moved)
-                pending.append(moved)
-        shutil.rmtree(folder, ignore_errors=True)
+                folder.chmod(0o700)
+            for child in _list_folders(folder):
+                number += 1
+                moved = Path(beside, str(number))
+                with contextlib.suppress(OSError):
+                    child.chmod(0o700)
+                    child.rename(moved)
+                    pending.append(moved)
+            shutil.rmtree(folder, ignore_errors=True)

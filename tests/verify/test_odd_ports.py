@@ -25,6 +25,10 @@ PORTS = {
     "deep folders": f"right()\nos.chdir(out){NEST}",
     "deep folders beside the case": f"right()\nos.chdir(out.parent){NEST}",
     "deep folders above the bundle": f"right()\nos.chdir(out.parent.parent){NEST}",
+    "deep folders beside thousands of others": (
+        "right()\nos.chdir(out)\nfor _ in range(32):\n    os.mkdir('n')\n    os.chdir('n')\n"
+        f"for number in range(1, 3200):\n    os.makedirs(f'{{number}}.removed/full')\n{NEST}"
+    ),
     "deep folders in the report": (
         f"right()\nos.makedirs('report/dumps', exist_ok=True)\nos.chdir('report/dumps'){NEST}"
     ),
