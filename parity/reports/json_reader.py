@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ MAX_BYTES = 64 * 2**20
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SHA256_DIGITS = 64
 _MAX_COUNT = 2**63 - 1
+_MAX_CELLS = 1000
+_DECADE = re.compile(r"-?[0-9]{1,3}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +200,7 @@ def _parse_map(value: Any, check: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def _parse_measures(value: Any) -> dict[str, Any]:
-    """Return an object of finite JSON values, of any shape."""
+    """Return an object of finite JSON values: those that reports show checked, others as found."""
     found = _parse_map(value, lambda one: one)
     pending = list(found.values())
     while pending:
@@ -206,7 +209,38 @@ def _parse_measures(value: Any) -> dict[str, Any]:
             _check_number(one)
         elif isinstance(one, (dict, list)):
             pending += one.values() if isinstance(one, dict) else one
+    return found | {key: check(found[key]) for key, check in _MEASURES.items() if key in found}
+
+
+def _check_largest(value: Any) -> float:
+    number = _check_number(value)
+    return value if type(value) is int else number
+
+
+def _check_histogram(value: Any) -> dict[str, int]:
+    """Return counts by decade, each within those of float64, since a chart shows all between."""
+    found = _parse_map(value, _check_count)
+    for key in found:
+        if not _DECADE.fullmatch(key):
+            message = f"{key!r:.80} is not a decade"
+            raise ValueError(message)
     return found
+
+
+def _check_cells(value: Any) -> list[list[int]]:
+    rows = [[_check_count(count) for count in _check_list(row)] for row in _check_list(value)]
+    if len({len(row) for row in rows}) > 1 or max(len(rows), *map(len, rows), 0) > _MAX_CELLS:
+        message = f"a map must be a rectangle of at most {_MAX_CELLS} rows and columns"
+        raise ValueError(message)
+    return rows
+
+
+#: Measures that a report shows.
+_MEASURES: dict[str, Callable[[Any], Any]] = {
+    "max_abs": _check_largest,
+    "histogram": _check_histogram,
+    "map": _check_cells,
+}
 
 
 def _check_list(value: Any) -> list[Any]:

@@ -129,6 +129,40 @@ def test_a_margin_beyond_numbers_is_read_back(tmp_path: Path) -> None:
     assert (found.margin, found.source) == (math.inf, source)
 
 
+def test_a_known_failure_without_a_finite_error_is_merged(tmp_path: Path) -> None:
+    """The report has the largest error as text, since JSON has no infinity."""
+    allowed = make_finding("values", level="notice", message="known failure (#1): values")
+    case = make_case(
+        "x", allowed, verdict="known-failure", reason="#1", measures={"max_abs": math.inf}
+    )
+    code, value = merged(tmp_path, make_report(make_bundle(case)))
+    assert code == 0
+    assert value["bundles"][0]["cases"][0]["measures"]["max_abs"] == "inf"
+
+
+ODD_MEASURES: dict[str, Any] = {
+    "a largest error that is text": {"max_abs": "a"},
+    "a largest error beyond every float": {"max_abs": 10**400},
+    "a histogram of far decades": {"histogram": {"-4": 1, "4000000000": 1}},
+    "a histogram of no decade": {"histogram": {"1_0": 1}},
+    "a histogram of less than nothing": {"histogram": {"1": -1}},
+    "a list as histogram": {"histogram": [1]},
+    "a map of text": {"map": [["inf"]]},
+    "a map of no rows": {"map": [1]},
+    "a map of unequal rows": {"map": [[1], [1, 2]]},
+    "a huge map": {"map": [[0] * 2000]},
+}
+
+
+@pytest.mark.parametrize("name", ODD_MEASURES)
+def test_measures_that_no_report_can_show_are_rejected(name: str, tmp_path: Path) -> None:
+    case = make_case("x", make_finding("values", measures=ODD_MEASURES[name]))
+    json_report.write_json(make_report(make_bundle(case)), 1, tmp_path)
+    words = ["merge", str(tmp_path), "--report-dir", str(tmp_path / "out"), "--report-formats"]
+    with pytest.raises(ConfigError, match="report-unreadable"):
+        cli.run([*words, "json,html"])
+
+
 BROKEN = {
     "no json": "{",
     "a list": "[]",
