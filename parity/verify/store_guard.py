@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from parity.verify.prepare import PreparedBundle
 
-#: State of each file below a tree, by its path; None for a tree that cannot be listed.
+#: State of a tree, its folders and files by path; None for a tree that cannot be listed.
 _TreeState = dict[str, tuple[object, ...]] | None
 
 
@@ -61,29 +62,36 @@ def _find_first_change(tree: Path, before: _TreeState) -> str | None:
 
 
 def _read_state(tree: Path) -> _TreeState:
-    """Return each file's state: on POSIX by the time of its last change, which no port can set."""
+    """Return the state of the tree, and of each folder and file below it."""
     state: dict[str, tuple[object, ...]] = {}
     folders = [str(tree)]
     try:
         while folders:
-            with os.scandir(folders.pop()) as entries:
+            folder = folders.pop()
+            # A folder's, too: another one may have been in its place while it was compared.
+            state[folder] = _read_entry_state(folder)
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:
-                        state[entry.path] = _read_file_state(entry)
+                        state[entry.path] = _read_entry_state(entry.path)
     except OSError:
         return None
     return state
 
 
-def _read_file_state(entry: os.DirEntry[str]) -> tuple[object, ...]:
-    status = entry.stat(follow_symlinks=False)
-    if os.name == "nt":  # where a port can set every time of a file
-        with open(entry.path, "rb") as file:  # noqa: PTH123 - a path as text
-            return (status.st_size, hashlib.file_digest(file, "sha256").digest())
-    # A new link or another mode changes the time, too; both are changes of a reference.
-    return (status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns)
+def _read_entry_state(path: str) -> tuple[object, ...]:
+    """Return the state: on POSIX by the time of the last change, which no port can set."""
+    status = os.lstat(path)
+    if os.name != "nt":
+        # A new link or another mode changes the time, too; both are changes of a reference.
+        return (status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns)
+    if not stat.S_ISREG(status.st_mode):
+        return (status.st_mode,)
+    # Windows lets a port set every time of a file.
+    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+        return (status.st_size, hashlib.file_digest(file, "sha256").digest())
 
 
 def _repair(entry: PreparedBundle, lockfile_dir: Path) -> bool:

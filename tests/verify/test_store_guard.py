@@ -116,6 +116,56 @@ if case == 'two':
     assert verify(repo)[0] == 0
 
 
+#: Folders put in place of those of the bundle `one`, and back by the port of the later `two`.
+SWAPPED = {
+    "a folder of the tree": "target.parent",
+    "a case": "target.parents[1]",
+    "the whole tree": "target.parents[2]",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no time of the last change")
+@pytest.mark.parametrize("name", SWAPPED)
+def test_other_references_for_the_time_of_comparing_are_found(name: str, repo: Path) -> None:
+    """No file of the bundle changes: its folder is elsewhere while the bundle is compared."""
+    target = find_reference(repo, "one")
+    body = f"""
+import shutil
+target = Path({str(target)!r})
+folder, away = {SWAPPED[name]}, Path({str(repo / "away")!r})
+if case == 'one':
+    shutil.copytree(folder, f"{{away}}-copy", copy_function=shutil.copy)
+    folder.rename(away)
+    shutil.move(f"{{away}}-copy", folder)
+    os.chmod(target, 0o644)
+    target.write_bytes(target.read_bytes()[:-4] + bytes(4))
+    dump("w", (2, 3), 0, 1, 2, 3, 4, 0)
+else:
+    shutil.rmtree(folder)
+    away.rename(folder)
+    right()
+"""
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+
+    code, report = verify(repo)
+
+    assert (code, list_touched(report)) == (4, ["one"])
+
+
+def test_a_link_in_place_of_the_whole_tree_is_found(repo: Path) -> None:
+    tree = find_reference(repo, "one").parents[2]
+    body = f"""
+right()
+if case == 'two':
+    os.rename({str(tree)!r}, {str(repo / "away")!r})
+    os.symlink({str(repo / "away")!r}, {str(tree)!r})
+"""
+    (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
+    code, report = verify(repo)
+    assert (code, list_touched(report)) == (4, ["one"])
+    assert not tree.is_symlink()
+
+
 def test_a_port_that_changes_its_own_reference_is_found(repo: Path) -> None:
     body = "right(); os.utime(next(fixtures.rglob('r.safetensors')))"
     (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
