@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Elements that are read at a time.
 MAX_PART = 1 << 18
+#: Elements of a dump that are converted at once, and the size up to which float32 has all integers.
+_MAX_RESTORED = 1 << 22
+_FIRST_INEXACT = 1 << 24
 #: Share of the largest value up to which a bound can tell one hypothesis from another.
 _MAX_TOLERANCE_SHARE = 2.0**-10
 
@@ -93,12 +96,17 @@ class FailingTensor:
     ) -> FailingTensor:
         """Make one from two tensors in files; ``more`` are the other fields."""
         maps = MappedFiles()
+        right, given, dtype = maps.map_array(expected), maps.map_array(obtained), obtained.dtype
+        if obtained.suffix == ".bin" and expected.dtype.kind in ("int", "bool"):
+            restored = _restore_integers(right, given)
+            if restored is not None:
+                given, dtype = restored, expected.dtype
         return cls(
             name=name,
-            expected=maps.map_array(expected),
-            obtained=maps.map_array(obtained),
+            expected=right,
+            obtained=given,
             expected_dtype=expected.dtype,
-            obtained_dtype=obtained.dtype,
+            obtained_dtype=dtype,
             maps=maps,
             **more,
         )
@@ -211,6 +219,24 @@ class FailingTensor:
         for start, expected, obtained in self.read_parts():
             found.add(self, start, expected, obtained)
         return found
+
+
+def _restore_integers(right: NDArray[Any], given: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the integers that a dump contains as float32, in the reference's type.
+
+    Returns:
+        None where they are no integers of that type, too many, or where float32 may have
+        rounded one: causes are then sought among floats.
+    """
+    if not 0 < given.size <= _MAX_RESTORED:
+        return None
+    limits = np.iinfo(right.dtype)
+    low, high = max(limits.min, -_FIRST_INEXACT), min(limits.max, _FIRST_INEXACT)
+    if right.min() < low or right.max() > high:
+        return None
+    with np.errstate(invalid="ignore"):
+        fits = bool(((given >= low) & (given <= high) & (given == np.rint(given))).all())
+    return given.astype(right.dtype) if fits else None
 
 
 def _have_same_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:

@@ -58,6 +58,12 @@ def _propose_floats() -> Iterator[Transform]:
     for code, name in _FLOATS:
         how = f"after rounding the reference to {name} and back"
         yield _make(code, f"the values went through {name}", how, partial(_round, name=name))
+    yield _make(
+        "cut-bf16",
+        "the values were cut to bfloat16 without rounding",
+        "after dropping the low half of each value as float32",
+        _cut_to_bf16,
+    )
 
 
 def _round(chunk: NDArray[Any], name: str) -> NDArray[Any]:
@@ -67,6 +73,11 @@ def _round(chunk: NDArray[Any], name: str) -> NDArray[Any]:
             code += np.uint32(0x7FFF) + ((code >> np.uint32(16)) & np.uint32(1))
             return (code & np.uint32(0xFFFF0000)).view("<f4").astype(chunk.dtype)
         return chunk.astype(name).astype(chunk.dtype)
+
+
+def _cut_to_bf16(chunk: NDArray[Any]) -> NDArray[Any]:
+    code = chunk.astype("<f4").view("<u4") & np.uint32(0xFFFF0000)
+    return code.view("<f4").astype(chunk.dtype)
 
 
 def _propose_bits(dtype: DType) -> Iterator[Transform]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +86,12 @@ class Measures:
     bad_cells: Counter[tuple[int, int]] = field(default_factory=Counter)
     grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
+
+    def drop_ulps(self) -> None:
+        """Drop steps between floats, where these contain integers and the steps say nothing."""
+        self.max_ulp = 0
+        self.samples = [replace(sample, ulp=None) for sample in self.samples]
+        self.worst = self.worst and replace(self.worst, ulp=None)
 
     def add(self, later: Measures) -> None:
         """Add the measures of a later part of the same two tensors, all but the cosine."""

@@ -12,6 +12,7 @@ from parity.diagnose import CODES, block_mistakes, diagnose
 from parity.tensors.dtypes import DTYPES
 from tests.diagnose.test_diagnose import cause, subject
 from tests.support.blocks import make_random_blocks
+from tests.support.tensors import verify_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,15 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
     "through bf16": (
         *("I32", SHORT, lambda a: (bf16(a)).astype("<i4"), "rounded-bf16"),
         "the values went through bfloat16",
+    ),
+    "cut to bf16": (
+        *(
+            "I32",
+            SHORT,
+            lambda a: (a.astype("<f4").view("<u4") & 0xFFFF0000).view("<f4"),
+            "cut-bf16",
+        ),
+        "the values were cut to bfloat16 without rounding",
     ),
     "low 32 bits": (
         *("I64", WIDE, lambda a: a.astype("<i4"), "low-bits"),
@@ -108,6 +118,24 @@ def test_causes_of_integers(name: str) -> None:
     assert (found.code, found.complete) == (code, True), str(found)
     assert found.text.startswith(text)
     assert set(found.code.split("+")) <= set(CODES)
+
+
+BINARY: dict[str, tuple[NDArray[Any], NDArray[Any], str]] = {
+    "inverted flags": (FLAGS.astype(bool), 1 - FLAGS, "inverted"),
+    "inverted bytes": (BYTES.astype("u1"), 255 - BYTES, "inverted"),
+    "low 16 bits": (SHORT, SHORT & 0xFFFF, "low-bits"),
+    "one more": (SHORT, SHORT + 1, "addend"),
+    "not whole": (SHORT, SHORT / 2 + 0.25, "factor+addend"),
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_integers_in_a_bin_have_the_causes_of_integers(name: str, tmp_path: Path) -> None:
+    right, wrong, code = BINARY[name]
+    outcome = verify_dump(tmp_path, {"w.npy": right}, {"w.bin": wrong.astype("<f4")})
+    (finding,) = [one for one in outcome.findings if one.level == "error"]
+    assert finding.measures["cause_code"] == code
+    assert "ULP" not in finding.message
 
 
 def test_an_error_of_one_is_a_number_beyond_all_digits_of_a_float() -> None:
