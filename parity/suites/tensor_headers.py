@@ -49,21 +49,38 @@ def _describe_raw_bytes(
     name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
 ) -> str:
     """Explain another number of elements: the checkpoint's bytes were not decoded, or misread."""
+    if expected.dtype.kind == "complex" and obtained.shape == (*expected.shape, 2):
+        return (
+            "; real and imaginary part are an axis of their own, as torch.view_as_real has them; "
+            f"write them as {expected.dtype.name}"
+        )
     location = reference.locate().get(name)
-    if location is not None and 0 < location.stop - location.start <= _MAX_RAW_BYTES:
-        try:
+    try:
+        if location is not None and 0 < location.stop - location.start <= _MAX_RAW_BYTES:
             stored = _read_raw_bytes(location, expected.count)
-            values = obtained.read_array().reshape(-1)
-        except (FormatError, OSError):
-            return ""
-        if len(values) == len(stored) and np.array_equal(values, np.frombuffer(stored, np.uint8)):
-            return f"; these are the raw bytes of {location.type_name}, which was not decoded"
-        if values.tobytes() == stored:
-            return (
-                f"; these are the checkpoint's bytes of {location.type_name}, read as "
-                f"{obtained.dtype.name}: {_format_ratio(obtained.count, expected.count)}"
-            )
-    return _describe_ratio(expected, obtained)
+            hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
+        elif location is None and 0 < expected.nbytes <= _MAX_RAW_BYTES:
+            stored = expected.read_array().tobytes()
+            hint = _recognise_bytes(stored, expected.dtype.name, "the bytes", obtained)
+        else:
+            hint = ""
+    except (FormatError, OSError):
+        return ""
+    if hint.endswith(obtained.dtype.name):
+        hint += f": {_format_ratio(obtained.count, expected.count)}"
+    return hint or _describe_ratio(expected, obtained)
+
+
+def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredTensor) -> str:
+    """Return a clause where a dump's elements are single bytes, or whole bytes misread."""
+    if obtained.count != len(stored) and obtained.nbytes != len(stored):
+        return ""
+    values = obtained.read_array().reshape(-1)
+    if len(values) == len(stored) and np.array_equal(values, np.frombuffer(stored, np.uint8)):
+        return f"; these are the raw bytes of {type_name}, which was not decoded"
+    if values.tobytes() == stored:
+        return f"; these are {what} of {type_name}, read as {obtained.dtype.name}"
+    return ""
 
 
 def _describe_ratio(expected: StoredTensor, obtained: StoredTensor) -> str:

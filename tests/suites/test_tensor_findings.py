@@ -466,3 +466,45 @@ def test_a_known_wrong_decoder_is_an_error_within_the_tolerance(
         outcome = suite.verify(case, dump, {"max_abs": 1e-3})
         assert list_codes(outcome) == codes
         assert all(f.cause for f in outcome.findings if f.level == "error")
+
+
+BYTES_OF_REFERENCES = {
+    "bytes of f32": (W, np.frombuffer(W.tobytes(), "u1"), "the raw bytes of F32, which"),
+    "bytes of f32 as f32": (W, np.frombuffer(W.tobytes(), "u1").astype("<f4"), "raw bytes of F32"),
+    "halves of f64": (
+        W.astype("<f8") / 3,
+        (W.astype("<f8") / 3).view("<f4"),
+        "the bytes of F64, read",
+    ),
+    "parts of complex numbers": (
+        (W + 1j).astype("<c8"),
+        (W + 1j).astype("<c8").view("<f4").reshape(2, 3, 2),
+        "real and imaginary part are an axis of their own",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BYTES_OF_REFERENCES)
+def test_elements_that_are_a_references_bytes_are_explained(name: str, tmp_path: Path) -> None:
+    reference, dump, text = BYTES_OF_REFERENCES[name]
+    outcome = verify_dump(tmp_path, {"w.npy": reference}, {"w.npy": dump})
+    (finding,) = outcome.findings
+    assert finding.code == "shape"
+    assert text in finding.message
+
+
+def test_a_tolerance_is_blind_beside_masked_elements_too(tmp_path: Path) -> None:
+    masked = np.where(W > 3, -np.inf, W / 100 + 0.01).astype("<f4")
+    zeros = np.where(W > 3, -np.inf, 0).astype("<f4")
+    files = {"w.npy": masked}, {"w.npy": zeros}
+    (finding,) = verify_dump(tmp_path, *files, bounds={"max_abs": 0.1}).findings
+    assert finding.code == "blind-bound"
+    assert "zeros would pass (the values are at most 0.04)" in finding.message
+
+
+def test_steps_of_bfloat16_are_those_of_bfloat16(tmp_path: Path) -> None:
+    values = encode_safetensors({"w": ("BF16", bf16(*np.arange(1, 2, 0.125)))})
+    constant = encode_safetensors({"w": ("BF16", bf16(*[1.5] * 8))})
+    files = {"w.safetensors": values}, {"w.safetensors": constant}
+    findings = verify_dump(tmp_path, *files, bounds={"ulp": 70}).findings
+    assert "blind-bound" in {finding.code for finding in findings}
