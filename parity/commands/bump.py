@@ -22,7 +22,7 @@ from parity.store.remote_metadata import (
     replace_ref,
 )
 from parity.store.store import Store
-from parity.verify import bundle_states, selection
+from parity.verify import bundle_states, publish, selection
 from parity.verify.options import Options
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def bump(options: BumpOptions, console: RunConsole) -> int:
     check_usage(options, chosen)
     if options.check:
         return check_for_updates(options, chosen, console)
+    publish.check_no_link(options.lockfile, "lockfile-unwritable", options.repo)
     store = Store.from_environment()
     results = [_bump_bundle(bundle, options, store, console) for bundle in chosen]
     changes = {result.bundle.id: result.change for result in results if result.change is not None}

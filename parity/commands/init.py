@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from parity.commands import init_templates
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.source_rules import find_source_problem, is_local
+from parity.lockfile.write import rewrite
 from parity.store import sources
 from parity.text import format_count, sanitize
+from parity.verify import publish
 from parity.verify.options import Options
 
 if TYPE_CHECKING:
@@ -58,8 +60,14 @@ def init(options: InitOptions, console: RunConsole) -> int:
     """Write the files that are missing; print what was written and the next steps.
 
     Raises:
-        ConfigError: The bundle is in the lockfile already, or the source is invalid.
+        ConfigError: The bundle is in the lockfile already, the source is invalid, or a file
+            to be written is a link or below one.
     """
+    workflow = options.repo / ".github" / "workflows" / "parity.yml"
+    if options.source is not None or not options.lockfile.exists():
+        publish.check_no_link(options.lockfile, "lockfile-unwritable", options.repo)
+    if not workflow.exists():
+        publish.check_no_link(workflow, "init", options.repo)
     if options.source is not None:
         source = resolve_source(options.source, options.lockfile.parent)
         options = replace(options, source=source)
@@ -79,7 +87,7 @@ def init(options: InitOptions, console: RunConsole) -> int:
         console.print_line(
             "    lists the bundles to verify and your port's dump program; `bump` locks it"
         )
-    _write_workflow(options, console)
+    _write_workflow(workflow, console)
     for line in init_templates.list_next_steps(chosen is not None, options.source is not None):
         console.print_line(line)
     return 0
@@ -158,7 +166,8 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
     if options.source is None:
         console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
         return
-    name, text = _choose_bundle_id(options.source), path.read_text(encoding="utf-8")
+    name, old = _choose_bundle_id(options.source), path.read_bytes()
+    text = old.decode().replace("\r\n", "\n")
     before = _parse_bundles(path, text)
     if name in before and before[name].source != init_templates.EXAMPLE_SOURCE:
         message = (
@@ -178,7 +187,7 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
     if after is None or after.source != options.source:
         message = "a bundle can only be appended if `bundles` is the lockfile's last key"
         raise ConfigError(Problem("init", message, Location(path)))
-    path.write_text(new_text, encoding="utf-8", newline="\n")
+    rewrite(path, old, new_text.encode())
     console.print_line(f"{summary} {sanitize(path.as_posix())}")
 
 
@@ -189,8 +198,7 @@ def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
     return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
 
 
-def _write_workflow(options: InitOptions, console: RunConsole) -> None:
-    path = options.repo / ".github" / "workflows" / "parity.yml"
+def _write_workflow(path: Path, console: RunConsole) -> None:
     if path.exists():
         console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
         return

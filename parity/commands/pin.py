@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Problem
+from parity.verify import publish
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,7 @@ def pin(options: PinOptions, console: RunConsole) -> int:
     from parity.lab.pins import EMBEDDED, PINS
 
     _check_usage(options, list(PINS))
+    publish.check_no_link(options.out)
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = {options.kind: (options.kind, options.extra)} if options.kind else EMBEDDED
     for name, (kind, extra) in jobs.items():

@@ -26,7 +26,7 @@ from parity.reports.reproduction import Reproduction
 from parity.suites.base import Dump
 from parity.tensors.folder import list_tensors
 from parity.text import sanitize_message
-from parity.verify import fixture_aliases
+from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.options import VerifyOptions
@@ -98,6 +98,7 @@ def _check_out(out: Path) -> None:
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         message = f"--out {sanitize_message(out.as_posix())} already exists; name a new folder"
         raise ConfigError(Problem("out-not-empty", message))
+    publish.check_no_link(out)
 
 
 def _find_checkpoint(prepared: PreparedBundle, case: Case) -> Path:

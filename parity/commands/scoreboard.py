@@ -17,7 +17,9 @@ from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
 from parity.lab.scoreboard.board import build_scoreboard
 from parity.reports import json_reader
+from parity.store.safe_write import replace_file
 from parity.text import sanitize_message
+from parity.verify import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +59,8 @@ def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
             one bundle.
     """
     _check_libraries(options)
+    for page in filter(None, (options.html, options.write)):
+        publish.check_no_link(page, "page")
     cells = _build_board(options)
     if options.html is not None:
         _write_page(options.html, _format_page(cells))
@@ -173,7 +177,7 @@ def _read_page(page: Path) -> str:
 
 def _write_page(path: Path, text: str) -> None:
     try:
-        path.write_bytes(text.encode("utf-8", "backslashreplace"))
+        replace_file(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         message = f"{sanitize_message(path.as_posix())} cannot be written: {error.strerror}"
         raise ConfigError(Problem("page", message)) from None

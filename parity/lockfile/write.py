@@ -17,13 +17,13 @@ def rewrite(path: Path, before: bytes, after: bytes) -> None:
     """Replace a file whose content is ``before`` by ``after``, with the same mode.
 
     A reader sees one or the other; an error leaves the first. A
-    symbolic link stays one, and its target is replaced.
+    symbolic link is not followed: it counts as a change.
 
     Raises:
         ConfigError: ``lockfile-changed``, ``lockfile-unwritable``.
     """
     try:
-        _replace(path, path.resolve(), before, after)
+        _replace(path, before, after)
     except OSError as error:
         message = f"{path.as_posix()} cannot be written: {sanitize(error.strerror or str(error))}"
         hint = "nothing was written; make file and folder writable, then try again"
@@ -32,18 +32,19 @@ def rewrite(path: Path, before: bytes, after: bytes) -> None:
         ) from error
 
 
-def _replace(path: Path, real: Path, before: bytes, after: bytes) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{real.name}.", suffix=".tmp", dir=real.parent)
+def _replace(path: Path, before: bytes, after: bytes) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     draft = Path(name)
     try:
         with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
             file.write(after)
             file.flush()
             os.fsync(file.fileno())
-        draft.chmod(stat.S_IMODE(real.stat().st_mode))
-        if real.read_bytes() != before:
+        mode = path.lstat().st_mode
+        if not stat.S_ISREG(mode) or path.read_bytes() != before:
             raise _build_changed_error(path)
-        os.replace(draft, real)  # noqa: PTH105 - the word that a reader looks for
+        draft.chmod(stat.S_IMODE(mode))
+        os.replace(draft, path)  # noqa: PTH105 - the word that a reader looks for
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

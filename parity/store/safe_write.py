@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,8 @@ def _open_folder(parent: int, part: str) -> int:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step; a link at its name is replaced, not followed.
 
+    An earlier file's mode is kept.
+
     Raises:
         OSError: As the system says.
     """
@@ -98,6 +101,9 @@ def replace_file(path: Path, data: bytes) -> None:
     try:
         with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
+        with suppress(OSError):
+            if stat.S_ISREG(mode := path.lstat().st_mode):
+                draft.chmod(stat.S_IMODE(mode))
         draft.replace(path)
     finally:
         with suppress(OSError):
@@ -110,5 +116,6 @@ def find_link(path: Path, root: Path) -> Path | None:
     Of a path outside of ``root`` only the path itself is checked.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay
+    root = Path(os.path.abspath(root))  # noqa: PTH100
     below = [one for one in (path, *path.parents) if one != root and one.is_relative_to(root)]
     return next((one for one in reversed(below or [path]) if one.is_symlink()), None)

@@ -51,20 +51,26 @@ def check_writable(options: ReportOptions) -> None:
     _clear_folder(folder)
 
 
-def check_no_link(path: Path) -> None:
+def check_no_link(path: Path, code: str = "report-dir", repo: Path | None = None) -> None:
     """Reject a path that is a link, or below one in the workspace: the repo may have put it there.
 
+    Args:
+        path: File or folder to be written.
+        code: The error's code.
+        repo: The repo under test, if it may be outside of the workspace.
+
     Raises:
-        ConfigError: ``report-dir``.
+        ConfigError: ``code``.
     """
-    if link := find_link(path, parity_github.get_workspace()):
-        raise ConfigError(build_link_problem(link))
+    for root in (parity_github.get_workspace(), repo):
+        if root is not None and (link := find_link(path, root)):
+            raise ConfigError(build_link_problem(link, code))
 
 
-def build_link_problem(link: Path) -> Problem:
-    """Return the problem of a report's folder that is a link, or below one."""
-    message = f"{link.as_posix()} is a symbolic link; nothing is written through links"
-    return Problem("report-dir", message, None, ("remove the link, or name another folder",))
+def build_link_problem(link: Path, code: str = "report-dir") -> Problem:
+    """Return the problem of a path to be written that is a link, or below one."""
+    message = f"{sanitize(link.as_posix())} is a symbolic link; nothing is written through links"
+    return Problem(code, message, None, ("remove the link, or name a path without links",))
 
 
 def _clear_folder(folder: Path) -> None:

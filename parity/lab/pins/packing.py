@@ -13,7 +13,7 @@ since no reader of files needs them.
 from __future__ import annotations
 
 import json
-import os
+import secrets
 import shutil
 import struct
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -59,9 +59,9 @@ def pack(files: Mapping[str, MemberContent], target: Path) -> Path:
     """
     check_member_names(files)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("wb") as tar:
+        with part.open("xb") as tar:  # follows no link
             for name in sorted(files, key=str.encode):
                 _write_member(tar, name, files[name])
             tar.write(bytes(2 * BLOCK_SIZE))

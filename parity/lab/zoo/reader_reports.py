@@ -8,6 +8,7 @@ from parity.errors import EXIT_CODES, ConfigError, Problem
 from parity.lab.readers import LIBRARIES
 from parity.reports import json as json_report
 from parity.results import BundleResult, Report
+from parity.verify import publish
 from parity.verify.environment import collect_environment
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def clear_reports(folder: Path | None) -> None:
         return
     try:
         for reader in LIBRARIES:
+            publish.check_no_link(folder / reader)
             (folder / reader / "report.json").unlink(missing_ok=True)
     except OSError as error:
         raise _build_folder_error(folder, error) from None
@@ -71,6 +73,7 @@ def _iterate_bundles(by_bundle: Sequence[BundleReaders], reader: str) -> Iterabl
 def _write_report(report: Report, folder: Path) -> None:
     kind = report.failure_kind
     try:
+        publish.check_no_link(folder)
         folder.mkdir(parents=True, exist_ok=True)
         json_report.write_json(report, EXIT_CODES["reference"] if kind else 0, folder)
     except OSError as error:
