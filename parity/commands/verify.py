@@ -78,7 +78,8 @@ def _run_job(
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     _check_globs(options, prepared)
-    with _open_outputs(options, unwritten) as outputs, process.limit_all(deadline):
+    private = {*options.private_bundles, *(bundle.id for bundle in chosen if bundle.passes_secrets)}
+    with _open_outputs(options, private, unwritten) as outputs, process.limit_all(deadline):
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
         guard = StoreGuard(_list_ready(prepared) if options.dumps is None else ())
         results = [_verify_bundle(entry, context) for entry in prepared]
@@ -144,11 +145,16 @@ def _build_report(
 
 
 @contextmanager
-def _open_outputs(options: VerifyOptions, unwritten: list[Problem]) -> Iterator[Path]:
-    """Make a temporary folder for dumps; keep those of failed cases beside the report."""
+def _open_outputs(
+    options: VerifyOptions, private: Iterable[str], unwritten: list[Problem]
+) -> Iterator[Path]:
+    """Make a temporary folder for dumps; keep those of failed cases beside the report.
+
+    No dump of a private bundle is kept.
+    """
     with dump_folder.open_temporary_folder() as folder:
         yield folder
-        for name in options.private_bundles:
+        for name in private:
             dump_folder.remove_tree(folder / name)
         if options.report_dir is not None and options.dumps is None:
             unwritten += _copy_dumps(folder, options.report_dir / "dumps")

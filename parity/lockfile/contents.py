@@ -99,6 +99,11 @@ class Bundle:
         """Return how ``case`` is dumped."""
         return self.case_dumps.get(case, self.dump)
 
+    @property
+    def passes_secrets(self) -> bool:
+        """Whether a port of the bundle gets a secret."""
+        return any(dump.pass_env for dump in (self.dump, *self.case_dumps.values()))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lockfile:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from parity.__main__ import run_command_line
 from tests.support.zoo import make_reference, pack_bundle, run_port
 
 pytestmark = [
@@ -93,3 +94,23 @@ def test_the_working_folder_of_parity_itself_may_vanish(tmp_path: Path) -> None:
     report = json.loads((repo / "report" / "report.json").read_text("utf-8"))
     assert report["exit_code"] == 5
     assert "Traceback" not in ended.stderr
+
+
+def test_no_dump_of_a_port_that_gets_a_secret_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port can write the secret in any form, and kept dumps become artifacts."""
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the_owner")
+    tar = pack_bundle(tmp_path, {"a": {}}, {"a": make_reference()})
+    run_port(tmp_path, tar, "(out / 'w.bin').write_text(os.environ.get('HF_TOKEN', 'none'))")
+    assert (tmp_path / "report" / "dumps" / "zoo" / "a" / "w.bin").read_text("utf-8") == "none"
+    lockfile = tmp_path / "fixtures.lock.yaml"
+    lock = json.loads(lockfile.read_text("utf-8"))
+    lock["schema"] = 2
+    lock["bundles"]["zoo"]["dump"]["pass-env"] = ["HF_TOKEN"]
+    lockfile.write_text(json.dumps(lock), encoding="utf-8")
+    args = ["verify", "--repo", str(tmp_path), "--report-dir", str(tmp_path / "report")]
+
+    assert run_command_line(args) == 5
+
+    assert not (tmp_path / "report" / "dumps").exists()
