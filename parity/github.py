@@ -65,9 +65,13 @@ def is_on_github() -> bool:
 
 def get_workspace() -> Path:
     """Return the folder that paths of annotations are relative to."""
-    if given := os.environ.get("GITHUB_WORKSPACE"):
-        return Path(given)
-    # A port may remove the working folder; the one that we saw last remains the workspace.
+    folder = _get_working_folder()
+    given = os.environ.get("GITHUB_WORKSPACE")
+    return Path(given) if given else folder
+
+
+def _get_working_folder() -> Path:
+    """Return the working folder, or the one that we saw last if a port removed it."""
     with suppress(FileNotFoundError):
         _working_folders[:] = [Path.cwd()]
     return _working_folders[0] if _working_folders else Path.cwd()
@@ -76,7 +80,7 @@ def get_workspace() -> Path:
 def find_workspace_path(path: Path) -> str | None:
     """Return ``path`` relative to the workspace, with ``/``; None if it is outside."""
     root = get_workspace().resolve()
-    full = path.resolve()
+    full = (_get_working_folder() / path).resolve()
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else None
 
 

@@ -69,6 +69,9 @@ def _run_job(
     started = time.monotonic()
     publish.check_writable(options)
     lock = load(options.lockfile)
+    # A port may remove the working folder, which a relative path cannot be resolved without.
+    lockfile_dir = options.lockfile.resolve().parent
+    options = replace(options, repo=options.repo.absolute())
     chosen = selection.select_bundles(lock, options.bundles, options.cases)
     selection.check_locked(chosen)
     deadline = None if options.deadline is None else started + options.deadline
@@ -83,7 +86,7 @@ def _run_job(
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
         guard = StoreGuard(_list_ready(prepared) if options.dumps is None else ())
         results = [_verify_bundle(entry, context) for entry in prepared]
-        changes = guard.find_changes(options.lockfile.resolve().parent)
+        changes = guard.find_changes(lockfile_dir)
     results = [_add_finding(result, changes.get(result.bundle)) for result in results]
     return _build_report(lock, results, options, time.monotonic() - started), drift
 

@@ -75,7 +75,11 @@ def test_the_run_ends_with_a_report(tmp_path: Path, body: str) -> None:
     subprocess.run(["rm", "-rf", str(repo)], check=True)
 
 
-def test_the_working_folder_of_parity_itself_may_vanish(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on_github", [False, True])
+@pytest.mark.parametrize("named", [False, True], ids=["default paths", "all paths named"])
+def test_the_working_folder_of_parity_itself_may_vanish(
+    *, named: bool, on_github: bool, tmp_path: Path
+) -> None:
     """Nothing is looked up relative to it any more when the port has run."""
     repo = tmp_path / "repo"
     repo.mkdir()
@@ -83,10 +87,13 @@ def test_the_working_folder_of_parity_itself_may_vanish(tmp_path: Path) -> None:
     port = tmp_path / "port.py"
     port.write_text("")
     run_port(repo, tar, [sys.executable, str(port)])
-    port.write_text("import os, shutil; shutil.rmtree(os.getcwd())")
-    args = [sys.executable, "-m", "parity", "verify", "--repo", str(repo)]
-    args += ["--report-dir", str(repo / "report")]
+    panic = "thread 'main' panicked at src/a.rs:1:2:\\nno folder"
+    port.write_text(f'import os, shutil, sys\nshutil.rmtree(os.getcwd())\nsys.exit("{panic}")')
+    args = [sys.executable, "-m", "parity", "verify", "--report-dir"]
+    args += [str(repo / "report"), "--repo", str(repo)] if named else ["report"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    github = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
+    env |= github if on_github else {}
 
     ended = subprocess.run(args, cwd=repo, env=env, check=False, capture_output=True, text=True)
 
