@@ -301,28 +301,56 @@ def change(text: str, value: Any) -> Callable[[Any], None]:
     return apply
 
 
+def change_all(values: dict[str, Any]) -> Callable[[Any], None]:
+    """Several changes, for a report that agrees with itself but for one thing."""
+
+    def apply(report: Any) -> None:
+        for text, value in values.items():
+            change(text, value)(report)
+
+    return apply
+
+
 CASE, RED = "bundles.0.cases.0", "bundles.0.cases.1"
-FORGED = {
-    "a fail without findings": change(f"{RED}.findings", []),
-    "a pass with an error": change(f"{RED}.verdict", "pass"),
-    "a skipped case with an error": change(f"{RED}.verdict", "skipped"),
-    "a known failure that nothing allows": change(f"{RED}.verdict", "known-failure"),
-    "an error that is a mismatch": change(f"{RED}.verdict", "error"),
-    "a fail without an error": change(f"{CASE}.verdict", "fail"),
-    "a skipped case without a reason": change(f"{CASE}.verdict", "skipped"),
-    "an exit code that is none": change("exit_code", 70),
-    "another exit code": change("exit_code", 0),
-    "another kind": change("failure_kind", None),
-    "nothing compared": change(f"{CASE}.compared", 0),
-    "less than nothing compared": change(f"{CASE}.compared", -6),
-    "compared as a truth": change(f"{CASE}.compared", True),
-    "a case twice": lambda report: report["bundles"][0]["cases"].append(
-        report["bundles"][0]["cases"][0]
+GREEN = {"exit_code": 0, "failure_kind": None}
+EXCUSED = "but its findings have errors"
+#: What is changed in a report, and why it is rejected.
+FORGED: dict[str, tuple[Callable[[Any], None], str]] = {
+    "a fail without findings": (change(f"{RED}.findings", []), "'fail', but its findings give"),
+    "a pass with an error": (change(f"{RED}.verdict", "pass"), "'pass', but its findings give"),
+    "a skipped case with an error": (change(f"{RED}.verdict", "skipped"), EXCUSED),
+    "a known failure with an error": (change(f"{RED}.verdict", "known-failure"), EXCUSED),
+    "a skipped case with an error, and all else to match": (
+        change_all({f"{RED}.verdict": "skipped", f"{RED}.reason": "no control", **GREEN}),
+        EXCUSED,
     ),
-    "a bundle twice": lambda report: report["bundles"].append(report["bundles"][0]),
-    "no tree": change("bundles.0.tree", None),
-    "an outcome that was not expected": change(f"{CASE}.outcome", "refused"),
-    "an expectation that was not met": change(f"{CASE}.expect", "refuse"),
+    "a known failure that nothing allows": (
+        change_all({f"{CASE}.verdict": "known-failure", f"{CASE}.reason": "it is known"}),
+        "'known-failure' without a reason",
+    ),
+    "an error that is a mismatch": (change(f"{RED}.verdict", "error"), "'error', but its findings"),
+    "a fail without an error": (change(f"{CASE}.verdict", "fail"), "'fail', but its findings give"),
+    "a skipped case without a reason": (
+        change(f"{CASE}.verdict", "skipped"),
+        "'skipped' without a reason",
+    ),
+    "an exit code that is none": (change("exit_code", 70), "70 is not one of"),
+    "another exit code": (change("exit_code", 0), "exit code 0, but its findings give 1"),
+    "another kind": (change("failure_kind", None), "failure kind None, but its findings give"),
+    "nothing compared": (change(f"{CASE}.compared", 0), "but no element was compared"),
+    "less than nothing compared": (change(f"{CASE}.compared", -6), "obtained -6"),
+    "compared as a truth": (change(f"{CASE}.compared", True), "obtained True"),
+    "a case twice": (
+        lambda report: report["bundles"][0]["cases"].append(report["bundles"][0]["cases"][0]),
+        "case 'x' twice",
+    ),
+    "a bundle twice": (
+        lambda report: report["bundles"].append(report["bundles"][0]),
+        "bundle 'b' twice",
+    ),
+    "no tree": (change("bundles.0.tree", None), "but no digest of its files"),
+    "an outcome that was not expected": (change(f"{CASE}.outcome", "refused"), "expects 'nothing'"),
+    "an expectation that was not met": (change(f"{CASE}.expect", "refuse"), "is not 'refuse'"),
 }
 
 
@@ -335,7 +363,8 @@ def make_red_report() -> Report:
 def test_a_report_that_contradicts_itself_is_rejected(name: str, tmp_path: Path) -> None:
     path = json_report.write_json(make_red_report(), 1, tmp_path)
     report = json.loads(path.read_bytes())
-    FORGED[name](report)
+    forge, words = FORGED[name]
+    forge(report)
     path.write_text(json.dumps(report), encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         cli.run(["merge", str(tmp_path)])
@@ -343,6 +372,7 @@ def test_a_report_that_contradicts_itself_is_rejected(name: str, tmp_path: Path)
         "report-contradiction",
         "report-unreadable",
     }
+    assert words in str(caught.value)
 
 
 #: Values that replace each leaf of a report, one after the other.
@@ -379,31 +409,61 @@ def test_no_changed_leaf_ends_a_merge_with_a_fault(
     assert len(leaves) * len(ODD) > 500
 
 
-FILES = {
-    "a link": lambda path, real: path.symlink_to(real),
-    "a pipe": lambda path, _real: os.mkfifo(path),
-    "a folder": lambda path, _real: path.mkdir(),
-    "deep nesting": lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
-    "a key twice": lambda path, _real: path.write_text('{"schema":1,"schema":1}', encoding="utf-8"),
-    "a number that is none": lambda path, _real: path.write_text("NaN", encoding="utf-8"),
-    "too large": lambda path, _real: _write_sparse(path, json_reader.MAX_BYTES + 1),
+def _repeat_key(text: str) -> str:
+    return text.replace('"schema":', '"schema": 1, "schema":', 1)
+
+
+#: What is in place of a report, and why it is rejected; texts are changes of a whole report.
+FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "a link": (lambda path, real: path.symlink_to(real), "is not a regular file"),
+    "a pipe": (lambda path, _real: os.mkfifo(path), "is not a regular file"),
+    "a folder": (lambda path, _real: path.mkdir(), "is not a regular file"),
+    "deep nesting": (
+        lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
+        "is nested too deeply",
+    ),
+    "a key twice": (
+        lambda path, real: path.write_text(_repeat_key(real.read_text("utf-8")), "utf-8"),
+        "has a key twice",
+    ),
+    "a number that is none": (
+        lambda path, real: path.write_text(f"[NaN, {real.read_text('utf-8')}]", "utf-8"),
+        "has NaN, which is not JSON",
+    ),
+    "too large": (
+        lambda path, real: path.write_bytes(real.read_bytes() + b" " * json_reader.MAX_BYTES),
+        "bytes, at most 20,000 are read",
+    ),
 }
-
-
-def _write_sparse(path: Path, size: int) -> None:
-    with path.open("wb") as file:
-        file.truncate(size)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 @pytest.mark.parametrize("name", FILES)
-def test_only_regular_files_of_json_are_read(name: str, tmp_path: Path) -> None:
+def test_only_regular_files_of_json_are_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, words = FILES[name]
     real = json_report.write_json(make_report(make_bundle(make_case("x"))), 0, tmp_path)
     folder = tmp_path / "job"
     folder.mkdir()
-    FILES[name](folder / "report.json", real)
-    with pytest.raises(ConfigError, match="report-unreadable"):
+    if name == "too large":
+        monkeypatch.setattr(json_reader, "MAX_BYTES", 20_000)
+    put(folder / "report.json", real)
+    with pytest.raises(ConfigError, match="report-unreadable") as caught:
         cli.run(["merge", str(folder)])
+    assert words in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such links for every user")
+def test_a_folder_behind_a_link_is_not_searched(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    json_report.write_json(make_report(make_bundle(make_case("y"))), 0, elsewhere)
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "job-y").symlink_to(elsewhere, target_is_directory=True)
+    code, _ = merged(jobs, make_report(make_bundle(make_case("x"))), plan=["b/x", "b/y"])
+    assert code == 6
 
 
 def test_a_port_s_files_are_neither_reports_nor_plans(tmp_path: Path) -> None:
