@@ -14,10 +14,12 @@ import pytest
 
 from parity.commands import init_templates
 from tests.action import consumer
+from tests.action.forge import FORGERIES
 from tests.action.grammar import Command, commands
 
 ROOT = Path(__file__).parents[2]
 STUBS = Path(__file__).parent / "stubs"
+FORGE = Path(__file__).parent / "forge.py"
 ACT = shutil.which("act")
 pytestmark = [
     pytest.mark.skipif(ACT is None, reason="act is installed by `nox -s action`"),
@@ -290,25 +292,71 @@ def test_the_workflow_that_init_writes_is_green_as_it_is(repo: Path, work: Path)
     assert "1 case: 1 pass" in found.text
 
 
-def test_a_matrix_with_merge(repo: Path, work: Path) -> None:
+def add_forged_merges(text: str) -> str:
+    """Add a job that merges forged artifacts, by the workflow's own step, once for each forgery.
+
+    It is one job, so that its environment is made once.
+    """
+    rest, merge = text.split("  merge:\n")
+    before, step, after = merge.partition("      - id: merge\n")
+    after, _, _ = after.partition("      - if: always()\n")
+    folder = "parity-${{ github.run_id }}-${{ github.run_attempt }}"
+    assert folder in before
+    assert f"report-dir: {folder}\n" in after
+    job = before.replace("steps.merge.", "steps.forged.")
+    for kind in FORGERIES:
+        job += "      - if: always()\n        working-directory: sharded\n"
+        job += f"        run: python3 {FORGE} {kind} {folder} {folder}-{kind}\n"
+        job += step.replace("merge", kind) + "        if: always()\n"
+        job += after.replace(folder, f"{folder}-{kind}")
+    return f"{rest}  forged:\n{job}  merge:\n{merge}"
+
+
+@pytest.fixture(scope="module")
+def matrix(repo: Path, work: Path) -> Run:
     """The reusable workflow itself, but for ``$/``, which act does not know."""
     shutil.rmtree(work / "stub_artifacts", ignore_errors=True)
     text = (ROOT / ".github/workflows/parity.yml").read_text(encoding="utf-8")
     text = re.sub(
         r"uses: \$/(\w*)", lambda m: f"uses: org/parity-action{'/' if m[1] else ''}{m[1]}@v1", text
     )
-    workflow(repo, "reused.yml", text)
+    workflow(repo, "reused.yml", add_forged_merges(text))
     caller = "on: push\njobs:\n  all:\n    uses: ./.github/workflows/reused.yml\n"
     caller += "    with: {working-directory: sharded}\n"
     found = act(repo, workflow(repo, "caller.yml", caller), work)
-    assert found.code == 1
     (work / "matrix.log").write_text(found.text, encoding="utf-8")
+    return found
+
+
+def test_a_matrix_with_merge(matrix: Run, work: Path) -> None:
+    assert matrix.code == 1
     names = sorted(path.name for path in (work / "stub_artifacts").iterdir())
     assert names == ["merged", "parity-001-things-v1", "parity-002-things-v1", "parity-plan"]
     merged = json.loads((work / "stub_artifacts/merged/report.json").read_text(encoding="utf-8"))
     verdicts = {c["id"]: c["verdict"] for b in merged["bundles"] for c in b["cases"]}
     assert verdicts == {"a": "pass", "c": "pass", "b": "fail"}
-    assert found.outputs("merge")["conclusion"] == "failure"
-    (error,) = found.told("merge")
+    assert matrix.outputs("merge")["conclusion"] == "failure"
+    (error,) = matrix.told("merge")
     assert error.properties["title"] == "things-v1/b: values"
-    assert "3 cases: 2 pass, 1 fail" in found.summary("merge")
+    assert "3 cases: 2 pass, 1 fail" in matrix.summary("merge")
+
+
+#: By forgery: the errors' codes. The case that fails is in none of these results.
+FORGED = {
+    "forged": {"report-contradiction", "shard-missing"},
+    "replaced": {"reports-differ", "shard-missing"},
+    "short": {"reports-differ"},
+    "missing": {"shard-missing"},
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_the_merge_of_a_forged_matrix_is_red(kind: str, matrix: Run) -> None:
+    assert matrix.outputs(kind)["conclusion"] == "error"
+    titles = [error.properties["title"] for error in matrix.told(kind)]
+    assert {title.rpartition(": ")[2] for title in titles} == FORGED[kind]
+    steps = [e for e in matrix.of(kind) if e["stepID"] == [kind] and e.get("stage") == "Main"]
+    assert [e["stepResult"] for e in steps if "stepResult" in e] == ["failure"]
+    # No step may continue on an error, so the job is red with it.
+    jobs = {e["jobID"]: e["jobResult"] for e in matrix.events if "jobResult" in e}
+    assert (jobs["plan"], jobs["forged"], jobs["merge"]) == ("success", "failure", "failure")
