@@ -129,7 +129,13 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
 
 
 def restore_folder(folder: Path) -> None:
-    """Make the folder again if a port removed or replaced it; writing reports what fails."""
+    """Make the folder again if a port removed or replaced it; writing reports what fails.
+
+    Nothing is made below a link.
+    """
+    link = find_link(folder, parity_github.get_workspace())
+    if link and link != folder.absolute():
+        return
     with suppress(OSError):
         if folder.is_symlink() or not folder.is_dir():
             folder.unlink(missing_ok=True)

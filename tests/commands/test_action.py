@@ -278,6 +278,17 @@ def test_a_merge_takes_no_plan_that_a_port_wrote(
     assert "shard-missing" in runner.summary
 
 
+def test_a_plan_makes_no_folder_below_a_link(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (runner.folder / "other").mkdir()
+    (runner.folder / "sharded" / "sub").symlink_to(runner.folder / "other")
+    give(monkeypatch, working_directory="sharded", report_dir="sub/new")
+    with pytest.raises(ConfigError, match="symbolic link"):
+        runner.step("plan")
+    assert not list((runner.folder / "other").iterdir())
+
+
 def test_what_a_pull_request_does_to_the_lockfile_stands_in_the_summary(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,8 @@ LINKS = {
     ),
     "pin, a folder": ("sub", ".", ["pin", "dataloader", "--out", "sub"], "report-dir"),
     "audit, a folder": ("sub", ".", ["audit", "--report-dir", "sub/r"], "report-dir"),
+    "plan, a file": ("plan.json", "nothing", ["plan", "--out", "plan.json"], "report-dir"),
+    "plan, a folder": ("sub", ".", ["plan", "--out", "sub/plan.json"], "report-dir"),
     "reproduce, a folder": (
         "sub",
         ".",
@@ -144,7 +146,7 @@ def test_nothing_is_written_through_a_link(
 ) -> None:
     linked, target, words, code = LINKS[name]
     link = place.link(linked, target)
-    if words[0] == "audit":
+    if words[0] in ("audit", "plan"):
         locked = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
         (place.repo / "fixtures.lock.yaml").write_text(LOCKFILE + locked, encoding="utf-8")
     words = [str(place.report) if word == "R" else word for word in words]

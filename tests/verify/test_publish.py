@@ -223,7 +223,24 @@ def test_a_port_that_replaces_the_report_dir_gains_nothing(workspace: Path) -> N
     (problem,) = publish.write_reports(make_report(), 0, options)
 
     assert "symbolic link" in problem.message
-    assert not (outside / "report" / "report.json").exists()
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+
+
+def test_dumps_are_not_kept_below_a_link(workspace: Path) -> None:
+    from parity.commands import verify  # noqa: PLC0415 - not in every environment
+
+    outside = workspace.parent / "outside"
+    (outside / "report" / "dumps").mkdir(parents=True)
+    (outside / "report" / "dumps" / "mine").touch()
+    dumps = workspace / "from"
+    dumps.mkdir()
+    (dumps / "x").touch()
+    (workspace / "jobs").symlink_to(outside, target_is_directory=True)
+
+    (problem,) = verify._copy_dumps(dumps, workspace / "jobs" / "report" / "dumps")
+
+    assert "symbolic link" in problem.message
+    assert [path.name for path in (outside / "report" / "dumps").iterdir()] == ["mine"]
 
 
 def test_a_plan_replaces_a_link_and_leaves_its_target(workspace: Path) -> None:
