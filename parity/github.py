@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,11 +36,22 @@ _working_folders: list[Path] = []
 _exposed_tokens: list[str] = []
 
 
-def choose_command_prefix() -> str:
+def choose_command_prefix() -> list[str]:
     """Return the command that runs ``verify`` in the way this process was started."""
     if os.environ.get("NOX_CURRENT_SESSION"):
-        return "nox -s verify --"
-    return "python -m parity verify"
+        return ["nox", "-s", "verify", "--"]
+    return [*choose_program(), "verify"]
+
+
+def choose_program() -> list[str]:
+    """Return the words that start this program: the script that was started, else the module."""
+    script = Path(sys.argv[0])
+    if script.stem != "parity" or not script.is_file():
+        return ["python", "-m", "parity"]
+    found = shutil.which(script.stem)
+    if found is not None and Path(found).samefile(script):
+        return [script.stem]
+    return [_find_relative_path(script.absolute()).as_posix()]
 
 
 def display_path(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,31 @@ def test_token_and_inputs_are_removed_before_the_port_runs(
     assert os.environ["HF_TOKEN"] == "secret"  # noqa: S105 - not a real one
     parity_github.withdraw_hub_token()
     assert "secret" not in os.environ.values()
+
+
+@pytest.mark.parametrize(
+    ("script", "path", "command"),
+    [
+        ("bin/parity", "bin", ["parity"]),
+        ("bin/parity", "elsewhere", ["bin/parity"]),
+        ("bin/parity", "other", ["bin/parity"]),
+        ("parity/__main__.py", "bin", ["python", "-m", "parity"]),
+        ("missing/parity", "bin", ["python", "-m", "parity"]),
+    ],
+)
+def test_a_command_begins_as_this_process_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, path: str, command: list[str]
+) -> None:
+    suffix = ".exe" if sys.platform == "win32" else ""
+    for name in ("bin/parity", "other/parity", "parity/__main__.py"):
+        file = tmp_path / (name if name.endswith(".py") else f"{name}{suffix}")
+        file.parent.mkdir()
+        file.write_bytes(b"")
+        file.chmod(0o755)
+    started = script if script.endswith(".py") else f"{script}{suffix}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / started), "verify"])
+    monkeypatch.setenv("PATH", str(tmp_path / path))
+    expected = [f"{word}{suffix}" if word == "bin/parity" else word for word in command]
+    assert parity_github.choose_program() == expected
+    assert parity_github.choose_command_prefix() == [*expected, "verify"]

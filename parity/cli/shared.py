@@ -64,7 +64,12 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help=f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (json)",
     )
-    add("--fail-on", choices=("mismatch", "warning"), default="mismatch")
+    add(
+        "--fail-on",
+        choices=("mismatch", "warning"),
+        default="mismatch",
+        help="least severe finding that fails the run (mismatch)",
+    )
     add(
         "--min-cases",
         type=parse_count,

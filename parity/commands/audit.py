@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from parity.errors import ParityError, exit_code_of
-from parity.github import display_path
+from parity.github import choose_program, display_path
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
 from parity.lab.zoo import reader_reports, reader_results
 from parity.lockfile import load
@@ -92,7 +92,7 @@ def _audit_bundle(
 
 
 def _format_command(bundle: Bundle, options: AuditOptions) -> str:
-    args = ["python", "-m", "parity", "audit"]
+    args = [*choose_program(), "audit"]
     if options.lockfile != options.repo / "fixtures.lock.yaml":
         args += ["--lockfile", display_path(options.lockfile)]
     elif (repo := display_path(options.repo)) != ".":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from parity.commands import init_templates
 from parity.errors import ConfigError, Location, Problem
+from parity.github import display_path
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.store import sources
@@ -88,7 +89,10 @@ def init(options: InitOptions, console: RunConsole) -> int:
             "    lists the bundles to verify and your port's dump program; `bump` locks it"
         )
     _write_workflow(workflow, console)
-    for line in init_templates.list_next_steps(chosen is not None, options.source is not None):
+    repo = display_path(options.repo)
+    for line in init_templates.list_next_steps(
+        chosen is not None, options.source is not None, repo
+    ):
         console.print_line(line)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,15 +82,19 @@ def fill_example(text: str, name: str, source: str) -> str | None:
     return text.replace(example, entry)
 
 
-def list_next_steps(has_example: bool, has_source: bool) -> list[str]:
-    """Return the user's next steps, in order."""
+def list_next_steps(has_example: bool, has_source: bool, repo: str) -> list[str]:
+    """Return the user's next steps, in order, for the repo at the path ``repo``."""
     steps = []
+    option = "" if repo == "." else f" --repo {shlex.quote(repo)}"
     if not has_source:
         steps.append("set `source` to the bundle's address and `suite` to its kind")
     if not has_example:
-        steps.append("write a dump program (docs/dump-example.md) and name it under `dump`")
+        steps.append(
+            "write a dump program (docs/dump-example.md of parity-action); name it under `dump`: "
+            "`package` and `example`, or `command` if cargo does not build it"
+        )
     steps += [
-        "`parity bump` downloads the bundle, shows its contents and locks its digest",
-        "`parity verify` compares your port with it, as the workflow will",
+        f"`parity bump{option}` downloads the bundle, shows its contents and locks its digest",
+        f"`parity verify{option}` compares your port with it, as the workflow will",
     ]
     return ["", "next:", *(f"  {number}. {step}" for number, step in enumerate(steps, 1))]

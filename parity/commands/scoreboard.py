@@ -75,7 +75,7 @@ def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
 
 def _check_libraries(options: ScoreboardOptions) -> None:
     if options.html is not None and find_spec("jinja2") is None:
-        message = '--html needs jinja2; install "parity-action[reports]"'
+        message = "--html needs jinja2: pip install '.[reports]' in a clone of parity-action"
         raise ConfigError(Problem("missing-library", message))
 
 

@@ -45,5 +45,7 @@ def require_version(distribution: str) -> str:
 
 
 def _make_missing_error(name: str) -> ConfigError:
-    message = f"{name} is needed but not installed: pip install 'parity-action[pin]'"
+    message = (
+        f"{name} is needed but not installed: pip install '.[pin]' in a clone of parity-action"
+    )
     return ConfigError(Problem("missing-library", message))

@@ -273,7 +273,7 @@ def _format_case_command(
 
 
 def _build_args(options: VerifyOptions) -> list[str]:
-    args = choose_command_prefix().split()
+    args = choose_command_prefix()
     if (repo := display_path(options.repo)) != ".":
         args += ["--repo", repo]
     if options.lockfile != options.repo / "fixtures.lock.yaml":

@@ -43,8 +43,8 @@ def check_writable(options: ReportOptions) -> None:
             name for name in _LIBRARIES.get(report_format, ()) if find_spec(name) is None
         ]:
             message = (
-                f"--report-formats {report_format} needs {' and '.join(missing)}; "
-                'install "parity-action[reports]"'
+                f"--report-formats {report_format} needs {' and '.join(missing)}: "
+                "pip install '.[reports]' in a clone of parity-action"
             )
             raise ConfigError(Problem("missing-library", message))
     check_no_link(folder)

@@ -137,7 +137,7 @@ a: locked for the first time
   size      -  ->  3,072 bytes
   files     -  ->  2 files
   unpacked  -  ->  24 bytes
-a: not audited: torch not installed; run nox -s audit
+a: not audited: torch not installed: pip install '.[pin]' in a clone of parity-action
 wrote {repo.lockfile.as_posix()}
 
 --- commit message ---

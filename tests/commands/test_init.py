@@ -66,6 +66,8 @@ def test_a_repo_that_has_nothing_is_told_what_to_write(
     out = capsys.readouterr().out
     assert "found no cargo example" in out
     assert "write a dump program" in out
+    assert "or `command` if cargo does not build it" in out
+    assert f"`parity verify --repo {tmp_path.as_posix()}`" in out
 
 
 def test_nothing_is_overwritten(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -870,7 +870,10 @@ def test_a_library_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
     (problem,) = caught.value.problems
     assert (problem.code, problem.message) == (
         "missing-library",
-        "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'",
+        (
+            "the onnx case needs onnx and onnxruntime: "
+            "pip install '.[onnx]' in a clone of parity-action"
+        ),
     )
 
 

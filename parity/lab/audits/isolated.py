@@ -113,7 +113,10 @@ def audit_before_lock(
         ReferenceSuspectError: ``audit-failed``, unless ``accept``; ``audit-crashed``.
     """
     if missing := audits.list_missing_libraries(bundle.suite):
-        text = f"not audited: {', '.join(missing)} not installed; run nox -s audit"
+        text = (
+            f"not audited: {', '.join(missing)} not installed: "
+            "pip install '.[pin]' in a clone of parity-action"
+        )
         console.print_bundle(bundle.id, text)
         return
     console.print_bundle(bundle.id, "audit of the references:")

@@ -112,7 +112,10 @@ def _import_onnx() -> Any:
     try:
         import onnx
     except ModuleNotFoundError:
-        message = "injecting faults into ONNX models needs onnx: pip install 'parity-action[onnx]'"
+        message = (
+            "injecting faults into ONNX models needs onnx: "
+            "pip install '.[onnx]' in a clone of parity-action"
+        )
         raise DumpError(Problem("missing-library", message)) from None
     return onnx
 

@@ -158,7 +158,10 @@ def run_model(
         result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
         return result
     if "ModuleNotFoundError" in completed.stderr:
-        message = "the onnx case needs onnx and onnxruntime: pip install 'parity-action[onnx]'"
+        message = (
+            "the onnx case needs onnx and onnxruntime: "
+            "pip install '.[onnx]' in a clone of parity-action"
+        )
         raise DumpError(Problem("missing-library", message))
     if completed.past_deadline:
         message = f"{model.name} was not run to its end: the run's deadline passed"
