@@ -55,7 +55,8 @@ os.utime(target, ns=times)""",
     "a link in its place": "target.rename(out / 'moved'); target.symlink_to(out / 'moved')",
     "one file more": "(target.parent / 'more').write_bytes(b'')",
     "one file less": "target.unlink()",
-    "no tree at all": "import shutil; shutil.rmtree(target.parents[1])",
+    "no folder of the case": "import shutil; shutil.rmtree(target.parents[1])",
+    "no tree at all": "import shutil; shutil.rmtree(target.parents[2])",
 }
 
 
