@@ -11,6 +11,7 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.store import disk
+from parity.store.entries import list_entries
 from parity.store.integrity import ArchiveRecord
 from parity.store.options import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
@@ -190,6 +191,17 @@ def test_cache_verify_finds_a_damaged_record(bench: Bench, name: str) -> None:
     assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 4
     assert not os.path.lexists(bench.record)
     assert run_command_line(["cache", "verify", "--repo", str(bench.home)]) == 0
+
+
+def test_record_names_no_folder_outside_of_the_store(bench: Bench, tmp_path: Path) -> None:
+    """What a record names, `cache gc` may remove."""
+    (tmp_path / "outside").mkdir()
+    bench.write_record(
+        '{"schema": 1, "size": 1, "files": 1, "unpacked": 0, "tree": "../../outside"}'
+    )
+    found = [path.resolve() for one in list_entries(bench.store.paths) for path in one.paths]
+    assert found
+    assert all(path.is_relative_to(bench.store.root) for path in found)
 
 
 def test_record_is_never_written_through_a_link(bench: Bench, tmp_path: Path) -> None:
