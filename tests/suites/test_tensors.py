@@ -328,7 +328,7 @@ def test_integers_are_exact_beside_floats_and_take_max_abs_among_themselves(
     tmp_path: Path,
 ) -> None:
     ids, off = np.array([2**53 + 1, 7], "<i8"), np.array([2**53, 7], "<i8")
-    due = {"ids.npy": ids, "w.npy": f32(1.0)}
+    due = {"ids.npy": ids, "w.npy": f32(3.0)}
     for bounds in ({"max_abs": 1.0}, {"ulp": 4}, {"relative": 0.5}):
         outcome = verify_dump(tmp_path, due, {**due, "ids.npy": off}, bounds=bounds)
         assert error(outcome) == (

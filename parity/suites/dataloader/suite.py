@@ -100,7 +100,7 @@ def compare_run(
     found += item_findings.check_labels(audit, reference.dataset.labels)
     found += _check_shuffled(meta, reference, audit.obtained)
     measures, margin = _measure_run(audit)
-    if margin is not None and 0 < margin <= 1:
+    if margin is not None and margin <= 1:
         found += check_near_bound({"features": margin})
         found += check_arrays({"features": audit.table}, {"max_abs": tolerance})
     return DumpComparison(

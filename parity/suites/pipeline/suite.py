@@ -152,7 +152,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
             statements, run, expected, _list_parameters(meta), meta.fingerprint
         )
     gap = measure_max_gap(rows)
-    if 0 < gap <= tolerance:
+    if tolerance and gap <= tolerance:
         found += check_near_bound({"x and y": gap / tolerance})
         columns = {"x": expected.dataset.x, "y": expected.dataset.y}
         found += check_arrays(columns, {"max_abs": tolerance})
