@@ -30,13 +30,10 @@ if TYPE_CHECKING:
 
 #: Share of a tolerance beyond which its use is worth a notice.
 NEAR_SHARE = 0.8
-#: Error beside the largest value of a block that no rounding reaches, not even to bfloat16,
-#: and every wrong decoder of a GGUF type does (checked by a test over all of them).
+#: Error beside a block's largest value that no rounding reaches, and each wrong decoder does.
 ROUNDING = 2.0**-8
-#: Elements of the smallest blocks; a larger block consists of such.
-_BLOCK_SIZE = 32
-#: Elements from which on a constant that would pass is reported.
-_FEWEST_FOR_CONSTANT = 8
+_BLOCK_SIZE = 32  # elements of the smallest blocks
+_FEWEST_FOR_CONSTANT = 8  # elements
 
 
 def check_tensors(
@@ -72,11 +69,7 @@ def check_tensors(
 
 
 def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
-    """Report what passes with more than ``NEAR_SHARE`` of its tolerance used.
-
-    Args:
-        margins: Share of the tolerance that was used, by the tensor's name; only those that pass.
-    """
+    """Report tensors that pass with more than ``NEAR_SHARE`` of their tolerance used, by name."""
     close = {
         name: share for name, share in margins.items() if share is not None and share > NEAR_SHARE
     }
@@ -251,8 +244,7 @@ def check_blind_bound(
 ) -> tuple[list[Finding], dict[str, Any]]:
     """Warn of a dequantised tensor whose error is within ``max_abs`` and yet no rounding.
 
-    A tensor that is right to the last bit needs no warning; nor does one whose tolerances state
-    ``relative`` or ``ulp``, which are checked with the others.
+    None is needed where ``relative`` or ``ulp`` are stated, which are checked with the others.
 
     Returns:
         The findings, and the measures ``block_error`` and ``nmse``.

@@ -150,7 +150,7 @@ class TestCommand:
             cases={"ordered": ORDER},
         )
         ran = bench.verify(ready=False)
-        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["truncated"])
+        assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["file-unread", "truncated"])
         kept = bench.report / "dumps" / "loaders" / "ordered"
         names = {path.relative_to(kept).as_posix() for path in kept.rglob("*")}
         assert names >= {"batch_0000.bin", "batch_0001.bin", "more/log"}

@@ -207,7 +207,12 @@ class Child:
         if not pid:
             return False
         process.returncode = os.waitstatus_to_exitcode(status)
-        self.peak_memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        import resource  # there is none on Windows
+
+        # A child starts with the peak of its parent, which says nothing of its own.
+        inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = usage.ru_maxrss if usage.ru_maxrss > inherited else 0
+        self.peak_memory = peak * (1 if sys.platform == "darwin" else 1024)
         return True
 
     def _drain(self) -> None:
