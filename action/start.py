@@ -69,7 +69,10 @@ def prepare_session(python: Path, home: Path, env: dict[str, str]) -> None:
     if not installed.exists():
         run([*build_session_args(python, home), "--install-only"], env)
         engine = str(HERE / "action" / "engine.py")
-        run([str(find_python(home / "sessions" / "in-action")), "-I", engine, "--version"], env)
+        # Nox shortens the name of the session's folder where its path is long.
+        plain = home / "sessions" / "in-action" / "pyvenv.cfg"
+        folder = next((home / "sessions").glob("*/pyvenv.cfg"), plain).parent
+        run([str(find_python(folder)), "-I", engine, "--version"], env)
         installed.touch()
 
 
