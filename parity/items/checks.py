@@ -219,7 +219,7 @@ def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float
 
 @dataclass(frozen=True)
 class LabelDifference:
-    """Difference between delivered labels and those of the items they came with.
+    """Difference between delivered labels and those of the items of their rows.
 
     Attributes:
         wrong: Positions whose label is not exactly the item's.

@@ -293,7 +293,7 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
 
 
 def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> list[Finding]:
-    """Report labels that are not those of the known items they came with.
+    """Report labels that are not those of the known items of their rows.
 
     Args:
         audit: The run.
