@@ -144,3 +144,21 @@ def test_the_session_gives_the_step_the_callers_environment(
     assert args[-2:] == ("action", "verify")
     assert options["env"]["PYTHONPATH"] == "/mine"
     assert options["env"]["PARITY_CALLER_PYTHONPATH"] is None
+
+
+def test_the_environment_is_found_under_a_shortened_name(
+    start: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nox names a session's folder by a hash where its path is long."""
+    runs, folder = Runs(), tmp_path / "sessions" / "b776a698"
+    folder.mkdir(parents=True)
+    (folder / "pyvenv.cfg").touch()
+    monkeypatch.setattr(start, "run", runs_checked(runs))
+
+    start.prepare_session(Path(sys.executable), tmp_path, {})
+
+    assert Path(runs.calls[-1][0][0]).is_relative_to(folder)
+
+
+def runs_checked(runs: Runs) -> Any:
+    return lambda args, env: runs(args, env=env, check=True)
