@@ -64,9 +64,9 @@ def truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def format_count(count: int, unit: str) -> str:
+def format_count(count: int, unit: str, singular: str = "") -> str:
     """Return ``count`` with thousands separators, and ``unit``, given in the plural."""
-    return f"{count:,} {unit.removesuffix('s') if count == 1 else unit}"
+    return f"{count:,} {singular or unit.removesuffix('s') if count == 1 else unit}"
 
 
 def join_limited(items: Sequence[object], limit: int) -> str:

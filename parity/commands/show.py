@@ -17,10 +17,10 @@ from parity.lockfile import load
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
 from parity.suites.base import Dump
-from parity.suites.messages import format_number, format_table
+from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import expand_index, parse_index
-from parity.text import sanitize_message
+from parity.text import align_columns, sanitize_message
 from parity.verify import execute, fixture_aliases, selection
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
@@ -197,7 +197,7 @@ def format_view(
     ]
     if rows:
         heading = ("", "expected", "obtained", "difference")
-        rows_text = format_table([heading, *(row for _, row in rows)])
+        rows_text = align_columns([heading, *(row for _, row in rows)])
         yield "", f"  {rows_text[0]}"
         yield from (
             (mark, f"{mark or ' '} {line}")

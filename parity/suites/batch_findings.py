@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import find_batch_files, find_misnamed_batches
 from parity.suites.bundle_files import find_unread_dump_files
-from parity.suites.messages import EXAMPLES, format_count, format_list, report_error
-from parity.text import sanitize
+from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0
     """
     if len(expected) != len(obtained):
         message = (
-            f"{format_count(len(obtained), 'batch', 'batches')}, expected {len(expected):,} "
+            f"{format_count(len(obtained), 'batches', 'batch')}, expected {len(expected):,} "
             f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
         )
         return [
@@ -97,7 +97,7 @@ def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0
         return []
     worst = different[0]
     message = (
-        f"batch {first + worst} has {format_count(obtained[worst], 'item')}, expected "
+        f"batch {first + worst} has {format_count(obtained[worst], 'items')}, expected "
         f"{expected[worst]:,} (sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
     )
     return [

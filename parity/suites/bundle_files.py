@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from parity.results import Finding
-from parity.suites.messages import format_count, format_list
+from parity.suites.messages import format_list
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +35,7 @@ def find_unread(tree: Path, suite: Suite, cases: Sequence[Case]) -> list[Finding
         return []
     verb = "is" if len(unread) == 1 else "are"
     message = (
-        f"{format_count(len(unread), 'file')} of the bundle {verb} read by no case, and so "
+        f"{format_count(len(unread), 'files')} of the bundle {verb} read by no case, and so "
         f"compared with nothing: {format_list(sorted(unread))}"
     )
     return [Finding(level="warning", code="file-unread", message=message)]
@@ -79,7 +80,7 @@ def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
     if not kinds:
         return []
     message = (
-        f"{format_count(len(kinds), 'file')} of the dump {'is' if len(kinds) == 1 else 'are'} "
+        f"{format_count(len(kinds), 'files')} of the dump {'is' if len(kinds) == 1 else 'are'} "
         f"not read: {format_list(kinds)}; {advice}"
     )
     return [Finding(level="warning", code="file-unread", message=message)]

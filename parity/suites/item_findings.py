@@ -11,7 +11,8 @@ from parity.items import checks, identity
 from parity.items.matching import UNKNOWN
 from parity.results import Finding
 from parity.suites import diagnosis
-from parity.suites.messages import EXAMPLES, format_count, format_list, format_number, report_error
+from parity.suites.messages import EXAMPLES, format_list, format_number, report_error
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,9 +121,9 @@ def _report_not_finite(audit: LoaderAudit, positions: Ints) -> Finding:
     column = int(np.flatnonzero(~np.isfinite(rows[0]))[0])
     value = format_number(rows[0][column])
     message = (
-        f"{format_count(count, 'feature value')} of {audit.batches.features.size:,} "
+        f"{format_count(count, 'feature values')} of {audit.batches.features.size:,} "
         f"{'is' if count == 1 else 'are'} NaN or infinite where the reference is not, "
-        f"in {format_count(len(positions), 'row')}; first: "
+        f"in {format_count(len(positions), 'rows')}; first: "
         f"{audit.format_position(positions[0])} feature {column} is {value}"
     )
     return report_error(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from parity.results import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from parity.tensors import FormatError
 
@@ -28,11 +28,6 @@ def format_list(names: Iterable[object], total: int | None = None) -> str:
     return ", ".join(map(str, items[:EXAMPLES])) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def format_count(count: int, singular: str, plural: str = "") -> str:
-    """``1 item``, ``2 items``."""
-    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
-
-
 def report_unreadable(tensor: str, error: FormatError) -> Finding:
     """The finding for a dump file that cannot be read as what it should be."""
     message = f"{tensor} {error.message}"
@@ -42,12 +37,3 @@ def report_unreadable(tensor: str, error: FormatError) -> Finding:
 def report_error(code: str, message: str, **more: Any) -> Finding:
     """An error of kind mismatch: the port is wrong."""
     return Finding(level="error", code=code, message=message, **more)
-
-
-def format_table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Rows as lines of aligned columns; the first row is the heading."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return tuple(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )

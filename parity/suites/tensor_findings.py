@@ -17,16 +17,11 @@ from parity.suites import (
 )
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
-from parity.suites.messages import (
-    format_count,
-    format_number,
-    format_table,
-    report_error,
-    report_unreadable,
-)
+from parity.suites.messages import format_number, report_error, report_unreadable
 from parity.tensors import FormatError
 from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
+from parity.text import align_columns, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,7 +160,7 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
     worst = measures.worst
     index = _unravel_index(worst, shape)
     message = (
-        f"{name}: {measures.bad:,} of {format_count(measures.count, 'element')} "
+        f"{name}: {measures.bad:,} of {format_count(measures.count, 'elements')} "
         f"{'differs' if measures.bad == 1 else 'differ'}{_describe_kind(measures)}; "
         f"worst at {list(index)}: {_format_sample(worst, dtype)}; {format_bounds(measures.bounds)}"
     )
@@ -251,7 +246,7 @@ def _format_first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> t
         for sample in measures.samples
     ]
     rest = measures.bad - len(measures.samples)
-    return format_table(rows) + ((f"and {rest:,} more",) if rest else ())
+    return (*align_columns(rows), *((f"and {rest:,} more",) if rest else ()))
 
 
 def format_bounds(tolerances: Mapping[str, float]) -> str:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.checkpoints.gguf_header import find_stated_shape
-from parity.suites.messages import format_count, report_error
+from parity.suites.messages import report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import DTYPES
-from parity.text import sanitize
+from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
     from parity.checkpoints import StorageLocation
@@ -35,7 +35,7 @@ def report_shape(
         hint = "; the dimensions are reversed"
     elif expected.count == obtained.count:
         hint = _describe_stated_shape(name, expected, obtained, reference)
-        hint = hint or f"; both have {format_count(expected.count, 'element')}"
+        hint = hint or f"; both have {format_count(expected.count, 'elements')}"
     else:
         hint = _describe_raw_bytes(name, expected, obtained, reference)
     tail = f" ({reference.shape_note})" if reference.shape_note else ""
@@ -142,8 +142,8 @@ def _describe_elements(
     except FormatError:
         return ""
     if measures.passed:
-        return f", and all {format_count(expected.count, 'element')} are right in their order"
-    return f"; {measures.bad:,} of {format_count(expected.count, 'element')} differ besides"
+        return f", and all {format_count(expected.count, 'elements')} are right in their order"
+    return f"; {measures.bad:,} of {format_count(expected.count, 'elements')} differ besides"
 
 
 def report_dtype(name: str, expected: DType, obtained: StoredTensor) -> Finding:

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
-from parity.suites.messages import format_count, report_error
+from parity.suites.messages import report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
-from parity.text import sanitize
+from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -220,7 +220,7 @@ def _is_right(
 def _report_renaming(description: str, renamed: Mapping[str, str]) -> Finding:
     name, other = next(iter(renamed.items()))
     message = (
-        f"the names of {format_count(len(renamed), 'tensor')} {description} the dump: "
+        f"the names of {format_count(len(renamed), 'tensors')} {description} the dump: "
         f"{format_name(other)} for {format_name(name)}"
         f"{'' if len(renamed) == 1 else ', and so on'}; they were compared under the reference's "
         "names; write the names as the reference has them"
@@ -272,7 +272,7 @@ def _describe_part(
     path = locations[name].path
     inside = [other for other, location in locations.items() if location.path == path]
     whole = all(other in missing for other in inside)
-    none = f", and all {format_count(len(inside), 'tensor')} of it are missing" if whole else ""
+    none = f", and all {format_count(len(inside), 'tensors')} of it are missing" if whole else ""
     return f"; it is in {sanitize(path.name)}{none}"
 
 

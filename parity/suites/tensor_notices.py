@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.results import Finding
-from parity.suites.messages import format_count, format_list, report_error
+from parity.suites.messages import format_list, report_error
 from parity.tensors import FormatError
 from parity.tensors.safetensors import read_metadata
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ def collect_notices(
     narrowed = [name for name, pair in pairs.items() if _is_narrowed(*pair)]
     if narrowed:
         message = (
-            f"{format_count(len(narrowed), 'tensor')} wider than f32 compared as f32, since a "
+            f"{format_count(len(narrowed), 'tensors')} wider than f32 compared as f32, since a "
             f".bin has no other dtype: {format_list(narrowed)}"
         )
         message += _describe_lost([reference.tensors[name] for name in narrowed])
@@ -50,13 +51,13 @@ def collect_notices(
         name for name, m in results.items() if "cosine" in m.bounds and m.cosine is None
     ]:
         message = (
-            f"the cosine of {format_count(len(excused), 'tensor')} was not checked, since the "
+            f"the cosine of {format_count(len(excused), 'tensors')} was not checked, since the "
             f"norms of both sides are at most max_abs: {format_list(excused)}"
         )
         notices.append(Finding(level="notice", code="cosine-excused", message=message))
     if reference.unreferenced:
         kinds = _format_counts(reference.unreferenced.values())
-        count = format_count(len(reference.unreferenced), "tensor")
+        count = format_count(len(reference.unreferenced), "tensors")
         message = f"{count} without a reference, not compared: {kinds}"
         notices.append(Finding(level="notice", code="not-compared", message=message))
     return notices + check_metadata(reference, pairs)
@@ -80,7 +81,7 @@ def check_carrier(name: str, expected: StoredTensor, obtained: StoredTensor) -> 
         return []
     index = tuple(int(axis) for axis in np.unravel_index(first, expected.shape))
     message = (
-        f"{name}: {count:,} of {format_count(expected.count, 'integer')} "
+        f"{name}: {count:,} of {format_count(expected.count, 'integers')} "
         f"{'was' if count == 1 else 'were'} not verified: "
         f"float32, which a .bin contains, cannot represent them; the first is {value} at "
         f"{list(index)}; write {expected.dtype.name} as .npy or .safetensors"
@@ -112,7 +113,7 @@ def check_metadata(reference: TensorReference, pairs: Pairs) -> list[Finding]:
             states = [f"{key}={expected[key]!r:.60}" for key in changed]
             message = (
                 f"{dumped[0].name} lacks or changes "
-                f"{format_count(len(changed), 'entry', 'entries')} of __metadata__ in "
+                f"{format_count(len(changed), 'entries', 'entry')} of __metadata__ in "
                 f"{source.name}: {format_list(states)}"
             )
             return [Finding(level="notice", code="metadata-changed", message=message)]
@@ -140,7 +141,7 @@ def _describe_lost(references: Iterable[StoredTensor]) -> str:
     parts = [f"{count:,} {'is' if count == 1 else 'are'} {word}" for count, word in pairs if count]
     if not parts:
         return ""
-    values = format_count(sum(one.count for one in references), "value")
+    values = format_count(sum(one.count for one in references), "values")
     return f"; of {values}, {' and '.join(parts)} as f32 and cannot be compared further"
 
 

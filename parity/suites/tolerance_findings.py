@@ -13,9 +13,10 @@ import numpy as np
 
 from parity.results import Finding
 from parity.suites.diagnosis import find_wrong_decoder
-from parity.suites.messages import format_count, format_list, report_error
+from parity.suites.messages import format_list, report_error
 from parity.tensors.dtypes import F32
 from parity.tensors.paired_reads import read_chunks
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,7 @@ def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
         return []
     worst = max(close, key=lambda name: close[name])
     message = (
-        f"{format_count(len(close), 'tensor')} of {len(margins):,} use more than {NEAR_SHARE:.0%} "
+        f"{format_count(len(close), 'tensors')} of {len(margins):,} use more than {NEAR_SHARE:.0%} "
         f"of the tolerance, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
     )
     measures = {"near_bound": dict(close)}
@@ -94,9 +95,7 @@ def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Fi
     if not blind:
         return []
     reasons = [f"{name}: {reason}" for name, reason in blind.items()]
-    message = (
-        f"the tolerance is blind for {format_count(len(blind), 'tensor')}: {format_list(reasons)}; "
-    )
+    message = f"the tolerance is blind for {format_count(len(blind), 'tensors')}: {format_list(reasons)}; "
     message += accepted or "state a smaller `max_abs`, or `relative` beside it"
     level: Level = "notice" if accepted else "warning"
     return [Finding(level=level, code="blind-bound", message=message, tensor=next(iter(blind)))]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from parity.port.exit_findings import is_out_of_memory
 from parity.results import Finding
-from parity.suites.messages import format_count
 from parity.tensors.folder import list_tensors
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -102,7 +102,7 @@ def _find_ending(dump_run: DumpResult) -> str:
 def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
     if leftovers := _list_tensor_files(dump_run.folder):
         word = "accepted" if case.expect == "refuse" else "partial"
-        files = format_count(len(leftovers), "dump file")
+        files = format_count(len(leftovers), "dump files")
         message = f"rejected, but {files} were written: {', '.join(leftovers[:3])}"
         return CaseOutcome(word, (_build_error(word, message, dump_run.findings),))
     if case.expect != "refuse" and (skipped := _skip_unnameable(compare)):
@@ -122,7 +122,7 @@ def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutco
     leftovers = _list_tensor_files(dump_run.folder)
     if case.expect == "refuse":
         description = (
-            f"dumped {format_count(len(leftovers), 'file')}" if leftovers else "dumped nothing"
+            f"dumped {format_count(len(leftovers), 'files')}" if leftovers else "dumped nothing"
         )
         message = f"accepted, but must be rejected ({case.why}); it succeeded and {description}"
         return CaseOutcome("accepted", (_build_error("accepted", message, ()),))
@@ -151,7 +151,7 @@ def _classify_comparison(comparison: DumpComparison) -> CaseOutcome:
 def _build_headline(word: str, errors: list[Finding]) -> Finding:
     """Return the first error, with the outcome's code."""
     first = errors[0]
-    more = f" (and {format_count(len(errors) - 1, 'further finding')})" if len(errors) > 1 else ""
+    more = f" (and {format_count(len(errors) - 1, 'further findings')})" if len(errors) > 1 else ""
     message = f"{first.message} [{first.code}]{more}"
     tensor = first.tensor if len({finding.tensor for finding in errors}) == 1 else None
     return replace(first, code=word, kind="mismatch", message=message, tensor=tensor)

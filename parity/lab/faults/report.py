@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.suites.messages import format_list, format_table
-from parity.text import sanitize_message
+from parity.suites.messages import format_list
+from parity.text import align_columns, sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -82,7 +82,7 @@ def format_report(report: MutationReport) -> Iterator[str]:
     """Yield the report of a bundle, line by line."""
     yield ""
     yield f"{report.bundle}: faults injected into copies of its references"
-    yield from format_table([*_format_rows(report)])
+    yield from align_columns([*_format_rows(report)])
     yield from _format_left_out(report)
     yield from _format_unnamed(report)
     yield from _format_blind(report)

@@ -9,9 +9,10 @@ import numpy as np
 from parity.bundle.layout import find_batch_files
 from parity.items.checks import DeliveredBatches
 from parity.suites.batch_findings import check_gaps
-from parity.suites.messages import format_count, report_error, report_unreadable
+from parity.suites.messages import report_error, report_unreadable
 from parity.tensors import FormatError
 from parity.tensors.bin import read_batch
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ def _read_file(
 def _check_tensors(name: str, tensors: list[F32], shape: tuple[int, ...] | None) -> Finding | None:
     if len(tensors) != 2:  # noqa: PLR2004 - features and labels
         message = (
-            f"{name} has {format_count(len(tensors), 'tensor')}, expected 2: features and labels"
+            f"{name} has {format_count(len(tensors), 'tensors')}, expected 2: features and labels"
         )
         return report_error("tensor-count", message, tensor=name)
     features, labels = tensors

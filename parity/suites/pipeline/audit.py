@@ -16,7 +16,7 @@ from parity.items.matching import UNKNOWN
 from parity.items.reference_pipeline import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
-from parity.suites.messages import format_count, format_list, report_error
+from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.relations import check_resumed_ids
 from parity.suites.pipeline.runs import SlotKinds, find_indices
 from parity.suites.pipeline.slot_checks import check_slots, check_unknown_ids
@@ -26,6 +26,7 @@ from parity.suites.pipeline.value_checks import (
     check_values,
     find_moved_rows,
 )
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from parity.items.checks import Ints
@@ -95,11 +96,11 @@ def _report_policy(expected: ExpectedRun, detected: ExpectedRun) -> Finding:
     fates = {
         "keep": "delivered as it is",
         "drop": "left out",
-        "pad": f"padded to {format_count(expected.batch_size, 'slot')}",
+        "pad": f"padded to {format_count(expected.batch_size, 'slots')}",
     }
     sizes = batch_findings.format_sizes(detected.sizes), batch_findings.format_sizes(expected.sizes)
     message = (
-        f"the last batch of {format_count(rest, 'item')} must be {fates[expected.policy]} (policy "
+        f"the last batch of {format_count(rest, 'items')} must be {fates[expected.policy]} (policy "
         f"{expected.policy}); it was {fates[detected.policy]} (sizes {sizes[0]}, expected "
         f"{sizes[1]})"
     )
@@ -162,7 +163,7 @@ def _report_omitted(run: Run, expected: ExpectedRun) -> list[Finding]:
     if not omitted:
         return []
     message = (
-        f"the last batch was dropped: {format_count(len(omitted), 'item')} of "
+        f"the last batch was dropped: {format_count(len(omitted), 'items')} of "
         f"{len(expected.dataset):,} not delivered in this epoch: {format_list(omitted)}"
     )
     measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parity.suites.messages import format_count, format_list, format_number, report_error
+from parity.suites.messages import format_list, format_number, report_error
 from parity.suites.pipeline.runs import COLUMNS, Run
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,11 +82,11 @@ def _report_reordered(run: Run, again: list[float], never: list[float]) -> Findi
     parts = []
     if again:
         parts.append(
-            f"{format_count(len(again), 'item')} from before it again ({format_list(again)})"
+            f"{format_count(len(again), 'items')} from before it again ({format_list(again)})"
         )
     if never:
         parts.append(
-            f"{format_count(len(never), 'item')} of the rest missing ({format_list(never)})"
+            f"{format_count(len(never), 'items')} of the rest missing ({format_list(never)})"
         )
     message = f"after the restart at batch {run.first_batch} the order differs: " + (
         ", ".join(parts) or "the remaining items are in another order"
@@ -136,7 +137,7 @@ def check_disjoint(run: Run, other: Run, name: str) -> list[Finding]:
     if not shared:
         return []
     message = (
-        f"{format_count(len(shared), 'item')} in common with {name}, though the two are declared "
+        f"{format_count(len(shared), 'items')} in common with {name}, though the two are declared "
         f"disjoint: {format_list(shared)}"
     )
     return [report_error("leakage", message, measures={"items": len(shared)})]
@@ -152,7 +153,7 @@ def _describe_difference(expected_run: Run, obtained_run: Run) -> str | None:
         differing = np.flatnonzero(_view_bits(expected, obtained) != _view_bits(obtained, expected))
         if len(differing):
             slot = int(differing[0])
-            count = f"{format_count(len(differing), 'slot')} of {len(expected):,}"
+            count = f"{format_count(len(differing), 'slots')} of {len(expected):,}"
             return (
                 f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} "
                 f"instead of {format_number(expected[slot])} ({count} differ in {name})"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from parity.bundle.layout import find_batch_files
 from parity.suites import batch_findings
-from parity.suites.messages import format_count, report_error, report_unreadable
+from parity.suites.messages import report_error, report_unreadable
 from parity.suites.pipeline.runs import COLUMNS, Run
 from parity.tensors import FormatError
 from parity.tensors.bin import read_batch
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ def _renumber_files(
 def _check_shape(name: str, tensors: Tensors) -> list[Finding]:
     if len(tensors) != len(COLUMNS):
         message = (
-            f"{name} has {format_count(len(tensors), 'tensor')}, expected {len(COLUMNS)}: id, x, "
+            f"{name} has {format_count(len(tensors), 'tensors')}, expected {len(COLUMNS)}: id, x, "
             "y and mask"
         )
         return [report_error("tensor-count", message, tensor=name)]

@@ -14,9 +14,9 @@ import numpy as np
 
 from parity.bundle.layout import make_suspect_error, read_json
 from parity.results import Finding
-from parity.suites.messages import format_count
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +77,7 @@ def check_batch(
     level: Level = "error" if free else "notice" if fixed else "warning"
     text = f"input {name} is {shape}, for any number of rows, but {reason}"
     if fixed:
-        rows = format_count(shape[0], "row")
+        rows = format_count(shape[0], "rows")
         text = (
             f"input {name} is {shape}, so the model takes {rows} at a time; a name in place of "
             f"{shape[0]} (dim_param) would let it take any number"

@@ -20,10 +20,11 @@ from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.bundle_files import list_files_below
 from parity.suites.filenames import is_file_name, is_portable
-from parity.suites.messages import EXAMPLES, format_count, format_list
+from parity.suites.messages import EXAMPLES, format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
 from parity.tensors.folder import list_tensors
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,7 +137,7 @@ def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContent
 
 def _report_undumpable(names: list[str]) -> Finding:
     message = (
-        f"{format_count(len(names), 'tensor')} whose name cannot be a file name on every system, "
+        f"{format_count(len(names), 'tensors')} whose name cannot be a file name on every system, "
         f"and so not that of a .bin: {format_list(f'{name!r:.80}' for name in names)}"
     )
     return Finding(level="notice", code="not-a-file-name", message=message)
