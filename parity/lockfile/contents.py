@@ -13,28 +13,28 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 8 << 30  # of an archive, and of its unpacked files
 MAX_FILES = 100_000
+#: Keys of a lock in the order of a first one; a digest has a prefix and a number of hex digits.
+LOCK_KEYS: Mapping[str, int | tuple[str, int]] = {
+    "rev": ("git:", 40),
+    "sha256": ("sha256:", 64),
+    "size": MAX_BYTES,
+    "files": MAX_FILES,
+    "unpacked": MAX_BYTES,
+    "tree": ("h1:", 64),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Locked:
-    """The record that ``bump`` wrote of a bundle's archive.
+    """The record that ``bump`` wrote of a bundle's archive; digests in hex, without a prefix."""
 
-    Attributes:
-        sha256: 64 hex digits, over the archive's bytes.
-        size: Bytes of the archive; the download stops one past it.
-        files: Number of regular files in it.
-        unpacked: Sum of their sizes in bytes.
-        tree: 64 hex digits, the tree digest (``store.trees.compute_tree_digest``).
-        rev: 40 hex digits, the commit of an ``hf://`` ref.
-        where: Place of each key, for messages; always has ``sha256``.
-    """
-
-    sha256: str
-    size: int | None = None
-    files: int | None = None
-    unpacked: int | None = None
-    tree: str | None = None
-    rev: str | None = None
+    sha256: str  # over the archive's bytes
+    size: int | None = None  # bytes of the archive; the download stops one past it
+    files: int | None = None  # number of regular files in it
+    unpacked: int | None = None  # sum of their sizes in bytes
+    tree: str | None = None  # `store.trees.compute_tree_digest`
+    rev: str | None = None  # the commit of an `hf://` ref
+    #: Place of each value, for messages; always has ``sha256``.
     where: Mapping[str, Location] = field(default_factory=dict)
 
 
@@ -44,55 +44,42 @@ class Dump:
 
     Exactly one of ``package`` (of the repo's cargo workspace), ``crate``
     (``name@x.y.z``, published) and ``command`` (a list of arguments) is set.
-
-    Attributes:
-        example: Cargo example; may contain ``{case}``; None only with ``command``.
-        args: Arguments of the example, None for the suite's default.
-        cwd: Folder relative to the repo.
-        pass_env: Names of secrets that the port may read.
-        timeout: Seconds for one case. ``build_timeout``: seconds for one build.
-        where: Place of each key, for messages and annotations.
     """
 
     package: str | None = None
     crate: str | None = None
     command: tuple[str, ...] | None = None
-    example: str | None = None
-    args: tuple[str, ...] | None = None
+    example: str | None = None  # may contain `{case}`; None only with `command`
+    args: tuple[str, ...] | None = None  # of the example; None for the suite's default
     features: tuple[str, ...] = ()
     profile: str = "release"
-    cwd: str = "."
+    cwd: str = "."  # relative to the repo
     env: Mapping[str, str] = field(default_factory=dict)
-    pass_env: tuple[str, ...] = ()
-    timeout: float = 600.0
-    build_timeout: float = 3600.0
+    pass_env: tuple[str, ...] = ()  # names of secrets that the port may read
+    timeout: float = 600.0  # seconds for one case
+    build_timeout: float = 3600.0  # seconds for one build
+    #: Place of the mapping (key ``""``) and of its keys, for messages and annotations.
     where: Mapping[str, Location] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """One entry of the lockfile.
-
-    Attributes:
-        source: ``hf://…``, ``https://…``, or a path relative to the lockfile.
-        dump: How cases are dumped; ``case_dumps`` overrides it for single cases, merged.
-        bounds: Per case, measure to largest value (``exact`` is 0 or 1).
-        known_failures: Pattern (``case``, ``case/tensor``, ``case:code``) to reason.
-        locked: None until ``bump`` has run.
-        where: Place of the entry (key ``""``) and of its keys.
-    """
+    """One entry of the lockfile."""
 
     id: str
-    source: str
+    source: str  # `hf://…`, `https://…`, or a path relative to the lockfile
     suite: str
     dump: Dump
     why: str = ""
     mirrors: tuple[str, ...] = ()
-    case_dumps: Mapping[str, Dump] = field(default_factory=dict)
+    case_dumps: Mapping[str, Dump] = field(default_factory=dict)  # merged with `dump`
     options: Mapping[str, Any] = field(default_factory=dict)
+    #: Per case, measure to largest value (``exact`` is 0 or 1).
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: Pattern (``case``, ``case/tensor``, ``case:code``) to reason.
     known_failures: Mapping[str, str] = field(default_factory=dict)
-    locked: Locked | None = None
+    locked: Locked | None = None  # until `bump` has run
+    #: Place of the entry (key ``""``) and of its keys.
     where: Mapping[str, Location] = field(default_factory=dict)
 
     def find_dump(self, case: str) -> Dump:

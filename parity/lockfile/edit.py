@@ -8,38 +8,30 @@ result is parsed again and compared with the original.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import parse
-from parity.lockfile.yaml_edit import (
-    Edit,
-    append_entries,
-    format_scalar,
-    insert_mapping,
-    remove_entry,
-)
-from parity.lockfile.yaml_reader import compose
+from parity.lockfile.contents import LOCK_KEYS
+from parity.lockfile.yaml_nodes import compose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from parity.lockfile import Locked, Lockfile
 
-#: Keys of a lock block in the order in which a first one is written, with their prefixes.
-KEYS = {
-    "rev": "git:",
-    "sha256": "sha256:",
-    "size": "",
-    "files": "",
-    "unpacked": "",
-    "tree": "h1:",
-}
+_BREAK = re.compile(r"\r\n|\r|\n")
+# Text that means itself without quotes, inside of braces too.
+_BARE = re.compile(
+    r"(sha256:|h1:|git:)[0-9a-f]+|(hf|https?)://[\w.~:/@%-]*\w|(\.\./)*(\w[\w.-]*/)+[\w.-]*\w",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +40,14 @@ class EntryChange:
 
     locked: Locked
     source: str | None = None
+
+
+class _Edit(NamedTuple):
+    """``text[start:end]`` becomes ``new``; counted in characters."""
+
+    start: int
+    end: int
+    new: str
 
 
 def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> bytes:
@@ -64,104 +64,160 @@ def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -
     """
     before = parse(path, data)
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
-    text = data[len(mark) :].decode()
-    after = mark + apply_edits(text, find_edits(path, data, changes)).encode()
-    _check_result(before, data, after, changes)
-    return after
-
-
-def find_edits(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> list[Edit]:
-    """Return the edits of ``apply_changes``, in the order of the text.
-
-    Raises:
-        ConfigError: As ``splice`` does, but for its proof.
-    """
-    text = data.removeprefix(codecs.BOM_UTF8).decode()
+    text = original = data[len(mark) :].decode()
     bundles = _map_entries(compose(path, data))["bundles"][1]
     entries = _map_entries(bundles)
-    found: list[Edit] = []
-    for name, change in changes.items():
-        found += _edit_bundle(text, bundles, entries[name][1], change)
-    return sorted(found)
-
-
-def apply_edits(text: str, all_edits: Sequence[Edit]) -> str:
-    """Return ``text`` after edits that do not overlap, applied last one first."""
-    for edit in sorted(all_edits, reverse=True):
+    edits = [
+        edit
+        for name, change in changes.items()
+        for edit in _edit_bundle(original, bundles, entries[name][1], change)
+    ]
+    for edit in sorted(edits, reverse=True):  # the last one first; none overlap
         text = text[: edit.start] + edit.new + text[edit.end :]
-    return text
-
-
-def format_lock_values(locked: Locked) -> dict[str, str | int]:
-    """Return the values under ``locked:``, in the order of a first block."""
-    stated = {key: getattr(locked, key) for key in KEYS}
-    return {
-        key: f"{KEYS[key]}{value}" if KEYS[key] else value
-        for key, value in stated.items()
-        if value is not None
-    }
+    after = mark + text.encode()
+    _check_result(before, data, after, changes)
+    return after
 
 
 def _map_entries(node: Any) -> dict[str, tuple[Any, Any]]:
     return {key.value: (key, value) for key, value in node.value}
 
 
-def _edit_bundle(text: str, parent: Any, node: Any, change: EntryChange) -> Iterator[Edit]:
+def _edit_bundle(text: str, parent: Any, node: Any, change: EntryChange) -> Iterator[_Edit]:
     entries = _map_entries(node)
     if change.source is not None:
         yield from _edit_scalar(text, entries["source"][1], change.source)
-    values = format_lock_values(change.locked)
+    values = _format_lock_values(change.locked)
     if "locked" in entries:
         yield from _edit_locked(text, entries["locked"][1], values)
+        return
+    pairs = _format_pairs(values)
+    if node.flow_style:
+        lines = [f"locked: {{{', '.join(pairs)}}}"]
     else:
-        step = node.start_mark.column - parent.start_mark.column
-        yield insert_mapping(text, node, "locked", values, step)
+        step = " " * (node.start_mark.column - parent.start_mark.column)
+        lines = ["locked:", *(step + pair for pair in pairs)]
+    yield _append_entries(text, node, lines)
 
 
-def _edit_locked(text: str, node: Any, values: Mapping[str, str | int]) -> Iterator[Edit]:
+def _format_lock_values(locked: Locked) -> dict[str, str | int]:
+    """Return the values under ``locked:``, in the order of a first block."""
+    values = {}
+    for key, form in LOCK_KEYS.items():
+        value = getattr(locked, key)
+        if value is not None:
+            values[key] = value if isinstance(form, int) else f"{form[0]}{value}"
+    return values
+
+
+def _edit_locked(text: str, node: Any, values: Mapping[str, str | int]) -> Iterator[_Edit]:
     entries = _map_entries(node)
     for key, value in values.items():
         if key in entries:
             yield from _edit_scalar(text, entries[key][1], value)
-    if dropped := [key for key in entries if key not in values]:
-        yield from (remove_entry(text, node, key) for key in dropped)
+    yield from (_remove_entry(text, node, key) for key in entries if key not in values)
     if added := {key: value for key, value in values.items() if key not in entries}:
-        yield append_entries(text, node, added)
+        yield _append_entries(text, node, _format_pairs(added))
 
 
-def _edit_scalar(text: str, node: Any, value: str | int) -> Iterator[Edit]:
+def _edit_scalar(text: str, node: Any, value: str | int) -> Iterator[_Edit]:
     """Yield the edit that sets a scalar to ``value`` in its own style, unless it is the same."""
-    if isinstance(value, int) and int(node.value) == value:
-        return
-    if str(node.value) == value:
+    if (int(node.value) if isinstance(value, int) else str(node.value)) == value:
         return
     start, end = node.start_mark.index, node.end_mark.index
     if node.style in ("|", ">"):
         # Its header may have a comment; only the text is replaced.
         start = text.index(node.value, start, end)
-        yield Edit(start, start + len(node.value), str(value))
+        yield _Edit(start, start + len(node.value), str(value))
     else:
-        yield Edit(start, end, format_scalar(value, node.style))
+        yield _Edit(start, end, _format_scalar(value, node.style))
+
+
+def _format_scalar(value: str | int, style: str | None) -> str:
+    """Format a scalar in the quotes of ``style``, or in double ones where it needs some."""
+    if isinstance(value, int):
+        return str(value)
+    if style == "'":
+        return "'" + value.replace("'", "''") + "'"
+    if style is None and _BARE.fullmatch(value):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _format_pairs(values: Mapping[str, str | int]) -> list[str]:
+    return [f"{name}: {_format_scalar(value, chr(34))}" for name, value in values.items()]
+
+
+def _append_entries(text: str, node: Any, lines: list[str]) -> _Edit:
+    """Append ``lines`` to a mapping that is not empty: in its braces, or below its last line."""
+    last = node.value[-1][1]
+    if node.flow_style:
+        at = _find_end(last)
+        return _Edit(at, at, "".join(f", {line}" for line in lines))
+    at = _find_line_end(text, last)
+    found = _BREAK.findall(text[:at]) or _BREAK.findall(text)
+    line_end = found[-1] if found else "\n"
+    margin = " " * node.start_mark.column
+    whole = "".join(margin + line + line_end for line in lines)
+    if at and text[at - 1] not in "\r\n":
+        # The file's last line is not ended, and then neither is the new one.
+        whole = line_end + whole.removesuffix(line_end)
+    return _Edit(at, at, whole)
+
+
+def _remove_entry(text: str, node: Any, key: str) -> _Edit:
+    """Remove the entry ``key`` from a mapping that has others, too."""
+    at = [name.value for name, _ in node.value].index(key)
+    name, value = node.value[at]
+    start = name.start_mark.index
+    if not node.flow_style:
+        line_start = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+        return _Edit(line_start, _find_line_end(text, value), "")
+    if at + 1 < len(node.value):
+        return _Edit(start, node.value[at + 1][0].start_mark.index, "")
+    return _Edit(_find_end(node.value[at - 1][1]), _find_end(value), "")
+
+
+def _find_line_end(text: str, value: Any) -> int:
+    """Return the index after the line in which ``value`` ends, with its comment."""
+    end, last = _find_end(value), _find_last_node(value)
+    if isinstance(last, yaml.ScalarNode) and last.style in ("|", ">"):
+        return end  # its line breaks are its own
+    found = _BREAK.search(text, end)
+    return found.end() if found else len(text)
+
+
+def _find_end(node: Any) -> int:
+    """Return the end of a node's own text; a block's mark is further on."""
+    index: int = _find_last_node(node).end_mark.index
+    return index
+
+
+def _find_last_node(node: Any) -> Any:
+    """Return the last node in a block; a flow collection counts as one, like a scalar."""
+    while not isinstance(node, yaml.ScalarNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return node
 
 
 def _check_result(
     before: Lockfile, data: bytes, after: bytes, changes: Mapping[str, EntryChange]
 ) -> None:
     """Check that the new bytes read the same but for the changes."""
+    path = before.path
     try:
-        found = {bundle.id: bundle for bundle in parse(before.path, after).bundles}
-        same = _build_outline(before.path, data, changes) == _build_outline(
-            before.path, after, changes
-        )
+        found = {bundle.id: bundle for bundle in parse(path, after).bundles}
+        same = _build_outline(path, data, changes) == _build_outline(path, after, changes)
     except ConfigError as error:
-        raise _make_error(before.path, str(error.problems[0])) from error
+        raise _make_error(path, str(error.problems[0])) from error
     for name, change in changes.items():
         bundle = found[name]
         expected = replace(change.locked, where={})
         same &= bundle.locked is not None and replace(bundle.locked, where={}) == expected
         same &= change.source is None or bundle.source == change.source
     if not same:
-        raise _make_error(before.path, "it would read as something else than was meant")
+        raise _make_error(path, "it would read as something else than was meant")
 
 
 def _build_outline(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> Any:

@@ -20,10 +20,8 @@ def is_local(source: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """Return whether ``host`` is this machine, by its name alone."""
-    if host == "localhost":
-        return True
     try:
-        return ip_address(host).is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -36,7 +34,7 @@ def find_source_problem(source: str) -> str:
         return "" if HUB_SOURCE.fullmatch(source) else f"the form is {HUB_FORM}"
     if not is_local(source):
         return find_url_problem(source)
-    if source.startswith(("/", "\\", "~")) or re.match("[A-Za-z]:", source):
+    if re.match(r"[/\\~]|[A-Za-z]:", source):
         return "a path must be relative to the lockfile"
     return "use / between folders" if "\\" in source else ""
 

@@ -27,9 +27,7 @@ def rewrite(path: Path, before: bytes, after: bytes) -> None:
     except OSError as error:
         message = f"{path.as_posix()} cannot be written: {sanitize(error.strerror or str(error))}"
         hint = "nothing was written; make file and folder writable, then try again"
-        raise ConfigError(
-            Problem("lockfile-unwritable", message, Location(path), (hint,))
-        ) from error
+        raise _make_error("lockfile-unwritable", path, message, hint) from error
 
 
 def _replace(path: Path, before: bytes, after: bytes) -> None:
@@ -42,7 +40,7 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
             os.fsync(file.fileno())
         mode = path.lstat().st_mode
         if not stat.S_ISREG(mode) or path.read_bytes() != before:
-            raise _build_changed_error(path)
+            raise _make_changed_error(path)
         draft.chmod(stat.S_IMODE(mode))
         os.replace(draft, path)  # noqa: PTH105 - the word that a reader looks for
     finally:
@@ -56,16 +54,18 @@ def read_unchanged(path: Path, sha256: str) -> bytes:
     Raises:
         ConfigError: ``lockfile-changed``.
     """
-    try:
+    with suppress(OSError):
         data = path.read_bytes()
-    except OSError:
-        raise _build_changed_error(path) from None
-    if hashlib.sha256(data).hexdigest() != sha256:
-        raise _build_changed_error(path)
-    return data
+        if hashlib.sha256(data).hexdigest() == sha256:
+            return data
+    raise _make_changed_error(path)
 
 
-def _build_changed_error(path: Path) -> ConfigError:
+def _make_changed_error(path: Path) -> ConfigError:
     message = f"{path.as_posix()} was changed by another process meanwhile"
     hint = "nothing was written; check the change, then run bump again"
-    return ConfigError(Problem("lockfile-changed", message, Location(path), (hint,)))
+    return _make_error("lockfile-changed", path, message, hint)
+
+
+def _make_error(code: str, path: Path, message: str, hint: str) -> ConfigError:
+    return ConfigError(Problem(code, message, Location(path), (hint,)))

@@ -1,34 +1,27 @@
-"""Read YAML that people write strictly: bounded, a plain subset, every error with its place.
+"""Read typed values from YAML nodes strictly, and report all problems at once with their places.
 
-PyYAML's pure loader composes the nodes (its marks are exact); the caller reads
-them with ``YamlReader``, and gets all problems at once. Values that YAML 1.1 and 1.2 read in
-two ways (``yes``, ``0123``, ``1:30``) are rejected.
+Values that YAML 1.1 and 1.2 read in two ways (``yes``, ``0123``, ``1:30``) are rejected.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from parity.errors import ConfigError, Location, Problem
+from parity.errors import Problem
+from parity.lockfile.yaml_nodes import locate_mark
+from parity.text import truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
     from pathlib import Path
 
-MAX_TEXT = 64 * 1024
-MAX_DEPTH = 16
+    from parity.errors import Location
+
 _TAG = "tag:yaml.org,2002:"
-_STR = f"{_TAG}str"
-_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
-# Controls, and what ends a line for some readers only, or shows text in another order.
-_INVISIBLE = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
-    "\U00010000-\U0010ffff]"
-)
+_STR, _NUMBERS = f"{_TAG}str", (f"{_TAG}int", f"{_TAG}float")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 #: `1e-5` is a number to people and to JSON, but a string to YAML 1.1.
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
@@ -36,81 +29,8 @@ _MAX_SHOWN = 60
 
 Node = yaml.Node
 Entries = dict[str, tuple[yaml.Node, yaml.Node]]
-
-
-def compose(path: Path, data: bytes) -> yaml.Node:
-    """Return the root node of the one YAML document in ``data``.
-
-    Raises:
-        ConfigError: Too large, not UTF-8, a merge conflict, malformed, too deep, or
-            using anchors, aliases, tags or several documents.
-    """
-    text = _decode(path, data)
-    try:
-        _reject_unsupported(path, text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        what = ", ".join(part for part in (error.context, error.problem) if part)
-        raise _make_error(path, "yaml", f"not valid YAML: {what}", error.problem_mark) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # The last two: PyYAML's own conversions, for example of "\\U00110000".
-        odd = "an escape or a version number is out of range"
-        what = str(error).splitlines()[0] if isinstance(error, yaml.YAMLError) else odd
-        raise _make_error(path, "yaml", f"not valid YAML: {what}") from None
-    if root is None:
-        raise _make_error(path, "yaml-empty", "the file is empty")
-    return root
-
-
-def _decode(path: Path, data: bytes) -> str:
-    if len(data) > MAX_TEXT:
-        message = f"the file is larger than {MAX_TEXT:,} bytes, the most that is read"
-        raise _make_error(path, "yaml-size", message)
-    data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
-        message = f"not UTF-8: the byte 0x{data[error.start]:02x} is not allowed here"
-        raise _make_text_error(path, "yaml", message, before) from None
-    if conflict := _CONFLICT.search(text):
-        message = "a merge conflict is not resolved here; keep one side and remove the marks"
-        raise _make_text_error(path, "merge-conflict", message, text[: conflict.start()])
-    if found := _INVISIBLE.search(text):
-        message = f"the character U+{ord(found[0]):04X} is not allowed; it is invisible"
-        raise _make_text_error(path, "yaml", message, text[: found.start()])
-    return text
-
-
-def _make_text_error(path: Path, code: str, message: str, before: str) -> ConfigError:
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return ConfigError(Problem(code, message, Location(path, line, column)))
-
-
-def _reject_unsupported(path: Path, text: str) -> None:
-    # Counted on events, before composing recurses into them.
-    depth = documents = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        if documents > 1:
-            raise _make_error(path, "yaml", "more than one YAML document", event.start_mark)
-        if isinstance(event, yaml.NodeEvent) and event.anchor:
-            message = "anchors and aliases are not read; write the value out"
-            raise _make_error(path, "yaml-anchor", message, event.start_mark)
-        if getattr(event, "tag", None):
-            raise _make_error(path, "yaml-tag", "tags are not read; remove it", event.start_mark)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            message = f"nested deeper than {MAX_DEPTH} levels"
-            raise _make_error(path, "yaml-depth", message, event.start_mark)
-
-
-def _make_error(path: Path, code: str, message: str, mark: Any = None) -> ConfigError:
-    where = Location(path, mark.line + 1, mark.column + 1) if mark else Location(path)
-    return ConfigError(Problem(code, message, where))
+#: Reads the value of a key; the text describes it in problems.
+Reader = Callable[["YamlReader", Node, str], Any]
 
 
 class YamlReader:
@@ -119,10 +39,16 @@ class YamlReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems: list[Problem] = []
+        #: Keys of records that the file's schema does not have yet, and the schema that has.
+        self.newer_keys: Mapping[str, int] = {}
 
     def locate(self, node: Node) -> Location:
         """Return the place of ``node``."""
-        return Location(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+        return locate_mark(self.path, node.start_mark)
+
+    def locate_keys(self, entries: Entries) -> dict[str, Location]:
+        """Return the place of each key."""
+        return {name: self.locate(key) for name, (key, _) in entries.items()}
 
     def add_problem(self, node: Node, message: str, code: str = "lockfile") -> None:
         """Record a problem of ``node``."""
@@ -142,7 +68,7 @@ class YamlReader:
         ``keys`` None allows any key; ``extensions`` allows ``x-…`` and leaves them out.
         """
         if not isinstance(node, yaml.MappingNode):
-            self.add_problem(node, f"{what} must be a mapping, not {self.describe(node)}")
+            self.add_problem(node, f"{what} must be a mapping, not {describe(node)}")
             return {}
         entries: Entries = {}
         seen: dict[str, Node] = {}
@@ -162,23 +88,42 @@ class YamlReader:
         return entries
 
     def _read_key(self, node: Node, what: str, seen: dict[str, Node]) -> str | None:
+        key, code = str(node.value), "lockfile"
         if node.tag == f"{_TAG}merge":
-            self.add_problem(node, "merge keys are not read; write the entries out", "yaml-merge")
-            return None
-        if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            text = f" {_shorten(node.value)}" if isinstance(node, yaml.ScalarNode) else ""
-            self.add_problem(node, f"the key{text} of {what} must be a string; quote it")
-            return None
-        key = str(node.value)
-        if reason := _explain_unusable(key):
-            self.add_problem(node, f"a key of {what} {reason}")
-            return None
-        if key in seen:
+            problem, code = "merge keys are not read; write the entries out", "yaml-merge"
+        elif not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
+            shown = f" {_shorten(key)}" if isinstance(node, yaml.ScalarNode) else ""
+            problem = f"the key{shown} of {what} must be a string; quote it"
+        elif reason := _explain_unusable(key):
+            problem = f"a key of {what} {reason}"
+        elif key in seen:
             first = seen[key].start_mark.line + 1
-            self.add_problem(node, f"the key {_quote(key)} of {what} is in line {first} already")
-            return None
-        seen[key] = node
-        return key
+            problem = f"the key {_quote(key)} of {what} is in line {first} already"
+        else:
+            seen[key] = node
+            return key
+        self.add_problem(node, problem, code)
+        return None
+
+    def read_record(
+        self, node: Node, what: str, keys: Mapping[str, Reader], **options: Any
+    ) -> tuple[dict[str, Any], Entries]:
+        """Return the values of a mapping by field name, and its entries by key.
+
+        Args:
+            node: The mapping.
+            what: Describes it in problems.
+            keys: Readers of the values by key, such as ``build-timeout``.
+            options: ``required`` and ``extensions`` of ``read_mapping``.
+        """
+        entries = self.read_mapping(node, what, keys=keys, **options)
+        values = {}
+        for key, (key_node, value) in entries.items():
+            if key in self.newer_keys:
+                schema = self.newer_keys[key]
+                self.add_problem(key_node, f"{key} of {what} needs schema: {schema}")
+            values[key.replace("-", "_")] = keys[key](self, value, f"{key} of {what}")
+        return values, entries
 
     def read_string(
         self,
@@ -190,33 +135,31 @@ class YamlReader:
         empty: bool = False,
     ) -> str:
         """Return a string that matches ``pattern``, if given; ``form`` describes the pattern."""
+        value = str(node.value)
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
             quote = "; quote it" if isinstance(node, yaml.ScalarNode) and node.value else ""
-            self.add_problem(node, f"{what} must be a string, not {self.describe(node)}{quote}")
-            return ""
-        value = str(node.value)
-        if (reason := _explain_unusable(value)) and (value or not empty):
-            self.add_problem(node, f"{what} {reason}")
-            return ""
-        if pattern is not None and not re.fullmatch(pattern, value, re.ASCII):
-            self.add_problem(node, f"{what} is {_quote(value)}; it must be {form}")
-            return ""
-        return value
+            problem = f"must be a string, not {describe(node)}{quote}"
+        elif (reason := _explain_unusable(value)) and (value or not empty):
+            problem = reason
+        elif pattern is not None and not re.fullmatch(pattern, value, re.ASCII):
+            problem = f"is {_quote(value)}; it must be {form}"
+        else:
+            return value
+        self.add_problem(node, f"{what} {problem}")
+        return ""
 
     def read_number(self, node: Node, what: str, least: float, most: float) -> float:
         """Return a finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
         text = str(node.value)
         if not _is_number(node):
-            self.add_problem(node, f"{what} must be a number, not {self.describe(node)}")
+            problem = f"must be a number, not {describe(node)}"
         elif not _NUMBER.fullmatch(text) or len(text) > _MAX_SHOWN:
-            self.add_problem(
-                node, f"{what} is {_shorten(text)}; write it in digits, as 42, 0.00001 or 1e-5"
-            )
+            problem = f"is {_shorten(text)}; write it in digits, as 42, 0.00001 or 1e-5"
         elif not least <= (value := float(text) if set(text) & set(".eE") else int(text)) <= most:
-            limits = f"{least:,.15g} to {most:,.15g}"
-            self.add_problem(node, f"{what} is {text}; it must be in {limits}")
+            problem = f"is {text}; it must be in {least:,.15g} to {most:,.15g}"
         else:
             return value
+        self.add_problem(node, f"{what} {problem}")
         return least
 
     def read_integer(self, node: Node, what: str, most: int) -> int:
@@ -229,55 +172,69 @@ class YamlReader:
     def read_boolean(self, node: Node, what: str) -> bool:
         """Return ``true`` or ``false``."""
         if node.tag != f"{_TAG}bool" or node.value not in ("true", "false"):
-            self.add_problem(node, f"{what} must be true or false, not {self.describe(node)}")
+            self.add_problem(node, f"{what} must be true or false, not {describe(node)}")
         return bool(node.value == "true")
 
-    def read_list(self, node: Node, what: str, item: Callable[[Node, str], str]) -> tuple[str, ...]:
+    def read_list(self, node: Node, what: str, item: Reader) -> tuple[Any, ...]:
         """Return a list, each element read by ``item``."""
         if not isinstance(node, yaml.SequenceNode):
-            self.add_problem(node, f"{what} must be a list, not {self.describe(node)}")
+            self.add_problem(node, f"{what} must be a list, not {describe(node)}")
             return ()
-        return tuple(item(child, f"item {n} of {what}") for n, child in enumerate(node.value, 1))
+        children = enumerate(node.value, 1)
+        return tuple(item(self, child, f"item {n} of {what}") for n, child in children)
+
+    def read_values(self, node: Node, what: str) -> dict[str, Any]:
+        """Return the plain values of a mapping with any keys."""
+        entries = self.read_mapping(node, what).items()
+        return {key: self.read_value(value, f"{key} of {what}") for key, (_, value) in entries}
 
     def read_value(self, node: Node, what: str) -> Any:
         """Return the plain value of ``node``, checked by the same rules at every depth."""
         if isinstance(node, yaml.MappingNode):
-            entries = self.read_mapping(node, what)
-            return {
-                key: self.read_value(value, f"{key} of {what}")
-                for key, (_, value) in entries.items()
-            }
+            return self.read_values(node, what)
         if isinstance(node, yaml.SequenceNode):
-            return [
-                self.read_value(child, f"item {n} of {what}")
-                for n, child in enumerate(node.value, 1)
-            ]
+            return list(self.read_list(node, what, YamlReader.read_value))
         if node.tag == f"{_TAG}null":
             return None
         if node.tag == f"{_TAG}bool":
             return self.read_boolean(node, what)
-        if node.tag in (f"{_TAG}int", f"{_TAG}float"):
+        if node.tag in _NUMBERS:
             return self.read_number(node, what, -1e300, 1e300)
         return self.read_string(node, what, empty=True)
 
-    def describe(self, node: Node) -> str:
-        """Describe ``node``."""
-        if isinstance(node, yaml.MappingNode):
-            return "a mapping"
-        if isinstance(node, yaml.SequenceNode):
-            return "a list"
-        if node.tag == _STR:
-            return f"the string {_quote(node.value)}" if node.value else "an empty string"
-        if node.tag == f"{_TAG}null":
-            return "nothing"
-        kind = "number" if node.tag in (f"{_TAG}int", f"{_TAG}float") else "value"
-        return f"the {kind} {_shorten(str(node.value))}"
+
+def make_string_reader(pattern: str, form: str) -> Reader:
+    """Return a reader of strings that match ``pattern``, which ``form`` describes."""
+    return lambda yaml_reader, node, what: yaml_reader.read_string(node, what, pattern, form)
+
+
+def make_number_reader(least: float, most: float) -> Reader:
+    """Return a reader of numbers in ``[least, most]``."""
+    return lambda yaml_reader, node, what: yaml_reader.read_number(node, what, least, most)
+
+
+def make_list_reader(item: Reader) -> Reader:
+    """Return a reader of lists, each element read by ``item``."""
+    return lambda yaml_reader, node, what: yaml_reader.read_list(node, what, item)
+
+
+def describe(node: Node) -> str:
+    """Describe the value of ``node`` for a message."""
+    if isinstance(node, yaml.MappingNode):
+        return "a mapping"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    if node.tag == _STR:
+        return f"the string {_quote(node.value)}" if node.value else "an empty string"
+    if node.tag == f"{_TAG}null":
+        return "nothing"
+    return f"the {'number' if node.tag in _NUMBERS else 'value'} {_shorten(str(node.value))}"
 
 
 def _is_number(node: Node) -> bool:
     if node.tag == _STR:
         return isinstance(node, yaml.ScalarNode) and bool(_EXPONENT.fullmatch(node.value))
-    return node.tag in (f"{_TAG}int", f"{_TAG}float")
+    return node.tag in _NUMBERS
 
 
 def _explain_unusable(text: str) -> str:
@@ -297,4 +254,4 @@ def _quote(text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+    return truncate(text, _MAX_SHOWN)

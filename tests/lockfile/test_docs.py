@@ -12,8 +12,8 @@ import pytest
 from parity.bundle.tolerances import MEASURES
 from parity.lockfile import Dump, Lockfile, parse
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
-from parity.lockfile.dump_settings import _CARGO_KEYS, _READERS, PLACEHOLDERS
-from parity.lockfile.parse import _BUNDLE_KEYS, SUITES
+from parity.lockfile.dump_settings import CARGO_KEYS, DUMP_KEYS, PLACEHOLDERS
+from parity.lockfile.parse import BUNDLE_KEYS, SUITES
 
 TEXT = Path(__file__).parents[2].joinpath("docs", "lockfile.md").read_text(encoding="utf-8")
 SCHEMA = json.loads(files("parity").joinpath("schemas", "fixtures.lock.schema.json").read_bytes())
@@ -55,8 +55,8 @@ def list_keys(part: str) -> tuple[str, ...]:
 
 def test_schema_has_every_key_in_the_order_of_the_parser() -> None:
     assert tuple(SCHEMA["properties"]) == ("schema", "bundles")
-    assert list_keys("bundle") == _BUNDLE_KEYS
-    assert list_keys("dump") == (*_READERS, "cases")
+    assert list_keys("bundle") == tuple(BUNDLE_KEYS)
+    assert list_keys("dump") == (*DUMP_KEYS, "cases")
     assert list_keys("bounds") == MEASURES
     assert set(list_keys("locked")) == {"sha256", "size", "files", "unpacked", "tree", "rev"}
     assert tuple(SCHEMA["$defs"]["bundle"]["properties"]["suite"]["enum"]) == SUITES
@@ -90,4 +90,4 @@ def test_schema_has_the_limits_of_the_parser() -> None:
 def test_page_names_the_keys_that_cannot_be_combined_with_a_command() -> None:
     sentence = " ".join(TEXT.split()).split("contains the whole command line, so ")[1]
     named = re.findall(r"`([a-z-]+)`", sentence.split(" cannot be combined with it")[0])
-    assert tuple(named) == _CARGO_KEYS
+    assert tuple(named) == CARGO_KEYS

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from parity.lockfile import dump_settings
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
-from parity.lockfile.parse import _BUNDLE_KEYS, MEASURES, SUITES
+from parity.lockfile.parse import BUNDLE_KEYS, MEASURES, SUITES
 from tests.support.lockfiles import BAD, GOOD
 
 SCHEMAS = ("fixtures.lock.schema.json", "report.schema.json")
@@ -112,11 +112,11 @@ def test_schema_blind_spots_have_reasons(name: str) -> None:
 
 def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     kinds = LOCKFILE["$defs"]
-    assert tuple(kinds["bundle"]["properties"]) == _BUNDLE_KEYS
+    assert tuple(kinds["bundle"]["properties"]) == tuple(BUNDLE_KEYS)
     assert tuple(kinds["bundle"]["properties"]["suite"]["enum"]) == SUITES
     assert tuple(kinds["bounds"]["properties"]) == MEASURES
-    assert tuple(kinds["dump"]["properties"]) == (*dump_settings._READERS, "cases")
-    assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings._READERS)
+    assert tuple(kinds["dump"]["properties"]) == (*dump_settings.DUMP_KEYS, "cases")
+    assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings.DUMP_KEYS)
     assert kinds["locked"]["properties"]["size"]["maximum"] == MAX_BYTES
     assert kinds["locked"]["properties"]["files"]["maximum"] == MAX_FILES
     assert "|".join(dump_settings.PLACEHOLDERS) in kinds["word"]["pattern"]

@@ -1,0 +1,104 @@
+"""Compose the nodes of one strict YAML document: bounded, a plain subset, UTF-8.
+
+PyYAML's pure loader composes them; its marks are exact.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from parity.errors import ConfigError, Location, Problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_TEXT = 64 * 1024
+MAX_DEPTH = 16
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
+# Controls, and what ends a line for some readers only, or shows text in another order.
+_INVISIBLE = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0010ffff]"
+)
+
+
+def compose(path: Path, data: bytes) -> yaml.Node:
+    """Return the root node of the one YAML document in ``data``.
+
+    Raises:
+        ConfigError: Too large, not UTF-8, a merge conflict, malformed, too deep, or
+            using anchors, aliases, tags or several documents.
+    """
+    text = _decode(path, data)
+    try:
+        _reject_unsupported(path, text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        where = locate_mark(path, error.problem_mark) if error.problem_mark else Location(path)
+        raise _make_error("yaml", f"not valid YAML: {what}", where) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # The last two: PyYAML's own conversions, for example of "\\U00110000".
+        odd = "an escape or a version number is out of range"
+        what = str(error).splitlines()[0] if isinstance(error, yaml.YAMLError) else odd
+        raise _make_error("yaml", f"not valid YAML: {what}", Location(path)) from None
+    if root is None:
+        raise _make_error("yaml-empty", "the file is empty", Location(path))
+    return root
+
+
+def _decode(path: Path, data: bytes) -> str:
+    if len(data) > MAX_TEXT:
+        message = f"the file is larger than {MAX_TEXT:,} bytes, the most that is read"
+        raise _make_error("yaml-size", message, Location(path))
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8: the byte 0x{data[error.start]:02x} is not allowed here"
+        where = _locate_end(path, data[: error.start].decode())
+        raise _make_error("yaml", message, where) from None
+    if conflict := _CONFLICT.search(text):
+        message = "a merge conflict is not resolved here; keep one side and remove the marks"
+        raise _make_error("merge-conflict", message, _locate_end(path, text[: conflict.start()]))
+    if found := _INVISIBLE.search(text):
+        message = f"the character U+{ord(found[0]):04X} is not allowed; it is invisible"
+        raise _make_error("yaml", message, _locate_end(path, text[: found.start()]))
+    return text
+
+
+def _reject_unsupported(path: Path, text: str) -> None:
+    # Counted on events, before composing recurses into them.
+    depth = documents = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        documents += isinstance(event, yaml.DocumentStartEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if documents > 1:
+            code, message = "yaml", "more than one YAML document"
+        elif isinstance(event, yaml.NodeEvent) and event.anchor:
+            code, message = "yaml-anchor", "anchors and aliases are not read; write the value out"
+        elif getattr(event, "tag", None):
+            code, message = "yaml-tag", "tags are not read; remove it"
+        elif depth > MAX_DEPTH:
+            code, message = "yaml-depth", f"nested deeper than {MAX_DEPTH} levels"
+        else:
+            continue
+        raise _make_error(code, message, locate_mark(path, event.start_mark))
+
+
+def locate_mark(path: Path, mark: Any) -> Location:
+    """Return the place of a mark of PyYAML."""
+    return Location(path, mark.line + 1, mark.column + 1)
+
+
+def _locate_end(path: Path, text: str) -> Location:
+    return Location(path, text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def _make_error(code: str, message: str, where: Location) -> ConfigError:
+    return ConfigError(Problem(code, message, where))
