@@ -1,4 +1,4 @@
-"""Report the numbers, names and sizes of a loader's batch files."""
+"""Read a folder's batch files, and report their numbers, names and sizes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,64 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import find_batch_files, find_misnamed_batches
 from parity.suites.bundle_files import find_unread_dump_files
-from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.suites.messages import EXAMPLES, format_list, report_error, report_unreadable
+from parity.tensors import FormatError
+from parity.tensors.bin import read_batch
 from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from parity.results import Finding
+
+    Batch = list[NDArray[np.float32]]
+
+#: Kinds of entries with a batch's name that are not read; a link to a file is read.
+_FILE_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFLNK: "a broken link",
+    stat.S_IFREG: "misnamed: a batch number has at most 9 digits",
+}
+
+
+def read_batches(
+    paths: Iterable[Path],
+    max_bytes: int | None,
+    columns: Sequence[str],
+    describe_shapes: Callable[[Batch], str],
+) -> tuple[list[Batch], list[Finding]]:
+    """Read batch files; return the right ones, and the findings about the others.
+
+    Args:
+        paths: The files.
+        max_bytes: Largest size of a file.
+        columns: Names of the tensors that each must have.
+        describe_shapes: Returns the end of a message on shapes that are wrong, else ``""``.
+    """
+    batches, found = [], []
+    for path in paths:
+        try:
+            batch = read_batch(path, max_bytes)
+        except FormatError as error:
+            found.append(report_unreadable(path.name, error))
+            continue
+        if len(batch) != len(columns):
+            message = (
+                f"{path.name} has {format_count(len(batch), 'tensors')}, expected {len(columns)}: "
+                f"{', '.join(columns[:-1])} and {columns[-1]}"
+            )
+            found.append(report_error("tensor-count", message, tensor=path.name))
+        elif problem := describe_shapes(batch):
+            message = f"{path.name} has {problem}"
+            found.append(report_error("shape", message, tensor=path.name))
+        else:
+            batches.append(batch)
+    return batches, found
 
 
 def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
@@ -35,11 +85,8 @@ def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
     examples = islice((n for n in count(first) if n not in present), min(absent, EXAMPLES))
     names = format_list([f"batch_{number:04}.bin" for number in examples], absent)
     verb = "is" if absent == 1 else "are"
-    return [
-        report_error(
-            "batch-missing", f"{names} {verb} missing, batch_{numbers[-1]:04}.bin is there"
-        )
-    ]
+    message = f"{names} {verb} missing, batch_{numbers[-1]:04}.bin is there"
+    return [report_error("batch-missing", message)]
 
 
 def check_names(folder: Path) -> list[Finding]:
@@ -65,15 +112,6 @@ def _describe_misnamed(path: Path, number: int) -> str:
     return f"{expected} is {kind}"
 
 
-#: Kinds of entries with a batch's name that are not read; a link to a file is read.
-_FILE_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFLNK: "a broken link",
-    stat.S_IFREG: "misnamed: a batch number has at most 9 digits",
-}
-
-
 def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0) -> list[Finding]:
     """Report a wrong number of batches, or of items in a batch.
 
@@ -82,29 +120,17 @@ def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0
         obtained: Items of each batch as delivered.
         first: Number of the first batch.
     """
-    if len(expected) != len(obtained):
-        message = (
-            f"{format_count(len(obtained), 'batches', 'batch')}, expected {len(expected):,} "
-            f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
-        )
-        return [
-            report_error(
-                "batch-count", message, expected=str(len(expected)), obtained=str(len(obtained))
-            )
-        ]
-    different = [n for n, (e, o) in enumerate(zip(expected, obtained, strict=True)) if e != o]
-    if not different:
-        return []
-    worst = different[0]
-    message = (
-        f"batch {first + worst} has {format_count(obtained[worst], 'items')}, expected "
-        f"{expected[worst]:,} (sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
-    )
-    return [
-        report_error(
-            "batch-size", message, expected=str(expected[worst]), obtained=str(obtained[worst])
-        )
-    ]
+    sizes = f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
+    right, given = len(expected), len(obtained)
+    if right != given:
+        message = f"{format_count(given, 'batches', 'batch')}, expected {right:,} {sizes}"
+        return [report_error("batch-count", message, expected=str(right), obtained=str(given))]
+    for batch, (right, given) in enumerate(zip(expected, obtained, strict=True), first):
+        if right != given:
+            message = f"batch {batch} has {format_count(given, 'items')}, expected {right:,} "
+            message += sizes
+            return [report_error("batch-size", message, expected=str(right), obtained=str(given))]
+    return []
 
 
 def format_sizes(sizes: Sequence[int]) -> str:

@@ -177,13 +177,13 @@ def _describe_closest(audit: LoaderAudit, position: int) -> tuple[str, identity.
 
 
 def _report_repeated(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
+    earlier = dict(zip(members.repeated.tolist(), members.earlier.tolist(), strict=True))
     return report_each(
         "item-twice",
         members.repeated,
-        lambda k: (
-            f"item {audit.find_id(audit.obtained[members.repeated[k]])} was delivered again in "
-            f"{audit.format_position(members.repeated[k])}, after "
-            f"{audit.format_position(members.earlier[k])}"
+        lambda row: (
+            f"item {audit.find_id(audit.obtained[row])} was delivered again in "
+            f"{audit.format_position(row)}, after {audit.format_position(earlier[row])}"
         ),
         "items were delivered again",
     )
@@ -193,24 +193,23 @@ def _report_unexpected(audit: LoaderAudit, members: MembershipDifference) -> lis
     return report_each(
         "item-not-due",
         members.unexpected,
-        lambda k: (
-            f"item {audit.find_id(audit.obtained[members.unexpected[k]])} was delivered in "
-            f"{audit.format_position(members.unexpected[k])}, but the reference does not have it"
+        lambda row: (
+            f"item {audit.find_id(audit.obtained[row])} was delivered in "
+            f"{audit.format_position(row)}, but the reference does not have it"
         ),
         "unexpected items were delivered",
     )
 
 
 def _report_missing(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
-    absent = _drop_reported(audit, members)
-
-    def describe(k: int) -> str:
-        item = int(absent[k])
+    def describe(item: int) -> str:
+        text = f"item {audit.find_id(item)} was not delivered"
         if not audit.ordered:
-            return f"item {audit.find_id(item)} was not delivered"
+            return text
         place = audit.format_expected_position(int(np.flatnonzero(audit.expected == item)[0]))
-        return f"item {audit.find_id(item)} was not delivered (expected in {place})"
+        return f"{text} (expected in {place})"
 
+    absent = _drop_reported(audit, members)
     return report_each("item-missing", absent, describe, "items were not delivered")
 
 
@@ -233,7 +232,7 @@ def report_each(
     """Report all ``positions`` in one finding: their number, and the first few described."""
     if not len(positions):
         return []
-    lines = [describe(k) for k in range(min(len(positions), EXAMPLES))]
+    lines = [describe(int(position)) for position in positions[:EXAMPLES]]
     message = lines[0]
     if len(positions) > 1:
         message = f"{len(positions):,} {heading}; first: {message}"

@@ -95,7 +95,8 @@ def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Fi
     if not blind:
         return []
     reasons = [f"{name}: {reason}" for name, reason in blind.items()]
-    message = f"the tolerance is blind for {format_count(len(blind), 'tensors')}: {format_list(reasons)}; "
+    message = f"the tolerance is blind for {format_count(len(blind), 'tensors')}: "
+    message += f"{format_list(reasons)}; "
     message += accepted or "state a smaller `max_abs`, or `relative` beside it"
     level: Level = "notice" if accepted else "warning"
     return [Finding(level=level, code="blind-bound", message=message, tensor=next(iter(blind)))]

@@ -28,7 +28,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "parity.store.disk": lambda names: names["_HINTS"],
     "parity.store.integrity": lambda names: names["_CODES"].values(),
     "parity.store.http.failures": lambda names: [row[0] for row in names["_MEANINGS"].values()],
-    "parity.suites.pipeline.across": lambda names: [
+    "parity.suites.pipeline.relations": lambda names: [
         row[0] for row in names["_SAME_ORDER"].values()
     ],
 }

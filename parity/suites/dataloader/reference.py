@@ -1,4 +1,4 @@
-"""Read the reference of a dataloader case, and reject one that contradicts itself."""
+"""Read a folder of batches, and the reference of a dataloader case, which must be consistent."""
 
 from __future__ import annotations
 
@@ -7,37 +7,78 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.bundle.layout import make_suspect_error
+from parity.bundle.layout import find_batch_files, make_suspect_error
+from parity.items.checks import DeliveredBatches
 from parity.items.identity import ItemTable, identify_rows
 from parity.items.matching import UNKNOWN
-from parity.suites.dataloader import batch_folder
-from parity.suites.messages import format_list
+from parity.suites.batch_findings import check_gaps, format_sizes, read_batches
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from parity.bundle.layout import LoaderCase
     from parity.errors import ReferenceSuspectError
-    from parity.items.checks import DeliveredBatches, Ints
+    from parity.items.checks import Ints
+    from parity.results import Finding
 
 
 @dataclass(frozen=True)
 class LoaderReference:
-    """Items that a case's loader delivered.
+    """Items that a case's loader delivered."""
 
-    Attributes:
-        dataset: The whole data set, or where the bundle lacks it the delivered items.
-        expected: ``(k,)`` delivered items, in their order.
-        sizes: Items of each batch.
-        shape: Shape of an item's features.
-        has_dataset: ``dataset`` is the whole one, in its own order.
+    #: The whole data set, or where the bundle lacks it the delivered items.
+    dataset: ItemTable
+    #: ``(k,)`` delivered items, in their order.
+    expected: Ints
+    #: Items of each batch.
+    sizes: tuple[int, ...]
+    #: Shape of an item's features.
+    shape: tuple[int, ...]
+    #: ``dataset`` is the whole one, in its own order.
+    has_dataset: bool
+
+
+def read_folder(
+    folder: Path, shape: tuple[int, ...] | None = None, max_bytes: int | None = None
+) -> tuple[DeliveredBatches | None, tuple[int, ...], list[Finding]]:
+    """Read the run of items in a folder's batch files; other files are ignored.
+
+    Args:
+        folder: Folder of the files.
+        shape: Expected shape of an item's features; None takes that of the first.
+        max_bytes: Largest size of a file.
+
+    Returns:
+        The run, None where a file is missing or unreadable; the shape of an item's features;
+        the findings about the files.
     """
 
-    dataset: ItemTable
-    expected: Ints
-    sizes: tuple[int, ...]
-    shape: tuple[int, ...]
-    has_dataset: bool
+    def describe_shapes(batch: list[NDArray[np.float32]]) -> str:
+        nonlocal shape
+        features, labels = batch
+        fits = labels.ndim == 1 and features.ndim >= 1 and len(features) == len(labels) > 0
+        if fits and shape in (None, features.shape[1:]):
+            shape = features.shape[1:]
+            return ""
+        expected = "[B, …]" if shape is None else f"[{', '.join(('B', *map(str, shape)))}]"
+        return (
+            f"features {list(features.shape)} and labels {list(labels.shape)}; "
+            f"expected {expected} and [B] with B of at least 1"
+        )
+
+    files = find_batch_files(folder)
+    found = check_gaps(list(files))
+    batches, broken = read_batches(
+        files.values(), max_bytes, ("features", "labels"), describe_shapes
+    )
+    if found or broken:
+        return None, shape or (), [*found, *broken]
+    features = np.concatenate([part.reshape(len(part), -1) for part, _ in batches])
+    labels = np.concatenate([part for _, part in batches])
+    sizes = tuple(len(part) for _, part in batches)
+    return DeliveredBatches(features, labels, sizes), shape or (), []
 
 
 def read_reference(meta: LoaderCase) -> LoaderReference:
@@ -50,18 +91,15 @@ def read_reference(meta: LoaderCase) -> LoaderReference:
     _check_sizes(meta, dataset)
     if not meta.batch_sizes:
         if dataset is None:
-            raise _report_suspect(
-                meta, "states no batch and no data set, so nothing can be compared"
-            )
+            message = "states no batch and no data set, so nothing can be compared"
+            raise _report_suspect(meta, message)
         return LoaderReference(dataset, np.empty(0, np.int64), (), shape, has_dataset=True)
-    batches, shape, found = batch_folder.read_folder(meta.folder, shape if dataset else None)
+    batches, shape, found = read_folder(meta.folder, shape if dataset else None)
     if batches is None:
         raise _report_suspect(meta, f"the reference's own {found[0].message}")
     if batches.sizes != meta.batch_sizes:
-        message = (
-            f"batch_sizes [{format_list(meta.batch_sizes)}] is not what the batch files have: "
-        )
-        raise _report_suspect(meta, f"{message}[{format_list(batches.sizes)}]")
+        message = f"batch_sizes {format_sizes(meta.batch_sizes)} is not what the batch files have"
+        raise _report_suspect(meta, f"{message}: {format_sizes(batches.sizes)}")
     if not np.isfinite(batches.labels).all():
         raise _report_suspect(meta, "the batch files have a label that is NaN or infinite")
     if dataset is None:
@@ -121,9 +159,9 @@ def _check_sizes(meta: LoaderCase, dataset: ItemTable | None) -> None:
         expected.append(total % meta.batch_size)
     if list(meta.batch_sizes) != expected:
         message = (
-            f"batch_sizes is [{format_list(meta.batch_sizes)}], but {total:,} items in batches of "
+            f"batch_sizes is {format_sizes(meta.batch_sizes)}, but {total:,} items in batches of "
             f"{meta.batch_size}, drop_last {str(meta.drop_last).lower()}, make "
-            f"[{format_list(expected)}]"
+            f"{format_sizes(expected)}"
         )
         raise _report_suspect(meta, message)
 

@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.bundle.layout import find_batch_files, find_case_folders, read_loader_case
+from parity.errors import DumpError, Problem
 from parity.items import checks
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN, measure_max_difference
 from parity.suites import batch_findings, item_findings
-from parity.suites.base import Case, Dump, DumpComparison, Suite
-from parity.suites.dataloader import batch_folder
-from parity.suites.dataloader.reference import LoaderReference, read_reference
-from parity.suites.dataloader.view import build_view
+from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.dataloader.reference import LoaderReference, read_folder, read_reference
 from parity.suites.messages import report_error
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
+from parity.suites.views import build_unknown_error
+from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from parity.bundle.layout import LoaderCase
     from parity.bundle.tolerances import Tolerances
@@ -45,18 +48,17 @@ def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
     Raises:
         ReferenceSuspectError: There are none, or a `meta.json` lacks a required key.
     """
-    return tuple(_build_case(read_loader_case(folder)) for folder in find_case_folders(tree))
-
-
-def _build_case(meta: LoaderCase) -> Case:
-    seed = DEFAULT_SEED if meta.seed is None else meta.seed
-    return Case(
-        id=meta.name,
-        folder=meta.folder,
-        placeholders={"seed": str(seed)},
-        tolerances=DEFAULT_TOLERANCES,
-        detail=meta,
-        may_be_empty=not meta.batch_sizes,
+    metas = [read_loader_case(folder) for folder in find_case_folders(tree)]
+    return tuple(
+        Case(
+            id=meta.name,
+            folder=meta.folder,
+            placeholders={"seed": str(DEFAULT_SEED if meta.seed is None else meta.seed)},
+            tolerances=DEFAULT_TOLERANCES,
+            detail=meta,
+            may_be_empty=not meta.batch_sizes,
+        )
+        for meta in metas
     )
 
 
@@ -74,7 +76,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     dataset = reference.dataset
     # Enough for a port that delivers everything in one batch, and to report wrong sizes.
     max_bytes = 4 * (dataset.features.nbytes + dataset.labels.nbytes) + 2**20
-    delivered, _, found = batch_folder.read_folder(dump.folder, reference.shape, max_bytes)
+    delivered, _, found = read_folder(dump.folder, reference.shape, max_bytes)
     if delivered is None:
         return DumpComparison(findings=(*misnamed, *found))
     tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
@@ -90,14 +92,22 @@ def compare_run(
     stdout_json: Mapping[str, Any] | None = None,
 ) -> DumpComparison:
     """Compare a run in memory with the reference; ``stdout_json`` is the port's statement."""
-    audit = _build_audit(meta, reference, delivered, tolerance)
+    dataset, is_ordered = reference.dataset, meta.mode == "ORDER"
+    expected = _list_candidates(meta, reference)
+    audit = item_findings.LoaderAudit(
+        table=dataset.features,
+        expected=expected,
+        expected_sizes=reference.sizes,
+        batches=delivered,
+        obtained=identify_rows(dataset, expected, delivered, tolerance, ordered=is_ordered),
+        tolerance=tolerance,
+        ordered=is_ordered,
+    )
     found = batch_findings.check_sizes(reference.sizes, delivered.sizes)
     found += batch_findings.check_stdout(stdout_json, delivered.sizes)
-    members = checks.compare_membership(
-        audit.expected, audit.obtained, is_subset=meta.mode == "SUBSET"
-    )
+    members = checks.compare_membership(expected, audit.obtained, is_subset=meta.mode == "SUBSET")
     found += item_findings.check_items(audit, members)
-    found += item_findings.check_labels(audit, reference.dataset.labels)
+    found += item_findings.check_labels(audit, dataset.labels)
     found += _check_shuffled(meta, reference, audit.obtained)
     measures, margin = _measure_run(audit)
     if margin is not None and margin <= 1:
@@ -112,6 +122,11 @@ def compare_run(
     )
 
 
+def _list_candidates(meta: LoaderCase, reference: LoaderReference) -> Ints:
+    """List the items that a port may deliver: the whole data set for a subset of it."""
+    return np.arange(len(reference.dataset)) if meta.mode == "SUBSET" else reference.expected
+
+
 def _check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
     """Accept that no batch was written where none is expected and the port says so."""
     if stdout_json is not None and stdout_json.get("num_batches") == 0:
@@ -121,26 +136,6 @@ def _check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
         '"num_batches": 0 in the JSON line on stdout'
     )
     return [report_error("dump-empty", message, kind="dump")]
-
-
-def _build_audit(
-    meta: LoaderCase, reference: LoaderReference, delivered: DeliveredBatches, tolerance: float
-) -> item_findings.LoaderAudit:
-    ordered = meta.mode == "ORDER"
-    expected_order = (
-        np.arange(len(reference.dataset)) if meta.mode == "SUBSET" else reference.expected
-    )
-    return item_findings.LoaderAudit(
-        table=reference.dataset.features,
-        expected=expected_order,
-        expected_sizes=reference.sizes,
-        batches=delivered,
-        obtained=identify_rows(
-            reference.dataset, expected_order, delivered, tolerance, ordered=ordered
-        ),
-        tolerance=tolerance,
-        ordered=ordered,
-    )
 
 
 def _measure_run(audit: item_findings.LoaderAudit) -> tuple[dict[str, float], float | None]:
@@ -163,12 +158,46 @@ def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints
     return item_findings.check_shuffle(obtained, classes, f"the case (seed {meta.seed})")
 
 
+def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
+    """Lay each delivered row beside the item that is expected there, or that it is."""
+    if tensor not in ("features", "labels"):
+        raise build_unknown_error(tensor, ("features", "labels"))
+    reference = read_reference(case.detail)
+    batches, _, found = read_folder(dump.folder, reference.shape)
+    if batches is None:
+        raise DumpError(Problem(found[0].code, found[0].message))
+    is_ordered = case.detail.mode == "ORDER"
+    candidates = _list_candidates(case.detail, reference)
+    identified = identify_rows(
+        reference.dataset, candidates, batches, case.tolerances["max_abs"], ordered=is_ordered
+    )
+    rows, note = identified, "each row beside the item that it is"
+    if is_ordered and len(reference.expected) == len(identified):
+        rows, note = reference.expected, "each row beside the one expected there"
+    table: NDArray[Any] = getattr(reference.dataset, tensor)
+    known = rows != UNKNOWN
+    expected = np.full((len(rows), *table.shape[1:]), np.nan, "<f4")
+    expected[known] = table[rows[known]]
+
+    def format_row(position: int) -> str:
+        item = f"item {identified[position]}" if identified[position] != UNKNOWN else "unknown item"
+        return f"{batches.locate(position)}, {item}"
+
+    return TensorView(
+        expected=expected,
+        obtained=getattr(batches, tensor),
+        dtype=DTYPES["F32"],
+        note=note,
+        rows=format_row,
+    )
+
+
 SUITE = Suite(
     name="dataloader",
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=build_view,
+    view=_build_view,
     list_files=lambda case: find_batch_files(case.folder).values(),
     pin="parity.lab.pins.dataloader:pin",
     audit="parity.lab.audits.dataloader:audit",

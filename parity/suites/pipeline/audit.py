@@ -6,6 +6,7 @@ delivered and how often, their order, and that features and labels are those of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,6 @@ from parity.items.reference_pipeline import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, report_error
-from parity.suites.pipeline.relations import check_resumed_ids
 from parity.suites.pipeline.runs import SlotKinds, find_indices
 from parity.suites.pipeline.slot_checks import check_slots, check_unknown_ids
 from parity.suites.pipeline.value_checks import (
@@ -29,7 +29,8 @@ from parity.suites.pipeline.value_checks import (
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from parity.items.checks import Ints
+    from collections.abc import Sequence
+
     from parity.suites.pipeline.runs import ExpectedRun, Run
 
 #: Largest difference of x and y, as the dataloader suite has it for features.
@@ -52,7 +53,7 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
         Errors, warnings (dubious) and notices (worth knowing).
     """
     slots = SlotKinds.of(run, expected.dataset)
-    rows = _select_known(run, slots, expected, tolerance)
+    rows = KnownRows.of(run, slots, expected.dataset, tolerance)
     if moved := _check_resume(run, expected):
         # Other findings would only repeat that other items were delivered.
         return [*moved, *check_slots(run, slots, expected), *check_values(rows)]
@@ -60,14 +61,10 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     found += check_slots(run, slots, detected)
     found += _check_membership(run, slots, detected, rows)
     found += check_values(rows)
-    return [*found, *_check_shuffled(rows.item, expected), *_report_omitted(run, expected)]
-
-
-def select_known_rows(
-    run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE
-) -> KnownRows:
-    """Select the slots of ``run`` that have an item of the data set."""
-    return _select_known(run, SlotKinds.of(run, expected.dataset), expected, tolerance)
+    if expected.order is None and expected.shuffled:
+        classes = np.arange(len(expected.dataset))  # ids are unique
+        found += item_findings.check_shuffle(rows.item, classes, "the case", expected.position)
+    return [*found, *_report_omitted(run, expected)]
 
 
 def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
@@ -79,12 +76,87 @@ def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
     return check_resumed_ids(epoch_ids[:end], run, expected.position, strict=True)
 
 
+def check_resumed_ids(
+    whole: Sequence[float], run: Run, position: int, *, strict: bool = False
+) -> list[Finding]:
+    """Report a resumed run whose items are not the remaining ones of the epoch.
+
+    Args:
+        whole: Ids of the uninterrupted run, in its order.
+        run: The run after the restart.
+        position: Items of ``whole`` before the restart.
+        strict: Report only how resuming itself fails: at another position, or in another order;
+            other faults are reported elsewhere.
+    """
+    obtained, expected = run.ids, list(whole[position:])
+    if obtained == expected:
+        return []
+    place = _find_place(whole, obtained, position)
+    if place is not None:
+        return [_report_elsewhere(whole, run, position, place)]
+    again = sorted(set(obtained) & set(whole[:position]))
+    never = sorted(set(expected) - set(obtained))
+    if strict and not (
+        again
+        and len(obtained) == len(expected) == len(set(obtained)) == _count_known(obtained, whole)
+    ):
+        return []
+    return [_report_reordered(run, again, never)]
+
+
+def _count_known(obtained: Sequence[float], whole: Sequence[float]) -> int:
+    return len(set(obtained) & set(whole))
+
+
+def _find_place(whole: Sequence[float], obtained: list[float], position: int) -> int | None:
+    """Return where else in the epoch the run's items follow each other; None if nowhere."""
+    if not obtained or obtained[0] not in whole:
+        return None
+    place = list(whole).index(obtained[0])
+    if place == position or list(whole[place : place + len(obtained)]) != obtained:
+        return None
+    # One item alone proves a place only where no more are expected.
+    is_alone = len(obtained) == 1 and len(whole) not in (place + 1, position + 1)
+    return None if is_alone else place
+
+
+def _report_elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
+    has_rest = position < len(whole)
+    expected = (
+        f"item {whole[position]} at position {position}"
+        if has_rest
+        else "no item, since the epoch is over"
+    )
+    message = (
+        f"after the restart at batch {run.first_batch} the run continues with item "
+        f"{run.ids[0]} at position {place} of the epoch; expected {expected}"
+    )
+    return report_error("resume-start", message, expected=str(position), obtained=str(place))
+
+
+def _report_reordered(run: Run, again: list[float], never: list[float]) -> Finding:
+    parts = []
+    if again:
+        parts.append(
+            f"{format_count(len(again), 'items')} from before it again ({format_list(again)})"
+        )
+    if never:
+        parts.append(
+            f"{format_count(len(never), 'items')} of the rest missing ({format_list(never)})"
+        )
+    message = f"after the restart at batch {run.first_batch} the order differs: " + (
+        ", ".join(parts) or "the remaining items are in another order"
+    )
+    measures = {"again": len(again), "never": len(never)}
+    return report_error("resume-order", message, measures=measures)
+
+
 def _detect_policy(run: Run, expected: ExpectedRun) -> tuple[ExpectedRun, list[Finding]]:
     """Return the run expected under the policy that the sizes show, and its finding."""
     if run.sizes == expected.sizes:
         return expected, []
     for policy in POLICIES:
-        other = expected.replace_policy(policy)
+        other = replace(expected, policy=policy)
         # Full batches without a masked slot have the sizes of padding, but not its slots.
         if run.sizes == other.sizes and (policy != "pad" or bool((run.mask == 0).any())):
             return other, [_report_policy(expected, other)]
@@ -92,39 +164,26 @@ def _detect_policy(run: Run, expected: ExpectedRun) -> tuple[ExpectedRun, list[F
 
 
 def _report_policy(expected: ExpectedRun, detected: ExpectedRun) -> Finding:
-    rest = expected.replace_policy("keep").count % expected.batch_size
+    rest = replace(expected, policy="keep").count % expected.batch_size
     fates = {
         "keep": "delivered as it is",
         "drop": "left out",
         "pad": f"padded to {format_count(expected.batch_size, 'slots')}",
     }
-    sizes = batch_findings.format_sizes(detected.sizes), batch_findings.format_sizes(expected.sizes)
+    right, given = (batch_findings.format_sizes(one.sizes) for one in (expected, detected))
     message = (
         f"the last batch of {format_count(rest, 'items')} must be {fates[expected.policy]} (policy "
-        f"{expected.policy}); it was {fates[detected.policy]} (sizes {sizes[0]}, expected "
-        f"{sizes[1]})"
+        f"{expected.policy}); it was {fates[detected.policy]} (sizes {given}, expected {right})"
     )
-    return report_error("final-batch", message, expected=sizes[1], obtained=sizes[0])
-
-
-def _find_item_slots(run: Run, slots: SlotKinds) -> Ints:
-    """Return the slots that are not padding."""
-    return np.flatnonzero(~(run.padded | slots.filler))
-
-
-def _select_known(run: Run, slots: SlotKinds, expected: ExpectedRun, tolerance: float) -> KnownRows:
-    rows = _find_item_slots(run, slots)
-    rows = rows[slots.item[rows] != UNKNOWN]
-    item = slots.item[rows]
-    return KnownRows(run=run, dataset=expected.dataset, slot=rows, item=item, tolerance=tolerance)
+    return report_error("final-batch", message, expected=right, obtained=given)
 
 
 def _check_membership(
     run: Run, slots: SlotKinds, expected: ExpectedRun, known: KnownRows
 ) -> list[Finding]:
     """Check which items were delivered, how often and in which order."""
-    rows = _find_item_slots(run, slots)
-    moved = bool((find_moved_rows(known) != UNKNOWN).any())
+    rows = np.flatnonzero(slots.real)
+    has_moved = bool((find_moved_rows(known) != UNKNOWN).any())
     obtained, indices = slots.item[rows], expected.indices
     audit = item_findings.LoaderAudit(
         table=expected.dataset.x[:, None],
@@ -139,22 +198,15 @@ def _check_membership(
         first_batch=run.first_batch,
         position=expected.position,
         key=expected.key,
-        trusted=not moved,
+        trusted=not has_moved,
     )
     is_subset = indices is None and expected.count < len(expected.dataset)
     difference = checks.compare_membership(audit.expected, obtained, is_subset=is_subset)
     found = [
-        *check_unknown_ids(run, rows, obtained),
+        *check_unknown_ids(run, slots),
         *item_findings.check_known_items(audit, difference),
     ]
-    return add_wrong_ids_cause(found, run, rows, expected, known.tolerance) if moved else found
-
-
-def _check_shuffled(obtained: Ints, expected: ExpectedRun) -> list[Finding]:
-    if expected.order is not None or not expected.shuffled:
-        return []
-    classes = np.arange(len(expected.dataset))  # ids are unique
-    return item_findings.check_shuffle(obtained, classes, "the case", expected.position)
+    return add_wrong_ids_cause(found, run, rows, expected, known.tolerance) if has_moved else found
 
 
 def _report_omitted(run: Run, expected: ExpectedRun) -> list[Finding]:

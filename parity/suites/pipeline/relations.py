@@ -1,98 +1,132 @@
-"""Compare runs of an input pipeline: repeats, epochs, seeds, resumes, splits."""
+"""Compare runs of an input pipeline with each other: repeats, epochs, seeds, resumes, splits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from parity.results import Finding
 from parity.suites.messages import format_list, format_number, report_error
-from parity.suites.pipeline.runs import COLUMNS, Run
+from parity.suites.pipeline.audit import audit_run, check_resumed_ids
+from parity.suites.pipeline.runs import COLUMNS, Run, read_run
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping
 
-    from parity.results import Finding
+    from parity.bundle.layout import PipelineCase
+    from parity.suites.base import Case, Dump
     from parity.suites.pipeline.runs import Numbers
 
 #: Fewest items whose orders are compared: two orders of 8 are equal by chance in 1/8! = 2.5e-5.
 MIN_ITEMS = 8
+#: Errors that say already how resuming failed.
+_RESUME = {"resume-start", "resume-order"}
+#: For another key that gives the same order: the code, and the reason.
+_SAME_ORDER = {
+    "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
+    "other_seed_of": ("seed-ignored", "the order does not depend on the seed"),
+    "other_key_of": ("order-shared", "seed and epoch seem to be added up into one key"),
+}
 
 
-def check_resumed_ids(
-    whole: Sequence[float], run: Run, position: int, *, strict: bool = False
-) -> list[Finding]:
-    """Report a resumed run whose items are not the remaining ones of the epoch.
+class _RelatedCase(NamedTuple):
+    """A case that was run; ``run`` is None where its dump cannot be read."""
+
+    meta: PipelineCase
+    run: Run | None = None
+    #: Codes of errors of its own, which need no repetition.
+    errors: set[str] | None = None
+
+    @property
+    def ids(self) -> list[float] | None:
+        """Delivered ids."""
+        return None if self.run is None else self.run.ids
+
+
+def check_relations(
+    compared: Mapping[str, tuple[Case, Dump | None]],
+) -> Mapping[str, tuple[Finding, ...]]:
+    """Report what only several runs show, by the case that names the other.
+
+    Relations to cases that were not selected are left out.
 
     Args:
-        whole: Ids of the uninterrupted run, in its order.
-        run: The run after the restart.
-        position: Items of ``whole`` before the restart.
-        strict: Report only how resuming itself fails: at another position, or in another order;
-            other faults are reported elsewhere.
+        compared: The cases that were run; without a dump where there is nothing to compare.
     """
-    obtained, expected = run.ids, list(whole[position:])
-    if obtained == expected:
-        return []
-    place = _find_place(whole, obtained, position)
-    if place is not None:
-        return [_report_elsewhere(whole, run, position, place)]
-    again = sorted(set(obtained) & set(whole[:position]))
-    never = sorted(set(expected) - set(obtained))
-    if strict and not (
-        again
-        and len(obtained) == len(expected) == len(set(obtained)) == _count_known(obtained, whole)
-    ):
-        return []
-    return [_report_reordered(run, again, never)]
-
-
-def _count_known(obtained: Sequence[float], whole: Sequence[float]) -> int:
-    return len(set(obtained) & set(whole))
-
-
-def _find_place(whole: Sequence[float], obtained: list[float], position: int) -> int | None:
-    """Return where else in the epoch the run's items follow each other; None if nowhere."""
-    if not obtained or obtained[0] not in whole:
-        return None
-    place = list(whole).index(obtained[0])
-    if place == position or list(whole[place : place + len(obtained)]) != obtained:
-        return None
-    # One item alone proves a place only where no more are expected.
-    is_alone = len(obtained) == 1 and len(whole) not in (place + 1, position + 1)
-    return None if is_alone else place
-
-
-def _report_elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
-    has_rest = position < len(whole)
-    expected = (
-        f"item {whole[position]} at position {position}"
-        if has_rest
-        else "no item, since the epoch is over"
-    )
-    message = (
-        f"after the restart at batch {run.first_batch} the run continues with item "
-        f"{run.ids[0]} at position {place} of the epoch; expected {expected}"
-    )
-    return report_error("resume-start", message, expected=str(position), obtained=str(place))
-
-
-def _report_reordered(run: Run, again: list[float], never: list[float]) -> Finding:
-    parts = []
-    if again:
-        parts.append(
-            f"{format_count(len(again), 'items')} from before it again ({format_list(again)})"
+    cases = {name: _read_case(case, dump) for name, (case, dump) in compared.items()}
+    return {
+        name: tuple(
+            finding
+            for key, partner in _iterate_relations(related, cases)
+            for finding in _check_relation(key, related, cases[partner])
         )
-    if never:
-        parts.append(
-            f"{format_count(len(never), 'items')} of the rest missing ({format_list(never)})"
-        )
-    message = f"after the restart at batch {run.first_batch} the order differs: " + (
-        ", ".join(parts) or "the remaining items are in another order"
-    )
-    measures = {"again": len(again), "never": len(never)}
-    return report_error("resume-order", message, measures=measures)
+        for name, related in cases.items()
+        if related.run is not None
+    }
+
+
+def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
+    meta, expected = case.detail
+    if dump is None:
+        return _RelatedCase(meta)
+    run, found = read_run(dump.folder, expected)
+    if run is not None:
+        found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
+    return _RelatedCase(meta, run, {one.code for one in found if one.level == "error"})
+
+
+def _iterate_relations(
+    related: _RelatedCase, cases: Mapping[str, _RelatedCase]
+) -> Iterator[tuple[str, str]]:
+    """Yield each relation of a case, and the case that it is to."""
+    pairs = [*related.meta.relations.items()]
+    pairs += [("disjoint_with", partner) for partner in related.meta.disjoint_with]
+    yield from (pair for pair in pairs if pair[1] in cases)
+    base = related.meta.relations.get("other_seed_of", "")
+    if base not in cases or cases[base].ids == related.ids:
+        return
+    # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
+    key = related.meta.seed + related.meta.epoch
+    for name, (meta, _, _) in cases.items():
+        if meta.relations.get("other_epoch_of") == base and meta.seed + meta.epoch == key:
+            yield "other_key_of", name
+
+
+def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> list[Finding]:
+    run, whole, name = related.run, other.run, other.meta.name
+    if run is None or whole is None:
+        return [_report_skipped(f"not compared with {name} ({key}), whose dump could not be read")]
+    if key == "disjoint_with":
+        return check_disjoint(run, whole, name)
+    if not related.errors and not other.errors:
+        return _compare_runs(key, (related.meta, run), (other.meta, whole))
+    if not related.errors:
+        return [_report_skipped(f"not compared with {name} ({key}), which has errors of its own")]
+    if other.errors or key != "resume_of" or related.errors & _RESUME:
+        return []
+    # Only a wrong start of a resumed run: its other errors follow from it.
+    before = whole.slice_batches(0, run.first_batch - whole.first_batch)
+    return check_resumed_ids(whole.ids, run, len(before.ids), strict=True)
+
+
+def _compare_runs(
+    key: str, own: tuple[PipelineCase, Run], other: tuple[PipelineCase, Run]
+) -> list[Finding]:
+    (meta, run), (other_meta, other_run) = own, other
+    if key == "resume_of":
+        return check_resumed(other_run, run, other_meta.name)
+    if key == "same_as":
+        return check_repeated(other_run, run, other_meta.name)
+    own_key, other_key = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
+    code, why = _SAME_ORDER[key]
+    message = f"{own_key} gives the order of {other_meta.name} ({other_key}): {why}"
+    return check_other_order(run, other_run, code, message)
+
+
+def _report_skipped(message: str) -> Finding:
+    return Finding(level="notice", code="relation-skipped", message=message)
 
 
 def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
@@ -119,9 +153,8 @@ def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
     text = _describe_difference(first, second)
     if text is None:
         return []
-    return [
-        report_error("not-repeated", f"another run than {name} of the same seed and epoch: {text}")
-    ]
+    message = f"another run than {name} of the same seed and epoch: {text}"
+    return [report_error("not-repeated", message)]
 
 
 def check_other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:

@@ -1,24 +1,29 @@
-"""Hold a pipeline's run, as delivered and as expected, as arrays in memory."""
+"""Read a pipeline's run, as delivered and as expected, into arrays in memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.bundle.layout import find_batch_files
 from parity.items.checks import locate_row
 from parity.items.matching import UNKNOWN
 from parity.items.reference_pipeline import PADDING_ID, Dataset
+from parity.suites.batch_findings import check_gaps, read_batches
+from parity.suites.messages import report_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
     from parity.items.checks import Ints
     from parity.items.reference_pipeline import Policy
+    from parity.results import Finding
 
     Bools = NDArray[np.bool_]
     Numbers = NDArray[Any]
@@ -28,21 +33,15 @@ COLUMNS = ("id", "x", "y", "mask")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """Slots as a pipeline delivered them, batch after batch.
+    """Slots as a pipeline delivered them, batch after batch; each column is ``[n]``."""
 
-    Attributes:
-        id: ``[n]``, any real dtype; ``PADDING_ID`` in a padded slot.
-        x: ``[n]``, feature of each slot.
-        y: ``[n]``, label of each slot.
-        mask: ``[n]``, any real dtype: 1 for an observation, 0 for padding.
-        sizes: Slots of each batch; their sum is ``n``.
-        first_batch: Number of the first batch.
-    """
-
+    #: Of any real dtype; ``PADDING_ID`` in a padded slot.
     id: Numbers
     x: Numbers
     y: Numbers
+    #: Of any real dtype: 1 for an observation, 0 for padding.
     mask: Numbers
+    #: Slots of each batch; their sum is ``n``.
     sizes: tuple[int, ...]
     first_batch: int = 0
 
@@ -67,11 +66,9 @@ class Run:
 
     def slice_batches(self, start: int, stop: int | None = None) -> Run:
         """Return batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
-        ends = np.concatenate(([0], np.cumsum(self.sizes, dtype=np.int64)))
         sizes = self.sizes[start:stop]
-        first = int(ends[min(start, len(self.sizes))])
-        part = slice(first, first + sum(sizes))
-        columns = {name: getattr(self, name)[part] for name in COLUMNS}
+        first = sum(self.sizes[:start])
+        columns = {name: getattr(self, name)[first : first + sum(sizes)] for name in COLUMNS}
         return Run(**columns, sizes=sizes, first_batch=self.first_batch + start)
 
     @cached_property
@@ -99,24 +96,19 @@ def _check_columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExpectedRun:
-    """Run that a pipeline must deliver.
-
-    Attributes:
-        dataset: All records.
-        batch_size: Slots of a full batch.
-        policy: Policy for a last batch that is not full.
-        start_batch: Number of the first batch.
-        order: ``[n]`` indices into the data set in the order of the epoch; None for any order.
-        shuffled: The epoch has an order of its own, not the data set's.
-        key: Seed and epoch, where the order is NumPy's.
-    """
+    """Run that a pipeline must deliver."""
 
     dataset: Dataset
+    #: Slots of a full batch.
     batch_size: int
+    #: For a last batch that is not full.
     policy: Policy
     start_batch: int = 0
+    #: ``[n]`` indices into the data set in the order of the epoch; None for any order.
     order: Ints | None = None
+    #: The epoch has an order of its own, not the data set's.
     shuffled: bool = True
+    #: Seed and epoch, where the order is NumPy's.
     key: tuple[int, int] | None = None
 
     @property
@@ -144,45 +136,31 @@ class ExpectedRun:
             return None
         return self.order[self.position : self.position + self.count]
 
-    def replace_policy(self, policy: Policy) -> ExpectedRun:
-        """Return the same run under another policy."""
-        return replace(self, policy=policy)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SlotKinds:
-    """Kind of each slot of a run.
+    """Kind of each slot of a run, ``[n]``."""
 
-    Attributes:
-        item: ``[n]`` index into the data set, or UNKNOWN.
-        filler: ``[n]``: masked, yet not padding: an item that occurs elsewhere, or none at all.
-        hidden: ``[n]``: a masked item that occurs nowhere else.
-        counted: ``[n]``: padding that is not masked.
-        invalid: ``[n]``: the mask is neither 0 nor 1.
-    """
-
+    #: Index into the data set, or UNKNOWN.
     item: Ints
+    #: Masked, yet not padding: an item that occurs elsewhere, or none at all.
     filler: Bools
+    #: A masked item that occurs nowhere else.
     hidden: Bools
-    counted: Bools
-    invalid: Bools
+    #: Neither padding nor filler.
+    real: Bools
 
     @classmethod
     def of(cls, run: Run, dataset: Dataset) -> SlotKinds:
         """Look up each slot's id in ``dataset``, by one sort and one search."""
         item = find_indices(dataset.ids, run.id)
-        masked, invalid = run.mask == 0, ~((run.mask == 0) | (run.mask == 1))
+        masked = (run.mask == 0) & ~run.padded
         elsewhere = np.zeros(len(dataset) + 1, np.bool_)  # the last is that of UNKNOWN
-        elsewhere[item[~masked & ~run.padded]] = True
+        elsewhere[item[(run.mask != 0) & ~run.padded]] = True
         elsewhere[UNKNOWN] = True
-        filler = masked & ~run.padded & elsewhere[item]
-        return cls(
-            item=item,
-            filler=filler,
-            hidden=masked & ~run.padded & ~filler,
-            counted=(run.mask == 1) & run.padded,
-            invalid=invalid,
-        )
+        filler = masked & elsewhere[item]
+        real = ~(run.padded | filler)
+        return cls(item=item, filler=filler, hidden=masked & ~filler, real=real)
 
 
 def find_indices(ids: Ints, targets: Numbers) -> Ints:
@@ -195,3 +173,46 @@ def find_indices(ids: Ints, targets: Numbers) -> Ints:
     slot[queries] = np.searchsorted(ids[order], targets[queries])
     found = order[np.minimum(slot, len(ids) - 1)]
     return np.where(ids[found] == targets, found, UNKNOWN)
+
+
+def read_run(folder: Path, expected: ExpectedRun) -> tuple[Run | None, list[Finding]]:
+    """Read the run in a folder of `batch_NNNN.bin` files; others are ignored.
+
+    Returns:
+        The run, None where it cannot be read, and the findings about the files.
+    """
+    first = expected.start_batch
+    files, found = _renumber_files(find_batch_files(folder), first, len(expected.sizes))
+    missing = check_gaps(list(files), first) if files else []
+    # All items in one batch, and wrong sizes, can be reported.
+    max_bytes = 4 * 4 * len(COLUMNS) * (len(expected.dataset) + expected.batch_size) + 2**20
+    batches, broken = read_batches(files.values(), max_bytes, COLUMNS, _describe_shapes)
+    run = None if missing or broken else Run.of(batches, first)
+    return run, [*found, *missing, *broken]
+
+
+def _renumber_files(
+    files: Mapping[int, Path], first: int, count: int
+) -> tuple[Mapping[int, Path], list[Finding]]:
+    """Give files the numbers that they should have, where a resumed run began at another."""
+    start = min(files, default=first)
+    if start >= first:
+        return files, []
+    if len(files) == count:
+        files = {number + first - start: path for number, path in files.items()}
+    else:
+        files = {number: path for number, path in files.items() if number >= first}
+    expected = f"batch_{first:04}.bin must be the first" if count else "no batch is left"
+    message = (
+        f"the first batch file is batch_{start:04}.bin; the run continues at batch {first}, so "
+        f"{expected}"
+    )
+    return files, [report_error("resume-start", message, expected=str(first), obtained=str(start))]
+
+
+def _describe_shapes(batch: list[NDArray[np.float32]]) -> str:
+    shapes = [list(tensor.shape) for tensor in batch]
+    if len(shapes[0]) == 1 and shapes[0][0] and shapes.count(shapes[0]) == len(shapes):
+        return ""
+    pairs = ", ".join(f"{name} {shape}" for name, shape in zip(COLUMNS, shapes, strict=True))
+    return f"{pairs}; expected [B] for all four, with B of at least 1"

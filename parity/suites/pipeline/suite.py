@@ -1,13 +1,13 @@
 """The suite `pipeline`: one run a case, audited by the ids that it delivers.
 
-``audit`` checks one run, ``across`` compares runs that belong together. `docs/pipeline.md`
+``audit`` checks one run, ``relations`` compares runs that belong together. `docs/pipeline.md`
 describes the format and what a port must write; ``parity.loaders`` audits runs in memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,18 +17,19 @@ from parity.bundle.layout import (
     make_suspect_error,
     read_pipeline_case,
 )
+from parity.errors import DumpError, Problem
 from parity.items.reference_pipeline import Dataset, compute_fingerprint
-from parity.results import Finding
 from parity.suites import batch_findings
-from parity.suites.base import Case, DumpComparison, Suite
-from parity.suites.pipeline.across import check_relations
-from parity.suites.pipeline.audit import TOLERANCE, audit_run, select_known_rows
+from parity.suites.base import Case, DumpComparison, Suite, TensorView
+from parity.suites.messages import report_error
+from parity.suites.pipeline.audit import TOLERANCE, audit_run
 from parity.suites.pipeline.port_statements import check_statements, read_statements
-from parity.suites.pipeline.run_reader import compute_max_bytes, read_run
-from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, find_indices
-from parity.suites.pipeline.value_checks import measure_max_gap
-from parity.suites.pipeline.view import build_view
+from parity.suites.pipeline.relations import check_relations
+from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, SlotKinds, find_indices, read_run
+from parity.suites.pipeline.value_checks import KnownRows, measure_max_gap
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
+from parity.suites.views import build_unknown_error
+from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from parity.bundle.layout import PipelineCase
     from parity.bundle.tolerances import Tolerances
+    from parity.results import Finding
     from parity.suites.base import Dump
     from parity.suites.pipeline.port_statements import PortStatements
 
@@ -44,12 +46,13 @@ ARGS = (
     *("--start-batch", "{start_batch}", "--output-dir", "{output_dir}"),
 )
 DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
+#: Parameters of a call, which a port may repeat.
+_PARAMETERS = ("seed", "epoch", "start_batch", "batch_size", "policy", "shuffle")
 #: `exact`: the reference's order, which is NumPy's; `free`: any that depends on seed and epoch.
 OPTIONS = {"order": ("exact", "free")}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PipelineDetail:
+class PipelineDetail(NamedTuple):
     """A case with its expected run."""
 
     meta: PipelineCase
@@ -64,41 +67,32 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
             itself, or a relation names a missing case.
     """
     metas = [read_pipeline_case(folder) for folder in find_case_folders(tree)]
-    _check_relations(metas)
-    free = options.get("order", "exact") == "free"
-    return tuple(_build_case(meta, free=free) for meta in metas)
-
-
-def _check_relations(metas: list[PipelineCase]) -> None:
     names = {meta.name for meta in metas}
     for meta in metas:
         for partner in (*meta.relations.values(), *meta.disjoint_with):
             if partner not in names:
                 message = f"names the case {partner!r}, which the bundle lacks"
                 raise make_suspect_error(meta.folder / "meta.json", message)
+    free = options.get("order", "exact") == "free"
+    return tuple(_build_case(meta, free=free) for meta in metas)
 
 
 def _build_case(meta: PipelineCase, *, free: bool) -> Case:
-    expected = build_expected_run(meta)
+    expected = _build_expected_run(meta)
     # Without a shuffle every port must deliver the data set's own order.
     if free and meta.shuffle:
-        expected = ExpectedRun(
-            dataset=expected.dataset,
-            batch_size=meta.batch_size,
-            policy=meta.policy,
-            start_batch=meta.start_batch,
-        )
+        expected = replace(expected, order=None, key=None)
     placeholders = {"seed": meta.seed, "epoch": meta.epoch, "start_batch": meta.start_batch}
     return Case(
         id=meta.name,
         folder=meta.folder,
         placeholders={key: str(value) for key, value in placeholders.items()},
         tolerances=DEFAULT_TOLERANCES,
-        detail=PipelineDetail(meta=meta, expected=expected),
+        detail=PipelineDetail(meta, expected),
     )
 
 
-def build_expected_run(meta: PipelineCase) -> ExpectedRun:
+def _build_expected_run(meta: PipelineCase) -> ExpectedRun:
     """Build the expected run of a case where its order is the reference's.
 
     Raises:
@@ -130,27 +124,24 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     Raises:
         ReferenceSuspectError: The reference's own batches contradict each other.
     """
-    detail: PipelineDetail = case.detail
-    meta, expected = detail.meta, detail.expected
+    meta, expected = case.detail
     _check_reference(meta)
     tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
     statements, found = read_statements(dump.folder)
     misnamed = batch_findings.check_names(dump.folder)
-    run, broken = read_run(
-        dump.folder, meta.start_batch, len(expected.sizes), compute_max_bytes(expected)
-    )
+    run, broken = read_run(dump.folder, expected)
     found += broken
     if run is not None and not run.sizes and not found:
         found += _check_empty_dump(statements, expected)
     if run is None or any(finding.kind == "dump" for finding in found):
         return DumpComparison(findings=(*misnamed, *found), tensors=COLUMNS)
-    rows = select_known_rows(run, expected, tolerance=tolerance)
+    slots = SlotKinds.of(run, expected.dataset)
+    rows = KnownRows.of(run, slots, expected.dataset, tolerance)
     found += audit_run(run, expected, tolerance=tolerance)
     if not broken:  # else the statements include batches that are left out here
         found += batch_findings.check_stdout(dump.stdout_json, run.sizes)
-        found += check_statements(
-            statements, run, expected, _list_parameters(meta), meta.fingerprint
-        )
+        parameters = {key: getattr(meta, key) for key in _PARAMETERS}
+        found += check_statements(statements, run, expected, parameters, meta.fingerprint)
     gap = measure_max_gap(rows)
     if tolerance and gap <= tolerance:
         found += check_near_bound({"x and y": gap / tolerance})
@@ -177,12 +168,7 @@ def _check_empty_dump(statements: PortStatements | None, expected: ExpectedRun) 
         "the dump has no batch and no meta.json with num_batches 0; no batch is expected, but a "
         "port that wrote nothing has not shown that"
     )
-    return [Finding(level="error", kind="dump", code="dump-empty", message=message)]
-
-
-def _list_parameters(meta: PipelineCase) -> dict[str, Any]:
-    keys = ("seed", "epoch", "start_batch", "batch_size", "policy", "shuffle")
-    return {key: getattr(meta, key) for key in keys}
+    return [report_error("dump-empty", message, kind="dump")]
 
 
 def _check_reference(meta: PipelineCase) -> None:
@@ -191,8 +177,8 @@ def _check_reference(meta: PipelineCase) -> None:
     Raises:
         ReferenceSuspectError: They disagree.
     """
-    expected, path = build_expected_run(meta), meta.folder / "meta.json"
-    run, found = read_run(meta.folder, meta.start_batch, len(expected.sizes))
+    expected = _build_expected_run(meta)
+    run, found = read_run(meta.folder, expected)
     if run is not None:
         statements = {
             "batch_sizes": list(meta.batch_sizes),
@@ -200,13 +186,35 @@ def _check_reference(meta: PipelineCase) -> None:
             "fingerprint": meta.fingerprint,
             "masked_mean": meta.masked_mean,
         }
+        digest = compute_fingerprint(expected.dataset)
         found += audit_run(run, expected, tolerance=0.0)
-        found += check_statements(
-            statements, run, expected, {}, compute_fingerprint(expected.dataset)
-        )
-    errors = [finding for finding in found if finding.level == "error"]
-    if errors:
-        raise make_suspect_error(path, f"the reference's own batches: {errors[0].message}")
+        found += check_statements(statements, run, expected, {}, digest)
+    for finding in found:
+        if finding.level == "error":
+            message = f"the reference's own batches: {finding.message}"
+            raise make_suspect_error(meta.folder / "meta.json", message)
+
+
+def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
+    """Lay each delivered slot beside the reference's slot of the same position."""
+    if tensor not in COLUMNS:
+        raise build_unknown_error(tensor, COLUMNS)
+    meta, expected = case.detail
+    runs = []
+    for folder in (meta.folder, dump.folder):
+        run, found = read_run(folder, expected)
+        if run is None or not run.sizes:
+            message = found[0].message if found else "the folder has no batch"
+            raise DumpError(Problem("batch-missing", message))
+        runs.append(run)
+    columns = [np.asarray(getattr(run, tensor), "<f4") for run in runs]
+    return TensorView(
+        expected=columns[0],
+        obtained=columns[1],
+        dtype=DTYPES["F32"],
+        note="each row beside the reference's row of the same position",
+        rows=runs[1].format_position,
+    )
 
 
 SUITE = Suite(
@@ -214,7 +222,7 @@ SUITE = Suite(
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=build_view,
+    view=_build_view,
     list_files=lambda case: find_batch_files(case.folder).values(),
     options=OPTIONS,
     across=check_relations,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parity.items.checks import Ints, LabelDifference
     from parity.items.reference_pipeline import Dataset
     from parity.results import Finding
-    from parity.suites.pipeline.runs import ExpectedRun, Run
+    from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds
 
     Numbers = NDArray[Any]
 
@@ -36,19 +36,22 @@ _OTHER_COLUMNS = {"x": "ids and labels", "y": "ids and features"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KnownRows:
-    """Slots of a run that have an item of the data set.
-
-    Attributes:
-        slot: ``[k]`` slots of the run.
-        item: ``[k]`` indices into the data set.
-        tolerance: Largest difference of a value, absolute.
-    """
+    """Slots of a run that have an item of the data set."""
 
     run: Run
     dataset: Dataset
+    #: ``[k]`` slots of the run.
     slot: Ints
+    #: ``[k]`` indices into the data set.
     item: Ints
+    #: Largest difference of a value, absolute.
     tolerance: float
+
+    @classmethod
+    def of(cls, run: Run, slots: SlotKinds, dataset: Dataset, tolerance: float) -> KnownRows:
+        """Select the slots that are not padding and have an item of ``dataset``."""
+        rows = np.flatnonzero(slots.real & (slots.item != UNKNOWN))
+        return cls(run=run, dataset=dataset, slot=rows, item=slots.item[rows], tolerance=tolerance)
 
     @property
     def batch(self) -> Ints:
@@ -75,13 +78,7 @@ class KnownRows:
 
     def select(self, keep: NDArray[np.bool_]) -> KnownRows:
         """Select the rows where ``keep`` is true."""
-        return KnownRows(
-            run=self.run,
-            dataset=self.dataset,
-            slot=self.slot[keep],
-            item=self.item[keep],
-            tolerance=self.tolerance,
-        )
+        return replace(self, slot=self.slot[keep], item=self.item[keep])
 
     def describe(self, name: str, row: int) -> str:
         """Describe a wrong value."""
@@ -122,14 +119,13 @@ def find_moved_rows(rows: KnownRows) -> Ints:
 
 
 def _check_mislabelled(rows: KnownRows, moved: Ints) -> list[Finding]:
-    found = np.flatnonzero(moved != UNKNOWN)
     ids = rows.dataset.ids
     return report_each(
         "id-mislabelled",
-        found,
-        lambda k: (
-            f"{rows.run.format_position(rows.slot[found[k]])} has id "
-            f"{ids[rows.item[found[k]]]}, but its x and y are those of item {ids[moved[found[k]]]}"
+        np.flatnonzero(moved != UNKNOWN),
+        lambda row: (
+            f"{rows.run.format_position(rows.slot[row])} has id {ids[rows.item[row]]}, but its x "
+            f"and y are those of item {ids[moved[row]]}"
         ),
         "rows have the id of another item",
     )
