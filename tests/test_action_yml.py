@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from parity.commands import action_inputs, init_templates
-from parity.commands.action_inputs import DEFAULTS
+from parity.commands import action
 from parity.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+WORKFLOW = (ROOT / "parity/commands/init_workflow.yml").read_text(encoding="utf-8")
+DEFAULTS = {name: entry.default for name, entry in action.INPUTS.items()}
 ACTIONS = [ROOT / name for name in ("action.yml", "plan/action.yml", "merge/action.yml")]
 FILES = [*ACTIONS, *sorted((ROOT / ".github").rglob("*.yml"))]
 STEPS = {
@@ -45,7 +46,7 @@ def test_everything_used_is_pinned_by_its_sha_with_the_version_beside_it(path: P
 
 
 def test_an_action_is_pinned_to_one_commit_everywhere() -> None:
-    texts = [path.read_text(encoding="utf-8") for path in FILES] + [init_templates.WORKFLOW, README]
+    texts = [path.read_text(encoding="utf-8") for path in FILES] + [WORKFLOW, README]
     pins: dict[str, set[str]] = {}
     for text in texts:
         for used in uses(text):
@@ -140,7 +141,7 @@ def test_locks_have_all_requirements() -> None:
 
 
 def test_workflow_in_the_readme_is_the_one_that_init_writes() -> None:
-    assert f"```yaml\n{init_templates.WORKFLOW}```" in README
+    assert f"```yaml\n{WORKFLOW}```" in README
 
 
 def test_workflows_in_the_documentation_use_existing_inputs() -> None:
@@ -185,7 +186,7 @@ def test_invalid_input_is_reported_with_its_name_and_valid_values(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
-        action_inputs.read_inputs({name: value})
+        action.read_inputs({name: value})
     assert {problem.code for problem in raised.value.problems} == {"input"}
     assert name in raised.value.problems[0].message
 
@@ -195,7 +196,7 @@ def test_a_path_is_relative_even_where_it_stays_inside(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError, match="report-dir"):
-        action_inputs.read_inputs({"report-dir": str(tmp_path / "out")})
+        action.read_inputs({"report-dir": str(tmp_path / "out")})
 
 
 def test_all_invalid_inputs_are_reported_at_once(
@@ -203,19 +204,17 @@ def test_all_invalid_inputs_are_reported_at_once(
 ) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
     with pytest.raises(ConfigError) as raised:
-        action_inputs.read_inputs({"cache": "x", "summary": "y", "annotations": "z"})
+        action.read_inputs({"cache": "x", "summary": "y", "annotations": "z"})
     assert len(raised.value.problems) == 3
 
 
 def test_blank_inputs_have_their_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
-    assert action_inputs.read_inputs(dict.fromkeys(DEFAULTS, " ")) == action_inputs.read_inputs({})
-    found = action_inputs.read_inputs(
-        {"bundles": " a \n\nb\n", "cargo-args": "--locked\n--features x"}
-    )
+    assert action.read_inputs(dict.fromkeys(DEFAULTS, " ")) == action.read_inputs({})
+    found = action.read_inputs({"bundles": " a \n\nb\n", "cargo-args": "--locked\n--features x"})
     assert (found.bundles, found.cargo_args) == (("a", "b"), ("--locked", "--features x"))
-    assert (found.min_cases, found.timeout_minutes, found.report_formats) == (
+    assert (found.min_cases, found.deadline, found.report_formats) == (
         1,
-        30.0,
+        1800.0,
         ("json", "junit"),
     )

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
-from parity.cli import bundles, cache, checks, ports, usage, workflows
+from parity.cli import usage
+from parity.cli.verbs import VERBS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from parity.cli.shared import Verb
-    from parity.reports.console import RunConsole
-
-VERBS = (*checks.VERBS, *bundles.VERBS, *cache.VERBS, *workflows.VERBS, *ports.VERBS)
-
-
-class _RootParser(argparse.ArgumentParser):
-    def format_help(self) -> str:
-        return usage.format_help()
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line; each verb sets its call."""
-    top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
-    top.add_argument("--version", action="version", version=f"parity-action {__version__}")
-    verbs = top.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
-    )
-    for verb in VERBS:
-        _add_verb(verbs, verb)
-    return top
-
+    from collections.abc import Sequence
 
 _PARSER_OPTIONS: dict[str, Any] = {
     "epilog": usage.EXIT_CODE_HELP,
@@ -41,12 +21,23 @@ _PARSER_OPTIONS: dict[str, Any] = {
 }
 
 
-def _add_verb(verbs: Any, verb: Verb) -> None:
-    text = usage.VERB_SUMMARIES[verb.name]
-    description = text[0].upper() + text[1:] + "."
-    verb_parser = verbs.add_parser(verb.name, help=text, description=description, **_PARSER_OPTIONS)
-    verb.add_arguments(verb_parser)
-    verb_parser.set_defaults(call=verb.build_call)
+class _RootParser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        return usage.format_help()
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of the whole command line."""
+    top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
+    top.add_argument("--version", action="version", version=f"parity-action {__version__}")
+    verbs = top.add_subparsers(
+        dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
+    )
+    for name, text in usage.VERB_SUMMARIES.items():
+        description = text[0].upper() + text[1:] + "."
+        parser = verbs.add_parser(name, help=text, description=description, **_PARSER_OPTIONS)
+        VERBS[name].add_arguments(parser)
+    return top
 
 
 def run(args: Sequence[str]) -> int:
@@ -63,15 +54,22 @@ def run(args: Sequence[str]) -> int:
             break
         if arg.startswith("--") and arg.endswith("=--"):
             parser.error(f"{arg}: '--' is not a value; write ./-- for a file of this name")
-    arguments = parser.parse_args(args)
-    return _call_with_console(arguments.call(arguments))
-
-
-def _call_with_console(call: Callable[[RunConsole], int]) -> int:
+    arguments = vars(parser.parse_args(args))
+    verb = VERBS[arguments["verb"]]
+    options_class = _resolve(verb.options)
+    if arguments.get("lockfile", "") is None:
+        arguments["lockfile"] = arguments["repo"] / "fixtures.lock.yaml"
+    names = {field.name for field in fields(options_class)}
+    options = options_class(**{k: value for k, value in arguments.items() if k in names})
     from parity.reports.console import make_console
 
     console = make_console()
     try:
-        return call(console)
+        return int(_resolve(verb.call)(options, console))
     finally:
         console.close()
+
+
+def _resolve(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -5,24 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from parity.errors import ConfigError, FetchError, ParityError, Problem, exit_code_of
+from parity.commands.selection import handle_each
+from parity.errors import ConfigError, FetchError, ParityError, Problem
 from parity.lab.audits.isolated import audit_before_lock
-from parity.lockfile import Bundle, Locked, load
+from parity.lockfile import load
 from parity.lockfile.edit import EntryChange, apply_changes
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import read_unchanged, rewrite
 from parity.reports import drift_text
-from parity.reports.console import print_error
 from parity.store import sources
 from parity.store.download import add_bundle_name
-from parity.store.remote_metadata import (
-    RemoteMetadata,
-    check_against_remote,
-    fetch_remote_metadata,
-    replace_ref,
-)
+from parity.store.remote_metadata import check_against_remote, fetch_remote_metadata, replace_ref
 from parity.store.store import Store
-from parity.verify import bundle_states, publish, selection
+from parity.verify import publish, selection
+from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
 
 if TYPE_CHECKING:
@@ -30,8 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.drift import BundleDrift
-    from parity.errors import ErrorKind
+    from parity.lockfile import Bundle, Locked
     from parity.reports.console import RunConsole
+    from parity.store.remote_metadata import RemoteMetadata
     from parity.store.store import FetchedBundle
 
 #: Exit code where something newer exists.
@@ -40,19 +37,8 @@ EXIT_NEWER = 10
 
 @dataclass(frozen=True, kw_only=True)
 class BumpOptions(Options):
-    """The command line of ``bump``.
+    """The command line of ``bump``; its help describes each option."""
 
-    Attributes:
-        ids: Bundles (default: all).
-        to: Ref or commit of an ``hf://`` source to lock instead of its own.
-        source: New source of the bundle, written to the lockfile.
-        from_file: A local archive to lock instead of the source's.
-        check: Only report whether something newer exists.
-        download: With ``check``, download where the host states no digest.
-        accept_audit: Update the lock even if the audit fails.
-    """
-
-    ids: Sequence[str] = ()
     to: str | None = None
     source: str | None = None
     from_file: Path | None = None
@@ -60,14 +46,10 @@ class BumpOptions(Options):
     download: bool = False
     accept_audit: bool = False
 
-
-@dataclass(frozen=True, kw_only=True)
-class _BumpResult:
-    """A checked bundle; ``drift`` is None if nothing has to be written."""
-
-    bundle: Bundle
-    change: EntryChange | None
-    drift: BundleDrift | None
+    @property
+    def folder(self) -> Path:
+        """The lockfile's folder."""
+        return self.lockfile.resolve().parent
 
 
 def bump(options: BumpOptions, console: RunConsole) -> int:
@@ -80,90 +62,73 @@ def bump(options: BumpOptions, console: RunConsole) -> int:
         ParityError: Nothing was written.
     """
     lock = load(options.lockfile)
-    chosen = selection.select_bundles(lock, options.ids)
+    chosen = selection.select_bundles(lock, options.bundles)
     check_usage(options, chosen)
     if options.check:
         return check_for_updates(options, chosen, console)
     publish.check_no_link(options.lockfile, "lockfile-unwritable", options.repo)
     store = Store.from_environment()
-    results = [_bump_bundle(bundle, options, store, console) for bundle in chosen]
-    changes = {result.bundle.id: result.change for result in results if result.change is not None}
-    if not changes:
+    results = {bundle.id: _bump_bundle(bundle, options, store, console) for bundle in chosen}
+    changed = {name: result for name, result in results.items() if result is not None}
+    if not changed:
         console.print_line("nothing to write")
         return 0
     data = read_unchanged(options.lockfile, lock.sha256)
+    changes = {name: change for name, (change, _) in changed.items()}
     rewrite(options.lockfile, data, apply_changes(options.lockfile, data, changes))
-    _print_summary(
-        options, [result.drift for result in results if result.drift is not None], console
-    )
+    _print_summary(options, [drift for _, drift in changed.values()], console)
     return 0
 
 
 def _bump_bundle(
     bundle: Bundle, options: BumpOptions, store: Store, console: RunConsole
-) -> _BumpResult:
+) -> tuple[EntryChange, BundleDrift] | None:
+    """Download and check a bundle; return None if nothing has to be written."""
     target = select_target(bundle, options)
     remote = query_host(target, options)
     if options.source is None and is_current(bundle.locked, remote):
         console.print_bundle(bundle.id, "already up to date")
-        return _BumpResult(bundle=bundle, change=None, drift=None)
+        return None
     if "/archive/" in target.source and not is_local(target.source):
-        console.print_bundle(
-            bundle.id,
-            "hosts may change the bytes of /archive/ files; lock an uploaded file instead",
-        )
+        text = "hosts may change the bytes of /archive/ files; lock an uploaded file instead"
+        console.print_bundle(bundle.id, text)
     locked, fetched = download_and_measure(target, remote, options, store, console)
-    drift = _compute_drift(
-        bundle, bundle_states.BundleState(locked, fetched), options, store, console
-    )
+    before = _load_before(bundle, BundleState(locked, fetched), options, store, console)
+    drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
     for line in drift_text.format_lines(drift):
         console.print_line(line)
     if drift.verdict != "same":
         audit_before_lock(bundle, fetched, console, accept=options.accept_audit)
     new_source = options.source if options.source != bundle.source else None
-    if new_source is None and _is_same_lock(bundle.locked, locked):
-        return _BumpResult(bundle=bundle, change=None, drift=None)
-    return _BumpResult(
-        bundle=bundle, change=EntryChange(locked=locked, source=new_source), drift=drift
-    )
+    old = bundle.locked
+    if new_source is None and old and replace(old, where={}) == replace(locked, where={}):
+        return None
+    return EntryChange(locked=locked, source=new_source), drift
 
 
-def _is_same_lock(before: Locked | None, after: Locked) -> bool:
-    return before is not None and replace(before, where={}) == replace(after, where={})
-
-
-def _compute_drift(
-    bundle: Bundle,
-    after: bundle_states.BundleState,
-    options: BumpOptions,
-    store: Store,
-    console: RunConsole,
-) -> BundleDrift:
-    before = bundle_states.BundleState(None, None)
-    if bundle.locked is not None and after.locked is not None:
-        is_same = bundle.locked.sha256 == after.locked.sha256
-        folder = options.lockfile.resolve().parent
-        before = (
-            bundle_states.BundleState(bundle.locked, after.fetched)
-            if is_same
-            else bundle_states.load_earlier(bundle, store, folder, console, offline=options.offline)
-        )
-    return bundle_states.compute_drift(bundle.id, before, after)
+def _load_before(
+    bundle: Bundle, after: BundleState, options: BumpOptions, store: Store, console: RunConsole
+) -> BundleState:
+    if bundle.locked is None or after.locked is None:
+        return BundleState(None, None)
+    if bundle.locked.sha256 == after.locked.sha256:
+        return BundleState(bundle.locked, after.fetched)
+    return load_earlier(bundle, store, options.folder, console, offline=options.offline)
 
 
 def _print_summary(
     options: BumpOptions, drifts: Sequence[BundleDrift], console: RunConsole
 ) -> None:
-    console.print_line(f"wrote {options.lockfile.as_posix()}")
-    console.print_line()
-    console.print_line("--- commit message ---")
-    for line in drift_text.format_commit_message(drifts):
+    for line in (
+        f"wrote {options.lockfile.as_posix()}",
+        "",
+        "--- commit message ---",
+        *drift_text.format_commit_message(drifts),
+        "--- for the pull request ---",
+        *(line for drift in drifts for line in drift_text.format_markdown(drift)),
+        "---",
+    ):
         console.print_line(line)
-    console.print_line("--- for the pull request ---")
-    for drift in drifts:
-        for line in drift_text.format_markdown(drift):
-            console.print_line(line)
-    console.print_line("---")
 
 
 def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: RunConsole) -> int:
@@ -173,15 +138,9 @@ def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: R
         10 if one has, 0 if none has or only a download can tell; the code of the most
         severe error if a source could not be queried.
     """
-    kinds: list[ErrorKind] = []
-    has_newer = False
-    for bundle in chosen:
-        try:
-            has_newer |= _check_bundle(bundle, options, console)
-        except ParityError as error:
-            print_error(error)
-            kinds.append(error.kind)
-    return exit_code_of(kinds) or (EXIT_NEWER if has_newer else 0)
+    newer: list[bool] = []
+    code = handle_each(chosen, lambda bundle: newer.append(_check_bundle(bundle, options, console)))
+    return code or (EXIT_NEWER if any(newer) else 0)
 
 
 def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> bool:
@@ -191,26 +150,21 @@ def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> 
         return True
     target = select_target(bundle, options)
     remote = query_host(target, options)
-    digest = remote.sha256
+    digest, old = remote.sha256, bundle.locked.sha256
     if digest is None and options.download:
-        digest = download_and_measure(target, remote, options, Store.from_environment(), console)[
-            0
-        ].sha256
+        store = Store.from_environment()
+        digest = download_and_measure(target, remote, options, store, console)[0].sha256
     if digest is None:
-        console.print_bundle(bundle.id, _describe_unknown(remote))
-        return False
-    if digest == bundle.locked.sha256:
-        console.print_bundle(bundle.id, f"up to date, sha256:{digest[:12]}…")
-        return False
-    change = f"locked sha256:{bundle.locked.sha256[:12]}…, the source has sha256:{digest[:12]}…"
-    console.print_bundle(
-        bundle.id, f"newer: {change}; see what changed with parity bump {bundle.id}"
-    )
-    return True
-
-
-def _describe_unknown(remote: RemoteMetadata) -> str:
-    return f"unknown without a download ({remote.no_digest_reason}); --download fetches it"
+        text = f"unknown without a download ({remote.no_digest_reason}); --download fetches it"
+    elif digest == old:
+        text = f"up to date, sha256:{digest[:12]}…"
+    else:
+        text = (
+            f"newer: locked sha256:{old[:12]}…, the source has sha256:{digest[:12]}…; "
+            f"see what changed with parity bump {bundle.id}"
+        )
+    console.print_bundle(bundle.id, text)
+    return digest not in (None, old)
 
 
 def check_usage(options: BumpOptions, chosen: Sequence[Bundle]) -> None:
@@ -262,7 +216,7 @@ def query_host(bundle: Bundle, options: BumpOptions) -> RemoteMetadata:
         hint = "remove --offline, or lock a local file with --from-file"
         raise FetchError(Problem("offline-miss", message, bundle.where.get("source"), (hint,)))
     try:
-        return fetch_remote_metadata(bundle.source, options.lockfile.resolve().parent)
+        return fetch_remote_metadata(bundle.source, options.folder)
     except ParityError as error:
         raise add_bundle_name(error, bundle) from error
 
@@ -278,7 +232,7 @@ def download_and_measure(
     source = bundle.source if remote.commit is None else replace_ref(bundle.source, remote.commit)
     locked, fetched = store.measure(
         replace(bundle, source=source),
-        lockfile_dir=options.lockfile.resolve().parent,
+        lockfile_dir=options.folder,
         progress=console.show_download(bundle.id),
     )
     for line in check_against_remote(remote, locked, bundle):

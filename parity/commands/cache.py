@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from parity.errors import IntegrityError, Problem
+from parity.errors import ConfigError, IntegrityError, Problem
 from parity.lockfile import load
 from parity.store import disk, entries
 from parity.store.store import Store
@@ -14,7 +15,6 @@ from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from parity.reports.console import RunConsole
     from parity.store.entries import StoreEntry
@@ -25,18 +25,15 @@ _NAME_WIDTH = 19  # characters of a name: "sha256:" and twelve digits
 
 @dataclass(frozen=True, kw_only=True)
 class CacheOptions:
-    """The command line of ``cache``.
-
-    Attributes:
-        action: What to do.
-        lockfiles: Lockfiles in use; ``gc`` keeps their bundles, and all listings name them.
-        max_bytes: Bytes that may remain after ``gc``, None for no limit.
-        max_age: Seconds since the last use after which ``gc`` removes an entry, None for never.
-    """
+    """The command line of ``cache``."""
 
     action: Literal["ls", "verify", "gc"]
+    repo: Path = Path()
+    #: Lockfiles in use; ``gc`` keeps their bundles, and all listings name them.
     lockfiles: Sequence[Path] = ()
+    #: Bytes that may remain after ``gc``, None for no limit.
     max_bytes: int | None = None
+    #: Seconds since the last use after which ``gc`` removes an entry, None for never.
     max_age: float | None = None
 
 
@@ -44,11 +41,14 @@ def run_cache(options: CacheOptions, console: RunConsole) -> int:
     """List, check or shrink the store; return the exit code.
 
     Raises:
-        ConfigError: A lockfile is invalid; nothing is removed.
+        ConfigError: A lockfile is invalid, or ``usage``; nothing is removed.
         FetchError: ``store-…``.
         IntegrityError: ``store-damaged``, once for each damaged entry; it is removed.
     """
-    names = _collect_names(options.lockfiles)
+    if options.action != "gc" and (options.max_bytes, options.max_age) != (None, None):
+        message = f"--max-size and --older-than are for cache gc, not for cache {options.action}"
+        raise ConfigError(Problem("usage", message))
+    names = _collect_names(options)
     store_paths = Store.from_environment().paths
     with disk.explain_errors("cache", store_paths.root):
         if options.action == "ls":
@@ -56,17 +56,15 @@ def run_cache(options: CacheOptions, console: RunConsole) -> int:
         elif options.action == "verify":
             _verify_entries(store_paths, names, console)
         else:
-            policy = entries.GcPolicy(
-                max_bytes=options.max_bytes, max_age=options.max_age, keep=names.keys()
-            )
-            _remove_unused(store_paths, policy, names, console)
+            _remove_unused(options, store_paths, names, console)
     return 0
 
 
-def _collect_names(lockfiles: Sequence[Path]) -> dict[str, str]:
+def _collect_names(options: CacheOptions) -> dict[str, str]:
     """Return the ids of each archive that a lockfile names, by its SHA-256."""
+    default = options.repo / "fixtures.lock.yaml"
     names: dict[str, list[str]] = {}
-    for path in lockfiles:
+    for path in options.lockfiles or ([default] if default.exists() else []):
         for bundle in load(path).bundles:
             if bundle.locked is not None:
                 names.setdefault(bundle.locked.sha256, []).append(bundle.id)
@@ -118,16 +116,18 @@ def _remove_damaged(entry: StoreEntry, damage: str) -> Problem:
 
 
 def _remove_unused(
-    store_paths: StorePaths, policy: entries.GcPolicy, names: Mapping[str, str], console: RunConsole
+    options: CacheOptions, store_paths: StorePaths, names: Mapping[str, str], console: RunConsole
 ) -> None:
+    policy = entries.GcPolicy(
+        max_bytes=options.max_bytes, max_age=options.max_age, keep=names.keys()
+    )
     removed = entries.clean(store_paths, policy)
     for entry in removed:
         console.print_line(f"removed  {_format_entry(entry, names)}")
     freed = format_count(sum(entry.size for entry in removed), "bytes")
     remaining = sum(entry.size for entry in entries.list_entries(store_paths))
-    console.print_line(
-        f"{_count_entries(removed)} removed, {freed}; {format_count(remaining, 'bytes')} left"
-    )
+    left = format_count(remaining, "bytes")
+    console.print_line(f"{_count_entries(removed)} removed, {freed}; {left} left")
     if policy.max_bytes is not None and remaining > policy.max_bytes:
         console.print_line(
             "the remaining entries are named by a lockfile, being written, or used within the last "

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffOptions(Options):
-    """The command line of ``diff``.
-
-    Attributes:
-        before: A git revision of the lockfile, or a .tar.
-        after: The same; None for the lockfile on disk.
-    """
+    """The command line of ``diff``; a state is a git revision of the lockfile or a .tar."""
 
     bundle: str
     before: str = "HEAD"
+    #: None for the lockfile on disk.
     after: str | None = None
     markdown: bool = False
 
@@ -51,25 +47,35 @@ def diff(options: DiffOptions, console: RunConsole) -> int:
 
 
 def _load_after(options: DiffOptions, store: Store, console: RunConsole) -> BundleState:
-    if options.after is not None and _is_archive(options.after):
-        return _measure_archive(options, options.after, store)
-    bundle = _find_bundle(options, options.after)
+    revision = options.after
+    if revision is None:
+        lock = load(options.lockfile)
+    elif _is_archive(revision):
+        return _measure_archive(options, revision, store)
+    else:
+        lock = bundle_states.load_lockfile_at(revision, options.lockfile)
+    (bundle,) = selection.select_bundles(lock, [options.bundle])
     selection.check_locked([bundle])
-    revision, folder = options.after or "HEAD", _get_lockfile_dir(options)
     fetched = bundle_states.obtain_files(
-        bundle, store, folder, console, offline=options.offline, revision=revision
+        bundle,
+        store,
+        options.lockfile.resolve().parent,
+        console,
+        offline=options.offline,
+        revision=revision or "HEAD",
     )
     return BundleState(bundle.locked, fetched)
 
 
 def _load_before(options: DiffOptions, store: Store, console: RunConsole) -> BundleState:
-    if _is_archive(options.before):
-        return _measure_archive(options, options.before, store)
-    lock = bundle_states.load_lockfile_at(options.before, options.lockfile)
+    revision = options.before
+    if _is_archive(revision):
+        return _measure_archive(options, revision, store)
+    lock = bundle_states.load_lockfile_at(revision, options.lockfile)
     bundle = bundle_states.find_bundle(lock, options.bundle)
     if bundle is None or bundle.locked is None:
         return BundleState(None, None)
-    folder, revision = _get_lockfile_dir(options), options.before
+    folder = options.lockfile.resolve().parent
     return bundle_states.load_earlier(
         bundle, store, folder, console, offline=options.offline, revision=revision
     )
@@ -87,17 +93,3 @@ def _measure_archive(options: DiffOptions, text: str, store: Store) -> BundleSta
 
 def _is_archive(text: str) -> bool:
     return text.endswith(".tar") or Path(text).is_file()
-
-
-def _find_bundle(options: DiffOptions, revision: str | None) -> Bundle:
-    """Return the bundle's entry in the lockfile on disk, or in the one of a git revision."""
-    if revision is None:
-        lock = load(options.lockfile)
-    else:
-        lock = bundle_states.load_lockfile_at(revision, options.lockfile)
-    (bundle,) = selection.select_bundles(lock, [options.bundle])
-    return bundle
-
-
-def _get_lockfile_dir(options: Options) -> Path:
-    return options.lockfile.resolve().parent

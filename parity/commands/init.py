@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import tomllib
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parity.commands import init_templates
 from parity.errors import ConfigError, Location, Problem
 from parity.github import display_path
+from parity.lockfile import parse
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.store import sources
@@ -31,15 +34,19 @@ _SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
 _MAX_FOLDERS = 20_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
+#: Placeholders of the example entry: the bundle's address and its id.
+_EXAMPLE_SOURCE, _EXAMPLE_ID = "https://example.org/my-bundle-v1.tar", "my-bundle-v1"
+_SUITES = ("serialize", "dataloader", "pipeline")
+_HEAD = """\
+# The bundles this port is compared with. `parity bump` writes `locked:`; the rest is yours.
+schema: 1
+bundles:
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions(Options):
-    """The command line of ``init``.
-
-    Attributes:
-        source: Path or URL of a bundle's archive, as typed; None for an example to fill in.
-    """
+    """The command line of ``init``; ``source`` is a bundle's archive as typed."""
 
     source: str | None = None
 
@@ -80,20 +87,14 @@ def init(options: InitOptions, console: RunConsole) -> int:
     if options.lockfile.exists():
         _add_bundle(options, chosen, console)
     else:
-        name = _choose_bundle_id(options.source or init_templates.EXAMPLE_SOURCE)
-        text = init_templates.format_lockfile(
-            name, options.source or init_templates.EXAMPLE_SOURCE, chosen
-        )
-        _write_new_file(options.lockfile, text, console)
-        console.print_line(
-            "    lists the bundles to verify and your port's dump program; `bump` locks it"
-        )
-    _write_workflow(workflow, console)
-    repo = display_path(options.repo)
-    for line in init_templates.list_next_steps(
-        chosen is not None, options.source is not None, repo
-    ):
-        console.print_line(line)
+        source = options.source or _EXAMPLE_SOURCE
+        text = _HEAD + _format_bundle(_choose_bundle_id(source), source, chosen)
+        note = "lists the bundles to verify and your port's dump program; `bump` locks it"
+        _write_new_file(options.lockfile, text, note, console)
+    text = files("parity.commands").joinpath("init_workflow.yml").read_text(encoding="utf-8")
+    note = "runs on every push and pull request; it only needs `contents: read`"
+    _write_new_file(workflow, text, note, console)
+    _print_next_steps(options, chosen, console)
     return 0
 
 
@@ -103,16 +104,64 @@ def _print_examples(examples: list[Example], console: RunConsole) -> None:
         return
     packages = {example.package for example in examples}
     dump_programs = [example for example in examples if example.is_dump_program]
-    totals = format_count(len(examples), "examples")
-    totals = f"found {totals} in {format_count(len(packages), 'packages')}"
-    dump_count = (
-        f"{len(dump_programs)} named like a dump program:"
-        if dump_programs
-        else "none named like a dump program"
+    found = f"{len(dump_programs)} named like a dump program:"
+    if not dump_programs:
+        found = "none named like a dump program"
+    totals = (
+        f"{format_count(len(examples), 'examples')} in {format_count(len(packages), 'packages')}"
     )
-    console.print_line(f"{totals}, {dump_count}")
+    console.print_line(f"found {totals}, {found}")
     for example in dump_programs:
         console.print_line(f"    {sanitize(example.package)}: {sanitize(example.path.as_posix())}")
+
+
+def _print_next_steps(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
+    repo = display_path(options.repo)
+    option = "" if repo == "." else f" --repo {shlex.quote(repo)}"
+    steps = [
+        f"`parity bump{option}` downloads the bundle, shows its contents and locks its digest",
+        f"`parity verify{option}` compares your port with it, as the workflow will",
+    ]
+    if chosen is None:
+        steps.insert(
+            0,
+            "write a dump program (docs/dump-example.md of parity-action); name it under `dump`: "
+            "`package` and `example`, or `command` if cargo does not build it",
+        )
+    if options.source is None:
+        steps.insert(0, "set `source` to the bundle's address and `suite` to its kind")
+    console.print_line("\nnext:")
+    for number, step in enumerate(steps, 1):
+        console.print_line(f"  {number}. {step}")
+
+
+def _format_bundle(name: str, source: str, example: Example | None) -> str:
+    """Return one entry; a comment marks what is unknown."""
+    package, program = ("my-port", "my_dump  # the example that you will write")
+    if example:
+        package, program = example.package, example.name
+    dump = f"    dump:\n      package: {package}\n      example: {program}\n"
+    return "".join(_format_source(name, source)) + dump
+
+
+def _format_source(name: str, source: str) -> tuple[str, str]:
+    """Return the lines that name a bundle, and the one of its suite."""
+    suite = next((suite for suite in _SUITES if suite in name), "tensors")
+    comment = "# dataloader, serialize, pipeline or tensors"
+    head = f"  {name}:\n    source: {json.dumps(source)}\n"
+    return head, f"    suite: {suite}  {comment}\n"
+
+
+def _fill_example(text: str, name: str, source: str) -> str | None:
+    """Put a name and a source into a lockfile's example entry; keep what was edited.
+
+    Returns None if it has no such entry.
+    """
+    example, old_suite = _format_source(_EXAMPLE_ID, _EXAMPLE_SOURCE)
+    entry, new_suite = _format_source(name, source)
+    if text.count(example) != 1:
+        return None
+    return text.replace(example + old_suite, example + new_suite).replace(example, entry)
 
 
 def _find_examples(repo: Path) -> Iterator[Example]:
@@ -131,9 +180,9 @@ def _find_examples(repo: Path) -> Iterator[Example]:
 
 def _find_manifests(repo: Path) -> Iterator[Path]:
     # Path.walk needs Python 3.12.
-    for _, (folder, folders, files) in zip(range(_MAX_FOLDERS), os.walk(repo), strict=False):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
-        if "Cargo.toml" in files:
+    for _, (folder, folders, names) in zip(range(_MAX_FOLDERS), os.walk(repo), strict=False):
+        folders[:] = sorted(each for each in folders if each not in _SKIPPED_FOLDERS)
+        if "Cargo.toml" in names:
             yield Path(folder) / "Cargo.toml"
 
 
@@ -153,15 +202,19 @@ def _choose_bundle_id(source: str) -> str:
         name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")
         if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):
             return name
-    return init_templates.EXAMPLE_ID
+    return _EXAMPLE_ID
 
 
-def _write_new_file(path: Path, text: str, console: RunConsole) -> None:
+def _write_new_file(path: Path, text: str, note: str, console: RunConsole) -> None:
     """Write a new file; never overwrite one."""
+    name = sanitize(path.as_posix())
+    if path.exists():
+        console.print_line(f"{name} exists and is left unchanged")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
-    console.print_line(f"wrote {sanitize(path.as_posix())}")
+    console.print_line(f"wrote {name}\n    {note}")
 
 
 def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
@@ -173,19 +226,18 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
     name, old = _choose_bundle_id(options.source), path.read_bytes()
     text = old.decode().replace("\r\n", "\n")
     before = _parse_bundles(path, text)
-    if name in before and before[name].source != init_templates.EXAMPLE_SOURCE:
+    if name in before and before[name].source != _EXAMPLE_SOURCE:
         message = (
             f"the lockfile already has a bundle {name!r}; `parity bump {name}` updates its lock"
         )
         raise ConfigError(Problem("init", message, Location(path)))
-    example = before.get(init_templates.EXAMPLE_ID)
+    example = before.get(_EXAMPLE_ID)
     is_replaceable = example is not None and example.locked is None
-    new_text = init_templates.fill_example(text, name, options.source) if is_replaceable else None
+    new_text = _fill_example(text, name, options.source) if is_replaceable else None
     summary = f"replaced the example by {sanitize(name)} in"
     if new_text is None:
-        new_text = (
-            text.rstrip("\n") + "\n" + init_templates.format_bundle(name, options.source, chosen)
-        )
+        end = _format_bundle(name, options.source, chosen)
+        new_text = text.rstrip("\n") + "\n" + end
         summary = f"added {sanitize(name)} to"
     after = _parse_bundles(path, new_text).get(name)
     if after is None or after.source != options.source:
@@ -197,17 +249,7 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
 
 def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
     """Return the bundles of a lockfile, by id."""
-    from parity.lockfile import parse
-
     return {bundle.id: bundle for bundle in parse(path, text.encode()).bundles}
-
-
-def _write_workflow(path: Path, console: RunConsole) -> None:
-    if path.exists():
-        console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
-        return
-    _write_new_file(path, init_templates.WORKFLOW, console)
-    console.print_line("    runs on every push and pull request; it only needs `contents: read`")
 
 
 def resolve_source(typed: str, folder: Path) -> str:

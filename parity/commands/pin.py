@@ -20,16 +20,22 @@ _KIND_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors
 
 @dataclass(frozen=True, kw_only=True)
 class PinOptions:
-    """The command line of ``pin``; an empty ``kind`` makes all embedded bundles.
-
-    Attributes:
-        out: Folder that gets ``<bundle id>.tar``.
-        extra: Options that only this kind has, as far as given.
-    """
+    """The command line of ``pin``; an empty ``kind`` makes all embedded bundles."""
 
     kind: str
+    #: Folder that gets ``<bundle id>.tar``.
     out: Path
-    extra: dict[str, object]
+    size: str | None = None
+    upstream_only: bool = False
+    pth: Path | None = None
+    gguf: Path | None = None
+    folder: Path | None = None
+
+    @property
+    def extra(self) -> dict[str, object]:
+        """The given options that only one kind has."""
+        names = (name for kind_names in _KIND_OPTIONS.values() for name in kind_names)
+        return {name: value for name in names if (value := getattr(self, name))}
 
 
 def pin(options: PinOptions, console: RunConsole) -> int:
@@ -50,9 +56,8 @@ def pin(options: PinOptions, console: RunConsole) -> int:
         archive = PINS[kind](options.out, **extra)
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        console.print_line(
-            f"{archive.as_posix()}  {archive.stat().st_size:,} bytes  sha256:{digest}"
-        )
+        size = f"{archive.stat().st_size:,} bytes"
+        console.print_line(f"{archive.as_posix()}  {size}  sha256:{digest}")
     return 0
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity import __version__, github
-from parity.lockfile import load
+from parity.commands.selection import choose_bundles, prepare_bundles
 from parity.port.cargo import make_build_key
 from parity.store.safe_write import replace_file
-from parity.verify import publish, selection
+from parity.verify import publish
 from parity.verify.options import VerifyOptions
-from parity.verify.prepare import PreparedBundle, prepare_bundle
+from parity.verify.prepare import PreparedBundle
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -27,11 +27,7 @@ MAX_JOBS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions(VerifyOptions):
-    """The command line of ``plan``.
-
-    Attributes:
-        out: File for the plan, which ``merge`` checks reports against; None to only print it.
-    """
+    """The command line of ``plan``; ``out`` is the file that ``merge`` checks reports against."""
 
     max_jobs: int = MAX_JOBS
     out: Path | None = None
@@ -43,13 +39,8 @@ def plan_jobs(options: PlanOptions, console: RunConsole) -> int:
     Raises:
         ConfigError: The lockfile or the command line cannot be used.
     """
-    lock = load(options.lockfile)
-    chosen = selection.select_bundles(lock, options.bundles, options.cases)
-    selection.check_locked(chosen)
-    prepared = [prepare_bundle(bundle, options, console, None) for bundle in chosen]
-    ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
-    names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
-    selection.check_case_globs(options.cases, names, is_complete=len(ready) == len(prepared))
+    lock, chosen = choose_bundles(options)
+    prepared = prepare_bundles(chosen, options, console)
     matrix = {"include": build_jobs(prepared, options.max_jobs)}
     text = json.dumps(matrix)
     if options.out is not None:

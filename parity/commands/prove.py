@@ -12,50 +12,42 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.errors import ParityError, exit_code_of
+from parity.commands.selection import choose_bundles, handle_each
+from parity.errors import ParityError
 from parity.lab import resolve_hook
 from parity.lab.faults.report import Detection, MutationReport, print_report
-from parity.lockfile import load
-from parity.reports.console import print_error
 from parity.results import Finding
 from parity.suites.base import Dump
-from parity.verify import selection
-from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from parity.errors import ErrorKind
     from parity.lab.faults import Fault, InjectionResult
+    from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
     from parity.suites.base import Case
-    from parity.verify.options import Options
+    from parity.verify.options import VerifyOptions
     from parity.verify.prepare import PreparedBundle
 
 
-def prove(options: Options, ids: Sequence[str], console: RunConsole) -> int:
-    """Prove the bundles ``ids`` (default: all); return the exit code.
+def prove(options: VerifyOptions, console: RunConsole) -> int:
+    """Prove the chosen bundles; return the exit code.
 
     Raises:
         ConfigError: The lockfile is invalid, or has no such id.
     """
-    chosen = selection.select_bundles(load(options.lockfile), ids)
-    selection.check_locked(chosen)
-    kinds: list[ErrorKind] = []
-    for bundle in chosen:
-        prepared = prepare_bundle(bundle, VerifyOptions(**options.__dict__), console, None)
-        try:
-            if isinstance(prepared, PreparationError):
-                raise prepared.error
-            report = inject_faults(prepared)
-        except ParityError as error:
-            print_error(error)
-            kinds.append(error.kind)
-            continue
+
+    def prove_bundle(bundle: Bundle) -> ErrorKind | None:
+        prepared = prepare_bundle(bundle, options, console, None)
+        if isinstance(prepared, PreparationError):
+            raise prepared.error
+        report = inject_faults(prepared)
         print_report(report, console.print_line)
-        kinds += ["reference"] if report.missed or not report.injected else []
-    return exit_code_of(kinds)
+        return "reference" if report.missed or not report.injected else None
+
+    return handle_each(choose_bundles(options)[1], prove_bundle)
 
 
 def inject_faults(prepared: PreparedBundle) -> MutationReport:
@@ -90,16 +82,12 @@ def _inject_into_case(
         injection = fault.inject(wrong_folder)
         if fault.why_allowed:
             report.allowed[fault.name] = fault.why_allowed
-            shutil.rmtree(wrong_folder)
-            continue
-        report.record_fault(fault)
-        detection = _build_detection(
-            fault,
-            injection,
-            _find_port_errors(prepared, case, wrong_folder) if injection.changed else [],
-        )
-        if injection.changed or injection.unchanged:
-            report.detections.setdefault(fault.name, {})[case.id] = detection
+        else:
+            report.record_fault(fault)
+            errors = _find_port_errors(prepared, case, wrong_folder) if injection.changed else []
+            if injection.changed or injection.unchanged:
+                detection = _build_detection(fault, injection, errors)
+                report.detections.setdefault(fault.name, {})[case.id] = detection
         shutil.rmtree(wrong_folder)
 
 
@@ -113,24 +101,19 @@ def _find_port_errors(prepared: PreparedBundle, case: Case, folder: Path) -> lis
 
 
 def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Finding]) -> Detection:
-    errors_by_part: dict[str, list[Finding]] = {}
-    for name in injection.changed:
-        matching = [e for e in errors if e.tensor == name] if fault.per_tensor else errors
-        errors_by_part[name] = matching
-    named = tuple(
-        name
-        for name, matching in errors_by_part.items()
-        if _collect_codes(matching).intersection(fault.codes)
-    )
-    other_codes = _collect_codes(
-        e for name, matching in errors_by_part.items() if name not in named for e in matching
-    )
+    errors_by_part = {
+        name: [e for e in errors if e.tensor == name] if fault.per_tensor else errors
+        for name in injection.changed
+    }
+    codes = {name: _collect_codes(found) for name, found in errors_by_part.items()}
+    named = tuple(name for name, found in codes.items() if found.intersection(fault.codes))
+    others = (found for name, found in codes.items() if name not in named)
     return Detection(
         changed=injection.changed,
         void=injection.unchanged,
         missed=tuple(name for name, matching in errors_by_part.items() if not matching),
         named=named,
-        other_codes=tuple(sorted(other_codes)),
+        other_codes=tuple(sorted(set().union(*others))),
     )
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
     from parity.results import CaseResult, Finding
     from parity.suites.base import Case
-    from parity.verify.options import Options
     from parity.verify.prepare import PreparedBundle
 
 #: Limits of the pack: tensors with values, lines of each, bytes of a tensor and of a file in hex.
@@ -50,20 +49,10 @@ _ALIAS_FOLDER = re.compile(r"[^\s'\"]*parity-fixtures-[^/\\\s]+[/\\][^/\\\s]+[/\
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceOptions:
-    """The command line of ``reproduce``.
+class ReproduceOptions(VerifyOptions):
+    """The command line of ``reproduce``; ``cases`` is one glob, ``out`` a new or empty folder."""
 
-    Attributes:
-        case: ``bundle/case``, or a case's name if only one bundle has it.
-        out: A new or empty folder.
-        dumps: Folder of existing dumps; None to run the case.
-    """
-
-    options: Options
-    case: str
     out: Path
-    dumps: Path | None = None
-    toolchain: str = ""
 
 
 def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
@@ -74,16 +63,10 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
         DumpError: The port could not be built or run.
     """
     _check_out(options.out)
-    verify = VerifyOptions(
-        **options.options.__dict__,
-        cases=(options.case,),
-        dumps=options.dumps,
-        toolchain=options.toolchain,
-    )
-    prepared, case = show.find_case(verify, console)
+    prepared, case = show.find_case(options, console)
     checkpoint = _find_checkpoint(prepared, case)
     with open_temporary_folder() as folder:
-        dump_run, port = show.make_dump(prepared, case, verify, console, folder / "dumps")
+        dump_run, port = show.make_dump(prepared, case, options, console, folder / "dumps")
         draft = folder / "draft"
         case_run = _CaseRun(prepared, case, dump_run, port)
         ending = _write_draft(draft, case_run, checkpoint, _format_command(options, prepared, case))
@@ -190,8 +173,8 @@ def _write_draft(draft: Path, case_run: _CaseRun, checkpoint: Path, command: str
 def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: Case) -> str:
     """Return the command that packs the case again."""
     args = ["python", "-m", "parity", "reproduce", f"{prepared.bundle.id}/{case.id}"]
-    lockfile, default = options.options.lockfile, options.options.repo / "fixtures.lock.yaml"
-    if (repo := display_path(options.options.repo)) != ".":
+    lockfile, default = options.lockfile, options.repo / "fixtures.lock.yaml"
+    if (repo := display_path(options.repo)) != ".":
         args += ["--repo", repo]
     if lockfile != default:
         args += ["--lockfile", display_path(lockfile)]

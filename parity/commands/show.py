@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.commands.selection import choose_bundles
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, IntegrityError, Problem
 from parity.github import display_path
-from parity.lockfile import load
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
 from parity.suites.base import Dump
@@ -21,7 +20,7 @@ from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import expand_index, parse_index
 from parity.text import align_columns, sanitize_message
-from parity.verify import execute, fixture_aliases, selection
+from parity.verify import execute, fixture_aliases
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
 from parity.verify.store_guard import StoreGuard
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from parity.reports.console import RunConsole
     from parity.suites.base import Case, TensorView
     from parity.tensors.index_expression import Index
-    from parity.verify.options import Options
     from parity.verify.prepare import PreparedBundle
 
 #: Maximum number of printed elements.
@@ -45,22 +43,12 @@ _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions:
-    """The command line of ``show``.
+class ShowOptions(VerifyOptions):
+    """The command line of ``show``; ``cases`` is one glob."""
 
-    Attributes:
-        case: ``bundle/case``, or a case's name if only one bundle has it.
-        slice: In NumPy's notation; empty for the elements that differ.
-        dumps: Folder of existing dumps; None to run the case.
-        toolchain: For ``cargo +T``.
-    """
-
-    options: Options
-    case: str
     tensor: str
+    #: In NumPy's notation; empty for the elements that differ.
     slice: str = ""
-    dumps: Path | None = None
-    toolchain: str = ""
 
 
 def show(options: ShowOptions, console: RunConsole) -> int:
@@ -72,20 +60,14 @@ def show(options: ShowOptions, console: RunConsole) -> int:
         ReferenceSuspectError: The reference cannot be read.
     """
     index = parse_index(options.slice)
-    verify = VerifyOptions(
-        **options.options.__dict__,
-        cases=(options.case,),
-        dumps=options.dumps,
-        toolchain=options.toolchain,
-    )
-    prepared, case = find_case(verify, console)
+    prepared, case = find_case(options, console)
     with open_temporary_folder() as folder:
-        dump_run = _check_dump(make_dump(prepared, case, verify, console, folder)[0])
+        dump_run = make_dump(prepared, case, options, console, folder)[0]
+        if errors := [finding for finding in dump_run.findings if finding.level == "error"]:
+            raise DumpError(*(Problem(f.code, f.message, f.where, f.details) for f in errors))
         view = prepared.suite.view(case, Dump(folder=dump_run.folder), options.tensor)
-        view_lines = format_view(view, index, prepared.bounds[case.id], options.slice)
-        for mark, text in _prepend_heading(
-            f"{prepared.bundle.id}/{case.id} {options.tensor}", view_lines
-        ):
+        _print_line("", f"{prepared.bundle.id}/{case.id} {options.tensor}")
+        for mark, text in format_view(view, index, prepared.bounds[case.id], options.slice):
             _print_line(mark, text)
     return 0
 
@@ -97,10 +79,8 @@ def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBund
         ConfigError: It selects none or several.
         ParityError: The bundle could not be prepared.
     """
-    chosen = selection.select_bundles(load(options.lockfile), (), options.cases)
-    selection.check_locked(chosen)
     found = []
-    for bundle in chosen:
+    for bundle in choose_bundles(options)[1]:
         prepared = prepare_bundle(bundle, options, console, None)
         if isinstance(prepared, PreparationError):
             raise prepared.error
@@ -149,19 +129,6 @@ def make_dump(
     return sink.dump_run, port
 
 
-def _check_dump(dump_run: DumpResult) -> DumpResult:
-    """Return ``dump_run`` if the program succeeded.
-
-    Raises:
-        DumpError: The program failed.
-    """
-    errors = [finding for finding in dump_run.findings if finding.level == "error"]
-    if errors:
-        found = (Problem(f.code, f.message, f.where, f.details) for f in errors)
-        raise DumpError(*found)
-    return dump_run
-
-
 def format_view(
     view: TensorView, index: Index, bounds: Mapping[str, float], text: str = ""
 ) -> Iterator[tuple[str, str]]:
@@ -176,33 +143,24 @@ def format_view(
     Raises:
         ConfigError: The index does not fit the tensor.
     """
-    expected_shape, obtained_shape = view.expected.shape, view.obtained.shape
-    yield "", f"{view.dtype.name} {list(expected_shape)}{', ' + view.note if view.note else ''}"
+    expected_shape, obtained_shape = list(view.expected.shape), list(view.obtained.shape)
+    yield "", f"{view.dtype.name} {expected_shape}{', ' + view.note if view.note else ''}"
     if expected_shape != obtained_shape:
-        yield (
-            "!",
-            f"shapes differ: expected {list(expected_shape)}, obtained {list(obtained_shape)}",
-        )
+        yield "!", f"shapes differ: expected {expected_shape}, obtained {obtained_shape}"
         return
     marks = _mark_elements(view, bounds)
     beyond, within = int((marks == _BEYOND).sum()), int((marks == _WITHIN).sum())
-    yield (
-        "",
-        f"{marks.size:,} elements: {beyond:,} outside the tolerance, {within:,} differ within it",
-    )
+    counts = f"{beyond:,} outside the tolerance, {within:,} differ within it"
+    yield "", f"{marks.size:,} elements: {counts}"
     chosen = _choose_elements(marks, index, text)
-    rows = [
-        (_SIGNS[marks.reshape(-1)[at]], _format_row(view, at))
-        for at in islice(chosen, MAX_ELEMENTS)
-    ]
-    if rows:
+    printed = chosen[:MAX_ELEMENTS]
+    if len(printed):
         heading = ("", "expected", "obtained", "difference")
-        rows_text = align_columns([heading, *(row for _, row in rows)])
-        yield "", f"  {rows_text[0]}"
-        yield from (
-            (mark, f"{mark or ' '} {line}")
-            for (mark, _), line in zip(rows, rows_text[1:], strict=True)
-        )
+        first, *lines = align_columns([heading, *(_format_row(view, at) for at in printed)])
+        yield "", f"  {first}"
+        for at, line in zip(printed, lines, strict=True):
+            mark = _SIGNS[marks.reshape(-1)[at]]
+            yield mark, f"{mark or ' '} {line}"
     if len(chosen) > MAX_ELEMENTS:
         yield "", f"  and {len(chosen) - MAX_ELEMENTS:,} more; use a slice to see others"
     cause = view.cause(bounds) if beyond else None
@@ -245,14 +203,15 @@ def _choose_elements(marks: NDArray[np.uint8], index: Index, text: str) -> NDArr
 
 def _format_row(view: TensorView, at: int) -> tuple[str, str, str, str]:
     position = [int(axis) for axis in np.unravel_index(at, view.expected.shape)]
-    expected, obtained = (
-        _read_value(side.reshape(-1)[at : at + 1], view) for side in (view.expected, view.obtained)
-    )
+    values: list[Any] = [side.reshape(-1)[at : at + 1] for side in (view.expected, view.obtained)]
+    values = [(view.dtype.widen(v) if view.dtype.kind == "float" else v)[0] for v in values]
     label = str(position)
     if view.rows is not None:
         label = f"{view.rows(position[0])} {position[1:] or ''}".rstrip()
-    difference = _format_difference(expected, obtained, view.dtype.kind)
-    return label, _format_value(expected), _format_value(obtained), difference
+    expected, obtained = (
+        format_number(float(v) if isinstance(v, np.float64) else v) for v in values
+    )
+    return label, expected, obtained, _format_difference(values[0], values[1], view.dtype.kind)
 
 
 def _format_difference(expected: Any, obtained: Any, kind: str) -> str:
@@ -260,27 +219,9 @@ def _format_difference(expected: Any, obtained: Any, kind: str) -> str:
         return ""
     if kind in ("int", "bool"):
         return f"{int(obtained) - int(expected):+,}"  # exact, beyond 2**53 too
+    number = complex if kind == "complex" else float
     with np.errstate(all="ignore"):
-        if kind == "complex":
-            return f"{complex(obtained) - complex(expected):+.3g}"
-        return f"{float(obtained) - float(expected):+.3g}"
-
-
-def _read_value(element: NDArray[Any], view: TensorView) -> Any:
-    return view.dtype.widen(element)[0] if view.dtype.kind == "float" else element[0]
-
-
-def _format_value(value: Any) -> str:
-    return (
-        format_number(value) if not isinstance(value, np.float64) else format_number(float(value))
-    )
-
-
-def _prepend_heading(
-    heading: str, view_lines: Iterator[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
-    yield "", heading
-    yield from view_lines
+        return f"{number(obtained) - number(expected):+.3g}"
 
 
 def _print_line(mark: str, text: str) -> None:

@@ -11,20 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity import github
+from parity.commands.selection import choose_bundles, list_ready, prepare_bundles
 from parity.errors import ParityError, Problem
-from parity.lockfile import load
 from parity.port import dump_folder, process
 from parity.results import BundleResult, Finding, Report, exit_code
 from parity.store.safe_write import find_link
-from parity.verify import lock_changes, publish, selection
+from parity.verify import lock_changes, publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
-from parity.verify.prepare import (
-    PreparationError,
-    PreparedBundle,
-    prepare_bundle,
-    print_missing_bundles,
-)
+from parity.verify.prepare import PreparationError, PreparedBundle, print_missing_bundles
 from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
@@ -68,41 +63,28 @@ def _run_job(
     """
     started = time.monotonic()
     publish.check_writable(options)
-    lock = load(options.lockfile)
+    lock, chosen = choose_bundles(options)
     # A port may remove the working folder, which a relative path cannot be resolved without.
     lockfile_dir = options.lockfile.resolve().parent
     options = replace(options, repo=options.repo.absolute())
-    chosen = selection.select_bundles(lock, options.bundles, options.cases)
-    selection.check_locked(chosen)
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
-    prepared = [prepare_bundle(bundle, options, console, deadline) for bundle in chosen]
+    prepared = prepare_bundles(chosen, options, console, deadline)
     drift = lock_changes.format_lock_changes(prepared, options, console)
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
-    _check_globs(options, prepared)
     private = {*options.private_bundles, *(bundle.id for bundle in chosen if bundle.passes_secrets)}
     with _open_outputs(options, private, unwritten) as outputs, process.limit_all(deadline):
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
-        guard = StoreGuard(_list_ready(prepared) if options.dumps is None else ())
+        guard = StoreGuard(list_ready(prepared) if options.dumps is None else ())
         results = [_verify_bundle(entry, context) for entry in prepared]
         changes = guard.find_changes(lockfile_dir)
     results = [_add_finding(result, changes.get(result.bundle)) for result in results]
     return _build_report(lock, results, options, time.monotonic() - started), drift
 
 
-def _list_ready(prepared: Iterable[PreparedBundle | PreparationError]) -> list[PreparedBundle]:
-    return [entry for entry in prepared if isinstance(entry, PreparedBundle)]
-
-
 def _add_finding(result: BundleResult, finding: Finding | None) -> BundleResult:
     return replace(result, findings=(*result.findings, finding)) if finding else result
-
-
-def _check_globs(options: VerifyOptions, prepared: list[PreparedBundle | PreparationError]) -> None:
-    ready = _list_ready(prepared)
-    names = [(entry.bundle.id, case.id) for entry in ready for case in entry.all_cases]
-    selection.check_case_globs(options.cases, names, is_complete=len(ready) == len(prepared))
 
 
 def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext) -> BundleResult:

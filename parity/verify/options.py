@@ -20,12 +20,14 @@ class Options:
     Attributes:
         repo: The repo under test.
         rehash: Hash trees of the store again before they are used.
+        bundles: Ids of the chosen bundles; empty for all.
     """
 
     repo: Path
     lockfile: Path
     offline: bool = False
     rehash: bool = False
+    bundles: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,6 @@ class VerifyOptions(Options, ReportOptions):
         dumps: Folder of existing dumps; nothing is built or run then.
     """
 
-    bundles: Sequence[str] = ()
     cases: Sequence[str] = ()
     dumps: Path | None = None
     toolchain: str = ""

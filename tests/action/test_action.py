@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from parity.commands import init_templates
 from tests.action import consumer
 from tests.action.forge import FORGERIES
 from tests.action.grammar import Command, commands
 
 ROOT = Path(__file__).parents[2]
+WORKFLOW = (ROOT / "parity/commands/init_workflow.yml").read_text(encoding="utf-8")
 STUBS = Path(__file__).parent / "stubs"
 FORGE = Path(__file__).parent / "forge.py"
 ACT = shutil.which("act")
@@ -287,7 +287,7 @@ def test_the_workflow_that_init_writes_is_green_as_it_is(repo: Path, work: Path)
     folder = work / "newcomer"
     shutil.copytree(repo / "green", folder)
     consumer.commit(folder)
-    found = act(folder, workflow(folder, "parity.yml", init_templates.WORKFLOW), work)
+    found = act(folder, workflow(folder, "parity.yml", WORKFLOW), work)
     assert found.code == 0, found.text[-2000:]
     assert "1 case: 1 pass" in found.text
 

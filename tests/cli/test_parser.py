@@ -96,12 +96,15 @@ def test_a_lockfile_of_another_name_is_taken_as_typed(typed: Callable[[str], Any
 
 
 def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
-    options, ids, _teller = typed("fetch --repo p --offline a b")
+    options, _teller = typed("fetch --repo p --offline a b")
     assert options == Options(
-        repo=Path("p"), lockfile=Path("p/fixtures.lock.yaml"), offline=True, rehash=False
+        repo=Path("p"),
+        lockfile=Path("p/fixtures.lock.yaml"),
+        offline=True,
+        rehash=False,
+        bundles=["a", "b"],
     )
-    assert ids == ["a", "b"]
-    assert typed("fetch")[1] == []
+    assert typed("fetch")[0].bundles == []
 
 
 def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.cli import usage
-from parity.cli.shared import parse_seconds
+from parity.cli.values import parse_seconds
 from parity.lab.faults.inject import write_serialize_dump
 from parity.store.archive import Limits, unpack
 from parity.suites.serialize import suite as serialize

@@ -13,7 +13,7 @@ import filelock
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.cli import cache as cache_words
+from parity.cli import values as cache_words
 from parity.lockfile import Bundle, Dump, Locked
 from parity.store import disk, entries, resume
 from parity.store.entries import GcPolicy, StoreEntry, choose_removals
