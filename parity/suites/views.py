@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity import checkpoints
+from parity.bundle.layout import make_suspect_error
 from parity.errors import ConfigError, DumpError, Problem
 from parity.suites.base import TensorView
+from parity.suites.messages import EXAMPLES
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.folder import list_tensors
+from parity.text import join_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from numpy.typing import NDArray
 
+    from parity.checkpoints import StorageLocation
     from parity.suites.base import Case, Dump
     from parity.tensors.stored import StoredTensor
 
 #: Names that a message lists.
 _MAX_LISTED = 20
+
+
+def read_references(place: Path) -> dict[str, StoredTensor]:
+    """Read the tensors of a case's references.
+
+    Raises:
+        ReferenceSuspectError: They cannot be read or are missing.
+    """
+    if not place.exists():
+        raise make_suspect_error(place, "is missing")
+    found = list_tensors(place)
+    if problems := found.list_problems():
+        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
+    return found.tensors
+
+
+def build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
+    """Make a function that locates tensors in the checkpoint; its header is read at most once."""
+    checkpoint = case.placeholders.get("checkpoint")
+    if checkpoint is None:
+        return dict
+    return cache(lambda: checkpoints.locate_tensors(case.folder, Path(checkpoint)))
 
 
 def view_tensor(
@@ -73,13 +99,10 @@ def _find_cause(
 ) -> str | None:
     from parity.diagnose import FailingTensor, diagnose
 
-    checkpoint = case.placeholders.get("checkpoint")
-    records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
-    more: dict[str, Any] = {"bounds": bounds, "raw": records.get(tensor)}
-    failing_tensor = FailingTensor.of(
-        tensor, tensors[tensor], obtained, others=lambda: tensors, **more
+    more: dict[str, Any] = {"bounds": bounds, "raw": build_locator(case)().get(tensor)}
+    found = diagnose(
+        FailingTensor.of(tensor, tensors[tensor], obtained, others=lambda: tensors, **more)
     )
-    found = diagnose(failing_tensor)
     return None if found is None else str(found)
 
 
@@ -92,10 +115,8 @@ def _convert_to_carrier(
     return expected.dtype, expected.read_array()
 
 
-def build_unknown_error(tensor: str, names: Iterable[str]) -> ConfigError:
+def build_unknown_error(tensor: str, names: Collection[str]) -> ConfigError:
     """Build the error for a tensor that a case does not have; it lists those that it has."""
-    available = list(names)
-    rest = len(available) - _MAX_LISTED
-    listed = ", ".join(available[:_MAX_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
+    listed = join_limited([*names], _MAX_LISTED)
     message = f"the case has no tensor {tensor!r:.80}; it has {listed}"
     return ConfigError(Problem("no-such-tensor", message))

@@ -13,7 +13,7 @@ from parity import checkpoints
 from parity.bundle.layout import find_batch_files
 from parity.items.reference_pipeline import Pipeline, compute_epoch_order
 from parity.lab.faults import batch_faults, key_faults, loader_runs, onnx_faults, tensor_faults
-from parity.suites.serialize.view import get_reference_path
+from parity.suites.serialize.suite import find_reference_path
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def write_serialize_dump(case: Case, folder: Path) -> list[Fault]:
     Raises:
         DumpError: A library is missing.
     """
-    reference = get_reference_path(case)
+    reference = find_reference_path(case)
     if reference is None:
         return list(
             onnx_faults.list_onnx_faults(onnx_faults.write_correct_dump(case.folder, folder))

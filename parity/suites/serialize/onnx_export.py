@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from dataclasses import dataclass, field
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.bundle.layout import make_suspect_error, read_json
 from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import format_list, report_error
-from parity.suites.serialize import onnx_batch, onnx_run
-from parity.suites.serialize.onnx_batch import format_runtime_message
+from parity.suites.serialize import onnx_run
+from parity.suites.serialize.onnx_run import format_runtime_message
 from parity.suites.tensor_findings import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,15 +41,20 @@ _NEWER_THAN_CHECKER = re.compile(
 _TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 #: Files of a dump that are read: the model, its external data, the port's own outputs.
 _DUMP_PATTERNS = ("*.onnx", "*.onnx.data", "*.onnx_data", "*_forward_*.bin")
+#: Characters kept of onnxruntime's message, which ends with its reason.
+_MAX_CHARS = 240
 
 
 @dataclass
 class _Comparisons:
-    """Results of the comparisons so far."""
+    """Inputs and expected outputs of a case, and the results of the comparisons so far."""
 
     tolerances: Tolerances
-    findings: list[Finding]
-    measures: dict[str, Measures]
+    inputs: Arrays
+    expected: Arrays
+    findings: list[Finding] = field(default_factory=list)
+    measures: dict[str, Measures] = field(default_factory=dict)
+    #: Outputs of the model on which all runs agree.
     outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     def compare_pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
@@ -55,8 +63,8 @@ class _Comparisons:
             message = f"{name} is {obtained.dtype}, expected float32"
             self.findings.append(report_error("dtype", message, tensor=name))
         elif expected.shape != obtained.shape:
-            expected_shape, obtained_shape = list(expected.shape), list(obtained.shape)
-            message = f"{name} has the shape {obtained_shape}, expected {expected_shape}"
+            shapes = list(obtained.shape), list(expected.shape)
+            message = f"{name} has the shape {shapes[0]}, expected {shapes[1]}"
             self.findings.append(report_error("shape", message, tensor=name))
         else:
             measures = compare_arrays(expected, obtained, F32, self.tolerances)
@@ -73,116 +81,76 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         DumpError: onnxruntime is not installed.
     """
     inputs, expected = onnx_run.read_reference(case.folder)
-    comparisons = _Comparisons(tolerances, [], {})
-    port_outputs = onnx_run.read_port_outputs(dump.folder, list(inputs), comparisons.findings)
-    model = onnx_run.find_model(dump.folder, comparisons.findings)
-    result: dict[str, Any] = {}
-    if model is not None:
-        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-            free = onnx_batch.is_batch_axis_free(case.folder)
-            result = onnx_run.run_model(
-                model, inputs, Path(folder), comparisons.findings, batch=True
-            )
-            _compare_runs(result, inputs, port_outputs, expected, comparisons)
-            if result.get("inputs") and not any(f.level == "error" for f in comparisons.findings):
-                batch_arguments = (Path(folder), result["inputs"][0], inputs, comparisons.outputs)
-                comparisons.findings += onnx_batch.check_batch(
-                    *batch_arguments, tolerances=tolerances, free=free
-                )
-            comparisons.findings = _add_causes(case, model, result, comparisons, (inputs, expected))
-    names = tuple(
-        f"{side}/{name}" for side in ("onnx-vs-port", "onnx-vs-torch") for name in expected
-    )
-    margins = [m.margin for m in comparisons.measures.values() if m.margin is not None]
-    comparisons.findings += check_near_bound(
-        {n: m.margin for n, m in comparisons.measures.items() if m.passed}
-    )
+    state = _Comparisons(tolerances, inputs, expected)
+    port_outputs = onnx_run.read_port_outputs(dump.folder, list(inputs), state.findings)
+    model = onnx_run.find_model(dump.folder, state.findings)
+    result = {} if model is None else _run_model(case, model, port_outputs, state)
     known = [path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern)]
     known += [dump.folder / name for name in result.get("data_files", ())]
-    comparisons.findings += find_unread_dump_files(
-        dump.folder, known, "write the model as .onnx, and outputs as *_forward_NAME.bin"
-    )
-    passing = [name for name, measures in comparisons.measures.items() if measures.passed]
-    comparisons.findings += check_arrays(
-        {name: expected[name.partition("/")[2]] for name in passing}, comparisons.tolerances
-    )
+    results = state.measures.values()
+    passing = {name: m for name, m in state.measures.items() if m.passed}
     return DumpComparison(
-        findings=tuple(comparisons.findings),
+        findings=(
+            *state.findings,
+            *check_near_bound({name: m.margin for name, m in passing.items()}),
+            *find_unread_dump_files(
+                dump.folder, known, "write the model as .onnx, and outputs as *_forward_NAME.bin"
+            ),
+            *check_arrays({name: expected[name.partition("/")[2]] for name in passing}, tolerances),
+        ),
         measures={
-            "max_abs": max((m.max_abs for m in comparisons.measures.values()), default=0.0),
-            "per_tensor": {name: list_measures(m) for name, m in comparisons.measures.items()},
+            "max_abs": max((m.max_abs for m in results), default=0.0),
+            "per_tensor": {name: list_measures(m) for name, m in state.measures.items()},
             "model": {key: result.get(key) for key in ("versions", "inputs", "outputs")},
         },
-        margin=max(margins, default=None),
-        compared=sum(m.count for m in comparisons.measures.values()),
-        tensors=names,
+        margin=max(
+            (m.margin for m in state.measures.values() if m.margin is not None), default=None
+        ),
+        compared=sum(m.count for m in state.measures.values()),
+        tensors=tuple(f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in expected),
     )
 
 
-def _compare_runs(
-    result: Mapping[str, Any],
-    inputs: Arrays,
-    port_outputs: Arrays,
-    expected: Arrays,
-    comparisons: _Comparisons,
-) -> None:
-    if not result:
-        return
-    if "error" in result:
-        comparisons.findings.append(_report_rejected(result))
-        return
+def _run_model(
+    case: Case, model: Path, port_outputs: Arrays, state: _Comparisons
+) -> Mapping[str, Any]:
+    """Run and compare the model, add findings with their causes, and return the child's result."""
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        out, is_free = Path(folder), _is_batch_axis_free(case.folder)
+        result = onnx_run.run_model(model, state.inputs, out, state.findings, batch=True)
+        if "error" in result:
+            state.findings.append(_report_rejected(result))
+        elif result:
+            _compare_runs(result, port_outputs, state)
+        if result.get("inputs") and not any(f.level == "error" for f in state.findings):
+            state.findings += _check_batch(out, result["inputs"][0], state, is_free=is_free)
+        found = diagnosis.add_model_cause(state.findings, case.folder, model, result.get("inputs"))
+        state.findings = diagnosis.add_output_cause(
+            found,
+            case.folder,
+            inputs=state.inputs,
+            expected=state.expected,
+            obtained=state.outputs,
+            tolerance=state.tolerances.get("max_abs", 0.0),
+        )
+    return result
+
+
+def _compare_runs(result: Mapping[str, Any], port_outputs: Arrays, state: _Comparisons) -> None:
     if result["checker"]:
-        comparisons.findings.append(_report_checker(result))
-    outputs, differing = _open_stable_outputs(result, inputs, comparisons)
-    comparisons.findings += _check_repeats(result, differing)
-    for name, output in outputs.items():
-        comparisons.outputs[name] = output
-        if name in port_outputs:
-            comparisons.compare_pair(f"onnx-vs-port/{name}", port_outputs[name], output)
-        comparisons.compare_pair(f"onnx-vs-torch/{name}", expected[name], output)
-
-
-def _open_stable_outputs(
-    result: Mapping[str, Any], inputs: Arrays, comparisons: _Comparisons
-) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Open the outputs on which all runs agree; list the inputs whose optimised run differs."""
-    found: dict[str, NDArray[Any]] = {}
-    differing: list[str] = []
-    for name in inputs:
-        if name in result.get("unstable", ()):
-            continue
-        outputs = onnx_run.open_outputs(result, name, comparisons.findings)
-        if outputs is None:
-            continue
-        plain, optimised = outputs
-        if _have_equal_outputs(plain, optimised, comparisons.tolerances):
-            found[name] = optimised
-        else:
+        state.findings.append(_report_checker(result))
+    differing = []
+    for name in (one for one in state.inputs if one not in result.get("unstable", ())):
+        outputs = onnx_run.open_outputs(result, name, state.findings)
+        if outputs is not None and _have_equal_outputs(*outputs, state.tolerances):
+            state.outputs[name] = outputs[1]
+        elif outputs is not None:
             differing.append(name)
-    return found, differing
-
-
-def _add_causes(
-    case: Case,
-    model: Path,
-    result: Mapping[str, Any],
-    comparisons: _Comparisons,
-    arrays: tuple[Arrays, Arrays],
-) -> list[Finding]:
-    """Add the findings' causes; ``arrays`` are inputs and expected outputs."""
-    found = diagnosis.add_model_cause(
-        comparisons.findings, case.folder, model, result.get("inputs")
-    )
-    tolerance = comparisons.tolerances.get("max_abs", 0.0)
-    inputs, expected = arrays
-    return diagnosis.add_output_cause(
-        found,
-        case.folder,
-        inputs=inputs,
-        expected=expected,
-        obtained=comparisons.outputs,
-        tolerance=tolerance,
-    )
+    state.findings += _check_repeats(result, differing)
+    for name, output in state.outputs.items():
+        if name in port_outputs:
+            state.compare_pair(f"onnx-vs-port/{name}", port_outputs[name], output)
+        state.compare_pair(f"onnx-vs-torch/{name}", state.expected[name], output)
 
 
 def _report_checker(result: Mapping[str, Any]) -> Finding:
@@ -204,10 +172,9 @@ def _check_repeats(result: Mapping[str, Any], differing: list[str]) -> list[Find
         differing: Inputs on which the optimised run differs from the plain one.
     """
     unstable, nodes = [*result.get("unstable", [])], result.get("random_nodes", [])
-    if unstable or nodes:
-        unstable += differing
-    elif differing:
+    if differing and not (unstable or nodes):
         return [_report_runtime(name) for name in differing]
+    unstable += differing
     if not unstable and not any("training" in node for node in nodes):
         return []
     if unstable:
@@ -252,3 +219,69 @@ def _have_equal_outputs(
     if agree and plain.dtype == np.float32 and plain.nbytes <= onnx_run.MAX_BYTES:
         return compare_arrays(plain, optimised, F32, tolerances).passed
     return agree
+
+
+def _is_batch_axis_free(folder: Path) -> bool:
+    """Return whether the bundle asks for a free batch axis; upstream's own export fixes it.
+
+    Raises:
+        ReferenceSuspectError: It states neither free nor fixed.
+    """
+    path = folder / "meta.json"
+    stated = read_json(path).get("batch", "fixed") if path.is_file() else "fixed"
+    if stated not in ("free", "fixed"):
+        raise make_suspect_error(path, f"batch must be free or fixed, not {stated!r:.60}")
+    return bool(stated == "free")
+
+
+def _check_batch(
+    out: Path, declared_input: Any, state: _Comparisons, *, is_free: bool
+) -> list[Finding]:
+    """Report a model that is right for each input alone, but not for all at once.
+
+    Args:
+        out: Folder in which the child wrote the outputs for all rows.
+        declared_input: Name, type and shape of the model's one input.
+        state: Inputs, each with its rows first, and the model's outputs for them, alone.
+        is_free: The bundle asks for a free axis.
+    """
+    outputs = state.outputs
+    if any(outputs[name].shape[:1] != rows.shape[:1] for name, rows in state.inputs.items()):
+        return []
+    alone = np.concatenate([outputs[name] for name in state.inputs])
+    reason = _explain_batch(out, alone, state.tolerances)
+    if not reason:
+        return []
+    name, _, shape = declared_input
+    is_fixed = bool(shape) and isinstance(shape[0], int)
+    level: Level = "error" if is_free else "notice" if is_fixed else "warning"
+    text = f"input {name} is {shape}, for any number of rows, but {len(alone):,} rows at once "
+    text += reason
+    if is_fixed:
+        text = (
+            f"input {name} is {shape}, so the model takes {format_count(shape[0], 'rows')} at a "
+            f"time; a name in place of {shape[0]} (dim_param) would let it take any number"
+        )
+    if is_free:
+        text += "; the bundle asks for a free batch axis"
+    return [Finding(level=level, code="static-axis", message=text)]
+
+
+def _explain_batch(out: Path, expected: NDArray[Any], tolerances: Tolerances) -> str:
+    """Explain why all rows at once do not give their single outputs; empty where they do."""
+    try:
+        run = json.loads((out / "batch.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return "bring onnxruntime down"
+    if "error" in run:
+        text = format_runtime_message(run["error"])
+        return f"do not run: {text if len(text) <= _MAX_CHARS else f'…{text[-_MAX_CHARS:]}'}"
+    if not run:
+        return ""  # the inputs cannot be concatenated
+    obtained = np.load(run["file"], "r", allow_pickle=False)
+    if obtained.shape != expected.shape or obtained.dtype != expected.dtype:
+        return f"give {list(obtained.shape)}, expected {list(expected.shape)}"
+    measures = compare_arrays(expected, obtained, F32, tolerances)
+    if measures.passed:
+        return ""
+    return f"give other values in {measures.bad:,} of {measures.count:,} positions"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +17,6 @@ from parity.port import process
 from parity.port.exit_findings import is_out_of_memory
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_child
-from parity.suites.serialize.onnx_batch import format_runtime_message
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_tensor, read_tensor
 from parity.tensors.folder import is_companion
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from parity.results import Finding
     from parity.suites.base import Case, Dump
 
+#: Position in onnxruntime's source, of no use to a reader.
+_SOURCE_LOCATION = re.compile(r"/\S*onnxruntime\S*:\d+ ")
 _TIMEOUT = 120.0
 #: Bytes that the child may allocate, and bytes of a model: protobuf itself takes no more.
 _MAX_MEMORY = 8 * 2**30
@@ -99,18 +101,14 @@ def read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -
             findings.append(report_error("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
             continue
         try:
-            found[name] = _read_bounded(paths[0])
+            tensor = locate_tensor(paths[0])
+            if tensor.nbytes > MAX_BYTES:
+                message = f"has {tensor.nbytes:,} bytes; at most {MAX_BYTES:,} are read"
+                raise FormatError("too-large", message)  # noqa: TRY301 - reported with the others
+            found[name] = tensor.read_array()
         except FormatError as error:
             findings.append(report_unreadable(paths[0].name, error))
     return found
-
-
-def _read_bounded(path: Path) -> NDArray[Any]:
-    tensor = locate_tensor(path)
-    if tensor.nbytes > MAX_BYTES:
-        message = f"has {tensor.nbytes:,} bytes; at most {MAX_BYTES:,} are read"
-        raise FormatError("too-large", message)
-    return tensor.read_array()
 
 
 def find_model(folder: Path, findings: list[Finding]) -> Path | None:
@@ -138,24 +136,18 @@ def run_model(
     for name, array in inputs.items():
         paths[name] = str(folder / f"input-{name}.npy")
         np.save(paths[name], array, allow_pickle=False)
-    job = folder / "job.json"
-    job_values = {
-        "model": str(model.resolve()),
-        "inputs": paths,
-        "out": str(folder),
-        "batch": batch,
-    }
-    job.write_text(json.dumps(job_values), "utf-8")
-    child = [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)]
+    job, out = folder / "job.json", folder / "result.json"
+    values = {"model": str(model.resolve()), "inputs": paths, "out": str(folder), "batch": batch}
+    job.write_text(json.dumps(values), "utf-8")
     completed = process.run(
-        child,
+        [sys.executable, "-I", str(Path(onnx_child.__file__).resolve()), str(job)],
         cwd=folder,
         env=process.build_environment(),
         timeout=_TIMEOUT,
         memory=_MAX_MEMORY,
     )
-    if (folder / "result.json").is_file():
-        result: dict[str, Any] = json.loads((folder / "result.json").read_text("utf-8"))
+    if out.is_file():
+        result: dict[str, Any] = json.loads(out.read_text("utf-8"))
         return result
     if "ModuleNotFoundError" in completed.stderr:
         message = (
@@ -195,3 +187,8 @@ def open_outputs(
     # Mapped, not read: shapes are compared before any value.
     plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
     return plain, optimised
+
+
+def format_runtime_message(text: str) -> str:
+    """Shorten a message of onnxruntime or onnx.checker to one line."""
+    return " ".join(_SOURCE_LOCATION.sub("", text).split())[:500]

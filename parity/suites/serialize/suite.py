@@ -6,42 +6,38 @@ checkpoint is found by its suffix, never by a fixed name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from parity import checkpoints
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import describe_nesting, make_suspect_error, read_json, read_names
 from parity.bundle.tolerances import find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
-from parity.errors import Problem, ReferenceSuspectError
-from parity.suites.base import Case, Dump, DumpComparison, Suite
-from parity.suites.messages import EXAMPLES, format_list
-from parity.suites.serialize.view import build_view, get_reference_path
+from parity.errors import DumpError, Problem, ReferenceSuspectError
+from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
+from parity.suites.views import build_locator, build_unknown_error, read_references, view_tensor
+from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from parity.bundle.tolerances import Tolerances
-    from parity.checkpoints import StorageLocation
-    from parity.tensors.stored import StoredTensor
 
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
 EXACT = {"exact": 1.0}
 _F32 = "float32"
 
 
-@dataclass(frozen=True)
-class _Format:
-    """One case of the suite: its folder, the checkpoint's suffix, tolerances and comparison."""
+class _Format(NamedTuple):
+    """One case of the suite; ``references`` is the folder of its tensors, if it has any."""
 
     folder: str
     suffix: str
+    references: str
     tolerances: Mapping[str, float]
     verify: Callable[[Case, Dump, Tolerances], DumpComparison]
 
@@ -103,33 +99,24 @@ def _read_bounds(folder: Path, format_: _Format) -> Mapping[str, float]:
 
 
 def _verify_state_dict(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    folder = case.folder / "reference_state_dict"
-    tensors = _read_references(folder)
-    keys = read_names(case.folder / "keys.json")
-    _check_listed(case.folder / "keys.json", [n for n in tensors if n not in keys])
-    dtypes = _read_dtypes(case.folder)
+    tensors = read_references(case.folder / "reference_state_dict")
+    path = case.folder / "keys.json"
+    keys, dtypes = read_names(path), _read_dtypes(case.folder)
+    if unlisted := [name for name in tensors if name not in keys]:
+        message = f"does not list {format_list(unlisted)}, which has a reference"
+        raise make_suspect_error(path, message)
     others = {key: dtypes.get(key, "of a dtype not stated") for key in keys if key not in tensors}
     if missing := [key for key, kind in others.items() if "float" in kind]:
-        raise make_suspect_error(
-            case.folder / "keys.json", f"lists {format_list(missing)} without a reference"
-        )
-    widened = {name for name in tensors if dtypes.get(name, _F32) != _F32}
+        raise make_suspect_error(path, f"lists {format_list(missing)} without a reference")
     reference = TensorReference(
         tensors=tensors,
         tolerances=tolerances,
         unreferenced=others,
-        widened=widened,
+        widened={name for name in tensors if dtypes.get(name, _F32) != _F32},
         stored_dtypes=read_stored_dtypes(case.folder),
-        locate=_build_locator(case),
+        locate=build_locator(case),
     )
     return compare_tensors(reference, list_tensors(dump.folder))
-
-
-def _build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
-    """Return a function that locates the checkpoint's tensors, once and only if called."""
-    return cache(
-        lambda: checkpoints.locate_tensors(case.folder, Path(case.placeholders["checkpoint"]))
-    )
 
 
 def _read_dtypes(folder: Path) -> dict[str, str]:
@@ -146,14 +133,11 @@ def _read_dtypes(folder: Path) -> dict[str, str]:
 
 
 def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    tensors = _read_references(case.folder / "reference_dequant")
+    tensors = read_references(case.folder / "reference_dequant")
     path = case.folder / "sampled_tensor_names.json"
-    sampled = read_names(path)
-    if set(sampled) != set(tensors):
-        different = sorted(set(sampled) ^ set(tensors))
-        raise make_suspect_error(
-            path, f"names other tensors than reference_dequant has: {format_list(different)}"
-        )
+    if different := sorted(set(read_names(path)) ^ set(tensors)):
+        message = f"names other tensors than reference_dequant has: {format_list(different)}"
+        raise make_suspect_error(path, message)
     others = {name: kind for name, kind in _read_dtypes(case.folder).items() if name not in tensors}
     reference = TensorReference(
         tensors=tensors,
@@ -161,19 +145,10 @@ def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpC
         unreferenced=others,
         complete=False,
         widened=tensors,
-        locate=_build_locator(case),
+        locate=build_locator(case),
         shape_note="references have GGUF's stored order, fastest dimension first",
     )
     return compare_tensors(reference, list_tensors(dump.folder))
-
-
-def _read_references(folder: Path) -> dict[str, StoredTensor]:
-    if not folder.is_dir():
-        raise make_suspect_error(folder, "is missing")
-    found = list_tensors(folder)
-    if problems := found.list_problems():
-        raise make_suspect_error(folder, "; ".join(problems[:EXAMPLES]))
-    return found.tensors
 
 
 def _verify_exported(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
@@ -182,19 +157,14 @@ def _verify_exported(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComp
     return onnx_export.verify(case, dump, tolerances)
 
 
-def _check_listed(path: Path, unlisted: list[str]) -> None:
-    if unlisted:
-        raise make_suspect_error(
-            path, f"does not list {format_list(unlisted)}, which has a reference"
-        )
-
-
 _FORMATS = {
-    "pth": _Format("resnet18-pth", ".pth", EXACT, _verify_state_dict),
-    "safetensors": _Format("safetensors-rt", ".safetensors", EXACT, _verify_state_dict),
-    "gguf": _Format("gguf", ".gguf", {"max_abs": 1e-4}, _verify_dequantised),
+    "pth": _Format("resnet18-pth", ".pth", "reference_state_dict", EXACT, _verify_state_dict),
+    "safetensors": _Format(
+        "safetensors-rt", ".safetensors", "reference_state_dict", EXACT, _verify_state_dict
+    ),
+    "gguf": _Format("gguf", ".gguf", "reference_dequant", {"max_abs": 1e-4}, _verify_dequantised),
     "onnx": _Format(
-        "onnx-mlp", "mlp_weights.bin", {"max_abs": 1e-5, "cosine": 0.9999}, _verify_exported
+        "onnx-mlp", "mlp_weights.bin", "", {"max_abs": 1e-5, "cosine": 0.9999}, _verify_exported
     ),
 }
 
@@ -208,9 +178,44 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     return _FORMATS[case.id].verify(case, dump, tolerances)
 
 
+def find_reference_path(case: Case) -> Path | None:
+    """Folder of the case's references; None for the exported model, which has only inputs."""
+    folder = _FORMATS[case.id].references
+    return case.folder / folder if folder else None
+
+
+def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
+    """Lay a tensor of a checkpoint, or an output of the model, beside its reference."""
+    folder = find_reference_path(case)
+    if folder is None:
+        return _view_output(case, dump, tensor)
+    return view_tensor(case, dump, tensor, list_tensors(folder).tensors)
+
+
+def _view_output(case: Case, dump: Dump, tensor: str) -> TensorView:
+    from parity.suites.serialize import onnx_run
+
+    inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
+    names = [f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in inputs]
+    if tensor not in names:
+        raise build_unknown_error(tensor, names)
+    side, _, name = tensor.removeprefix("onnx-vs-").partition("/")
+    found = onnx_run.compute_outputs(case, dump, name)
+    for part in (side, "onnx"):
+        if part not in found:
+            message = f"the dump has no output of {part} for the input {name}"
+            raise DumpError(Problem("tensor-missing", message))
+    dtype = DTYPES["F32"]
+    if found["onnx"].dtype != dtype.storage:
+        message = f"the exported model's output is {found['onnx'].dtype}, expected float32"
+        raise DumpError(Problem("dtype", message))
+    note = f"expected is {'what the port computes itself' if side == 'port' else 'torch'}"
+    return TensorView(expected=found[side], obtained=found["onnx"], dtype=dtype, note=note)
+
+
 def list_files(case: Case) -> list[Path]:
     """List the files of a case: its checkpoint, references, lists, or inputs and outputs."""
-    reference = get_reference_path(case)
+    reference = find_reference_path(case)
     if reference is None:
         patterns = ("mlp_weights.bin", "input_*.bin", "torch_forward_*.bin")
         return [path for pattern in patterns for path in case.folder.glob(pattern)]
@@ -225,9 +230,9 @@ SUITE = Suite(
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=build_view,
+    view=_build_view,
     list_files=list_files,
-    reference_path=get_reference_path,
+    reference_path=find_reference_path,
     pin="parity.lab.pins.serialize:pin",
     audit="parity.lab.audits.serialize:audit",
     audit_libraries=("torch", "safetensors", "gguf"),
