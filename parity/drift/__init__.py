@@ -4,26 +4,7 @@
 so. Files are compared in chunks, never loaded whole.
 """
 
-from parity.drift.changes import (
-    BundleDrift,
-    FileDrift,
-    ItemMove,
-    KeyDrift,
-    LoaderDrift,
-    TensorDrift,
-    TensorForm,
-    TreeDrift,
-)
+from parity.drift.changes import BundleDrift
 from parity.drift.trees import compare_trees
 
-__all__ = [
-    "BundleDrift",
-    "FileDrift",
-    "ItemMove",
-    "KeyDrift",
-    "LoaderDrift",
-    "TensorDrift",
-    "TensorForm",
-    "TreeDrift",
-    "compare_trees",
-]
+__all__ = ["BundleDrift", "compare_trees"]

@@ -1,4 +1,7 @@
-"""Changes between two trees; ``before`` and ``after`` are None where a thing is absent."""
+"""Changes between two trees; ``before`` and ``after`` are None where a thing is absent.
+
+A ``note`` is the reason why something could not be compared.
+"""
 
 from __future__ import annotations
 
@@ -20,26 +23,21 @@ class TensorForm:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorDrift:
-    """One tensor that differs between the two sides.
+    """One tensor that differs between the two sides."""
 
-    Attributes:
-        name: In its file; ``""`` for the only one of a file, ``#0`` for the first of a batch.
-        count: Elements that were compared; 0 where forms differ or one side is absent.
-        changed: Elements whose bits differ.
-        max_abs: Largest difference of a pair of finite elements; None where differences mean
-            nothing (nothing compared, bool, complex).
-        max_ulp: The same in steps of the dtype; None for all but floats.
-        lost: Pairs of which one is NaN or infinite and the other is not the same.
-        note: Reason why it could not be compared.
-    """
-
+    #: In its file; ``""`` for the only one of a file, ``#0`` for the first of a batch.
     name: str
     before: TensorForm | None
     after: TensorForm | None
+    #: Elements that were compared; 0 where forms differ or one side is absent.
     count: int = 0
+    #: Elements whose bits differ.
     changed: int = 0
+    #: Largest difference of a pair of finite elements; None where it means nothing (bool, complex).
     max_abs: float | None = None
+    #: The same in steps of the dtype; None for all but floats.
     max_ulp: int | None = None
+    #: Pairs of which one is NaN or infinite and the other is not the same.
     lost: int = 0
     note: str = ""
 
@@ -55,20 +53,13 @@ class KeyDrift:
 
 @dataclass(frozen=True, kw_only=True)
 class FileDrift:
-    """One file that was added, removed or changed.
-
-    Attributes:
-        path: Posix, relative to the tree.
-        before, after: Its bytes.
-        tensors: Tensors in it that changed.
-        keys: The first that changed, of a JSON file; ``more_keys`` counts the others.
-        note: Reason why its content could not be compared.
-    """
+    """One file that was added, removed or changed: POSIX path in the tree, and sizes in bytes."""
 
     path: str
     before: int | None
     after: int | None
     tensors: tuple[TensorDrift, ...] = ()
+    #: The first keys that changed, of a JSON file; ``more_keys`` counts the others.
     keys: tuple[KeyDrift, ...] = ()
     more_keys: int = 0
     note: str = ""
@@ -76,9 +67,7 @@ class FileDrift:
     @property
     def state(self) -> str:
         """``added``, ``removed`` or ``changed``."""
-        if self.before is None:
-            return "added"
-        return "removed" if self.after is None else "changed"
+        return "added" if self.before is None else "removed" if self.after is None else "changed"
 
 
 @dataclass(frozen=True)
@@ -92,37 +81,26 @@ class ItemMove:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderDrift:
-    """Changes of the items that one case delivers.
-
-    Attributes:
-        items: Delivered before.
-        moved: Number of items at another position; ``moves`` are the first of them.
-        removed, added: Items delivered only before, only after.
-        unknown: Rows delivered after that are no item of the data set before.
-        batch_sizes: Items of each batch, before and after, where they differ.
-        note: Reason why items could not be followed.
-    """
+    """Changes of the items that one case delivers."""
 
     case: str
+    #: Delivered before.
     items: int = 0
+    #: Number of items at another position; ``moves`` are the first of them.
     moved: int = 0
     moves: tuple[ItemMove, ...] = ()
     removed: tuple[int, ...] = ()
     added: tuple[int, ...] = ()
+    #: Rows delivered after that are no item of the data set before.
     unknown: int = 0
+    #: Items of each batch, before and after, where they differ.
     batch_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeDrift:
-    """All differences between two trees.
-
-    Attributes:
-        files: In the order of their paths.
-        loaders: Cases whose items changed.
-        unchanged_files: Number of files that are the same.
-    """
+    """All differences between two trees; ``files`` are in the order of their paths."""
 
     files: tuple[FileDrift, ...]
     loaders: tuple[LoaderDrift, ...] = ()
@@ -131,19 +109,14 @@ class TreeDrift:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleDrift:
-    """Two states of one bundle.
-
-    Attributes:
-        before: Its lock before; None where it had none.
-        after: Its lock now.
-        trees: Differences in content; None where there is nothing to compare with.
-        missing: Reason why the content of before is no longer available, or ``""``.
-    """
+    """Two states of one bundle."""
 
     bundle: str
     before: Locked | None
     after: Locked
+    #: Differences in content; None where there is nothing to compare with.
     trees: TreeDrift | None = None
+    #: Reason why the content of before is no longer available, or ``""``.
     missing: str = ""
 
     @property

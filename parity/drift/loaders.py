@@ -41,24 +41,17 @@ class _IdentifiedRun(NamedTuple):
 
 def compare_loader_folders(before: Path, after: Path) -> LoaderDrift | None:
     """Compare a case's items; None where the folder is no loader's case, or nothing changed."""
-    if not (_is_loader_case(before) and _is_loader_case(after)):
+    if not all((f / "meta.json").is_file() and find_batch_files(f) for f in (before, after)):
         return None
-    name = after.name
     try:
         runs = _load_runs(before, after)
     except ReferenceSuspectError as error:
-        return _describe_failure(name, error.problems[0].message)
+        reason = error.problems[0].message
     except (FormatError, OSError, ValueError) as error:
-        return _describe_failure(name, str(error))
-    return None if runs is None else _compare_runs(name, *runs)
-
-
-def _describe_failure(name: str, reason: str) -> LoaderDrift:
-    return LoaderDrift(case=name, note=f"its items could not be followed: {reason}")
-
-
-def _is_loader_case(folder: Path) -> bool:
-    return (folder / "meta.json").is_file() and bool(find_batch_files(folder))
+        reason = str(error)
+    else:
+        return runs and _compare_runs(after.name, *runs)
+    return LoaderDrift(case=after.name, note=f"its items could not be followed: {reason}")
 
 
 def _load_runs(before: Path, after: Path) -> tuple[_IdentifiedRun, _IdentifiedRun] | None:
@@ -67,9 +60,9 @@ def _load_runs(before: Path, after: Path) -> tuple[_IdentifiedRun, _IdentifiedRu
     if counts == {_ID_X_Y_MASK}:
         return _identify_by_id(old), _identify_by_id(new)
     if counts == {_FEATURES_LABELS}:
-        runs = _join_batches(old), _join_batches(new)
-        dataset = _load_dataset(before, runs[0])
-        return _identify_by_value(dataset, runs[0]), _identify_by_value(dataset, runs[1])
+        left, right = _join_batches(old), _join_batches(new)
+        dataset = _load_dataset(before, left)
+        return _identify_by_value(dataset, left), _identify_by_value(dataset, right)
     return None
 
 
@@ -119,30 +112,26 @@ def _identify_by_value(dataset: ItemTable, run: DeliveredBatches) -> _Identified
 
 def _compare_runs(name: str, old: _IdentifiedRun, new: _IdentifiedRun) -> LoaderDrift | None:
     before, after = _index_positions(old), _index_positions(new)
-    pairs = [
-        (item, old_position, new_position)
+    moves = [
+        (item, was, now)
         for item in sorted(before.keys() & after.keys())
-        for old_position, new_position in zip(before[item], after[item], strict=False)
-        if old_position != new_position
+        for was, now in zip(before[item], after[item], strict=False)
+        if was != now
     ]
     drift = LoaderDrift(
         case=name,
         items=len(old.ids),
-        moved=len(pairs),
-        moves=tuple(_build_move(old, new, *pair) for pair in pairs[:MAX_MOVES]),
+        moved=len(moves),
+        moves=tuple(
+            ItemMove(item, locate_row(old.sizes, was), locate_row(new.sizes, now))
+            for item, was, now in moves[:MAX_MOVES]
+        ),
         removed=_find_surplus(before, after),
         added=_find_surplus(after, before),
         unknown=int(np.count_nonzero(new.ids == UNKNOWN)),
         batch_sizes=None if old.sizes == new.sizes else (old.sizes, new.sizes),
     )
-    empty = not (drift.moved or drift.removed or drift.added or drift.unknown or drift.batch_sizes)
-    return None if empty else drift
-
-
-def _build_move(
-    old: _IdentifiedRun, new: _IdentifiedRun, item: int, old_position: int, new_position: int
-) -> ItemMove:
-    return ItemMove(item, locate_row(old.sizes, old_position), locate_row(new.sizes, new_position))
+    return None if drift == LoaderDrift(case=name, items=len(old.ids)) else drift
 
 
 def _index_positions(run: _IdentifiedRun) -> dict[int, list[int]]:

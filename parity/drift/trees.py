@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parity.drift.changes import FileDrift, TreeDrift
-from parity.drift.json import compare_json_files
+from parity.drift.contents import compare_json_files, compare_tensor_files, has_tensor_suffix
 from parity.drift.loaders import compare_loader_folders
-from parity.drift.tensors import compare_tensor_files, has_tensor_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,37 +44,24 @@ def _list_files(root: Path, prefix: str = "") -> Iterator[tuple[str, int]]:
 def _compare_file(
     before: Path, after: Path, path: str, old: int | None, new: int | None
 ) -> FileDrift | None:
-    if old is None or new is None:
-        return _describe_one_sided(before if new is None else after, path, old, new)
+    left, right = (None if old is None else before / path), (None if new is None else after / path)
+    details: dict[str, Any] = {}
     try:
-        if old == new and _has_same_bytes(before / path, after / path):
+        if left and right and old == new and _has_same_bytes(left, right):
             return None
     except OSError as error:
-        note = f"cannot be read: {error.strerror}"
-        return FileDrift(path=path, before=old, after=new, note=note)
-    if has_tensor_suffix(path):
-        tensors, note = compare_tensor_files(before / path, after / path)
-        return FileDrift(path=path, before=old, after=new, tensors=tensors, note=note)
-    if path.endswith(".json"):
-        keys, more, note = compare_json_files(before / path, after / path)
-        return FileDrift(path=path, before=old, after=new, keys=keys, more_keys=more, note=note)
-    return FileDrift(path=path, before=old, after=new)
-
-
-def _describe_one_sided(root: Path, path: str, old: int | None, new: int | None) -> FileDrift:
-    if not has_tensor_suffix(path):
-        return FileDrift(path=path, before=old, after=new)
-    there = root / path
-    pair = (there, None) if new is None else (None, there)
-    tensors, note = compare_tensor_files(*pair)
-    return FileDrift(path=path, before=old, after=new, tensors=tensors, note=note)
+        details = {"note": f"cannot be read: {error.strerror}"}
+    else:
+        if has_tensor_suffix(path):
+            details = compare_tensor_files(left, right)
+        elif path.endswith(".json") and left and right:
+            details = compare_json_files(left, right)
+    return FileDrift(path=path, before=old, after=new, **details)
 
 
 def _has_same_bytes(first: Path, second: Path) -> bool:
     with first.open("rb", buffering=0) as left, second.open("rb", buffering=0) as right:
-        while True:
-            left_chunk, right_chunk = left.read(_CHUNK_SIZE), right.read(_CHUNK_SIZE)
-            if left_chunk != right_chunk:
-                return False
-            if not left_chunk:
+        while (chunk := left.read(_CHUNK_SIZE)) == right.read(_CHUNK_SIZE):
+            if not chunk:
                 return True
+    return False

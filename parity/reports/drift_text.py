@@ -13,7 +13,14 @@ from parity.text import align_columns, format_count, sanitize
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from parity.drift import BundleDrift, FileDrift, KeyDrift, LoaderDrift, TensorDrift, TensorForm
+    from parity.drift.changes import (
+        BundleDrift,
+        FileDrift,
+        KeyDrift,
+        LoaderDrift,
+        TensorDrift,
+        TensorForm,
+    )
     from parity.lockfile import Locked
 
 #: Rows of a table; the others are counted.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.drift import (
+from parity.drift.changes import (
     BundleDrift,
     FileDrift,
     ItemMove,
