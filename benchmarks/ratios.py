@@ -8,7 +8,7 @@ import resource
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,10 +71,10 @@ def measure_cost(work: Callable[[], object]) -> Cost:
     return Cost(time.process_time() - cpu, time.perf_counter() - wall)
 
 
-def measure_process(args: Sequence[str], **options: object) -> Cost:
+def measure_process(args: Sequence[str], **options: Any) -> Cost:
     """Measure the cost of a whole process, which must end with 0."""
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(args, check=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
+    subprocess.run(args, check=True, stdout=subprocess.DEVNULL, **options)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Cost(cpu, time.perf_counter() - wall)

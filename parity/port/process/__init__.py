@@ -6,6 +6,7 @@ ends of its two streams.
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import time
@@ -41,7 +42,7 @@ __all__ = [
 
 #: Bytes kept of the end of each stream.
 TAIL_BYTES = 64 * 1024
-# Exit codes by which Windows says what a signal says elsewhere (ntstatus.h).
+# Exit codes of Windows that mean what a signal means elsewhere (ntstatus.h).
 _NT_STATUS = {
     0xC0000005: "STATUS_ACCESS_VIOLATION",
     0xC000001D: "STATUS_ILLEGAL_INSTRUCTION",
@@ -58,33 +59,22 @@ class NotStartedError(Exception):
 
     def __init__(self, program: str, reason: str) -> None:
         super().__init__(f"{program}: {reason}")
-        self.program = program
-        self.reason = reason
+        self.program, self.reason = program, reason
 
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """How a program ended and the end of its output.
-
-    Attributes:
-        exit_code: None where a signal or our own timeout ended it.
-        signal: Its name, such as ``SIGABRT``; on Windows the status that stands for one.
-        timed_out: It was killed because its seconds were over.
-        stdout, stderr: The last bytes of each, decoded as UTF-8 with replacement.
-        seconds: From the start of the child to its end, pipes drained.
-        reached_limit: It had as much memory as it was allowed.
-        past_deadline: It was killed at the deadline of ``limit_all``, before its own timeout.
-    """
+    """How a program ended and the end of its output."""
 
     argv: tuple[str, ...]
-    exit_code: int | None
-    signal: str | None
+    exit_code: int | None  # None where a signal or our own timeout ended it
+    signal: str | None  # its name, such as SIGABRT; on Windows the status that stands for one
     timed_out: bool
-    stdout: str
+    stdout: str  # the last bytes, decoded as UTF-8 with replacement
     stderr: str
-    seconds: float
-    reached_limit: bool = False
-    past_deadline: bool = False
+    seconds: float  # from the start of the child to its end, pipes drained
+    reached_limit: bool = False  # it had as much memory as it was allowed
+    past_deadline: bool = False  # killed at the deadline of `limit_all`, before its own timeout
 
 
 def limit_timeout(timeout: float, deadline: float | None) -> float:
@@ -95,13 +85,12 @@ def limit_timeout(timeout: float, deadline: float | None) -> float:
 @contextmanager
 def limit_all(deadline: float | None) -> Iterator[None]:
     """Let no program run past ``deadline`` (by ``time.monotonic``), whoever starts it."""
-    deadlines = [] if deadline is None else [deadline]
-    _deadlines.extend(deadlines)
+    limit = math.inf if deadline is None else deadline
+    _deadlines.append(limit)
     try:
         yield
     finally:
-        for one in deadlines:
-            _deadlines.remove(one)
+        _deadlines.remove(limit)
 
 
 def run(
@@ -124,7 +113,7 @@ def run(
         env: The child's whole environment; a bare program name is looked up on its PATH.
         timeout: Seconds.
         stdout_limit: Bytes kept of the end of stdout.
-        stderr_limit: Bytes kept of the end of stderr.
+        stderr_limit: The same for stderr.
         on_line: Called with each line of stdout that is not empty, from a thread.
         on_error_line: The same for stderr.
         memory: Bytes that the child may allocate, where the system can limit it
@@ -134,11 +123,11 @@ def run(
         NotStartedError: The program or ``cwd`` is absent, or cannot be executed.
     """
     started = time.monotonic()
-    limit = limit_timeout(timeout, min(_deadlines, default=None))
+    limit = limit_timeout(timeout, min(_deadlines, default=math.inf))
     child = Child()
     streams = ((stdout_limit, on_line), (stderr_limit, on_error_line))
     with replace_runner_files(env) as child_env:
-        args = [*_build_launcher_args(memory), *_resolve_program(argv, env, cwd)]
+        args = _build_args(argv, env, cwd, memory)
         try:
             out, err = child.start(args, cwd=cwd, env=child_env, streams=streams)
             timed_out = not child.wait(limit)
@@ -151,42 +140,35 @@ def run(
         raise problem
     code, name = (None, None) if timed_out else _decode_exit(child.exit_code)
     stderr = err.decode_tail()
-    if memory and code == memory_limit.START_FAILURE_EXIT:
-        _check_start(argv[0], stderr)
+    failure = memory_limit.START_FAILURE_PREFIX
+    if memory and code == memory_limit.START_FAILURE_EXIT and stderr.startswith(failure):
+        raise NotStartedError(argv[0], stderr.removeprefix(failure).strip())
     return ProcessResult(
-        tuple(argv),
-        code,
-        name,
-        timed_out,
-        out.decode_tail(),
-        stderr,
-        time.monotonic() - started,
-        bool(memory) and child.peak_memory >= _NEAR_LIMIT * (memory or 0),
-        timed_out and limit < timeout,
+        argv=tuple(argv),
+        exit_code=code,
+        signal=name,
+        timed_out=timed_out,
+        stdout=out.decode_tail(),
+        stderr=stderr,
+        seconds=time.monotonic() - started,
+        reached_limit=bool(memory) and child.peak_memory >= _NEAR_LIMIT * (memory or 0),
+        past_deadline=timed_out and limit < timeout,
     )
 
 
-def _resolve_program(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[str]:
+def _build_args(
+    argv: Sequence[str], env: Mapping[str, str], cwd: Path, memory: int | None
+) -> list[str]:
     if not cwd.is_dir():
         raise NotStartedError(argv[0], f"the folder {cwd.as_posix()!r} does not exist")
     program = find_program(argv[0], env.get("PATH", ""), cwd)
     if program is None:
         raise NotStartedError(argv[0], "not found, or not executable")
-    return [program, *argv[1:]]
-
-
-def _build_launcher_args(memory: int | None) -> list[str]:
-    """Return the arguments before a program whose memory is limited."""
+    args = [program, *argv[1:]]
     if memory is None or not memory_limit.is_available():
-        return []
+        return args
     # Isolated and without `site`: the child's environment must not reach into ours.
-    return [sys.executable, "-I", "-S", str(Path(memory_limit.__file__)), str(memory)]
-
-
-def _check_start(program: str, stderr: str) -> None:
-    if stderr.startswith(memory_limit.START_FAILURE_PREFIX):
-        reason = stderr.removeprefix(memory_limit.START_FAILURE_PREFIX).strip()
-        raise NotStartedError(program, reason)
+    return [sys.executable, "-I", "-S", str(Path(memory_limit.__file__)), str(memory), *args]
 
 
 def _decode_exit(returncode: int) -> tuple[int | None, str | None]:

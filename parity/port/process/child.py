@@ -23,10 +23,7 @@ DRAIN_SECONDS = 2.0
 _KILL_SECONDS = 10.0
 _MAX_POLL_SECONDS = 0.05
 
-if sys.platform == "win32":
-    _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
-else:
-    _CREATION_FLAGS = 0
+_CREATION_FLAGS = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 class _Registry:
@@ -114,11 +111,7 @@ class Child:
     ) -> tuple[PipeReader, PipeReader]:
         """Start the program; return readers of its stdout and its stderr.
 
-        Args:
-            argv: A program's path and its arguments.
-            cwd: Folder of the child.
-            env: Whole environment of the child.
-            streams: For stdout and stderr, the bytes to keep and a callback for lines.
+        ``streams`` has for each the bytes to keep and a callback for lines.
 
         Raises:
             OSError: It cannot be executed.
@@ -141,12 +134,9 @@ class Child:
             self._process = process
             if self._is_stopped:  # while it started
                 self._kill_group()
-        pipes = (process.stdout, process.stderr)
-        self._readers = [
-            PipeReader(pipe, *options)
-            for pipe, options in zip(pipes, streams, strict=True)
-            if pipe is not None
-        ]
+        for pipe, options in zip((process.stdout, process.stderr), streams, strict=True):
+            if pipe is not None:
+                self._readers.append(PipeReader(pipe, *options))
         out, err = self._readers
         return out, err
 
@@ -172,7 +162,7 @@ class Child:
                 # A child that the kernel cannot end (a dead disk) must not keep us either.
                 self._wait_process(_KILL_SECONDS)
             self._kill_group()
-            strays.repeat_until_quiet(self._kill_strays)
+            strays.repeat_until_quiet(lambda: _registry.kill_strays(self))
             self._drain()
         finally:
             _registry.discard(self)
@@ -221,13 +211,12 @@ class Child:
         if all(reader.join(deadline - time.monotonic()) for reader in self._readers):
             return
         self._kill_group()
-        strays.repeat_until_quiet(self._kill_strays)
+        strays.repeat_until_quiet(lambda: _registry.kill_strays(self))
         for reader in self._readers:
             reader.join(DRAIN_SECONDS)
 
     def _kill_group(self) -> None:
-        process = self._process
-        if process is None:
+        if (process := self._process) is None:
             return
         if sys.platform == "win32":
             root = os.environ.get("SYSTEMROOT", r"C:\Windows")
@@ -240,6 +229,3 @@ class Child:
             # The group has the child's id and outlives it while a member lives.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-    def _kill_strays(self) -> bool:
-        return _registry.kill_strays(self)

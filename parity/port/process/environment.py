@@ -12,33 +12,25 @@ from typing import TYPE_CHECKING
 from parity.text import add_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Credentials of the caller. A child gets one only if its lockfile entry names it.
 TOKENS = frozenset({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"})
 _TOKEN_PREFIX = "ACTIONS_"  # noqa: S105 - of variables' names
 #: Files by which a step of a workflow steers the runner. A child gets files of its own.
-_RUNNER_FILES = (
-    "GITHUB_OUTPUT",
-    "GITHUB_ENV",
-    "GITHUB_PATH",
-    "GITHUB_STATE",
-    "GITHUB_STEP_SUMMARY",
+_RUNNER_FILES = tuple(
+    f"GITHUB_{name}" for name in ("OUTPUT", "ENV", "PATH", "STATE", "STEP_SUMMARY")
 )
 
 
 def build_environment(
-    extra: Mapping[str, str] | None = None, *, pass_env: Collection[str] = ()
+    extra: Mapping[str, str] | None = None, *, pass_env: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the caller's environment with ``extra``, without our venv and without tokens.
+    """Return the caller's environment with ``extra``, without our venv.
 
-    Args:
-        extra: Variables that replace the caller's.
-        pass_env: Names of tokens that the child may see.
+    Of the caller's tokens the child sees only those named in ``pass_env``.
     """
-    tokens = {name: value for name, value in os.environ.items() if is_token(name)}
-    for value in tokens.values():
-        add_secret(value)
+    tokens = read_passed_env(filter(is_token, os.environ))
     env = {name: value for name, value in os.environ.items() if name not in tokens}
     env |= read_passed_env(pass_env)
     if sys.prefix != sys.base_prefix:
@@ -47,8 +39,8 @@ def build_environment(
     return {**env, **(extra or {})}
 
 
-def read_passed_env(names: Collection[str]) -> dict[str, str]:
-    """Return the caller's secrets that a lockfile entry passes to its port."""
+def read_passed_env(names: Iterable[str]) -> dict[str, str]:
+    """Return the caller's secrets with these ``names``, and mask them in all output."""
     passed = {name: os.environ[name] for name in names if name in os.environ}
     for value in passed.values():
         add_secret(value)
@@ -81,14 +73,10 @@ def find_program(program: str, path: str, cwd: Path | None = None) -> str | None
     current folder can pose as a tool; any other name is relative to ``cwd``. Windows scripts
     (.bat, .cmd) are not found: they would need a shell.
     """
+    folders = [Path(entry) for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     if Path(program).name != program:
-        return _find_executable([str((cwd or Path.cwd()) / program)])
-    folders = [entry for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
-    return _find_executable([str(Path(folder) / program) for folder in folders])
-
-
-def _find_executable(files: Sequence[str]) -> str | None:
-    for file in files:
+        folders = [cwd or Path.cwd()]
+    for file in (str(folder / program) for folder in folders):
         has_suffix = os.name != "nt" or file.lower().endswith((".exe", ".com"))
         for name in [file] if has_suffix else [f"{file}.exe", f"{file}.com"]:
             if Path(name).is_file() and os.access(name, os.X_OK):
@@ -98,7 +86,11 @@ def _find_executable(files: Sequence[str]) -> str | None:
 
 def _exclude_own_folder(path: str) -> Iterator[str]:
     """Yield the entries of ``path`` except our venv's own folder of programs."""
-    own_folder = os.path.realpath(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin"))
+    own_folder = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")
     for entry in path.split(os.pathsep):
-        if os.path.normcase(os.path.realpath(entry or ".")) != os.path.normcase(own_folder):
+        if _normalize(entry or ".") != _normalize(own_folder):
             yield entry
+
+
+def _normalize(path: str | Path) -> str:
+    return os.path.normcase(os.path.realpath(path))

@@ -25,12 +25,9 @@ class PipeReader:
         self, stream: IO[bytes], limit: int, on_line: Callable[[str], None] | None
     ) -> None:
         self.error: Exception | None = None
-        self._stream = stream
-        self._limit = limit
-        self._tail = bytearray()
+        self._stream, self._limit, self._on_line = stream, limit, on_line
+        self._tail, self._partial_line = bytearray(), bytearray()
         self._lock = threading.Lock()
-        self._on_line = on_line
-        self._lines = _LineSplitter(self._pass_line)
         # A daemon: a stray grandchild that keeps it alive must not keep us from ending.
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -49,47 +46,30 @@ class PipeReader:
     def _read(self) -> None:
         with self._stream:
             while chunk := self._stream.read(_CHUNK):
-                self._append(chunk)
+                with self._lock:
+                    self._tail += chunk
+                    if len(self._tail) > 2 * self._limit:
+                        del self._tail[: -self._limit]
                 if self._on_line:
-                    self._lines.feed(chunk)
-        self._lines.finish()
+                    self._split_lines(chunk)
+        self._pass_line()
 
-    def _append(self, chunk: bytes) -> None:
-        with self._lock:
-            self._tail += chunk
-            if len(self._tail) > 2 * self._limit:
-                del self._tail[: -self._limit]
+    def _split_lines(self, chunk: bytes) -> None:
+        for number, piece in enumerate(chunk.split(b"\n")):
+            if number:
+                self._pass_line()
+            self._partial_line += piece[: LINE_LIMIT - len(self._partial_line)]
 
-    def _pass_line(self, line: str) -> None:
+    def _pass_line(self) -> None:
+        """Pass on the line that has ended, unless it is empty."""
+        line = _decode(bytes(self._partial_line)).rstrip("\r")
         # The pipe must still be emptied, else the child would hang or be cut off.
-        if self._on_line and not self.error:
+        if self._partial_line and self._on_line and not self.error:
             try:
                 self._on_line(line)
             except Exception as error:  # noqa: BLE001 - raised again by process.run
                 self.error = error
-
-
-class _LineSplitter:
-    """Split chunks into lines of at most ``LINE_LIMIT`` bytes, leaving out empty ones."""
-
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self._on_line = on_line
-        self._partial_line = bytearray()
-
-    def feed(self, chunk: bytes) -> None:
-        *complete, rest = chunk.split(b"\n")
-        for line in complete:
-            self._add(line)
-            self.finish()
-        self._add(rest)
-
-    def finish(self) -> None:
-        if self._partial_line:
-            self._on_line(_decode(bytes(self._partial_line)).rstrip("\r"))
         self._partial_line.clear()
-
-    def _add(self, piece: bytes) -> None:
-        self._partial_line += piece[: LINE_LIMIT - len(self._partial_line)]
 
 
 def _decode(data: bytes) -> str:

@@ -60,10 +60,8 @@ def kill_marked(mark: str) -> bool:
 def kill_orphans(own_pids: Collection[int], mark: str, *, alone: bool) -> bool:
     """Kill children of ours that no code of ours started; return whether there was one.
 
-    Args:
-        own_pids: Children that are waited for, which stay.
-        mark: Kill an orphan with this mark,
-        alone: and any orphan, since no other child can be its origin.
+    Children that are waited for (``own_pids``) stay. An orphan is killed if it has the mark, or
+    if the child is ``alone``: no other child can be its origin.
     """
     orphans = [
         pid for pid in _list_children() if pid not in own_pids and (alone or _has_mark(pid, mark))
