@@ -36,7 +36,8 @@ _DAY = 86_400.0
 _PROGRAM_KEYS = ("package", "crate", "command")
 #: Keys without a meaning for a program that cargo does not build.
 CARGO_KEYS = ("example", "args", "features", "profile", "build-timeout")
-_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+#: Placeholders, doubled braces, and lone ones.
+BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def read_dumps(yaml_reader: YamlReader, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:
@@ -91,7 +92,7 @@ def _find_problem(dump: Dump, entries: Entries) -> str:
 
 def _read_arg(yaml_reader: YamlReader, node: Node, what: str) -> str:
     arg = yaml_reader.read_string(node, what, empty=True)
-    for found in _BRACES.finditer(arg):
+    for found in BRACES.finditer(arg):
         if found[0] not in ("{{", "}}") and found[1] not in PLACEHOLDERS:
             known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
             message = f"{what} has the unknown placeholder {found[0]!r:.60}; known: {known}"

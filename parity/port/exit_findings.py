@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parity.errors import Location
+from parity.errors import Location, Problem
 from parity.port import output
 from parity.port.dump_folder import MAX_DEPTH
 from parity.results import Finding
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from parity.port.process import ProcessResult
 
 _PANIC_EXIT = 101  # exit code of Rust's runtime after a panic of the main thread
-_EMPTY_MESSAGE = "The dump ended with exit code 0 but wrote no file into its output folder."
-_STOPPED_MESSAGE = "The dump was stopped with all its children"
+#: Message about a dump whose folders are nested too deep to be read.
+TOO_DEEP = (
+    f"The dump nests folders more than {MAX_DEPTH} deep; what is below was removed. "
+    "Write the files nearer to the output folder."
+)
 # What allocators, runtimes and tensor libraries print when they get no memory.
 _OUT_OF_MEMORY = re.compile(
     r"memory allocation of \d+ bytes failed"  # Rust's alloc error handler
@@ -40,8 +44,7 @@ def is_out_of_memory(result: ProcessResult) -> bool:
         return False
     if result.signal == "SIGKILL" or result.reached_limit:  # only the system kills with that signal
         return True
-    lines = output.select_last_lines(result.stderr) or output.select_last_lines(result.stdout)
-    return any(_OUT_OF_MEMORY.search(line) for line in lines)
+    return any(_OUT_OF_MEMORY.search(line) for line in _select_last_lines(result))
 
 
 def explain_exit(
@@ -63,115 +66,49 @@ def explain_exit(
         cwd: and is looked for from this folder upwards.
         where: The place to name if the program names none.
     """
-    details = output.select_last_lines(result.stderr) or output.select_last_lines(result.stdout)
-    if result.timed_out:
-        message = f"{_STOPPED_MESSAGE}: {timeout_reason}."
-        return (_make_error("dump-timeout", message, where, details),)
-    if result.exit_code == 0:
-        return () if has_output else (_make_error("dump-empty", _EMPTY_MESSAGE, where, details),)
     panic = output.find_panic(result.stderr)
-    if panic or result.exit_code == _PANIC_EXIT:
-        location = _locate_panic(panic, repo, cwd) or where
-        return (_describe_panic(panic, result, location, details),)
-    return (_describe_failure(result, where, details),)
-
-
-def describe_not_started(program: str, reason: str, where: Location | None) -> Finding:
-    """Report a program that is absent, or cannot be executed."""
-    message = f"The dump could not be started: {program}: {reason}."
-    return _make_error("dump-not-started", message, where)
-
-
-def describe_missed_deadline(where: Location | None) -> Finding:
-    """Report a case that the run's deadline left no time for."""
-    message = "The dump was not started: the run's deadline had passed."
-    return _make_error("dump-timeout", message, where)
-
-
-def describe_missing_dump(folder: Path, where: Location | None) -> Finding:
-    """Report that the folder of dumps has none of the case."""
-    message = f"There is no dump of this case: the folder {folder.as_posix()!r} does not exist."
-    return _make_error("dump-missing", message, where)
-
-
-def describe_empty_dump(folder: Path, where: Location | None) -> Finding:
-    """Report a dump without a file."""
-    message = f"The dump of this case is empty: {folder.as_posix()!r} contains no file."
-    return _make_error("dump-empty", message, where)
-
-
-def describe_deep_dump(where: Location | None) -> Finding:
-    """Report a dump whose folders are nested too deep to be read."""
-    message = (
-        f"The dump nests folders more than {MAX_DEPTH} deep; what is below was removed. "
-        "Write the files nearer to the output folder."
-    )
-    return _make_error("dump-too-deep", message, where)
-
-
-def describe_changed_dump(where: Location | None) -> Finding:
-    """Report a dump that somebody else changed."""
-    message = (
-        "The dump changed after its program had ended, so it is not this case's own. "
-        "Write into {output_dir} only."
-    )
-    return _make_error("dump-changed", message, where)
-
-
-def describe_bad_outcome(reason: str, where: Location | None) -> Finding:
-    """Report an `outcome.json` that cannot be read."""
-    return _make_error("outcome-malformed", f"outcome.json of this case {reason}.", where)
-
-
-def _describe_panic(
-    panic: output.Panic | None,
-    result: ProcessResult,
-    where: Location | None,
-    details: tuple[str, ...],
-) -> Finding:
-    if panic:
+    if result.timed_out:
+        code = "dump-timeout"
+        message = f"The dump was stopped with all its children: {timeout_reason}."
+    elif result.exit_code == 0:
+        if has_output:
+            return ()
+        code = "dump-empty"
+        message = "The dump ended with exit code 0 but wrote no file into its output folder."
+    elif panic:
+        code = "dump-panic"
         message = f"The dump panicked at {panic.file}:{panic.line}:{panic.column}: {panic.reason}"
-    else:
+        if file := output.locate_source(panic.file, repo, cwd):
+            where = Location(file, panic.line, panic.column)
+    elif result.exit_code == _PANIC_EXIT:
+        code = "dump-panic"
         message = "The dump ended with exit code 101, as after a Rust panic, and printed no reason."
-    return _make_error("dump-panic", message, where, details, **_collect_measures(result))
+    else:
+        code = "dump-signal" if result.signal else "dump-exit"
+        message = _describe_failure(result)
+    measures = {"exit_code": result.exit_code or None, "signal": result.signal}
+    known = {key: value for key, value in measures.items() if value and not result.timed_out}
+    finding = make_error(code, message, where, _select_last_lines(result))
+    return (replace(finding, measures=known),)
 
 
-def _locate_panic(panic: output.Panic | None, repo: Path, cwd: Path) -> Location | None:
-    file = output.locate_source(panic.file, repo, cwd) if panic else None
-    return Location(file, panic.line, panic.column) if panic and file else None
-
-
-def _describe_failure(
-    result: ProcessResult, where: Location | None, details: tuple[str, ...]
-) -> Finding:
+def _describe_failure(result: ProcessResult) -> str:
     reason = output.find_reason(result.stderr) or output.find_reason(result.stdout)
     suffix = f": {reason}" if reason else ", and printed nothing."
-    measures = _collect_measures(result)
-    if result.signal:
-        message = f"The dump was ended by {result.signal}{suffix}"
-        return _make_error("dump-signal", message, where, details, **measures)
-    message = f"The dump ended with exit code {result.exit_code}{suffix}"
-    return _make_error("dump-exit", message, where, details, **measures)
-
-
-def _collect_measures(result: ProcessResult) -> dict[str, int | str]:
-    measures = {"exit_code": result.exit_code, "signal": result.signal}
-    return {key: value for key, value in measures.items() if value is not None}
-
-
-def _make_error(
-    code: str,
-    message: str,
-    where: Location | None,
-    details: tuple[str, ...] = (),
-    **measures: float | str,
-) -> Finding:
-    return Finding(
-        level="error",
-        kind="dump",
-        code=code,
-        message=message,
-        where=where,
-        details=details,
-        measures=measures,
+    how = (
+        f"was ended by {result.signal}"
+        if result.signal
+        else f"ended with exit code {result.exit_code}"
     )
+    return f"The dump {how}{suffix}"
+
+
+def _select_last_lines(result: ProcessResult) -> tuple[str, ...]:
+    return output.select_last_lines(result.stderr) or output.select_last_lines(result.stdout)
+
+
+def make_error(
+    code: str, message: str, where: Location | None, details: tuple[str, ...] = ()
+) -> Finding:
+    """Return an error of the dump."""
+    return Finding.from_problem(Problem(code, message, where, details), "dump")

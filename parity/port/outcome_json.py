@@ -11,7 +11,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from parity.port import dump_folder, exit_findings
+from parity.port import dump_folder
+from parity.port.exit_findings import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
 
@@ -42,19 +43,19 @@ def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = 
     An `outcome.json` in it says how the program ended.
     """
     folder = dumps_dir / bundle / case
+    name = repr(folder.as_posix())
     if not folder.is_dir():
-        finding = exit_findings.describe_missing_dump(folder, where)
-        return DumpResult(folder=folder, findings=(finding,))
+        message = f"There is no dump of this case: the folder {name} does not exist."
+        return DumpResult.fail(folder, "dump-missing", message, where)
     if dump_folder.is_too_deep(folder):
-        finding = exit_findings.describe_deep_dump(where)
-        return DumpResult(folder=folder, findings=(finding,))
+        return DumpResult.fail(folder, "dump-too-deep", TOO_DEEP, where)
     try:
         result = read_outcome(folder)
     except OutcomeError as error:
-        finding = exit_findings.describe_bad_outcome(str(error), where)
-        return DumpResult(folder=folder, findings=(finding,))
+        message = f"outcome.json of this case {error}."
+        return DumpResult.fail(folder, "outcome-malformed", message, where)
     if result is not None:
-        findings = exit_findings.explain_exit(
+        findings = explain_exit(
             result,
             has_output=any(path.name != OUTCOME_FILE for path in folder.iterdir()),
             timeout_reason="as outcome.json says",
@@ -67,7 +68,8 @@ def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = 
         )
     if dump_folder.has_file(folder):
         return DumpResult(folder=folder)
-    return DumpResult(folder=folder, findings=(exit_findings.describe_empty_dump(folder, where),))
+    message = f"The dump of this case is empty: {name} contains no file."
+    return DumpResult.fail(folder, "dump-empty", message, where)
 
 
 def read_outcome(folder: Path) -> ProcessResult | None:
@@ -79,33 +81,29 @@ def read_outcome(folder: Path) -> ProcessResult | None:
     path = folder / OUTCOME_FILE
     if not os.path.lexists(path):
         return None
-    outcome = _parse(path)
-    timed_out = bool(outcome.get("timed_out"))
-    code, signal = outcome.get("exit"), outcome.get("signal")
-    if not timed_out and (code is None) == (signal is None):
-        message = "must state exit or signal, and not both"
-        raise OutcomeError(message)
-    stderr = outcome.get("stderr", _UNRECORDED)
-    return ProcessResult((), None if timed_out else code, signal, timed_out, "", stderr, 0.0)
-
-
-def _parse(path: Path) -> dict[str, Any]:
     try:
         outcome = json.loads(_read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
         message = f"is not valid JSON: {error}"
         raise OutcomeError(message) from None
+    if problem := _find_problem(outcome):
+        raise OutcomeError(problem)
+    timed_out = outcome.get("timed_out", False)
+    code = None if timed_out else outcome.get("exit")
+    stderr = outcome.get("stderr", _UNRECORDED)
+    return ProcessResult((), code, outcome.get("signal"), timed_out, "", stderr, 0.0)
+
+
+def _find_problem(outcome: Any) -> str:
     if not isinstance(outcome, dict):
-        message = "must be a JSON object"
-        raise OutcomeError(message)
+        return "must be a JSON object"
     for key, value in outcome.items():
         if key not in _KEY_TYPES or type(value) not in _KEY_TYPES[key]:
             known = ", ".join(_KEY_TYPES)
-            message = (
-                f"has an unknown key or a value of the wrong type: {key!r:.60}; known: {known}"
-            )
-            raise OutcomeError(message)
-    return outcome
+            return f"has an unknown key or a value of the wrong type: {key!r:.60}; known: {known}"
+    is_one = (outcome.get("exit") is None) != (outcome.get("signal") is None)
+    is_clear = is_one or outcome.get("timed_out")
+    return "" if is_clear else "must state exit or signal, and not both"
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -116,10 +114,9 @@ def _read_bytes(path: Path) -> bytes:
         OSError: As the system says.
     """
     status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        message = "is not a regular file"
-        raise OutcomeError(message)
+    problem = "" if stat.S_ISREG(status.st_mode) else "is not a regular file"
     if status.st_size > MAX_BYTES:
-        message = f"has more than {MAX_BYTES:,} bytes"
-        raise OutcomeError(message)
+        problem = problem or f"has more than {MAX_BYTES:,} bytes"
+    if problem:
+        raise OutcomeError(problem)
     return path.read_bytes()

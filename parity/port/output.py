@@ -6,11 +6,12 @@ last lines of a failing program are frames, with the reason far above them.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from parity.text import mask_secrets
+from parity.text import mask_secrets, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,12 +57,18 @@ def clean_lines(text: str) -> list[str]:
 def select_last_lines(text: str, count: int = MAX_LINES) -> tuple[str, ...]:
     """Return the last lines that are not empty, each cut to ``MAX_WIDTH`` characters."""
     kept = [line.rstrip() for line in clean_lines(text) if line.strip()]
-    return tuple(truncate_line(line) for line in kept[-count:])
+    return tuple(truncate(line, MAX_WIDTH) for line in kept[-count:])
 
 
-def truncate_line(line: str, width: int = MAX_WIDTH) -> str:
-    """Return ``line``, or its beginning and an ellipsis."""
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+def parse_json_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object that is the whole of ``line``, or None."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def find_reason(text: str) -> str:
@@ -74,7 +81,7 @@ def find_reason(text: str) -> str:
         return failure.reason
     kept = [line.strip() for line in clean_lines(text) if line.strip()]
     errors = [line for line in kept if re.match(r"error\b.*: ?\S", line, re.IGNORECASE)]
-    return truncate_line((errors or kept or [""])[-1])
+    return truncate((errors or kept or [""])[-1], MAX_WIDTH)
 
 
 def find_panic(text: str) -> Panic | None:
@@ -83,9 +90,8 @@ def find_panic(text: str) -> Panic | None:
     for index, line in enumerate(kept):
         if match := _OLD_PANIC.search(line) or _PANIC.search(line):
             reason = match.groupdict().get("reason") or _join_reason_lines(kept[index + 1 :])
-            return Panic(
-                truncate_line(reason), match["file"], int(match["line"]), int(match["column"])
-            )
+            place = match["file"], int(match["line"]), int(match["column"])
+            return Panic(truncate(reason, MAX_WIDTH), *place)
     return None
 
 

@@ -5,9 +5,7 @@ A program's end becomes findings, never an exception: the cases after it still r
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -15,70 +13,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, DumpError, Location, Problem
-from parity.port import dump_folder, exit_findings, process
+from parity.lockfile.dump_settings import BRACES
+from parity.port import dump_folder, output, process
 from parity.port.cargo.call import Program
-from parity.results import Finding
+from parity.port.exit_findings import TOO_DEEP, explain_exit, make_error
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping, Sequence
     from concurrent.futures import Future
 
     from parity.lockfile import Dump
+    from parity.results import Finding
 
 #: Bytes kept of a program's stdout, whose last JSON line some suites read.
 STDOUT_LIMIT = 1024 * 1024
 
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 # A start that races with the end of the run is stopped by a later round.
 _STOP_ROUNDS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run of a case.
-
-    Attributes:
-        args: Arguments after the program's own, placeholders expanded; paths in them are
-            absolute, because the program runs in a folder of its own choice.
-        output_dir: The case's own folder; made here, rejected unless it is empty.
-        timeout: Seconds.
-        repo: Root of the repo under test, in which a panic's source file is looked for.
-        where: The line of the lockfile that says how the case is dumped.
-        memory: Bytes that the program may allocate, where the system can limit it.
-    """
+    """One run of a case."""
 
     name: str
     program: Program
+    #: After the program's own, placeholders expanded; paths in them are absolute, because the
+    #: program runs in a folder of its own choice.
     args: tuple[str, ...]
-    output_dir: Path
-    timeout: float
-    repo: Path
-    where: Location | None = None
-    memory: int | None = None
+    output_dir: Path  # the case's own folder; made here, rejected unless it is empty
+    timeout: float  # seconds
+    repo: Path  # root of the repo under test, in which a panic's source file is looked for
+    where: Location | None = None  # the lockfile's line that says how the case is dumped
+    memory: int | None = None  # bytes that the program may allocate, where that can be limited
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpResult:
-    """The end of one run of a case.
+    """The end of one run of a case."""
 
-    Attributes:
-        folder: Folder of the dump's files.
-        stdout, stderr: The last bytes of each.
-        seconds: Of the program's run alone.
-        findings: Why there is nothing to compare; empty if there is something.
-        process_result: How the program ended; None if none was started, or nothing says so.
-        past_deadline: It was stopped by the run's deadline, which says nothing about it.
-        snapshot: State of the files as the program had ended.
-    """
-
-    folder: Path
-    stdout: str = ""
+    folder: Path  # of the dump's files
+    stdout: str = ""  # the last bytes
     stderr: str = ""
-    seconds: float = 0.0
-    findings: tuple[Finding, ...] = ()
+    seconds: float = 0.0  # of the program's run alone
+    findings: tuple[Finding, ...] = ()  # why there is nothing to compare; empty if there is
+    #: How the program ended; None if none was started, or nothing says so.
     process_result: process.ProcessResult | None = None
-    past_deadline: bool = False
-    snapshot: frozenset[tuple[object, ...]] = frozenset()
+    past_deadline: bool = False  # stopped by the run's deadline, which says nothing about it
+    snapshot: frozenset[tuple[object, ...]] = frozenset()  # of the files as the program had ended
+
+    @classmethod
+    def fail(cls, folder: Path, code: str, message: str, where: Location | None) -> DumpResult:
+        """Return the result of a run that left nothing to compare."""
+        return cls(folder=folder, findings=(make_error(code, message, where),))
 
 
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
@@ -88,11 +76,12 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
         job: The case.
         deadline: End of the whole run by ``time.monotonic``; cuts the job's timeout.
     """
-    if problem := _prepare_folder(job):
-        return _fail(job, Finding.from_problem(problem, "dump"))
+    if problem := _prepare_folder(job.output_dir):
+        return DumpResult.fail(job.output_dir, "output-not-empty", problem, job.where)
     seconds = process.limit_timeout(job.timeout, deadline)
     if seconds <= 0:
-        return _fail(job, exit_findings.describe_missed_deadline(job.where))
+        message = "The dump was not started: the run's deadline had passed."
+        return DumpResult.fail(job.output_dir, "dump-timeout", message, job.where)
     try:
         result = process.run(
             (*job.program.argv, *job.args),
@@ -103,17 +92,51 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
             memory=job.memory,
         )
     except process.NotStartedError as error:
-        return _fail(
-            job, exit_findings.describe_not_started(error.program, error.reason, job.where)
-        )
+        message = f"The dump could not be started: {error}."
+        return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
     return _make_result(job, result, seconds)
 
 
+def _prepare_folder(folder: Path) -> str:
+    """Make the output folder; files of an earlier run, or of another case, must not count."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "is not empty" if any(folder.iterdir()) else ""
+    except OSError as error:
+        reason = f"cannot be made: {error.strerror}"
+    return f"The output folder {folder.as_posix()!r} {reason}." if reason else ""
+
+
+def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> DumpResult:
+    too_deep = dump_folder.remove_deep_folders(job.output_dir)
+    cut_short = seconds < job.timeout
+    passed = f"the run's deadline passed after {seconds:.1f} seconds"
+    findings = explain_exit(
+        result,
+        has_output=dump_folder.has_file(job.output_dir),
+        timeout_reason=(
+            passed if cut_short else f"it reached its limit of {job.timeout:g} seconds (timeout)"
+        ),
+        repo=job.repo,
+        cwd=Path(job.program.env.get("CARGO_MANIFEST_DIR") or job.program.cwd),
+        where=job.where,
+    )
+    if too_deep and not findings:
+        findings = (make_error("dump-too-deep", TOO_DEEP, job.where),)
+    return DumpResult(
+        folder=job.output_dir,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        seconds=result.seconds,
+        findings=findings,
+        process_result=result,
+        past_deadline=result.timed_out and cut_short,
+        snapshot=dump_folder.take_snapshot(job.output_dir),
+    )
+
+
 def run_jobs(
-    jobs: Sequence[Job],
-    *,
-    workers: int | None = None,
-    deadline: float | None = None,
+    jobs: Sequence[Job], *, workers: int | None = None, deadline: float | None = None
 ) -> list[DumpResult]:
     """Run cases next to each other; return the results in the order of ``jobs``.
 
@@ -133,6 +156,26 @@ def run_jobs(
             _stop_jobs(futures)
             raise
     return [_check_unchanged(job, result) for job, result in zip(jobs, results, strict=True)]
+
+
+def _check_unchanged(job: Job, result: DumpResult) -> DumpResult:
+    if result.findings or dump_folder.take_snapshot(result.folder) == result.snapshot:
+        return result
+    message = (
+        "The dump changed after its program had ended, so it is not this case's own. "
+        "Write into {output_dir} only."
+    )
+    return replace(result, findings=(make_error("dump-changed", message, job.where),))
+
+
+def _stop_jobs(futures: Sequence[Future[DumpResult]]) -> None:
+    """Start nothing more, and stop what runs."""
+    for future in futures:
+        future.cancel()
+    for _ in range(_STOP_ROUNDS):
+        process.stop_all()
+        if not wait(futures, timeout=0.1).not_done:
+            return
 
 
 def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
@@ -160,99 +203,21 @@ def expand_placeholders(
     Raises:
         ConfigError: ``placeholder``, for a name that ``values`` lacks or a lone brace.
     """
-    return tuple(
-        _PLACEHOLDER.sub(lambda match: _resolve_placeholder(match, values, where), arg)
-        for arg in args
-    )
+
+    def resolve(match: re.Match[str]) -> str:
+        text = match[0]
+        if text in ("{{", "}}"):
+            return text[0]
+        if match[1] in values:
+            return values[match[1]]
+        allowed = ", ".join(f"{{{name}}}" for name in sorted(values))
+        what = f"{text!r} in {match.string!r} is not a placeholder of this case"
+        raise ConfigError(Problem("placeholder", f"{what}; allowed: {allowed}.", where))
+
+    return tuple(BRACES.sub(resolve, arg) for arg in args)
 
 
 def find_json_line(stdout: str) -> dict[str, Any] | None:
     """Return the last line of ``stdout`` that is a JSON object, or None."""
-    for line in reversed(stdout[-STDOUT_LIMIT:].splitlines()):
-        if line.lstrip().startswith("{") and (value := _parse_json_object(line)) is not None:
-            return value
-    return None
-
-
-def _prepare_folder(job: Job) -> Problem | None:
-    """Make the output folder; files of an earlier run, or of another case, must not count."""
-    folder = job.output_dir
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not any(folder.iterdir()):
-            return None
-        message = f"The output folder {folder.as_posix()!r} is not empty."
-    except OSError as error:
-        message = f"The output folder {folder.as_posix()!r} cannot be made: {error.strerror}."
-    return Problem("output-not-empty", message, job.where)
-
-
-def _fail(job: Job, finding: Finding) -> DumpResult:
-    return DumpResult(folder=job.output_dir, findings=(finding,))
-
-
-def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> DumpResult:
-    too_deep = dump_folder.remove_deep_folders(job.output_dir)
-    findings = exit_findings.explain_exit(
-        result,
-        has_output=dump_folder.has_file(job.output_dir),
-        timeout_reason=_explain_timeout(job, seconds),
-        repo=job.repo,
-        cwd=Path(job.program.env.get("CARGO_MANIFEST_DIR") or job.program.cwd),
-        where=job.where,
-    )
-    if too_deep and not findings:
-        findings = (exit_findings.describe_deep_dump(job.where),)
-    return DumpResult(
-        folder=job.output_dir,
-        stdout=result.stdout,
-        stderr=result.stderr,
-        seconds=result.seconds,
-        findings=findings,
-        process_result=result,
-        past_deadline=result.timed_out and seconds < job.timeout,
-        snapshot=dump_folder.take_snapshot(job.output_dir),
-    )
-
-
-def _explain_timeout(job: Job, seconds: float) -> str:
-    if seconds < job.timeout:
-        return f"the run's deadline passed after {seconds:.1f} seconds"
-    return f"it reached its limit of {job.timeout:g} seconds (timeout)"
-
-
-def _check_unchanged(job: Job, result: DumpResult) -> DumpResult:
-    if result.findings or dump_folder.take_snapshot(result.folder) == result.snapshot:
-        return result
-    return replace(result, findings=(exit_findings.describe_changed_dump(job.where),))
-
-
-def _stop_jobs(futures: Sequence[Future[DumpResult]]) -> None:
-    """Start nothing more, and stop what runs."""
-    for future in futures:
-        future.cancel()
-    for _ in range(_STOP_ROUNDS):
-        process.stop_all()
-        if not wait(futures, timeout=0.1).not_done:
-            return
-
-
-def _resolve_placeholder(
-    match: re.Match[str], values: Mapping[str, str], where: Location | None
-) -> str:
-    text = match[0]
-    if text in ("{{", "}}"):
-        return text[0]
-    if match[1] in values:
-        return values[match[1]]
-    allowed = ", ".join(f"{{{name}}}" for name in sorted(values))
-    message = f"{text!r} in {match.string!r} is not a placeholder of this case; allowed: {allowed}."
-    raise ConfigError(Problem("placeholder", message, where))
-
-
-def _parse_json_object(line: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    objects = map(output.parse_json_object, reversed(stdout[-STDOUT_LIMIT:].splitlines()))
+    return next((value for value in objects if value is not None), None)

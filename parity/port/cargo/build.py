@@ -11,6 +11,7 @@ executable is linked under a name of its own before the next build.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -41,18 +42,15 @@ _RUNNER_PATTERN = re.compile(r"^[^#\n]*\brunner\b[\"']?\s*=", re.MULTILINE)
 _RUNNER_VARIABLE = re.compile(r"CARGO_TARGET_.+_RUNNER$")
 _GIT_SECONDS = 30.0
 # Set inside a git hook, they would point at another repository.
-_GIT_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"})
+_GIT_VARIABLES = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
 # By the path that cargo writes, the variant that ``cargo run`` may overwrite it with.
 _run_by_cargo: dict[Path, str] = {}
 
 
 def make_build_key(dump: Dump, example: str) -> Hashable:
     """Return a key that is equal for cases with the same program."""
-    env = tuple(sorted(dump.env.items()))
-    return (
-        *(dump.package, dump.crate, example, dump.profile, dump.features),
-        *(env, dump.cwd, dump.pass_env),
-    )
+    target = (dump.package, dump.crate, example, dump.profile, dump.features)
+    return (*target, tuple(sorted(dump.env.items())), dump.cwd, dump.pass_env)
 
 
 def build_program(
@@ -112,11 +110,9 @@ def build_program(
 
 def read_commit(repo: Path) -> str | None:
     """Return the commit of ``repo``, with ``-dirty`` after local changes; None without git."""
-    env = {
-        name: value
-        for name, value in process.build_environment().items()
-        if name not in _GIT_VARIABLES
-    }
+    env = process.build_environment()
+    for name in _GIT_VARIABLES:
+        env.pop(name, None)
     args = ("git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
     try:
         result = process.run(args, cwd=repo, env=env, timeout=_GIT_SECONDS)
@@ -147,16 +143,11 @@ def _build_package(call: CargoCall) -> Program:
         argv, cwd, env = _use_cargo_run(call, cargo_output.executable, variant)
     else:
         argv = (str(_keep_executable(call, cargo_output.executable, variant)),)
-        cwd, env = Path(record["cwd"]), _remove_own_variables(record["env"], call.env)
-    source = (
-        output.locate_source(str(cargo_output.source), call.repo, call.cwd)
-        if cargo_output.source
-        else None
-    )
+        cwd, env = Path(record["cwd"]), record["env"]
+        if "LC_CTYPE" not in call.env:  # Python sets it as it starts in the C locale (PEP 538)
+            env.pop("LC_CTYPE", None)
+    source = output.locate_source(str(cargo_output.source), call.repo, call.cwd)
     return Program(argv, cwd, env, cargo_output.version, known, source)
-
-
-_Invocation = tuple[tuple[str, ...], Path, "Mapping[str, str]"]
 
 
 def _name_variant(call: CargoCall) -> str:
@@ -192,7 +183,9 @@ def _keep_executable(call: CargoCall, built: Path, variant: str) -> Path:
     return kept
 
 
-def _use_cargo_run(call: CargoCall, built: Path, variant: str) -> _Invocation:
+def _use_cargo_run(
+    call: CargoCall, built: Path, variant: str
+) -> tuple[tuple[str, ...], Path, Mapping[str, str]]:
     """Use ``cargo run`` itself, for a repo that configures a runner of its own.
 
     Each run may write ``built`` again, so a second variant of it gets a target folder of its
@@ -220,21 +213,10 @@ def _record_run(call: CargoCall) -> dict[str, Any] | None:
         config = f"{_RUNNER_KEY}={json.dumps(runner, ensure_ascii=False)}"
         package = ("-p", call.dump.package or "")
         call.run(("run", "-q", "--config", config, *package, *call.flags), call.env)
-        return _read_record(file)
-
-
-def _read_record(file: Path) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = json.loads(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
-    return record
-
-
-def _remove_own_variables(env: dict[str, str], caller_env: Mapping[str, str]) -> dict[str, str]:
-    # Python itself sets LC_CTYPE as it starts in the C locale (PEP 538).
-    own = {"LC_CTYPE"} - caller_env.keys()
-    return {name: value for name, value in env.items() if name not in own}
+        with contextlib.suppress(OSError, ValueError):
+            record: dict[str, Any] = json.loads(file.read_text(encoding="ascii"))
+            return record
+    return None
 
 
 def _has_runner(call: CargoCall) -> bool:
@@ -243,6 +225,5 @@ def _has_runner(call: CargoCall) -> bool:
     A wrong yes is only slower: cargo then runs the cases. If a file is included from
     elsewhere, cargo prefers its runner and no record is written.
     """
-    if any(_RUNNER_VARIABLE.match(name) for name in call.env):
-        return True
-    return any(_RUNNER_PATTERN.search(text) for text in call.read_configs())
+    texts = call.read_configs()
+    return any(map(_RUNNER_VARIABLE.match, call.env)) or any(map(_RUNNER_PATTERN.search, texts))

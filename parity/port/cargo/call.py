@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,48 +25,31 @@ _PLAIN_OUTPUT = {"CARGO_TERM_PROGRESS_WHEN": "never", "CARGO_TERM_COLOR": "never
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is ready to run.
+    """A program that is ready to run."""
 
-    Attributes:
-        argv: The program and the arguments before the case's own.
-        env: Its whole environment.
-        version: Version of its package; None for a command.
-        port: Its description in reports: crate, package and commit, or command.
-        source: The source file of an example of the repo.
-    """
-
-    argv: tuple[str, ...]
+    argv: tuple[str, ...]  # the program and the arguments before the case's own
     cwd: Path
-    env: Mapping[str, str]
-    version: str | None
-    port: Mapping[str, str]
-    source: Path | None = None
+    env: Mapping[str, str]  # its whole environment
+    version: str | None  # of its package; None for a command
+    port: Mapping[str, str]  # for reports: crate, package and commit, or command
+    source: Path | None = None  # of an example of the repo
 
 
 @dataclass(frozen=True, kw_only=True)
 class CargoCall:
-    """The common part of all calls of cargo for one example.
-
-    Attributes:
-        repo: Root of the repo under test, as given; locations are relative to it.
-        cwd: Folder in which cargo runs, whose config and toolchain files apply.
-        env: The whole environment of cargo, and of the example under ``cargo run``.
-        deadline: End of the build's time, by ``time.monotonic``.
-        cut_short: ``deadline`` is the run's, not the build's own timeout.
-        on_progress: Called with each line of cargo's progress, unescaped.
-    """
+    """The common part of all calls of cargo for one example."""
 
     dump: Dump
     example: str
-    repo: Path
-    cwd: Path
-    env: Mapping[str, str]
+    repo: Path  # root of the repo under test, as given; locations are relative to it
+    cwd: Path  # where cargo runs, whose config and toolchain files apply
+    env: Mapping[str, str]  # the whole one of cargo, and of the example under `cargo run`
     toolchain: str
     cargo_args: tuple[str, ...]
     offline: bool
-    deadline: float
-    cut_short: bool
-    on_progress: Callable[[str], None]
+    deadline: float  # end of the build's time, by `time.monotonic`
+    cut_short: bool  # `deadline` is the run's, not the build's own timeout
+    on_progress: Callable[[str], None]  # gets each line of cargo's progress, unescaped
 
     @property
     def where(self) -> Location | None:
@@ -87,10 +71,10 @@ class CargoCall:
     def target_args(self) -> tuple[str, ...]:
         """The arguments that decide which executable is built."""
         dump = self.dump
-        # "--profile release" is "--release", and unlike it is known to all three verbs.
-        profile = ("--profile", dump.profile)
         features = ("--features", ",".join(dump.features)) if dump.features else ()
-        return ("--example", self.example, *profile, *features, *self.cargo_args)
+        # "--profile release" is "--release", and unlike it is known to all three verbs.
+        args = ("--example", self.example, "--profile", dump.profile)
+        return (*args, *features, *self.cargo_args)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -101,8 +85,12 @@ class CargoCall:
         """Read the configuration files that apply in ``cwd``, nearest first."""
         folders = [folder / ".cargo" for folder in (self.cwd, *self.cwd.parents)]
         folders.append(Path(self.env.get("CARGO_HOME") or Path.home() / ".cargo"))
-        files = [folder / name for folder in folders for name in ("config.toml", "config")]
-        return [text for file in dict.fromkeys(files) if (text := _read_text(file))]
+        texts = []
+        for folder in dict.fromkeys(folders):
+            for name in ("config.toml", "config"):
+                with suppress(OSError):
+                    texts.append((folder / name).read_text(encoding="utf-8", errors="replace"))
+        return [text for text in texts if text]
 
     def build(self, *args: str, env: Mapping[str, str] | None = None) -> CargoOutput:
         """Run a verb of cargo that builds the example; ``args`` begin with the verb.
@@ -112,9 +100,8 @@ class CargoCall:
         """
         cargo_output = CargoOutput(self.example)
         args = (*args, "--message-format=json", *self.flags)
-        result = self.run(
-            args, {**self.env, **_PLAIN_OUTPUT, **(env or {})}, cargo_output.read_line
-        )
+        env = {**self.env, **_PLAIN_OUTPUT, **(env or {})}
+        result = self.run(args, env, cargo_output.read_line)
         if result.timed_out:
             raise self.make_timeout_error(output.select_last_lines(result.stderr))
         if result.exit_code != 0:
@@ -165,11 +152,3 @@ class CargoCall:
         reason = "the run's deadline passed" if self.cut_short else limit
         message = f"The build of example {self.example!r} was stopped: {reason}."
         return DumpError(Problem("build-timeout", message, self.where, details))
-
-
-def _read_text(file: Path) -> str:
-    """Return the text of ``file``; nothing if it cannot be read."""
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -39,7 +39,7 @@ def install(call: CargoCall, crates: Path) -> Program:
         DumpError: It could not be built, or another process builds it for too long.
     """
     crates.mkdir(parents=True, exist_ok=True)
-    root = crates.resolve() / _compute_key(call)
+    root = crates.resolve() / _compute_key(call)  # 64 hex digits
     file = root / "bin" / (f"{call.example}.exe" if os.name == "nt" else call.example)
     try:
         with FileLock(f"{root}.lock", timeout=max(call.deadline - time.monotonic(), 0)):
@@ -56,33 +56,27 @@ def _publish(call: CargoCall, root: Path) -> None:
     partial = root.with_suffix(".part")
     for stale in (partial, root):
         shutil.rmtree(stale, ignore_errors=True)
+    name, _, version = (call.dump.crate or "").partition("@")
+    args = ("install", name, "--version", version, "--locked", "--root", str(partial))
     try:
-        _build(call, partial, root.parent / "target")
+        # Crates of one family share most of their dependencies, so they share this folder.
+        call.build(*args, env={"CARGO_TARGET_DIR": str(root.parent / "target")})
         partial.rename(root)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _build(call: CargoCall, partial: Path, target: Path) -> None:
-    name, _, version = (call.dump.crate or "").partition("@")
-    args = ("install", name, "--version", version, "--locked", "--root", str(partial))
-    # Crates of one family share most of their dependencies, so they share this folder.
-    call.build(*args, env={"CARGO_TARGET_DIR": str(target)})
-
-
 def _compute_key(call: CargoCall) -> str:
-    """Return the name of the build's folder: 64 hex digits."""
-    dump = call.dump
-    target = [dump.crate, call.target_args, sorted(dump.env.items())]
-    text = json.dumps(
-        [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
+    target = [call.dump.crate, call.target_args, sorted(call.dump.env.items())]
+    state = [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
+    return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
 
 def _select_variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the variables that change what a compiler makes."""
-    chosen = [
-        name for name in env if name in _COMPILER_VARIABLES or name.startswith(_COMPILER_PREFIXES)
+    return [
+        (name, env[name])
+        for name in sorted(env)
+        if name in _COMPILER_VARIABLES
+        or (name.startswith(_COMPILER_PREFIXES) and name != "CARGO_TARGET_DIR")
     ]
-    return [(name, env[name]) for name in sorted(chosen) if name != "CARGO_TARGET_DIR"]

@@ -7,7 +7,6 @@ build script that failed, no network) come as text on stderr and nowhere else.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.errors import Location, Problem
 from parity.port import output
+from parity.text import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,56 +30,48 @@ _NETWORK = re.compile(
     r"download of .+ failed|failed to fetch|unable to update registry|[Cc]ould ?n[o']t connect|"
     r"[Cc]ould ?n[o']t resolve|network failure|spurious network error"
 )
-# The first that is found in cargo's own text decides.
-_TEXTS = (
-    ("no-example", re.compile(r"no example target named")),
-    ("no-registry", _NETWORK),
-    ("no-package", re.compile(r"package ID specification .* did not match|could not find `.*` in")),
-    ("no-cargo", re.compile(r"toolchain '.*' is not installed|no such command: `\+")),
-)
-_MEANING = {
-    "no-example": "The package has no such example",
-    "no-registry": "A dependency cannot be downloaded: no network, or not fetched before --offline",
-    "no-package": "The package does not exist",
-    "no-cargo": "The toolchain is not installed",
-    "build-failed": "cargo could not build",
+# Codes with their meaning; the first whose pattern is in cargo's own text decides.
+_REASONS = {
+    "no-example": ("The package has no such example", re.compile(r"no example target named")),
+    "no-registry": (
+        "A dependency cannot be downloaded: no network, or not fetched before --offline",
+        _NETWORK,
+    ),
+    "no-package": (
+        "The package does not exist",
+        re.compile(r"package ID specification .* did not match|could not find `.*` in"),
+    ),
+    "no-cargo": (
+        "The toolchain is not installed",
+        re.compile(r"toolchain '.*' is not installed|no such command: `\+"),
+    ),
+    "build-failed": ("cargo could not build", re.compile("")),
 }
 
 
 @dataclass
 class CargoOutput:
-    """The messages of cargo on stdout, read line by line in bounded memory.
+    """The messages of cargo on stdout, read line by line in bounded memory."""
 
-    Attributes:
-        example: Name of the example that is built.
-        executable: Its path, once it is built.
-        source: The example's own source file.
-        package_id: Cargo's id of the package it belongs to.
-        errors: The first ``MAX_ERRORS`` diagnostics; ``more_errors`` counts the others.
-    """
-
-    example: str
-    executable: Path | None = None
-    source: Path | None = None
+    example: str  # that is built
+    executable: Path | None = None  # once it is built
+    source: Path | None = None  # the example's own source file
     package_id: str = ""
-    errors: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)  # the first `MAX_ERRORS`
     more_errors: int = 0
 
     def read_line(self, line: str) -> None:
         """Read one line; a line that is not a message of cargo is skipped."""
-        message = _parse_json_object(line)
+        message = output.parse_json_object(line) or {}
         # A procedural macro may print to the same stream, so the shape is not certain.
         with contextlib.suppress(KeyError, TypeError, AttributeError):
             if message.get("reason") == "compiler-artifact":
                 self._read_artifact(message)
             elif message.get("reason") == "compiler-message" and _is_error(message["message"]):
-                self._add_error(message)
-
-    def _add_error(self, message: dict[str, Any]) -> None:
-        if len(self.errors) < MAX_ERRORS:
-            self.errors.append(message)
-        else:
-            self.more_errors += 1
+                if len(self.errors) < MAX_ERRORS:
+                    self.errors.append(message)
+                else:
+                    self.more_errors += 1
 
     def _read_artifact(self, message: dict[str, Any]) -> None:
         target = message["target"]
@@ -108,21 +100,12 @@ def explain_failure(
         start: The package's folder, or one below the workspace's root.
         where: The location to name if rustc names none.
     """
-    found = [
-        *_convert_diagnostics(cargo_output, repo, start, where),
-        *_find_script_failures(stderr, where),
-    ]
+    found = [_convert_diagnostic(one, repo, start, where) for one in cargo_output.errors]
+    if more := cargo_output.more_errors:
+        text = f"{more} more compile errors are not shown; cargo shows them all."
+        found.append(Problem("compile-error", text, where))
+    found += _find_script_failures(stderr, where)
     return found or [_classify_text(stderr, where)]
-
-
-def _parse_json_object(line: str) -> dict[str, Any]:
-    if not line.startswith("{"):
-        return {}
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 def _is_error(diagnostic: dict[str, Any]) -> bool:
@@ -131,31 +114,23 @@ def _is_error(diagnostic: dict[str, Any]) -> bool:
     return diagnostic["level"].startswith("error") and not is_count
 
 
-def _convert_diagnostics(
-    cargo_output: CargoOutput, repo: Path, start: Path, where: Location | None
-) -> Iterator[Problem]:
-    for message in cargo_output.errors:
-        diagnostic = message["message"]
-        manifest = message.get("manifest_path")
-        folder = Path(manifest).parent if manifest else start
-        location = _find_location(diagnostic["spans"], repo, folder) or where
-        details = tuple(
-            map(output.truncate_line, (diagnostic["rendered"] or "").rstrip().splitlines())
-        )
-        yield Problem(
-            "compile-error", _format_title(diagnostic), location, details[:_MAX_RENDERED_LINES]
-        )
-    if cargo_output.more_errors:
-        text = (
-            f"{cargo_output.more_errors} more compile errors are not shown; cargo shows them all."
-        )
-        yield Problem("compile-error", text, where)
-
-
-def _format_title(diagnostic: dict[str, Any]) -> str:
+def _convert_diagnostic(
+    message: dict[str, Any], repo: Path, start: Path, where: Location | None
+) -> Problem:
+    diagnostic = message["message"]
+    manifest = message.get("manifest_path")
+    folder = Path(manifest).parent if manifest else start
     code = (diagnostic.get("code") or {}).get("code")
-    text = output.truncate_line(diagnostic["message"].splitlines()[0])
-    return f"{text} ({code})" if code else text
+    title = truncate(diagnostic["message"].splitlines()[0], output.MAX_WIDTH)
+    return Problem(
+        "compile-error",
+        f"{title} ({code})" if code else title,
+        _find_location(diagnostic["spans"], repo, folder) or where,
+        tuple(
+            truncate(line, output.MAX_WIDTH)
+            for line in (diagnostic["rendered"] or "").rstrip().splitlines()[:_MAX_RENDERED_LINES]
+        ),
+    )
 
 
 def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> Location | None:
@@ -171,8 +146,7 @@ def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> 
 
 def _find_script_failures(stderr: str, where: Location | None) -> Iterator[Problem]:
     """Yield one problem per build script that failed, with the reason that it gave."""
-    blocks = re.split(r"^(?=error)", stderr, flags=re.MULTILINE)
-    for block in blocks:
+    for block in re.split(r"^(?=error)", stderr, flags=re.MULTILINE):
         if found := _SCRIPT.match(block):
             script_output = block.partition("--- stderr")[2] or block.partition("--- stdout")[2]
             package = found["package"].split(" (")[0]
@@ -183,12 +157,8 @@ def _find_script_failures(stderr: str, where: Location | None) -> Iterator[Probl
 
 def _classify_text(stderr: str, where: Location | None) -> Problem:
     plain = "\n".join(output.clean_lines(stderr))
-    code = next((code for code, text in _TEXTS if text.search(plain)), "build-failed")
+    code = next(code for code, (_, pattern) in _REASONS.items() if pattern.search(plain))
     found = _ERROR.search(plain)
     reason = found["what"] if found else output.find_reason(stderr) or "it gave no reason"
-    return Problem(
-        code,
-        f"{_MEANING[code]}: {output.truncate_line(reason)}",
-        where,
-        output.select_last_lines(stderr),
-    )
+    message = f"{_REASONS[code][0]}: {truncate(reason, output.MAX_WIDTH)}"
+    return Problem(code, message, where, output.select_last_lines(stderr))
