@@ -52,14 +52,15 @@ def find_misplaced_weights(model: Path, weights: Mapping[str, NDArray[np.float32
 
 def _read_field_before(content: bytes, at: int, length: int) -> int | None:
     """Read the number, below 16, of the protobuf field whose payload begins at ``at``."""
-    size = _encode_varint(length)
+    size = encode_varint(length)
     head = at - len(size)
     if head < 1 or content[head:at] != size or content[head - 1] & _WIRE_TYPE != _LENGTH_DELIMITED:
         return None
     return content[head - 1] >> 3
 
 
-def _encode_varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
+    """Encode a number as protobuf does: seven bits a byte, the lowest first."""
     found = bytearray()
     while value > _VARINT:
         found.append(value & _VARINT | 0x80)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from math import factorial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.bundle.layout import find_batch_files
 from parity.lab.faults import Fault, InjectionResult
+from parity.lab.faults.file_faults import append_bytes, truncate
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.tensors.bin import encode_batch, read_batch
 
@@ -27,32 +28,20 @@ if TYPE_CHECKING:
 _SUBSET_REASON = (
     "any part of the data set is allowed (SUBSET), so nobody knows whose items they are"
 )
-_SINGLE_ELEMENT = "one element alone has no provable cause"
-_TWO = 2
-#: Items of one worker of two, if each has two.
-_FEWEST_FOR_SHARDS = 4
-_FINAL = "final-batch"
-
-
-class _RunFault(NamedTuple):
-    """A fault of a run: name, text, codes that name it, change, and why no cause can."""
-
-    name: str
-    text: str
-    codes: tuple[str, ...]
-    change: RunChange
-    why_unnamed: str = ""
+_SINGLE = "one element alone has no provable cause"
 
 
 def list_loader_faults(loader: LoaderContract) -> Iterator[Fault]:
     """List the faults that may apply."""
-    for one in _list_run_faults(loader):
+    rows = [*_list_run_faults(loader), *(_list_order_faults(loader) if loader.is_ordered else ())]
+    for name, text, codes, change, *why in rows:
+        inject = partial(_inject_run, change)
         yield Fault(
-            name=one.name,
-            text=one.text,
-            codes=one.codes,
-            inject=partial(_inject_run, one.change),
-            why_unnamed=one.why_unnamed,
+            name=name,
+            text=text,
+            codes=tuple(codes.split()),
+            inject=inject,
+            why_unnamed="".join(why),
         )
     if loader.dataset_order is not None and not loader.is_ordered:
         order = loader.dataset_order
@@ -80,185 +69,162 @@ def _inject_run(change: RunChange, folder: Path) -> InjectionResult:
     wrong = None if run is None else change(run)
     if run is None or wrong is None:
         return InjectionResult()
-    before = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
+    before = _read_files(folder)
     wrong.write(folder)
-    after = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
     parts = ("batches",)
-    return InjectionResult(unchanged=parts) if before == after else InjectionResult(changed=parts)
+    return InjectionResult((), parts) if before == _read_files(folder) else InjectionResult(parts)
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
 
 
 def _inject_file(damage: Callable[[Path], object], folder: Path) -> InjectionResult:
-    files = list(find_batch_files(folder).values())
-    if not files:
-        return InjectionResult()
-    damage(files[0])
-    return InjectionResult(changed=(files[0].name,))
+    for path in find_batch_files(folder).values():
+        damage(path)
+        return InjectionResult((path.name,))
+    return InjectionResult()
 
 
-def _list_run_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    yield from _list_label_faults(loader)
-    yield from _list_feature_faults(loader)
-    yield from _list_member_faults(loader)
-    yield from _list_last_batch_faults(loader)
-    if loader.is_ordered:
-        yield from _list_order_faults(loader)
+def _list_run_faults(loader: LoaderContract) -> Iterator[tuple[Any, ...]]:
+    """List rows of name, text, codes that name it, change, and why no cause can."""
+    label = partial(partial, _change_column, loader.label_column)
+    feature = partial(partial, _change_column, loader.feature_column)
+    hidden = _SUBSET_REASON if loader.is_subset else ""
+    # fmt: off
+    yield from (
+        ("labels-rolled", "labels are rolled by one row", "labels-rolled",
+         label(lambda y: np.roll(y, 1))),
+        ("label-off", "a label is one too large", "", label(_add_to_first(1.0)), _SINGLE),
+        ("label-fraction", "a label is not an integer", "", label(_add_to_first(0.9)), _SINGLE),
+        ("label-nan", "a label is NaN", "", label(_add_to_first(np.nan)), _SINGLE),
+        ("feature-off", "a feature is off by 0.01", "", feature(_add_to_first(0.01)), _SINGLE),
+        ("feature-nan", "a feature is NaN", "nan", feature(_add_to_first(np.nan))),
+        ("feature-infinite", "a feature is infinite", "nan", feature(_add_to_first(np.inf))),
+        ("features-zero", "all features are zero", "", feature(np.zeros_like),
+         "rows that are no item have no place in the data set"),
+        ("features-nan", "all features are NaN", "nan",
+         feature(lambda x: np.full_like(x, np.nan))),
+        ("shard-repeated", "one of two workers delivers again", "shard-repeated",
+         partial(_repeat_shard, loader.batch_size), hidden),
+        ("shard-missing", "one of two workers delivers nothing", "shard-missing",
+         partial(_drop_shard, loader.batch_size), hidden),
+        ("every-item-twice", "each of two workers delivers everything", "every-item-again",
+         lambda run: run.take_rows(np.tile(run.rows, 2), run.sizes * 2)),
+        ("item-in-place", "an item is delivered in place of another", "item-twice", _repeat_first,
+         "one item alone has no provable cause; the finding names it"),
+        ("last-batch-dropped", "the last batch is dropped", "last-batch-dropped final-batch",
+         _drop_last),
+        ("last-batch-padded", "the last batch is filled up", "last-batch-padded final-batch",
+         _pad_last),
+        ("last-batch-kept", "a batch that should be dropped is delivered",
+         "last-batch-kept final-batch", partial(_keep_last, loader), hidden),
+        ("batches-merged", "two batches are one", "batch-count", _merge_first),
+    )
+    # fmt: on
+    if loader.unshuffled_labels is not None:
+        plain = loader.unshuffled_labels
+        codes = "labels-unshuffled labels-shuffled labels-rolled"
+        text = "features are shuffled, labels are not"
+        yield "labels-unshuffled", text, codes, label(lambda _: plain)
+
+
+def _list_order_faults(loader: LoaderContract) -> Iterator[tuple[Any, ...]]:
+    """List rows of faults of a run whose order is compared."""
+    yield "batches-swapped", "two batches are exchanged", "batches-swapped", _swap_batches
+    why = "two exchanged items have no provable cause; the finding names them"
+    yield "items-swapped", "two items are exchanged", "order", _swap_items, why
+    if loader.dataset_order is not None:
+        order = loader.dataset_order
+        codes = "never-shuffled sorted batches-swapped"
+        text = "the items are never shuffled"
+        yield "never-shuffled", text, codes, lambda run: run.take_rows(order)
+    if loader.next_epoch is not None:
+        text, following = "the order is another epoch's", loader.next_epoch
+        yield "other-epoch", text, "other-epoch", lambda _: following
+    for name, text, wrong in loader.key_faults:
+        yield name, text, "other-epoch resume-order", partial(lambda wrong, _: wrong, wrong)
 
 
 def _change_column(index: int, change: Callable[[F32], F32], run: DeliveredRun) -> DeliveredRun:
-    return run.replace_column(index, change(run.columns[index].copy()))
+    columns = list(run.columns)
+    columns[index] = change(columns[index].copy())
+    return replace(run, columns=tuple(columns))
 
 
-def _list_label_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    labels = partial(partial, _change_column, loader.label_column)
-    text = "labels are rolled by one row"
-    yield _RunFault("labels-rolled", text, ("labels-rolled",), labels(lambda y: np.roll(y, 1)))
-    for name, text, by in (
-        ("label-off", "a label is one too large", 1.0),
-        ("label-fraction", "a label is not an integer", 0.9),
-        ("label-nan", "a label is NaN", np.nan),
-    ):
-        yield _RunFault(name, text, (), labels(partial(_add_to_first, by=by)), _SINGLE_ELEMENT)
-    if loader.unshuffled_labels is not None:
-        plain = loader.unshuffled_labels
-        codes = ("labels-unshuffled", "labels-shuffled", "labels-rolled")
-        text = "features are shuffled, labels are not"
-        yield _RunFault("labels-unshuffled", text, codes, labels(lambda _: plain))
+def _add_to_first(by: float) -> Callable[[F32], F32]:
+    def change(column: F32) -> F32:
+        column.reshape(-1)[0] += np.float32(by)
+        return column
+
+    return change
 
 
-def _list_feature_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    features = partial(partial, _change_column, loader.feature_column)
-    off = features(partial(_add_to_first, by=0.01))
-    yield _RunFault("feature-off", "a feature is off by 0.01", (), off, _SINGLE_ELEMENT)
-    nan, infinite = (features(partial(_add_to_first, by=by)) for by in (np.nan, np.inf))
-    yield _RunFault("feature-nan", "a feature is NaN", ("nan",), nan)
-    yield _RunFault("feature-infinite", "a feature is infinite", ("nan",), infinite)
-    why = "rows that are no item have no place in the data set"
-    zeros = features(np.zeros_like)
-    yield _RunFault("features-zero", "all features are zero", (), zeros, why)
-    all_nan = features(lambda x: np.full_like(x, np.nan))
-    yield _RunFault("features-nan", "all features are NaN", ("nan",), all_nan)
+def _repeat_shard(batch_size: int, run: DeliveredRun) -> DeliveredRun | None:
+    rows = np.concatenate([run.rows, run.rows[::2]])
+    return _take_shards(batch_size, run, rows)
 
 
-def _add_to_first(column: F32, by: float) -> F32:
-    column.reshape(-1)[0] += np.float32(by)
-    return column
+def _drop_shard(batch_size: int, run: DeliveredRun) -> DeliveredRun | None:
+    return _take_shards(batch_size, run, run.rows[1::2])
 
 
-def _list_member_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    why = _SUBSET_REASON if loader.is_subset else ""
-
-    def repeat_shard(run: DeliveredRun) -> DeliveredRun | None:
-        rows = np.concatenate([run.rows, run.rows[::2]])
-        sizes = _split_sizes(loader, len(rows))
-        return run.take_rows(rows, sizes) if len(run.rows) >= _FEWEST_FOR_SHARDS else None
-
-    def drop_shard(run: DeliveredRun) -> DeliveredRun | None:
-        rows = run.rows[1::2]
-        sizes = _split_sizes(loader, len(rows))
-        return run.take_rows(rows, sizes) if len(run.rows) >= _FEWEST_FOR_SHARDS else None
-
-    def deliver_twice(run: DeliveredRun) -> DeliveredRun:
-        return run.take_rows(np.concatenate([run.rows, run.rows]), (*run.sizes, *run.sizes))
-
-    def replace_last(run: DeliveredRun) -> DeliveredRun | None:
-        return run.take_rows(np.append(run.rows[:-1], 0)) if len(run.rows) >= _TWO else None
-
-    text = "one of two workers delivers again"
-    yield _RunFault("shard-repeated", text, ("shard-repeated",), repeat_shard, why)
-    text = "one of two workers delivers nothing"
-    yield _RunFault("shard-missing", text, ("shard-missing",), drop_shard, why)
-    text = "each of two workers delivers everything"
-    yield _RunFault("every-item-twice", text, ("every-item-again",), deliver_twice)
-    why = "one item alone has no provable cause; the finding names it"
-    text = "an item is delivered in place of another"
-    yield _RunFault("item-in-place", text, ("item-twice",), replace_last, why)
+def _take_shards(
+    batch_size: int, run: DeliveredRun, rows: NDArray[np.int64]
+) -> DeliveredRun | None:
+    """Take rows in full batches and a rest, where each of two workers has at least two."""
+    full, rest = divmod(len(rows), batch_size)
+    sizes = (batch_size,) * full + ((rest,) if rest else ())
+    return run.take_rows(rows, sizes) if len(run.rows) >= 4 else None  # noqa: PLR2004
 
 
-def _split_sizes(loader: LoaderContract, count: int) -> tuple[int, ...]:
-    full, rest = divmod(count, loader.batch_size)
-    return (loader.batch_size,) * full + ((rest,) if rest else ())
+def _repeat_first(run: DeliveredRun) -> DeliveredRun | None:
+    return run.take_rows(np.append(run.rows[:-1], 0)) if len(run.rows) > 1 else None
 
 
-def _list_last_batch_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    def drop_last(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < _TWO or run.sizes[-1] == run.sizes[0]:
-            return None
-        return run.take_rows(run.rows[: -run.sizes[-1]], run.sizes[:-1])
-
-    def pad_last(run: DeliveredRun) -> DeliveredRun | None:
-        lack = run.sizes[0] - run.sizes[-1]
-        if len(run.sizes) < _TWO or not lack:
-            return None
-        rows = np.concatenate([run.rows, run.rows[:lack]])
-        return run.take_rows(rows, (*run.sizes[:-1], run.sizes[0]))
-
-    def keep_last(run: DeliveredRun) -> DeliveredRun | None:
-        if not loader.left_out or len(loader.left_out[0]) >= loader.batch_size:
-            return None
-        pairs = zip(run.columns, loader.left_out, strict=True)
-        columns = tuple(np.concatenate(pair) for pair in pairs)
-        return replace(run, columns=columns, sizes=(*run.sizes, len(loader.left_out[0])))
-
-    def merge_first(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < _TWO:
-            return None
-        return replace(run, sizes=(run.sizes[0] + run.sizes[1], *run.sizes[2:]))
-
-    why = _SUBSET_REASON if loader.is_subset else ""
-    for name, text, change, reason in (
-        ("last-batch-dropped", "the last batch is dropped", drop_last, ""),
-        ("last-batch-padded", "the last batch is filled up", pad_last, ""),
-        ("last-batch-kept", "a batch that should be dropped is delivered", keep_last, why),
-    ):
-        yield _RunFault(name, text, (name, _FINAL), change, reason)
-    yield _RunFault("batches-merged", "two batches are one", ("batch-count",), merge_first)
+def _drop_last(run: DeliveredRun) -> DeliveredRun | None:
+    if len(run.sizes) == 1 or run.sizes[-1] == run.sizes[0]:
+        return None
+    return run.take_rows(run.rows[: -run.sizes[-1]], run.sizes[:-1])
 
 
-def _list_order_faults(loader: LoaderContract) -> Iterator[_RunFault]:
-    def swap_batches(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.sizes) < _TWO or run.sizes[0] != run.sizes[1]:
-            return None
-        size = run.sizes[0]
-        rows = np.concatenate([run.rows[size : 2 * size], run.rows[:size], run.rows[2 * size :]])
-        return run.take_rows(rows)
-
-    def swap_items(run: DeliveredRun) -> DeliveredRun | None:
-        if len(run.rows) < _TWO:
-            return None
-        rows = run.rows.copy()
-        rows[[0, 1]] = 1, 0
-        return run.take_rows(rows)
-
-    swapped = ("batches-swapped",)
-    yield _RunFault("batches-swapped", "two batches are exchanged", swapped, swap_batches)
-    why = "two exchanged items have no provable cause; the finding names them"
-    yield _RunFault("items-swapped", "two items are exchanged", ("order",), swap_items, why)
-    if loader.dataset_order is not None:
-        order = loader.dataset_order
-        codes = ("never-shuffled", "sorted", "batches-swapped")
-        text = "the items are never shuffled"
-        yield _RunFault("never-shuffled", text, codes, lambda run: run.take_rows(order))
-    if loader.next_epoch is not None:
-        change = partial(_replace_run, loader.next_epoch)
-        yield _RunFault("other-epoch", "the order is another epoch's", ("other-epoch",), change)
-    for name, text, wrong in loader.key_faults:
-        change = partial(_replace_run, wrong)
-        yield _RunFault(name, text, ("other-epoch", "resume-order"), change)
+def _pad_last(run: DeliveredRun) -> DeliveredRun | None:
+    lack = run.sizes[0] - run.sizes[-1]
+    if len(run.sizes) == 1 or not lack:
+        return None
+    rows = np.concatenate([run.rows, run.rows[:lack]])
+    return run.take_rows(rows, (*run.sizes[:-1], run.sizes[0]))
 
 
-def _replace_run(wrong: DeliveredRun, _right: DeliveredRun) -> DeliveredRun:
-    return wrong
+def _keep_last(loader: LoaderContract, run: DeliveredRun) -> DeliveredRun | None:
+    if not loader.left_out or len(loader.left_out[0]) >= loader.batch_size:
+        return None
+    columns = tuple(map(np.concatenate, zip(run.columns, loader.left_out, strict=True)))
+    return replace(run, columns=columns, sizes=(*run.sizes, len(loader.left_out[0])))
+
+
+def _merge_first(run: DeliveredRun) -> DeliveredRun | None:
+    if len(run.sizes) == 1:
+        return None
+    return replace(run, sizes=(run.sizes[0] + run.sizes[1], *run.sizes[2:]))
+
+
+def _swap_batches(run: DeliveredRun) -> DeliveredRun | None:
+    if len(run.sizes) == 1 or run.sizes[0] != run.sizes[1]:
+        return None
+    size = run.sizes[0]
+    return run.take_rows(np.r_[size : 2 * size, :size, 2 * size : len(run.rows)])
+
+
+def _swap_items(run: DeliveredRun) -> DeliveredRun | None:
+    return run.take_rows(np.r_[1, 0, 2 : len(run.rows)]) if len(run.rows) > 1 else None
 
 
 #: Faults of a file, whose names are also the codes that they are found by.
 _FILE_FAULTS: tuple[tuple[str, str, Callable[[Path], object]], ...] = (
     ("batch-missing", "the first batch is not written", lambda p: p.unlink()),
-    ("truncated", "a file is truncated", lambda p: p.write_bytes(p.read_bytes()[:-1])),
-    (
-        "trailing-bytes",
-        "bytes follow the data",
-        lambda p: p.write_bytes(p.read_bytes() + bytes(4)),
-    ),
+    ("truncated", "a file is truncated", truncate),
+    ("trailing-bytes", "bytes follow the data", append_bytes),
     (
         "tensor-count",
         "a batch lacks its labels",

@@ -11,18 +11,11 @@ from parity.lab.faults.loader_runs import DeliveredRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.items.reference_pipeline import Batch, Pipeline
-
-#: A seed that a port uses in place of the one that it is called with.
-_FIXED_SEED = 17
+    from parity.items.reference_pipeline import Pipeline
 
 
 class OrderKey(NamedTuple):
-    """Seed and epoch, which decide an order.
-
-    Attributes:
-        is_resumed: The run continues within the epoch, where a port may forget the rest.
-    """
+    """Seed and epoch, which decide an order; a port may forget them in a resumed run."""
 
     seed: int
     epoch: int
@@ -37,12 +30,12 @@ class KeyFault(NamedTuple):
     run: DeliveredRun
 
 
-#: By name, the port's mistake and the key whose order it draws.
+#: By name, the port's mistake and the key whose order it draws; a fixed seed is 17.
 KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
-    "seed-ignored": ("the seed is ignored", lambda k: (_FIXED_SEED, k.epoch)),
+    "seed-ignored": ("the seed is ignored", lambda k: (17, k.epoch)),
     "seed-ignored-later": (
         "the seed is ignored from epoch 1 on",
-        lambda k: (_FIXED_SEED if k.epoch else k.seed, k.epoch),
+        lambda k: (17 if k.epoch else k.seed, k.epoch),
     ),
     "seed-8-bits": ("the seed is cut to 8 bits", lambda k: (k.seed % 2**8, k.epoch)),
     "seed-32-bits": ("the seed is cut to 32 bits", lambda k: (k.seed % 2**32, k.epoch)),
@@ -54,7 +47,7 @@ KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
     "key-added": ("seed and epoch are added up", lambda k: (k.seed + k.epoch, 0)),
     "resume-seed-fixed": (
         "a resumed run takes another seed's order",
-        lambda k: (_FIXED_SEED if k.is_resumed else k.seed, k.epoch),
+        lambda k: (17 if k.is_resumed else k.seed, k.epoch),
     ),
     "resume-epoch-0": (
         "a resumed run takes epoch 0's order",
@@ -72,9 +65,6 @@ def make_faulty_runs(pipeline: Pipeline, key: OrderKey, start: int) -> Iterator[
         seed, epoch = change(key)
         cursor = pipeline.start(seed=seed, epoch=epoch, batch=start)
         batches = [batch for batch, _ in pipeline.run(cursor)]
-        yield KeyFault(name, text, _build_run(batches, start))
-
-
-def _build_run(batches: list[Batch], start: int) -> DeliveredRun:
-    columns = tuple(np.concatenate(parts).astype("<f4") for parts in zip(*batches, strict=True))
-    return DeliveredRun(columns, tuple(len(batch.ids) for batch in batches), start)
+        columns = (np.concatenate(parts).astype("<f4") for parts in zip(*batches, strict=True))
+        sizes = tuple(len(batch.ids) for batch in batches)
+        yield KeyFault(name, text, DeliveredRun(tuple(columns), sizes, start))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeliveredRun:
-    """A loader's run, as columns over all items.
-
-    Attributes:
-        columns: The tensors of a batch, each ``(n, …)``.
-        sizes: Items of each batch.
-        first_batch: Number of the first batch.
-    """
+    """A loader's run: columns ``(n, …)`` over all items, and the items of each batch."""
 
     columns: tuple[F32, ...]
     sizes: tuple[int, ...]
@@ -59,41 +53,29 @@ class DeliveredRun:
         columns = tuple(column[rows] for column in self.columns)
         return replace(self, columns=columns, sizes=self.sizes if sizes is None else sizes)
 
-    def replace_column(self, index: int, column: F32) -> DeliveredRun:
-        """Return the run with another column in place of one."""
-        columns = (*self.columns[:index], column, *self.columns[index + 1 :])
-        return replace(self, columns=columns)
-
     @property
     def rows(self) -> NDArray[np.int64]:
         """Numbers of all rows."""
         return np.arange(sum(self.sizes))
 
 
-@dataclass(frozen=True)
-class LoaderContract:
-    """The expectations of a case, as far as faults depend on them.
-
-    Attributes:
-        label_column: Column of the labels.
-        feature_column: Column of the features.
-        is_ordered: The order is compared.
-        batch_size: Items of a full batch.
-        is_subset: Any part of the data set is allowed (SUBSET).
-        dataset_order: Rows of the run sorted as the data set has them, None where it is unknown.
-        unshuffled_labels: As many labels as the run has, in the data set's own order.
-        left_out: Columns of items that the run leaves out; empty where there are none.
-        next_epoch: The run in the order of the next epoch, None where that does not matter.
-        key_faults: Name, text and run of faults that draw the order of another seed or epoch.
-    """
+class LoaderContract(NamedTuple):
+    """The expectations of a case, as far as faults depend on them."""
 
     label_column: int
     feature_column: int
+    #: The order is compared.
     is_ordered: bool
     batch_size: int
+    #: Any part of the data set is allowed (SUBSET).
     is_subset: bool = False
+    #: Rows of the run sorted as the data set has them, None where it is unknown.
     dataset_order: NDArray[np.int64] | None = None
+    #: As many labels as the run has, in the data set's own order.
     unshuffled_labels: F32 | None = None
+    #: Columns of items that the run leaves out.
     left_out: tuple[F32, ...] = ()
+    #: The run in the order of the next epoch, None where that does not matter.
     next_epoch: DeliveredRun | None = None
+    #: Name, text and run of faults that draw the order of another seed or epoch.
     key_faults: tuple[tuple[str, str, DeliveredRun], ...] = ()

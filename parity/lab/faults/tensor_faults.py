@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,18 +25,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
     Tensors = Mapping[str, StoredTensor]
+    Records = Mapping[str, StorageLocation]
     #: From a tensor's name and right values to wrong ones; None where it does not fit.
     TensorChange = Callable[[str, Array], Array | None]
-    #: Injects such a change into the dump in a folder.
-    Injector = Callable[[TensorChange, Path], InjectionResult]
 
 
 def list_tensor_faults(
-    tensors: Tensors,
-    records: Mapping[str, StorageLocation],
-    root: Path,
-    *,
-    exact: bool = True,
+    tensors: Tensors, records: Records, root: Path, *, exact: bool = True
 ) -> Iterator[Fault]:
     """List the faults that apply to some tensor.
 
@@ -48,37 +44,31 @@ def list_tensor_faults(
     """
     # Elements that share a byte with their neighbours are left alone.
     tensors = {name: stored for name, stored in tensors.items() if not stored.dtype.packed}
-    everywhere = partial(_inject_everywhere, tensors, root)
-    for name, wrong in VALUE_FAULTS.items():
-        if wrong.exact_only and not exact:
-            continue
-        yield Fault(
-            name=name,
-            text=wrong.text,
-            codes=wrong.codes,
-            inject=partial(everywhere, _select_kinds(tensors, records, wrong)),
-            per_tensor=True,
-            why_unnamed=wrong.why_unnamed,
+
+    def make_fault(
+        name: str, text: str, codes: tuple[str, ...], change: TensorChange, why: str = ""
+    ) -> Fault:
+        inject = partial(_inject_everywhere, tensors, root, change)
+        return Fault(
+            name=name, text=text, codes=codes, inject=inject, per_tensor=True, why_unnamed=why
         )
-    yield _make_neighbour_fault(tensors, everywhere)
-    yield from _list_storage_faults(records, everywhere)
-    yield from _list_block_faults(tensors, records, everywhere)
+
+    for name, wrong in VALUE_FAULTS.items():
+        if exact or not wrong.exact_only:
+            change = partial(_change_values, tensors, records, wrong)
+            yield make_fault(name, wrong.text, wrong.codes, change, wrong.why_unnamed)
+    codes = ("other-tensor", "strides-ignored", "transposed", "axes-permuted", "factor")
+    text = "names of tensors of one size are mixed up"
+    yield make_fault("other-tensor", text, codes, _make_neighbour_change(tensors))
+    for name, text, wrong_codes, read in _STORAGE_FAULTS:
+        change = partial(_change_from_storage, records, read)
+        yield make_fault(name, text, tuple(wrong_codes.split()), change)
+    for kind in dict.fromkeys(records[name].type_name for name in tensors if name in records):
+        for mistake in () if kind in DTYPES else blocks.list_mistakes(kind):
+            code = f"block-{mistake.name}"
+            change = partial(_decode_wrongly, records, kind, mistake.decoder)
+            yield make_fault(f"{code}:{kind}", f"{kind}: {mistake.text}", (code,), change)
     yield from list_file_faults(tensors, root)
-
-
-def _select_kinds(
-    tensors: Tensors, records: Mapping[str, StorageLocation], fault: ValueFault
-) -> TensorChange:
-    """Apply a fault to the kinds it is for, in their logical shape; GGUF states it reversed."""
-
-    def change(name: str, array: Array) -> Array | None:
-        if fault.kinds and tensors[name].dtype.kind not in fault.kinds:
-            return None
-        record = records.get(name)
-        fits = record is not None and int(np.prod(record.shape)) == array.size
-        return fault.change(array.reshape(record.shape) if record is not None and fits else array)
-
-    return change
 
 
 def _inject_everywhere(
@@ -97,82 +87,34 @@ def _inject_everywhere(
     return InjectionResult(tuple(changed), tuple(unchanged))
 
 
-def _make_neighbour_fault(tensors: Tensors, everywhere: Injector) -> Fault:
+def _change_values(
+    tensors: Tensors, records: Records, fault: ValueFault, name: str, array: Array
+) -> Array | None:
+    """Apply a fault to the kinds it is for, in their logical shape; GGUF states it reversed."""
+    if fault.kinds and tensors[name].dtype.kind not in fault.kinds:
+        return None
+    record = records.get(name)
+    if record is not None and prod(record.shape) == array.size:
+        array = array.reshape(record.shape)
+    return fault.change(array)
+
+
+def _make_neighbour_change(tensors: Tensors) -> TensorChange:
     """Give each tensor the values of the next one of its size and dtype."""
     alike: dict[tuple[int, str], list[str]] = {}
     for name, stored in tensors.items():
         alike.setdefault((stored.count, stored.dtype.name), []).append(name)
-    follower = {
-        name: names[(place + 1) % len(names)]
-        for names in alike.values()
-        if len(names) > 1
-        for place, name in enumerate(names)
-    }
 
     def make(name: str, _array: Array) -> Array | None:
-        return tensors[follower[name]].read_array() if name in follower else None
+        names = alike[tensors[name].count, tensors[name].dtype.name]
+        following = names[(names.index(name) + 1) % len(names)]
+        return tensors[following].read_array() if following != name else None
 
-    return Fault(
-        name="other-tensor",
-        text="names of tensors of one size are mixed up",
-        codes=("other-tensor", "strides-ignored", "transposed", "axes-permuted", "factor"),
-        inject=partial(everywhere, make),
-        per_tensor=True,
-    )
-
-
-def _list_storage_faults(
-    records: Mapping[str, StorageLocation], everywhere: Injector
-) -> Iterator[Fault]:
-    """List faults of reading a storage: strides, offsets, dtypes, places in the file."""
-    kinds: tuple[
-        tuple[str, str, tuple[str, ...], Callable[[StorageLocation, Array], Array | None]], ...
-    ] = (
-        (
-            "strides-ignored",
-            "the storage is read in its own order",
-            ("strides-ignored", "transposed", "axes-permuted", "dims-reversed"),
-            _read_storage_order,
-        ),
-        (
-            "offset-ignored",
-            "the storage is read from its first element",
-            ("offset-ignored",),
-            _ignore_offset,
-        ),
-        (
-            "read-late",
-            "the file is read 8 bytes too late",
-            ("shifted",),
-            partial(_read_shifted, by=8),
-        ),
-        (
-            "read-early",
-            "the file is read 4 bytes too early",
-            ("shifted",),
-            partial(_read_shifted, by=-4),
-        ),
-        (
-            "other-dtype",
-            "another dtype of the same width is read",
-            ("other-dtype", "bits-as-integers"),
-            _read_other_dtype,
-        ),
-        (
-            "stored-swapped",
-            "stored values are read as big-endian",
-            ("byte-swapped",),
-            _read_big_endian,
-        ),
-    )
-    for name, text, codes, read in kinds:
-        make = partial(_change_from_storage, records, read)
-        inject = partial(everywhere, make)
-        yield Fault(name=name, text=text, codes=codes, inject=inject, per_tensor=True)
+    return make
 
 
 def _change_from_storage(
-    records: Mapping[str, StorageLocation],
+    records: Records,
     read: Callable[[StorageLocation, Array], Array | None],
     name: str,
     array: Array,
@@ -184,54 +126,54 @@ def _change_from_storage(
     return read(record, array)
 
 
-def _read_elements(raw: StorageLocation, kind: str, by: int = 0) -> Array:
-    """Read the storage as elements of ``kind``, ``by`` bytes further on, and convert to f32."""
-    dtype = DTYPES[kind]
+def _read_bytes(raw: StorageLocation, by: int = 0) -> bytes:
+    """Read as many bytes as the storage has, ``by`` bytes further on."""
     with raw.path.open("rb") as file:
         file.seek(raw.start + by)
-        content = file.read(raw.stop - raw.start)
+        return file.read(raw.stop - raw.start)
+
+
+def _read_elements(raw: StorageLocation, kind: str = "", by: int = 0) -> Array:
+    """Read elements of ``kind``, by default the stored one, and convert them to f32."""
+    dtype, content = DTYPES[kind or raw.type_name], _read_bytes(raw, by)
     size = dtype.storage.itemsize
     return dtype.round_to_f32(np.frombuffer(content[: len(content) // size * size], dtype.storage))
 
 
+def _compute_strides(raw: StorageLocation) -> tuple[int, ...]:
+    """Compute the strides of a row-major tensor, in elements."""
+    return tuple(prod(raw.shape[axis + 1 :]) for axis in range(len(raw.shape)))
+
+
 def _view_logical(raw: StorageLocation, flat: Array, offset: int) -> Array | None:
-    if raw.stride is None:
-        count = int(np.prod(raw.shape))
-        return flat[offset : offset + count] if offset + count <= len(flat) else None
-    steps = tuple(step * flat.itemsize for step in raw.stride)
-    farthest = offset + sum((n - 1) * s for n, s in zip(raw.shape, raw.stride, strict=True))
+    """View the tensor from an element ``offset`` of its storage on; None beyond its end."""
+    strides = _compute_strides(raw) if raw.stride is None else raw.stride
+    farthest = offset + sum((n - 1) * s for n, s in zip(raw.shape, strides, strict=True))
     if farthest >= len(flat):
         return None
+    steps = tuple(step * flat.itemsize for step in strides)
     return np.lib.stride_tricks.as_strided(flat[offset:], raw.shape, steps)
 
 
-def _read_storage_order(raw: StorageLocation, array: Array) -> Array | None:
-    if raw.stride is None:
-        return None
-    flat = _read_elements(raw, raw.type_name)[raw.storage_offset : raw.storage_offset + array.size]
+def _take_in_order(raw: StorageLocation, array: Array, by: int = 0) -> Array | None:
+    """Take as many elements as the tensor has in the storage's order, ``by`` bytes further on."""
+    flat = _read_elements(raw, by=by)[raw.storage_offset : raw.storage_offset + array.size]
     return flat if len(flat) == array.size else None
 
 
-def _ignore_offset(raw: StorageLocation, _array: Array) -> Array | None:
-    return _view_logical(raw, _read_elements(raw, raw.type_name), 0) if raw.storage_offset else None
+def _read_storage_order(raw: StorageLocation, array: Array) -> Array | None:
+    return None if raw.stride is None else _take_in_order(raw, array)
 
 
 def _read_shifted(raw: StorageLocation, array: Array, by: int) -> Array | None:
     """Read a row-major tensor ``by`` bytes further on, into the file's next bytes."""
-    if raw.stride is not None and not _is_row_major(raw):
+    if raw.stride not in (None, _compute_strides(raw)):
         return None
-    flat = _read_elements(raw, raw.type_name, by)[
-        raw.storage_offset : raw.storage_offset + array.size
-    ]
-    return flat if len(flat) == array.size else None
+    return _take_in_order(raw, array, by)
 
 
-def _is_row_major(raw: StorageLocation) -> bool:
-    steps, step = [], 1
-    for length in reversed(raw.shape):
-        steps.append(step)
-        step *= length
-    return raw.stride == tuple(reversed(steps))
+def _ignore_offset(raw: StorageLocation, _array: Array) -> Array | None:
+    return _view_logical(raw, _read_elements(raw), 0) if raw.storage_offset else None
 
 
 _SAME_WIDTH = {"F16": "BF16", "BF16": "F16", "F32": "I32", "F64": "I64"}
@@ -245,42 +187,33 @@ def _read_other_dtype(raw: StorageLocation, _array: Array) -> Array | None:
 
 def _read_big_endian(raw: StorageLocation, _array: Array) -> Array | None:
     dtype = DTYPES[raw.type_name]
-    with raw.path.open("rb") as file:
-        file.seek(raw.start)
-        content = np.frombuffer(file.read(raw.stop - raw.start), dtype.storage)
-    return _view_logical(raw, dtype.round_to_f32(content.byteswap()), raw.storage_offset)
+    swapped = np.frombuffer(_read_bytes(raw), dtype.storage).byteswap()
+    return _view_logical(raw, dtype.round_to_f32(swapped), raw.storage_offset)
 
 
-def _list_block_faults(
-    tensors: Tensors, records: Mapping[str, StorageLocation], everywhere: Injector
-) -> Iterator[Fault]:
-    """List every known mistake of every block type, made on the checkpoint's own bytes."""
-    kinds = dict.fromkeys(records[name].type_name for name in tensors if name in records)
-    for kind in kinds:
-        if kind in DTYPES:
-            continue
-        for mistake in blocks.list_mistakes(kind):
-            make = partial(_decode_wrongly, records, kind, mistake.decoder)
-            yield Fault(
-                name=f"block-{mistake.name}:{kind}",
-                text=f"{kind}: {mistake.text}",
-                codes=(f"block-{mistake.name}",),
-                inject=partial(everywhere, make),
-                per_tensor=True,
-            )
+# fmt: off
+#: Faults of reading a storage: name, the port's mistake, causes that name it, the reading.
+_STORAGE_FAULTS: tuple[
+    tuple[str, str, str, Callable[[StorageLocation, Array], Array | None]], ...
+] = (
+    ("strides-ignored", "the storage is read in its own order",
+     "strides-ignored transposed axes-permuted dims-reversed", _read_storage_order),
+    ("offset-ignored", "the storage is read from its first element", "offset-ignored",
+     _ignore_offset),
+    ("read-late", "the file is read 8 bytes too late", "shifted", partial(_read_shifted, by=8)),
+    ("read-early", "the file is read 4 bytes too early", "shifted", partial(_read_shifted, by=-4)),
+    ("other-dtype", "another dtype of the same width is read", "other-dtype bits-as-integers",
+     _read_other_dtype),
+    ("stored-swapped", "stored values are read as big-endian", "byte-swapped", _read_big_endian),
+)
+# fmt: on
 
 
 def _decode_wrongly(
-    records: Mapping[str, StorageLocation],
-    kind: str,
-    decoder: blocks.Decoder,
-    name: str,
-    array: Array,
+    records: Records, kind: str, decoder: blocks.Decoder, name: str, array: Array
 ) -> Array | None:
+    """Decode the checkpoint's own blocks of a ``kind`` by a wrong decoder."""
     record = records.get(name)
     if record is None or record.type_name != kind or array.dtype != np.dtype("<f4"):
         return None
-    with record.path.open("rb") as file:
-        file.seek(record.start)
-        raw = np.frombuffer(file.read(record.stop - record.start), np.uint8)
-    return decoder(raw.reshape(-1, decoder.size))
+    return decoder(np.frombuffer(_read_bytes(record), np.uint8).reshape(-1, decoder.size))
