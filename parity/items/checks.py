@@ -53,11 +53,12 @@ class DeliveredBatches:
         return locate_row(self.sizes, position)
 
 
-def locate_row(sizes: Sequence[int], position: int) -> BatchPosition:
+def locate_row(sizes: Sequence[int], position: int, first_batch: int = 0) -> BatchPosition:
     """Return batch and row of the item at ``position``, for batches of these ``sizes``."""
     ends = np.cumsum(sizes)
     batch = int(np.searchsorted(ends, position, "right"))
-    return BatchPosition(batch, int(position - (ends[batch - 1] if batch else 0)))
+    row = int(position - (ends[batch - 1] if batch else 0))
+    return BatchPosition(first_batch + batch, row)
 
 
 @dataclass(frozen=True)

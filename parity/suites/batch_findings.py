@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import find_batch_files, find_misnamed_batches
 from parity.suites.bundle_files import find_unread_dump_files
-from parity.suites.messages import EXAMPLES, format_list, report_error, report_unreadable
+from parity.suites.messages import (
+    EXAMPLES,
+    format_list,
+    report_error,
+    report_examples,
+    report_unreadable,
+)
 from parity.tensors import FormatError
 from parity.tensors.bin import read_batch
 from parity.text import format_count, sanitize
@@ -97,11 +103,11 @@ def check_names(folder: Path) -> list[Finding]:
     lines = [_describe_misnamed(path, number) for path, number in misnamed.items()]
     if not lines:
         return unread
-    head = "" if len(lines) == 1 else f"{len(lines):,} misnamed batch files; first: "
-    rest = len(lines) - EXAMPLES
-    details = (*lines[1:EXAMPLES], *((f"and {rest:,} more",) if rest > 0 else ()))
-    message = f"{head}{lines[0]}; it was not compared"
-    return [report_error("batch-name", message, details=details), *unread]
+    count = len(lines)
+    if count > EXAMPLES:
+        lines[EXAMPLES:] = [f"and {count - EXAMPLES:,} more"]
+    lines[0] += "; it was not compared"
+    return [report_examples("batch-name", lines, count, "misnamed batch files"), *unread]
 
 
 def _describe_misnamed(path: Path, number: int) -> str:

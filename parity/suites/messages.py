@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from parity.results import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from parity.tensors import FormatError
 
@@ -37,3 +40,24 @@ def report_unreadable(tensor: str, error: FormatError) -> Finding:
 def report_error(code: str, message: str, **more: Any) -> Finding:
     """An error of kind mismatch: the port is wrong."""
     return Finding(level="error", code=code, message=message, **more)
+
+
+def report_examples(
+    code: str, lines: Sequence[str], count: int, heading: str, **more: Any
+) -> Finding:
+    """An error about ``count`` things at once, the first few of which have a line each."""
+    head = f"{count:,} {heading}; first: " if count > 1 else ""
+    return report_error(code, head + lines[0], details=tuple(lines[1:]), **more)
+
+
+def report_each(
+    code: str, positions: NDArray[np.int64], describe: Callable[[int], str], heading: str
+) -> list[Finding]:
+    """Report all ``positions`` in one finding: their number, and the first few described."""
+    count = len(positions)
+    if not count:
+        return []
+    lines = [describe(int(position)) for position in positions[:EXAMPLES]]
+    if count > EXAMPLES:
+        lines.append(f"and {count - EXAMPLES:,} more")
+    return [report_examples(code, lines, count, heading, measures={"items": count})]

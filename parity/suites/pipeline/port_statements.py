@@ -81,33 +81,37 @@ def check_statements(
         parameters: Parameters of the call; the port need not repeat them.
         fingerprint: Of the data set, 64 hex digits.
     """
-    given = {} if statements is None else statements
-    statements = {
-        key: v if key == "masked_mean" else _normalize_number(v) for key, v in given.items()
+    stated = {
+        key: value if key == "masked_mean" else _normalize_number(value)
+        for key, value in (statements or {}).items()
     }
-    found = [*_check_missing(statements), *_check_sizes(statements, run)]
-    for key in statements:
+    found = []
+    if absent := [key for key in STATEMENT_KEYS if key not in stated]:
+        message = f"meta.json does not state {', '.join(absent)}, so that was not checked"
+        found.append(Finding(level="notice", code="claims-missing", message=message))
+    for key, value in {"num_batches": len(run.sizes), "batch_sizes": list(run.sizes)}.items():
+        if key in stated and not _is_same(stated[key], value):
+            found.append(_report_contradiction(key, stated[key], value))
+    for key, value in stated.items():
         if check := _CHECKS.get(key):
-            found += check(statements[key], run, expected)
-    found += _check_parameters(statements, parameters)
-    if "fingerprint" in statements:
-        found += _check_fingerprint(statements["fingerprint"], run, expected, fingerprint)
+            found += check(value, run, expected)
+    for key, value in parameters.items():
+        if key in stated and not _is_same(stated[key], value):
+            found.append(_report_claim(key, stated[key], value, "the case has"))
+    if "fingerprint" in stated:
+        found += _check_fingerprint(stated["fingerprint"], run, expected, fingerprint)
     return found
-
-
-def _check_missing(statements: PortStatements) -> list[Finding]:
-    absent = [key for key in STATEMENT_KEYS if key not in statements]
-    if not absent:
-        return []
-    message = f"meta.json does not state {', '.join(absent)}, so that was not checked"
-    return [Finding(level="notice", code="claims-missing", message=message)]
 
 
 def _report_contradiction(
     key: str, stated: Any, observed: Any, what: str = "the batches have"
 ) -> Finding:
-    message = f"meta.json states {key} = {_format_value(stated)}, {what} {_format_value(observed)}"
-    return report_error("contradiction", message, measures={"key": key}, tensor="meta.json")
+    return replace(_report_claim(key, stated, observed, what), code="contradiction")
+
+
+def _report_claim(key: str, stated: Any, expected: Any, what: str) -> Finding:
+    message = f"meta.json states {key} = {_format_value(stated)}, {what} {_format_value(expected)}"
+    return report_error("claim", message, measures={"key": key}, tensor="meta.json")
 
 
 def _format_value(value: Any) -> str:
@@ -134,15 +138,6 @@ def _is_same(stated: Any, observed: Any) -> bool:
     return type(stated) is type(observed) and bool(stated == observed)
 
 
-def _check_sizes(statements: PortStatements, run: Run) -> list[Finding]:
-    observed = {"num_batches": len(run.sizes), "batch_sizes": list(run.sizes)}
-    return [
-        _report_contradiction(key, statements[key], value)
-        for key, value in observed.items()
-        if key in statements and not _is_same(statements[key], value)
-    ]
-
-
 def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
     observed = find_omitted_ids(run, expected)
     if observed is None:
@@ -157,7 +152,8 @@ def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Fin
 def _check_order(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
     """Compare the epoch's order with the batches, which show a part, and the reference."""
     start = expected.position
-    observed = _list_observed_ids(run, expected)
+    filler = SlotKinds.of(run, expected.dataset).filler
+    observed = replace(run, **{name: getattr(run, name)[~filler] for name in COLUMNS}).ids
     part = stated[start : start + len(observed)] if isinstance(stated, list) else stated
     if not _is_same(part, observed):
         place = f"order[{start}:{start + len(observed)}]"
@@ -167,18 +163,8 @@ def _check_order(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
     expected_ids = expected.dataset.ids[expected.order].tolist()
     if _is_same(stated, expected_ids) or observed != expected_ids[start : start + len(observed)]:
         return []
-    message = (
-        f"meta.json states order = {_format_value(stated)}, the reference's is "
-        f"{_format_value(expected_ids)}"
-    )
-    finding = report_error("claim", message, measures={"key": "order"}, tensor="meta.json")
+    finding = _report_claim("order", stated, expected_ids, "the reference's is")
     return [_add_place(finding, stated, expected_ids)]
-
-
-def _list_observed_ids(run: Run, expected: ExpectedRun) -> list[int | float]:
-    """List the delivered ids in order, without padding and items that fill it up."""
-    filler = SlotKinds.of(run, expected.dataset).filler
-    return replace(run, **{name: getattr(run, name)[~filler] for name in COLUMNS}).ids
 
 
 def _add_place(finding: Finding, stated: Any, observed: list[Any], start: int = 0) -> Finding:
@@ -187,11 +173,11 @@ def _add_place(finding: Finding, stated: Any, observed: list[Any], start: int = 
         return finding
     shorter = min(len(stated), len(observed))
     place = next((k for k in range(shorter) if not _is_same(stated[k], observed[k])), shorter)
-    pair = [
+    left, right = (
         _format_value(side[place]) if place < len(side) else "nothing"
         for side in (stated, observed)
-    ]
-    where = f"; they differ first at position {start + place}: {pair[0]} and {pair[1]}"
+    )
+    where = f"; they differ first at position {start + place}: {left} and {right}"
     return replace(finding, message=finding.message + where)
 
 
@@ -207,14 +193,11 @@ def _check_mean(stated: Any, run: Run, _expected: ExpectedRun) -> list[Finding]:
             f"{_format_value(observed)}"
         )
         return [report_error("padding-counted", message, measures={"key": "masked_mean"})]
-    finding = _report_contradiction(
-        "masked_mean", stated, observed, "the mean of the batches' labels is"
-    )
-    return [
-        replace(finding, cause=_MEAN_OF_MEANS)
-        if run.sizes and _is_near(stated, _compute_mean_of_means(run))
-        else finding
-    ]
+    what = "the mean of the batches' labels is"
+    finding = _report_contradiction("masked_mean", stated, observed, what)
+    if run.sizes and _is_near(stated, _compute_mean_of_means(run)):
+        finding = replace(finding, cause=_MEAN_OF_MEANS)
+    return [finding]
 
 
 def _compute_mean_of_means(run: Run) -> float | None:
@@ -235,20 +218,6 @@ def _is_near(stated: Any, observed: float | None) -> bool:
     if math.isnan(observed):
         return math.isnan(stated)
     return stated == observed or abs(stated - observed) <= _MEAN_TOLERANCE * max(1.0, abs(observed))
-
-
-def _check_parameters(statements: PortStatements, parameters: PortStatements) -> list[Finding]:
-    return [
-        report_error(
-            "claim",
-            f"meta.json states {key} = {_format_value(statements[key])}, the case has "
-            f"{_format_value(value)}",
-            measures={"key": key},
-            tensor="meta.json",
-        )
-        for key, value in parameters.items()
-        if key in statements and not _is_same(statements[key], value)
-    ]
 
 
 def _check_fingerprint(

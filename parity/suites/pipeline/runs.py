@@ -61,8 +61,7 @@ class Run:
 
     def format_position(self, slot: int) -> str:
         """Format batch and row of a slot."""
-        place = locate_row(self.sizes, int(slot))
-        return str(place._replace(batch=place.batch + self.first_batch))
+        return str(locate_row(self.sizes, int(slot), self.first_batch))
 
     def slice_batches(self, start: int, stop: int | None = None) -> Run:
         """Return batches ``start`` to ``stop`` of this run, counted from its first, as a run."""

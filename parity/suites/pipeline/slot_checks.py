@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.items.matching import UNKNOWN
-from parity.suites.item_findings import report_each
-from parity.suites.messages import format_number
+from parity.suites.messages import format_number, report_each
 
 if TYPE_CHECKING:
     from parity.results import Finding

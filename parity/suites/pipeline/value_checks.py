@@ -14,8 +14,7 @@ import numpy as np
 from parity.items import checks
 from parity.items.matching import UNKNOWN, match_rows
 from parity.suites import diagnosis
-from parity.suites.item_findings import report_each
-from parity.suites.messages import EXAMPLES, format_number, report_error
+from parity.suites.messages import EXAMPLES, format_number, report_each, report_examples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,21 +131,20 @@ def _check_mislabelled(rows: KnownRows, moved: Ints) -> list[Finding]:
 
 
 def _check_column(name: str, rows: KnownRows) -> list[Finding]:
-    obtained = rows.read_obtained(name)
-    result = checks.compare_labels(rows.read_expected(name), obtained, rows.tolerance)
+    expected, obtained = rows.read_expected(name), rows.read_obtained(name)
+    result = checks.compare_labels(expected, obtained, rows.tolerance)
     if result.permuted:
-        result = checks.compare_labels(
-            rows.read_expected(name), obtained, rows.tolerance, sizes=rows.sizes
-        )
-    finite = np.isfinite(obtained[result.wrong])
+        result = checks.compare_labels(expected, obtained, rows.tolerance, sizes=rows.sizes)
     function = _find_function(name, rows, result)
     code = _VALUE_CODES[name] if function else _choose_code(name, result)
-    parts = (("nan", result.wrong[~finite]), (code, result.wrong[finite]))
     cause = _describe_cause(name, rows, result) if result.permuted and not function else None
-    found = [
-        _build_finding(code, name, rows, wrongs, cause) for code, wrongs in parts if len(wrongs)
+    is_finite = np.isfinite(obtained[result.wrong])
+    parts = (("nan", result.wrong[~is_finite]), (code, result.wrong[is_finite]))
+    return [
+        diagnosis.add_cause(_build_finding(code, name, rows, wrong, cause), lambda: function)
+        for code, wrong in parts
+        if len(wrong)
     ]
-    return [diagnosis.add_cause(finding, lambda: function) for finding in found]
 
 
 def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause | None:
@@ -179,19 +177,18 @@ def _choose_code(name: str, result: LabelDifference) -> str:
 def _build_finding(
     code: str, name: str, rows: KnownRows, wrong_rows: Ints, cause: str | None
 ) -> Finding:
-    lines = [rows.describe(name, int(row)) for row in wrong_rows[:EXAMPLES]]
-    count, first, many = len(wrong_rows), int(wrong_rows[0]), _COLUMN_NOUNS[name][1]
-    head = "" if count == 1 else f"{count:,} of {len(rows.slot):,} {many} are wrong; first: "
-    return report_error(
+    first, many = int(wrong_rows[0]), _COLUMN_NOUNS[name][1]
+    return report_examples(
         code,
-        head + lines[0],
+        [rows.describe(name, row) for row in wrong_rows[:EXAMPLES].tolist()],
+        len(wrong_rows),
+        f"of {len(rows.slot):,} {many} are wrong",
         tensor=name,
         index=(int(rows.slot[first]),),
         expected=format_number(rows.read_expected(name)[first]),
         obtained=format_number(rows.read_obtained(name)[first]),
         cause=cause,
-        measures={f"{many}_wrong": count, "bound": rows.tolerance},
-        details=tuple(lines[1:]),
+        measures={f"{many}_wrong": len(wrong_rows), "bound": rows.tolerance},
     )
 
 
@@ -222,15 +219,7 @@ def _describe_cause(name: str, rows: KnownRows, result: LabelDifference) -> str:
 def add_wrong_ids_cause(
     findings: list[Finding], run: Run, rows: Ints, expected: ExpectedRun, tolerance: float
 ) -> list[Finding]:
-    """Add to ``findings``, which the ids gave, the cause that x and y show.
-
-    Args:
-        findings: Findings on membership and order.
-        run: The run as delivered.
-        rows: Slots that are not padding.
-        expected: The expected run.
-        tolerance: Largest difference of x and y, absolute.
-    """
+    """Add to findings on membership and order of ids the cause that x and y of ``rows`` show."""
 
     def find() -> Cause | None:
         from parity.diagnose.cause import Cause
@@ -250,7 +239,7 @@ def _is_as_expected(run: Run, rows: Ints, expected: ExpectedRun, tolerance: floa
         return False
     pairs = ((expected.dataset.x, run.x), (expected.dataset.y, run.y))
     return all(
-        bool(checks.is_close(table[indices], obtained[rows], tolerance).all())
+        checks.is_close(table[indices], obtained[rows], tolerance).all()
         for table, obtained in pairs
     )
 
