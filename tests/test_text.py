@@ -11,7 +11,7 @@ from parity.port import output
 from parity.port.process.environment import build_environment
 from parity.reports import json as json_report
 from parity.reports import junit, markdown
-from parity.store.tokens import Secret
+from parity.store.sources import Secret
 from parity.text import add_secret, align_columns, join_limited, sanitize, truncate
 from tests.support.reports import make_bundle, make_case, make_finding, make_report
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parity import __version__, github
 from parity.commands.selection import choose_bundles, prepare_bundles
 from parity.port.cargo import make_build_key
-from parity.store.safe_write import replace_file
+from parity.store.disk import replace_file
 from parity.verify import publish
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle

@@ -17,7 +17,7 @@ from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
 from parity.lab.scoreboard.board import build_scoreboard
 from parity.reports import json_reader
-from parity.store.safe_write import replace_file
+from parity.store.disk import replace_file
 from parity.text import sanitize_message
 from parity.verify import publish
 

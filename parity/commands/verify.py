@@ -15,7 +15,7 @@ from parity.commands.selection import choose_bundles, list_ready, prepare_bundle
 from parity.errors import ParityError, Problem
 from parity.port import dump_folder, process
 from parity.results import BundleResult, Finding, Report, exit_code
-from parity.store.safe_write import find_link
+from parity.store.disk import find_link
 from parity.verify import lock_changes, publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity import __version__
 from parity.results import REPORT_SCHEMA, make_json_value
-from parity.store.safe_write import replace_file
+from parity.store.disk import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,42 +1,50 @@
-"""Read, publish and remove files of the store, and explain the system's errors about it.
+"""Read, write, publish and remove files that others may have changed, and explain errors.
 
-Files of a store may be somebody else's: they are read only if regular and small enough.
+Files are read only if regular and small enough, and no link that somebody else made is followed.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import FetchError, Problem
-from parity.store.trees import open_regular
+from parity.store.trees import TreeFile, hash_chunks, open_regular
 from parity.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
-_FULL = ("disk-full", "the disk of the store is full")
-_READ_ONLY = ("store-read-only", "the store is on a read-only file system")
-_PERMISSION = ("store-permission", "the store is not writable")
 _MEANINGS = {
-    errno.ENOSPC: _FULL,
-    getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,
-    errno.EROFS: _READ_ONLY,
-    errno.EACCES: _PERMISSION,
-    errno.EPERM: _PERMISSION,
+    "disk-full": "the disk of the store is full",
+    "store-read-only": "the store is on a read-only file system",
+    "store-permission": "the store is not writable",
+    "store-failed": "the store failed",
 }
-_OTHER_FOLDER_HINT = "set PARITY_CACHE_DIR to a writable folder"
 _HINTS = {
     "disk-full": "free some space, or set PARITY_CACHE_DIR to a folder on another disk",
-    "store-read-only": _OTHER_FOLDER_HINT,
-    "store-permission": _OTHER_FOLDER_HINT,
+    "store-read-only": "set PARITY_CACHE_DIR to a writable folder",
+    "store-permission": "set PARITY_CACHE_DIR to a writable folder",
     "store-failed": "check the disk, or set PARITY_CACHE_DIR to another folder",
 }
+_CODES = {
+    errno.ENOSPC: "disk-full",
+    getattr(errno, "EDQUOT", errno.ENOSPC): "disk-full",
+    errno.EROFS: "store-read-only",
+    errno.EACCES: "store-permission",
+    errno.EPERM: "store-permission",
+}
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
+#: Windows cannot name a file relative to an open folder.
+HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
 
 
 @contextmanager
@@ -51,22 +59,13 @@ def explain_errors(bundle: str, root: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of the progress is gone; the store is well
     except OSError as error:
-        code, meaning = _MEANINGS.get(error.errno or 0, ("store-failed", "the store failed"))
-        details = (
-            f"obtained  {sanitize(error.strerror or str(error))}",
-            f"store     {sanitize(root.as_posix())}",
-            _HINTS[code],
-        )
-        raise FetchError(Problem(code, f"{bundle}: {meaning}", None, details)) from error
+        code = _CODES.get(error.errno or 0, "store-failed")
+        obtained = sanitize(error.strerror or str(error))
+        raise _make_error(bundle, root, code, f"obtained  {obtained}") from error
 
 
 def check_free_space(bundle: str, root: Path, needed: int) -> None:
-    """Check that the disk has room, with 5 % to spare for folders and blocks.
-
-    Args:
-        bundle: Its id.
-        root: A folder on the disk.
-        needed: Bytes that will be written.
+    """Check that the disk has room for ``needed`` bytes, and 5 % for folders and blocks.
 
     Raises:
         FetchError: ``disk-full``.
@@ -74,16 +73,16 @@ def check_free_space(bundle: str, root: Path, needed: int) -> None:
     required = needed + needed // 20
     free = shutil.disk_usage(root).free
     if free < required:
-        details = (
-            f"expected  {required:,} bytes",
-            f"obtained  {free:,} bytes free",
-            f"store     {sanitize(root.as_posix())}",
-            _HINTS["disk-full"],
-        )
-        raise FetchError(Problem("disk-full", f"{bundle}: {_FULL[1]}", None, details))
+        lines = (f"expected  {required:,} bytes", f"obtained  {free:,} bytes free")
+        raise _make_error(bundle, root, "disk-full", *lines)
 
 
-# Small files
+def _make_error(bundle: str, root: Path, code: str, *lines: str) -> FetchError:
+    details = (*lines, f"store     {sanitize(root.as_posix())}", _HINTS[code])
+    return FetchError(Problem(code, f"{bundle}: {_MEANINGS[code]}", None, details))
+
+
+# Read
 
 
 def read_small_file(path: Path, limit: int) -> bytes:
@@ -101,7 +100,92 @@ def read_small_file(path: Path, limit: int) -> bytes:
     return data
 
 
-# Trees
+def find_link(path: Path, root: Path) -> Path | None:
+    """Return the first link among ``path`` and its folders below ``root``, None without one.
+
+    Of a path outside of ``root`` only the path itself is checked.
+    """
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay
+    root = Path(os.path.abspath(root))  # noqa: PTH100
+    below = [one for one in (path, *path.parents) if one != root and one.is_relative_to(root)]
+    return next((one for one in reversed(below or [path]) if one.is_symlink()), None)
+
+
+# Write
+
+
+def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
+    """Write a new file below ``root`` with the folders it needs; return what was written.
+
+    Args:
+        root: A folder that only we write to.
+        path: Relative posix path, checked by ``member_names.split_name``.
+        chunks: The content.
+
+    Raises:
+        OSError: As the system says; FileExistsError where the file exists.
+    """
+    with open(_create_file(root, path), "wb", buffering=0) as file:
+        return TreeFile(path, *hash_chunks(_write_chunks(file.fileno(), chunks)))
+
+
+def _write_chunks(fd: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        write_whole(fd, chunk)
+        yield chunk
+
+
+def write_whole(fd: int, chunk: bytes) -> None:
+    """Write all of ``chunk``; one system call may write less, as on a nearly full disk.
+
+    Raises:
+        OSError: As the system says.
+    """
+    view = memoryview(chunk)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _create_file(root: Path, path: str) -> int:
+    """Return a descriptor of the new file; folders are created if missing, no link is followed."""
+    *folders, name = path.split("/")
+    if not HAS_DIR_FD:
+        parent_path = root.joinpath(*folders)
+        parent_path.mkdir(parents=True, exist_ok=True)
+        return os.open(parent_path / name, _CREATE, 0o644)
+    parent = os.open(root, _OPEN_FOLDER)
+    try:
+        for part in folders:
+            with suppress(FileExistsError):  # of another file, or made by another of our threads
+                os.mkdir(part, 0o755, dir_fd=parent)
+            child = os.open(part, _OPEN_FOLDER, dir_fd=parent)
+            os.close(parent)
+            parent = child
+        return os.open(name, _CREATE, 0o644, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file in one step, with an earlier file's mode; a link is replaced, not followed.
+
+    Raises:
+        OSError: As the system says.
+    """
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # nobody can foresee it
+    try:
+        with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+        with suppress(OSError):
+            if stat.S_ISREG(mode := path.lstat().st_mode):
+                draft.chmod(stat.S_IMODE(mode))
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+# Publish
 
 
 def make_read_only(root: Path) -> None:
@@ -139,7 +223,7 @@ def publish(folder: Path, final: Path) -> None:
 
 
 def publish_file(file: Path, final: Path) -> None:
-    """Move a checked file to its final name in one step, read-only.
+    """Move a checked file to its final name in one step, read-only, to survive a power cut.
 
     Raises:
         OSError: As the system says.
@@ -147,25 +231,18 @@ def publish_file(file: Path, final: Path) -> None:
     final.parent.mkdir(parents=True, exist_ok=True)
     file.chmod(0o444)
     try:
-        os.replace(file, final)  # noqa: PTH105 - the name that readers look for
+        file.replace(final)
     except PermissionError:
         # Windows does not replace a read-only file; named by digest, it is the same.
         if not final.is_file():
             raise
         remove(file)
         return
-    _sync_folder(final.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system can."""
     if os.name == "posix":
-        fd = os.open(folder, os.O_RDONLY)
-        try:
-            with suppress(OSError):
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+        fd = os.open(final.parent, os.O_RDONLY)
+        with suppress(OSError):
+            os.fsync(fd)
+        os.close(fd)
 
 
 def remove(path: Path) -> None:
@@ -179,7 +256,9 @@ def remove(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        _make_writable(path, status)
+        # Windows does not remove a read-only file; elsewhere the folder alone decides.
+        if os.name == "nt" and stat.S_ISREG(status.st_mode):
+            path.chmod(0o600)
         path.unlink(missing_ok=True)
         return
     path.chmod(0o700)
@@ -188,9 +267,3 @@ def remove(path: Path) -> None:
     for name in names:
         remove(path / name)
     path.rmdir()
-
-
-def _make_writable(path: Path, status: os.stat_result) -> None:
-    # Windows does not remove a read-only file; elsewhere the folder alone decides.
-    if os.name == "nt" and stat.S_ISREG(status.st_mode):
-        path.chmod(0o600)

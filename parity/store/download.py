@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from parity.errors import FetchError, IntegrityError, ParityError, Problem, most_severe
 from parity.lockfile.source_rules import is_local
-from parity.store import sources
+from parity.store import failures, sources, transport
 from parity.store.hashing_writer import HashingWriter
-from parity.store.http import failures, transport
-from parity.store.http.ranges import FileRequest, is_continuation
-from parity.store.http.retries import TransientError, retry
 from parity.store.integrity import ReceivedFile, check_received, guess_content
-from parity.store.options import FetchOptions
+from parity.store.retries import FetchOptions, TransientError, retry
 from parity.store.trees import CHUNK
 
 if TYPE_CHECKING:
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.lockfile import Bundle
-    from parity.store.http.transport import Answer
     from parity.store.resume import PartialDownload
     from parity.store.sources import Url
 
@@ -84,7 +80,9 @@ class _BundleDownload:
 
     def run(self) -> ReceivedFile:
         errors: list[tuple[str, ParityError]] = []
-        for source in self._list_sources():
+        for source in sources.list_candidates(self.bundle):
+            if self.options.offline and not is_local(source):
+                continue
             try:
                 return self._transfer_and_check(self._choose_transfer(source))
             except (FetchError, IntegrityError) as error:
@@ -94,10 +92,6 @@ class _BundleDownload:
             if not isinstance(errors[-1][1], FetchError):
                 self.writer.reset()  # wrong bytes cannot be resumed
         raise _merge_errors(errors)
-
-    def _list_sources(self) -> tuple[str, ...]:
-        found = sources.list_candidates(self.bundle)
-        return tuple(s for s in found if is_local(s) or not self.options.offline)
 
     def _choose_transfer(self, source: str) -> Callable[[], ReceivedFile]:
         """Return the function that transfers the bytes of one source.
@@ -112,48 +106,36 @@ class _BundleDownload:
             url = sources.resolve(source, rev)
         except ParityError as error:
             raise add_bundle_name(error, self.bundle) from None
-        return lambda: self._download_with_retries(url)
+        return lambda: retry(lambda: self._request(url), self.options, lambda: self.writer.peak)
 
-    def _transfer_and_check(self, transfer: Callable[[], ReceivedFile]) -> ReceivedFile:
+    def _transfer_and_check(
+        self, transfer: Callable[[], ReceivedFile], *, is_repeated: bool = False
+    ) -> ReceivedFile:
         """Transfer and check; where a resumed rest does not fit, start over once."""
-        received = self._run_transfer(transfer)
+        try:
+            received = transfer()
+        except ParityError as error:
+            raise add_bundle_name(error, self.bundle) from None
         try:
             check_received(received, self.bundle.locked, self.bundle)
         except IntegrityError:
-            if not self.writer.resumed:
+            if is_repeated or not self.writer.resumed:
                 raise
             self.options.notify("the resumed bytes do not fit; downloading from the start")
             self.writer.reset()
-            received = self._run_transfer(transfer)
-            check_received(received, self.bundle.locked, self.bundle)
+            return self._transfer_and_check(transfer, is_repeated=True)
         return received
-
-    def _run_transfer(self, transfer: Callable[[], ReceivedFile]) -> ReceivedFile:
-        try:
-            return transfer()
-        except ParityError as error:
-            raise add_bundle_name(error, self.bundle) from None
 
     def _copy_local(self, source: str) -> ReceivedFile:
         self.writer.reset()
         try:
-            with _open_local(self.folder / source, source) as (chunks, size):
-                self.writer.fill(chunks, size)
+            with _open_local(self.folder / source, source) as file:
+                self.writer.fill(_read_chunks(file, source), os.fstat(file.fileno()).st_size)
         except BaseException:
             with suppress(OSError):
                 self.writer.reset()  # a local source need not be resumed
             raise
         return self.writer.summarize(sources.sanitize_source(source))
-
-    def _download_with_retries(self, url: Url) -> ReceivedFile:
-        retry_policy, deadline = self.options.retry_policy, self.options.deadline
-        return retry(
-            lambda: self._request(url),
-            retry_policy,
-            deadline,
-            count_reached=lambda: self.writer.peak,
-            notify=self.options.notify,
-        )
 
     def _request(self, url: Url) -> ReceivedFile:
         """Make one try, from the first address: signed ones expire."""
@@ -164,27 +146,17 @@ class _BundleDownload:
             # All bytes are there; only the end of the answer was missing, now or in an earlier run.
             return self.writer.summarize(printable)
         etag = self.partial.read_etag(printable) if self.partial else None
-        request = FileRequest(self.writer.count, etag)
-        with transport.open_url(
-            url, self.options.retry_policy, self.options.deadline, request
-        ) as answer:
-            if self._accept_answer(answer, request):
+        start, size = self.writer.count, self.writer.expected_size
+        with transport.open_url(url, self.options, transport.FileRequest(start, etag)) as answer:
+            is_fitting = not start or answer.is_continuation(start, size)
+            if not is_fitting:
+                self.writer.reset()
+            if is_fitting or answer.status == transport.OK:
                 return self._write_body(answer, printable)
         # The whole file, then: this cannot recur, since no bytes are left to resume.
         return self._request(url)
 
-    def _accept_answer(self, answer: Answer, request: FileRequest) -> bool:
-        """Return whether ``answer`` can be written, appended or to an emptied file."""
-        if not request.start:
-            return True
-        size, content_range = self.writer.expected_size, answer.headers.get("Content-Range")
-        is_partial = answer.status == failures.PARTIAL
-        if is_partial and is_continuation(content_range, request.start, size):
-            return True
-        self.writer.reset()
-        return answer.status == failures.OK
-
-    def _write_body(self, answer: Answer, printable: str) -> ReceivedFile:
+    def _write_body(self, answer: transport.Answer, printable: str) -> ReceivedFile:
         writer, length = self.writer, answer.length
         if self.partial is not None:
             self.partial.write_note(printable, answer.headers.get("ETag"), writer.count)
@@ -193,9 +165,8 @@ class _BundleDownload:
             _describe_origin(printable, answer.redirects, resumed=writer.resumed)
         )
         if not answer.has_known_end and _is_cut_short(received, writer.expected_size):
-            obtained = failures.format_cut_short(
-                received.size, (writer.expected_size or 0) - received.size
-            )
+            missing = (writer.expected_size or 0) - received.size
+            obtained = failures.format_cut_short(received.size, missing)
             raise TransientError(failures.make_network_problem(obtained), last_result=received)
         return received
 
@@ -221,65 +192,43 @@ def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:
     others = [_describe_attempt(source, error) for source, error in errors if error is not main]
     first, *more = main.problems
     *lines, last = first.details
-    details = (*lines, *others, last)
-    return type(main)(replace(first, details=details), *more)
+    return type(main)(replace(first, details=(*lines, *others, last)), *more)
 
 
 def _describe_attempt(source: str, error: ParityError) -> str:
-    problem: Problem = error.problems[0]
-    obtained = next(
-        (line[9:].strip() for line in problem.details if line.startswith("obtained ")), ""
-    )
-    reason = obtained or problem.message.partition(": ")[2]
+    problem = error.problems[0]
+    obtained = (line[9:].strip() for line in problem.details if line.startswith("obtained "))
+    reason = next(obtained, "") or problem.message.partition(": ")[2]
     return f"also tried: {sources.sanitize_source(source)} ({problem.code}: {reason})"
 
 
 # A path beside the lockfile, or above it
 
 
-@contextmanager
-def _open_local(path: Path, source: str) -> Iterator[tuple[Iterator[bytes], int]]:
-    """Yield the chunks of a local file, and its bytes in all.
-
-    Raises:
-        FetchError: ``source-missing``, ``source-not-a-file``, ``source-unreadable``.
-    """
-    with _open_file(path, source) as file:
-        yield _read_chunks(file, source), os.fstat(file.fileno()).st_size
-
-
-def _open_file(path: Path, source: str) -> BinaryIO:
+def _open_local(path: Path, source: str) -> BinaryIO:
     try:
         # Before opening: a pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _make_local_error(
-                code="source-not-a-file", reason="the source is not a regular file", source=source
-            )
+            reason = "the source is not a regular file"
+            raise _make_local_error("source-not-a-file", reason, source)
         return path.open("rb")
     except FileNotFoundError as error:
-        raise _make_local_error(
-            code="source-missing", reason="the source does not exist", source=source
-        ) from error
+        raise _make_local_error("source-missing", "the source does not exist", source) from error
     except (OSError, ValueError) as error:
         reason = f"the source cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise _make_local_error(code="source-unreadable", reason=reason, source=source) from error
+        raise _make_local_error("source-unreadable", reason, source) from error
 
 
 def _read_chunks(file: BinaryIO, source: str) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = file.read(CHUNK)
-        except OSError as error:
-            reason = f"the source cannot be read: {error.strerror}"
-            raise _make_local_error(
-                code="source-unreadable", reason=reason, source=source
-            ) from error
-        if not chunk:
-            return
-        yield chunk
+    try:
+        while chunk := file.read(CHUNK):
+            yield chunk
+    except OSError as error:
+        reason = f"the source cannot be read: {error.strerror}"
+        raise _make_local_error("source-unreadable", reason, source) from error
 
 
-def _make_local_error(*, code: str, reason: str, source: str) -> FetchError:
+def _make_local_error(code: str, reason: str, source: str) -> FetchError:
     details = (
         f"from      {sources.sanitize_source(source)}",
         "a path is relative to the lockfile's folder; check it, or fetch the file's repo in full",

@@ -27,17 +27,12 @@ _HEX = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StoreEntry:
-    """An archive, tree or build that is kept or removed as one.
+    """An archive, tree or build that is kept or removed as one, while its ``lock`` is free.
 
-    Attributes:
-        name: ``sha256:…`` of an archive, ``h1:…`` of a tree that no archive names any more,
-            or ``crates/…``.
-        paths: Files and folders, perhaps shared with other entries; the record first, so that
-            a half-removed entry is not found.
-        lock: Locked by the process that makes it.
-        size: Bytes.
-        last_used: When it was used last, seconds of the epoch.
-        record: Measurements of the archive; None where missing or damaged.
+    ``name`` is ``sha256:…`` of an archive, ``h1:…`` of a tree that no archive names any more, or
+    ``crates/…``. ``paths`` may be shared with other entries; the record is first, so that a
+    half-removed entry is not found. ``size`` is in bytes, ``last_used`` in seconds of the epoch.
+    The ``record`` of an archive is None where missing or damaged.
     """
 
     name: str
@@ -62,9 +57,15 @@ def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
     found = list(_iterate_archives(store_paths))
     named_trees = {entry.record.tree for entry in found if entry.record}
     found += [
-        entry for entry in _iterate_trees(store_paths) if entry.paths[0].name not in named_trees
+        _measure_folder(f"h1:{tree.name}", tree, store_paths.locate_lock(tree.name))
+        for tree in _list_folders(store_paths.root / "trees")
+        if tree.name not in named_trees
     ]
-    found += _iterate_crates(store_paths)
+    # Built ports, and the folder that cargo built them in.
+    found += [
+        _measure_folder(f"crates/{build.name}", build, build.with_name(f"{build.name}.lock"))
+        for build in _list_folders(store_paths.root / "crates")
+    ]
     return sorted(found, key=lambda entry: (-entry.last_used, entry.name))
 
 
@@ -74,7 +75,7 @@ def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
         record_path, blob = store_paths.locate_record(sha256), store_paths.locate_blob(sha256)
         record = ArchiveRecord.load(record_path)
         paths = [record_path, blob]
-        size = _read_size(blob)
+        size, blob_used = _read_status(blob)
         if record and store_paths.locate_tree(record.tree).is_dir():
             paths.append(store_paths.locate_tree(record.tree))
             size += record.unpacked
@@ -83,27 +84,8 @@ def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
             paths=tuple(paths),
             lock=store_paths.locate_lock(sha256),
             size=size,
-            last_used=max(_read_mtime(record_path), _read_mtime(blob)),
+            last_used=max(_read_status(record_path)[1], blob_used),
             record=record,
-        )
-
-
-def _iterate_trees(store_paths: StorePaths) -> Iterator[StoreEntry]:
-    for path in _list_folders(store_paths.root / "trees"):
-        size = _measure_folder(path)
-        lock = store_paths.locate_lock(path.name)
-        yield StoreEntry(
-            name=f"h1:{path.name}", paths=(path,), lock=lock, size=size, last_used=_read_mtime(path)
-        )
-
-
-def _iterate_crates(store_paths: StorePaths) -> Iterator[StoreEntry]:
-    """Yield built ports, and the folder that cargo built them in."""
-    for path in _list_folders(store_paths.root / "crates"):
-        lock = path.with_name(f"{path.name}.lock")
-        name, size = f"crates/{path.name}", _measure_folder(path)
-        yield StoreEntry(
-            name=name, paths=(path,), lock=lock, size=size, last_used=_read_mtime(path)
         )
 
 
@@ -113,64 +95,66 @@ def _list_folders(folder: Path) -> list[Path]:
     return []
 
 
-def _measure_folder(folder: Path) -> int:
-    """Return the bytes of all files below; unreadable ones count 0."""
-    with suppress(OSError, ValueError):
-        return sum(trees.list_sizes(folder).values())
-    return sum(_read_size(path) for path in folder.rglob("*") if path.is_file())
+def _measure_folder(name: str, folder: Path, lock: Path) -> StoreEntry:
+    """Return the entry of a folder with the bytes of all files below; unreadable ones count 0."""
+    try:
+        size = sum(trees.list_sizes(folder).values())
+    except (OSError, ValueError):
+        size = sum(_read_status(path)[0] for path in folder.rglob("*") if path.is_file())
+    return StoreEntry(
+        name=name, paths=(folder,), lock=lock, size=size, last_used=_read_status(folder)[1]
+    )
 
 
-def _read_size(path: Path) -> int:
+def _read_status(path: Path) -> tuple[int, float]:
+    """Return the bytes and the time of the last change, 0 where it is missing."""
     with suppress(OSError):
-        return path.lstat().st_size
-    return 0
-
-
-def _read_mtime(path: Path) -> float:
-    with suppress(OSError):
-        return path.lstat().st_mtime
-    return 0.0
+        status = path.lstat()
+        return status.st_size, status.st_mtime
+    return 0, 0.0
 
 
 # Damage
 
 
-def find_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
-    """Read every byte of an entry again; describe the damage, or return ``""``."""
-    if entry.name.startswith("crates/"):
-        return ""  # a build has no digest
-    return (
-        _find_archive_damage(store_paths, entry)
-        or _find_record_damage(store_paths, entry)
-        or _find_tree_damage(store_paths, entry)
-    )
+def check_entries(
+    store_paths: StorePaths, found: Iterable[StoreEntry]
+) -> Iterator[tuple[StoreEntry, str]]:
+    """Read every byte of each entry again; yield it with its damage or ``""``, in their order.
+
+    Two are read at a time. A build has no digest.
+    """
+    kept = list(found)
+    with ThreadPoolExecutor(trees.THREADS) as pool:
+        damage = pool.map(lambda entry: _find_damage(store_paths, entry), kept)
+        yield from zip(kept, damage, strict=True)
+
+
+def _find_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
+    damage = _find_archive_damage(store_paths, entry) if entry.sha256 else ""
+    return damage or _find_tree_damage(store_paths, entry)
 
 
 def _find_archive_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
-    blob = store_paths.locate_blob(entry.sha256)
-    if not entry.sha256 or not os.path.lexists(blob):
-        return ""
+    blob, has_blob = store_paths.locate_blob(entry.sha256), False
     try:
-        _, sha256 = trees.hash_file(blob)
+        if os.path.lexists(blob):
+            size, sha256 = trees.hash_file(blob)
+            if sha256 != entry.sha256:
+                return f"the archive has sha256:{sha256}"
+            has_blob = True
     except OSError as error:
         return f"the archive is unreadable: {error.strerror}"
-    return "" if sha256 == entry.sha256 else f"the archive has sha256:{sha256}"
-
-
-def _find_record_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
-    if not entry.sha256:
-        return ""
     if entry.record is None:
         path = store_paths.locate_record(entry.sha256)
         return "its record is damaged" if os.path.lexists(path) else ""
-    blob = store_paths.locate_blob(entry.sha256)
-    if not blob.exists():
+    if not has_blob:
         return ""
     try:
         files = archive.hash_members(blob, archive.Limits())
     except (OSError, IntegrityError) as error:
         return f"the archive cannot be unpacked: {error}"
-    measured = ArchiveRecord.of(blob.stat().st_size, files)
+    measured = ArchiveRecord.of(size, files)
     return "" if measured == entry.record else "its record differs from the archive"
 
 
@@ -186,17 +170,6 @@ def _find_tree_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
     return "" if found == digest else f"the unpacked files have h1:{found}"
 
 
-def check_entries(
-    store_paths: StorePaths, found: Iterable[StoreEntry]
-) -> Iterator[tuple[StoreEntry, str]]:
-    """Yield each entry with its damage, in their order; two are read at a time."""
-    kept = list(found)
-    with ThreadPoolExecutor(trees.THREADS) as pool:
-        yield from zip(
-            kept, pool.map(lambda entry: find_damage(store_paths, entry), kept), strict=True
-        )
-
-
 # Removal
 
 
@@ -204,10 +177,8 @@ def check_entries(
 class GcPolicy:
     """The entries that a clean-up removes.
 
-    Attributes:
-        max_bytes: Bytes that may stay; None for any number.
-        max_age: Seconds since its last use after which an entry is removed; None for never.
-        keep: SHA-256 of archives that lockfiles in use name.
+    ``max_bytes`` may stay, in all. An entry is removed ``max_age`` seconds after its last use,
+    never where that is None. ``keep`` are SHA-256 of archives that lockfiles in use name.
     """
 
     max_bytes: int | None = None
@@ -228,17 +199,12 @@ def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -
     for entry in remaining:
         age = now - entry.last_used
         is_old = policy.max_age is not None and age >= policy.max_age
-        is_excess = policy.max_bytes is not None and size > policy.max_bytes and age >= policy.grace
-        # No archive has this tree.
-        is_orphaned = entry.name.startswith("h1:") and age >= policy.grace
-        if (
-            entry.sha256 in policy.keep
-            or not (is_old or is_excess or is_orphaned)
-            or _is_in_use(entry)
-        ):
-            continue
-        removed.append(entry)
-        size -= entry.size
+        is_excess = policy.max_bytes is not None and size > policy.max_bytes
+        is_orphaned = entry.name.startswith("h1:")  # no archive has this tree
+        is_removable = is_old or (age >= policy.grace and (is_excess or is_orphaned))
+        if entry.sha256 not in policy.keep and is_removable and not _is_in_use(entry):
+            removed.append(entry)
+            size -= entry.size
     return removed
 
 

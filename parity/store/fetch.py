@@ -15,29 +15,26 @@ from parity.errors import FetchError, IntegrityError, Problem
 from parity.lockfile.source_rules import is_local
 from parity.store import archive, disk, resume, sources, trees
 from parity.store.integrity import ArchiveRecord, ReceivedFile, check_received, check_record
-from parity.store.options import FetchOptions
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from parity.lockfile import Bundle, Locked
     from parity.store.paths import StorePaths
+    from parity.store.retries import FetchOptions
 
 _MAX_WAIT = 900.0  # seconds for another process to make the same bundle
 
 
 @dataclass(frozen=True)
 class FetchedBundle:
-    """A bundle that is ready for use.
+    """A bundle that is ready for use, in a read-only folder.
 
-    Attributes:
-        path: Folder with its files, read-only.
-        sha256: 64 hex digits, of the archive.
-        tree: 64 hex digits, of the content; printed as ``h1:…``.
-        cached: Nothing was downloaded or unpacked.
-        notices: Damage that was repaired, in sentences.
+    ``sha256`` is that of the archive, ``tree`` that of the content (printed as ``h1:…``), both as
+    64 hex digits. ``cached``: nothing was downloaded or unpacked. ``notices`` describe damage
+    that was repaired.
     """
 
     path: Path
@@ -55,24 +52,21 @@ class FetchJob:
     bundle: Bundle
     locked: Locked
     lockfile_dir: Path
-    options: FetchOptions = field(default_factory=FetchOptions)
+    options: FetchOptions
     rehash: bool = False
     notices: list[str] = field(default_factory=list)
 
     def run(self) -> FetchedBundle:
         """Return the bundle as the store has it, or fetch it."""
-        return self._find_ready() or self._fetch_exclusively()
-
-    def _fetch_exclusively(self) -> FetchedBundle:
-        with self.paths.acquire_lock(self.locked.sha256, self._limit_wait(), self.options.notify):
+        if found := self._find_ready():
+            return found
+        wait, deadline = _MAX_WAIT, self.options.deadline
+        if deadline is not None:  # half of what is left is for the fetch
+            wait = min((deadline - time.monotonic()) / 2, wait)
+        with self.paths.acquire_lock(self.locked.sha256, wait, self.options.notify):
             # Another process may have made it while we waited.
             self.notices.clear()
             return self._find_ready() or self._fetch_and_unpack()
-
-    def _limit_wait(self) -> float:
-        """Return the seconds to wait for the lock: half of what is left is for the fetch."""
-        deadline = self.options.deadline
-        return _MAX_WAIT if deadline is None else min((deadline - time.monotonic()) / 2, _MAX_WAIT)
 
     def _note_repair(self, damage: str) -> None:
         self.notices.append(f"{self.bundle.id}: {damage}")
@@ -90,7 +84,7 @@ class FetchJob:
             return None
         with suppress(OSError):  # for `cache gc`; a read-only store does without
             self.paths.locate_record(self.locked.sha256).touch()
-        return self._build_result(record, cached=True)
+        return FetchedBundle(tree, self.locked.sha256, record.tree, True, tuple(self.notices))
 
     def _find_record(self) -> ArchiveRecord | None:
         """Return the measurements of the archive, if they can be relied on.
@@ -136,25 +130,25 @@ class FetchJob:
         has_local_source = any(map(is_local, sources.list_candidates(self.bundle)))
         if not has_blob and self.options.offline and not has_local_source:
             raise _make_miss_error(self.bundle, self.notices)
-        self.paths.sweep_partial()
-        needed = self._estimate_bytes(has_blob=has_blob)
+        resume.sweep(self.paths.make_folder("partial"))
+        # Nothing is compressed, so an archive is never smaller than its content.
+        size = self.locked.size or 0
+        needed = (self.locked.unpacked or size) + (0 if has_blob else size)
         disk.check_free_space(self.bundle.id, self.paths.root, needed)
         if not has_blob:
             self._download(blob)
-        return self._build_result(self._unpack(blob), cached=False)
-
-    def _estimate_bytes(self, *, has_blob: bool) -> int:
-        """Return the bytes that will be written, as far as the lock states them."""
-        size = self.locked.size or 0
-        # Nothing is compressed, so an archive is never smaller than its content.
-        return (self.locked.unpacked or size) + (0 if has_blob else size)
+        record = self._unpack(blob)
+        notices = tuple(f"{notice}; made again" for notice in self.notices)
+        tree = self.paths.locate_tree(record.tree)
+        return FetchedBundle(tree, self.locked.sha256, record.tree, False, notices)
 
     def _check_blob(self, blob: Path) -> bool:
         """Return whether the store has the right archive; remove anything else of its name."""
         try:
             size, sha256 = trees.hash_file(blob)
         except FileNotFoundError:
-            return _remove_if_there(blob)
+            disk.remove(blob)  # a link that leads nowhere
+            return False
         except OSError:
             if blob.is_file() and not blob.is_symlink():
                 raise  # the disk's fault
@@ -163,8 +157,7 @@ class FetchJob:
             disk.remove(blob)
             self._note_repair("its archive in the store was damaged")
             return False
-        received = ReceivedFile(size=size, sha256=sha256, head=b"", origin="the store")
-        check_received(received, self.locked, self.bundle)
+        check_received(ReceivedFile(size, sha256, b"", "the store"), self.locked, self.bundle)
         return True
 
     def _download(self, blob: Path) -> None:
@@ -192,27 +185,13 @@ class FetchJob:
                 raise add_bundle_name(error, self.bundle) from error
             record = ArchiveRecord.of(blob.stat().st_size, files)
             check_record(record, self.locked, self.bundle.id)
-            self._publish(target, record)
-            return record
-
-    def _publish(self, target: Path, record: ArchiveRecord) -> None:
-        disk.make_read_only(target)
-        final = self.paths.locate_tree(record.tree)
-        if os.path.lexists(final) and _find_damage(final, record, rehash=self.rehash):
-            disk.remove(final)
-        disk.publish(target, final)
-        record.save(self.paths.locate_record(self.locked.sha256))
-
-    def _build_result(self, record: ArchiveRecord, *, cached: bool) -> FetchedBundle:
-        path, notices = self.paths.locate_tree(record.tree), tuple(self.notices)
-        if not cached:
-            notices = tuple(f"{notice}; made again" for notice in notices)
-        return FetchedBundle(path, self.locked.sha256, record.tree, cached, notices)
-
-
-def _remove_if_there(path: Path) -> bool:
-    disk.remove(path)  # a link that leads nowhere
-    return False
+            disk.make_read_only(target)
+            final = self.paths.locate_tree(record.tree)
+            if os.path.lexists(final) and _find_damage(final, record, rehash=self.rehash):
+                disk.remove(final)
+            disk.publish(target, final)
+            record.save(self.paths.locate_record(self.locked.sha256))
+        return record
 
 
 def _find_damage(tree: Path, record: ArchiveRecord, *, rehash: bool) -> str:
@@ -240,11 +219,17 @@ def describe_misses(paths: StorePaths, bundles: Sequence[Bundle]) -> list[str]:
     missing = [bundle for bundle in bundles if _is_missing(paths, bundle)]
     if not missing:
         return []
+    sizes = [bundle.locked.size if bundle.locked else None for bundle in missing]
+    total = format_count(sum(size or 0 for size in sizes), "bytes")
+    if None in sizes:
+        unknown = format_count(sizes.count(None), "bundles")
+        total = f"{total}, and {unknown} without a locked size,"
     count = f"{len(missing)} of {format_count(len(bundles), 'bundles')}"
-    return [
-        f"{count} not cached, and --offline is set; {_format_total(missing)} would be downloaded",
-        *(line for bundle in missing for line in _format_bundle(bundle)),
-    ]
+    lines = [f"{count} not cached, and --offline is set; {total} would be downloaded"]
+    for bundle in missing:
+        lines.append(f"  {bundle.id}  {_format_size(bundle)}")
+        lines += [f"    {sources.sanitize_source(one)}" for one in sources.list_candidates(bundle)]
+    return lines
 
 
 def _is_missing(paths: StorePaths, bundle: Bundle) -> bool:
@@ -257,24 +242,12 @@ def _is_missing(paths: StorePaths, bundle: Bundle) -> bool:
     return record is None or not paths.locate_tree(record.tree).is_dir()
 
 
-def _format_total(missing: Iterable[Bundle]) -> str:
-    sizes = [bundle.locked.size if bundle.locked else None for bundle in missing]
-    total = format_count(sum(size or 0 for size in sizes), "bytes")
-    unknown = format_count(sizes.count(None), "bundles")
-    return f"{total}, and {unknown} without a locked size," if None in sizes else total
-
-
-def _format_bundle(bundle: Bundle) -> list[str]:
-    addresses = [sources.sanitize_source(source) for source in sources.list_candidates(bundle)]
-    return [f"  {bundle.id}  {_format_size(bundle)}", *(f"    {address}" for address in addresses)]
-
-
 def _format_size(bundle: Bundle) -> str:
     size = bundle.locked.size if bundle.locked else None
     return "size not locked" if size is None else format_count(size, "bytes")
 
 
-def _make_miss_error(bundle: Bundle, notices: Iterable[str]) -> FetchError:
+def _make_miss_error(bundle: Bundle, notices: Sequence[str]) -> FetchError:
     sha256 = bundle.locked.sha256 if bundle.locked else ""
     details = (
         f"expected  sha256:{sha256}  {_format_size(bundle)}",

@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from parity.lockfile.contents import MAX_BYTES
+from parity.store.disk import write_whole
 from parity.store.integrity import HEAD_BYTES, ReceivedFile
-from parity.store.safe_write import write_whole
 from parity.store.trees import CHUNK
 
 if TYPE_CHECKING:
@@ -16,36 +16,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.lockfile import Locked
-    from parity.store.options import Progress
+    from parity.store.retries import Progress
 
 
 class HashingWriter:
     """A growing file; entering it opens the file, and hashes the bytes it has.
 
-    Attributes:
-        count: Bytes in the file.
-        peak: The most bytes that it ever had.
-        resumed: The bytes are from more than one answer.
+    ``count`` are the bytes in the file, ``peak`` the most that it ever had; ``resumed`` says that
+    they are from more than one answer.
     """
 
     def __init__(self, target: Path, locked: Locked | None, progress: Progress | None) -> None:
-        self._target = target
-        self._locked = locked
-        self._progress = progress
-        self._max_bytes = MAX_BYTES if locked is None or locked.size is None else locked.size
+        self._target, self._locked, self._progress = target, locked, progress
+        self.expected_size = locked.size if locked else None
+        self._max_bytes = MAX_BYTES if self.expected_size is None else self.expected_size
         self.peak = 0
         self._reset_state()
 
     def _reset_state(self) -> None:
-        self.count = 0
-        self.resumed = False
-        self._digest = hashlib.sha256()
-        self._head = b""
-
-    @property
-    def expected_size(self) -> int | None:
-        """Locked bytes of the whole file."""
-        return self._locked.size if self._locked else None
+        self.count, self.resumed = 0, False
+        self._digest, self._head = hashlib.sha256(), b""
 
     @property
     def is_whole(self) -> bool:
@@ -58,7 +48,6 @@ class HashingWriter:
         self._file: BinaryIO = open(fd, "r+b", buffering=0)  # noqa: PTH123 - closed by __exit__
         while chunk := self._file.read(CHUNK):
             self._record_piece(chunk)
-        self.peak = self.count
         if self.count > self._max_bytes:
             self.reset()
         return self
@@ -76,12 +65,10 @@ class HashingWriter:
         self._file.truncate()
         self._reset_state()
 
-    def fill(self, chunks: Iterator[bytes], stated_size: int | None) -> None:
+    def fill(self, chunks: Iterator[bytes], total: int | None) -> None:
         """Append all chunks, but at most one byte more than expected.
 
-        Args:
-            chunks: The bytes of an answer.
-            stated_size: Bytes in all by the source, for the progress.
+        ``total`` are the bytes in all by the source, for the progress.
 
         Raises:
             OSError: As the system says.
@@ -91,11 +78,9 @@ class HashingWriter:
             piece = chunk[: self._max_bytes + 1 - self.count]
             write_whole(self._file.fileno(), piece)
             self._record_piece(piece)
-            self.peak = max(self.peak, self.count)
             if self._progress is not None:
-                self._progress(
-                    self.count, stated_size if self.expected_size is None else self.expected_size
-                )
+                expected = self.expected_size
+                self._progress(self.count, total if expected is None else expected)
             if self.count > self._max_bytes:
                 return
 
@@ -103,16 +88,13 @@ class HashingWriter:
         self._digest.update(piece)
         self._head += piece[: HEAD_BYTES - len(self._head)]
         self.count += len(piece)
+        self.peak = max(self.peak, self.count)
 
     def summarize(self, origin: str) -> ReceivedFile:
         """Return what was received; ``origin`` is printable."""
-        return ReceivedFile(
-            size=self.count,
-            sha256=self._digest.hexdigest(),
-            head=self._head,
-            origin=origin,
-            has_more=self.count > self._max_bytes,
-        )
+        has_more = self.count > self._max_bytes
+        sha256 = self._digest.hexdigest()
+        return ReceivedFile(self.count, sha256, self._head, origin, has_more=has_more)
 
     def sync(self) -> None:
         """Make the file survive a power cut.

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from parity.errors import IntegrityError, Problem
 from parity.lockfile.contents import MAX_BYTES
 from parity.store import disk
-from parity.store.safe_write import replace_file
 from parity.store.trees import compute_tree_digest
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from parity.errors import Location
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 HEAD_BYTES = 512  # kept for a diagnosis
 _MAX_RECORD = 4096  # bytes of a record's file
 _OTHER_SIZE = "the size differs from the lockfile"
-_USTAR = slice(257, 262)
 _SCHEMA = 1
 _HEX = re.compile(r"[0-9a-f]{64}")
 _CODES = {
@@ -39,15 +37,12 @@ _CODES = {
 # Received bytes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReceivedFile:
-    """The bytes that a source sent.
+    """The bytes that a source sent: their number, SHA-256 as 64 hex digits, and first 512.
 
-    Attributes:
-        size: Bytes; one more than expected where the rest was not read (``has_more``).
-        sha256: 64 hex digits over what was read.
-        head: The first 512 bytes.
-        origin: Printable address or path, with how it was reached.
+    ``origin`` is the printable address or path, with how it was reached. Where the rest was not
+    read (``has_more``), ``size`` is one more than expected.
     """
 
     size: int
@@ -68,46 +63,34 @@ def check_received(received: ReceivedFile, locked: Locked | None, bundle: Bundle
     size = None if locked is None else locked.size
     if received.has_more or (size is not None and received.size != size):
         reason = "the bundle is too large" if size is None else _OTHER_SIZE
-        message = f"{bundle.id}: {reason}"
-        raise _make_error(code="integrity-size", message=message, received=received, bundle=bundle)
+        raise _make_error("integrity-size", reason, received, bundle)
     if locked is not None and received.sha256 != locked.sha256:
-        message = f"{bundle.id}: the bundle is not the one in the lockfile"
-        raise _make_error(code="integrity-hash", message=message, received=received, bundle=bundle)
+        reason = "the bundle is not the one in the lockfile"
+        raise _make_error("integrity-hash", reason, received, bundle)
 
 
-def _make_error(
-    *, code: str, message: str, received: ReceivedFile, bundle: Bundle
-) -> IntegrityError:
-    size = bundle.locked.size if bundle.locked else None
-    lines = [
-        _format_expected(bundle.locked),
-        _format_received(received),
-        f"from      {received.origin}",
-    ]
-    if guess := guess_content(received.head, received.size, size):
-        lines.append(guess)
-    lines += ["nothing was unpacked", f"if the new bundle is intended:  parity bump {bundle.id}"]
-    return IntegrityError(Problem(code, message, _find_place(bundle, code), tuple(lines)))
-
-
-def _find_place(bundle: Bundle, code: str) -> Location | None:
-    places = bundle.locked.where if bundle.locked else {}
-    key = "size" if code == "integrity-size" and "size" in places else "sha256"
-    return places.get(key) or bundle.where.get("source")
-
-
-def _format_expected(locked: Locked | None) -> str:
-    most = f"at most {MAX_BYTES:,} bytes"
-    if locked is None:
-        return f"expected  {most}"
-    size = most if locked.size is None else format_count(locked.size, "bytes")
-    return f"expected  sha256:{locked.sha256}  {size}"
-
-
-def _format_received(received: ReceivedFile) -> str:
+def _make_error(code: str, reason: str, received: ReceivedFile, bundle: Bundle) -> IntegrityError:
+    locked, cap = bundle.locked, f"at most {MAX_BYTES:,} bytes"
+    expected = cap
+    places: Mapping[str, Location] = {}
+    if locked is not None:
+        size = cap if locked.size is None else format_count(locked.size, "bytes")
+        expected, places = f"sha256:{locked.sha256}  {size}", locked.where
+    obtained = f"sha256:{received.sha256}  {format_count(received.size, 'bytes')}"
     if received.has_more:
-        return f"obtained  more than {received.size - 1:,} bytes; the rest was not read"
-    return f"obtained  sha256:{received.sha256}  {format_count(received.size, 'bytes')}"
+        obtained = f"more than {received.size - 1:,} bytes; the rest was not read"
+    guess = guess_content(received.head, received.size, locked.size if locked else None)
+    lines = (
+        f"expected  {expected}",
+        f"obtained  {obtained}",
+        f"from      {received.origin}",
+        *([guess] if guess else []),
+        "nothing was unpacked",
+        f"if the new bundle is intended:  parity bump {bundle.id}",
+    )
+    key = "size" if code == "integrity-size" and "size" in places else "sha256"
+    where = places.get(key) or bundle.where.get("source")
+    return IntegrityError(Problem(code, f"{bundle.id}: {reason}", where, lines))
 
 
 def guess_content(head: bytes, size: int, expected: int | None) -> str:
@@ -130,13 +113,9 @@ def _guess_web_page(head: bytes) -> str:
         return "it is an HTML page: a login, a captive portal, or a page about the file"
     if text.startswith((b"<?xml", b"<error")):
         return "it is an XML answer, most likely an error of the file server"
-    if text[:1] in (b"{", b"[") and _is_text(text):
+    if text[:1] in (b"{", b"[") and min(text) >= ord("\t"):  # no NUL and the like
         return "it is a JSON answer, most likely an error of the server"
     return ""
-
-
-def _is_text(head: bytes) -> bool:
-    return not any(byte < 0x09 for byte in head)  # noqa: PLR2004 - NUL and the like
 
 
 def _guess_packed(head: bytes, size: int, expected: int | None) -> str:
@@ -144,7 +123,7 @@ def _guess_packed(head: bytes, size: int, expected: int | None) -> str:
         return "it is gzip data: packed, or compressed on the way by server or proxy"
     if head.startswith(b"PK\x03\x04"):
         return "it is a zip file"
-    if expected is not None and size < expected and head[_USTAR] == b"ustar":
+    if expected is not None and size < expected and head[257:262] == b"ustar":
         return "it begins like a tar archive: most likely cut short on the way; try again"
     return ""
 
@@ -178,7 +157,7 @@ class ArchiveRecord:
         """
         if path.is_dir() and not path.is_symlink():
             disk.remove(path)
-        replace_file(path, json.dumps({"schema": _SCHEMA, **asdict(self)}).encode())
+        disk.replace_file(path, json.dumps({"schema": _SCHEMA, **asdict(self)}).encode())
 
     @classmethod
     def load(cls, path: Path) -> ArchiveRecord | None:
@@ -190,9 +169,9 @@ class ArchiveRecord:
             record = cls(**found)
         except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
             return None
-        return record if record.is_well_formed() else None
+        return record if record._is_well_formed() else None
 
-    def is_well_formed(self) -> bool:
+    def _is_well_formed(self) -> bool:
         """Return whether the values are counts and a digest, which becomes part of a path."""
         counts = (self.size, self.files, self.unpacked)
         digest = isinstance(self.tree, str) and _HEX.fullmatch(self.tree)
@@ -202,11 +181,6 @@ class ArchiveRecord:
         """Return whether the lock states each of these measurements."""
         return all(getattr(locked, key) == getattr(self, key) for key in _CODES)
 
-    def list_differences(self, locked: Locked) -> list[str]:
-        """Return the keys that the lock states and that differ here."""
-        stated = {key: getattr(locked, key) for key in _CODES}
-        return [key for key, value in stated.items() if value not in (None, getattr(self, key))]
-
 
 def check_record(record: ArchiveRecord, locked: Locked, bundle: str) -> None:
     """Check all that the lock states against the archive, so that no mixed block passes.
@@ -214,17 +188,20 @@ def check_record(record: ArchiveRecord, locked: Locked, bundle: str) -> None:
     Raises:
         IntegrityError: One problem for each key that differs, at the key's place.
     """
+    locked_values = {key: getattr(locked, key) for key in _CODES}
     problems = [
-        _make_problem(locked, bundle, key, record) for key in record.list_differences(locked)
+        _make_problem(locked, bundle, key, getattr(record, key))
+        for key, value in locked_values.items()
+        if value not in (None, getattr(record, key))
     ]
     if problems:
         raise IntegrityError(*problems)
 
 
-def _make_problem(locked: Locked, bundle: str, key: str, record: ArchiveRecord) -> Problem:
+def _make_problem(locked: Locked, bundle: str, key: str, obtained: int | str) -> Problem:
     details = (
         f"expected  {_format_field(key, getattr(locked, key))}",
-        f"obtained  {_format_field(key, getattr(record, key))}",
+        f"obtained  {_format_field(key, obtained)}",
         f"from      the archive sha256:{locked.sha256}",
         f"let parity bump {bundle} write the block, not a person or a merge",
     )

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.store import disk, resume
-from parity.store.safe_write import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,26 +63,24 @@ class StorePaths:
         return self.root / "locks" / f"{name}.lock"
 
     def make_folder(self, name: str) -> Path:
-        """Return ``crates``, ``partial``, ``locks`` or ``trees``, created if missing.
+        """Return ``crates``, ``partial`` or ``locks``, created if missing.
+
+        The root is made with notes for people and for backup programs.
 
         Raises:
             OSError: As the system says.
         """
         folder = self.root / name
         if not folder.is_dir():
-            self._make_root()
+            self.root.mkdir(parents=True, exist_ok=True)
+            for note, text in (("CACHEDIR.TAG", _TAG), ("README.txt", _README)):
+                with (
+                    suppress(FileExistsError),
+                    (self.root / note).open("x", encoding="utf-8", newline="\n") as file,
+                ):
+                    file.write(text)
             folder.mkdir(exist_ok=True)
         return folder
-
-    def _make_root(self) -> None:
-        """Make the root, with notes for people and for backup programs."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        for name, text in (("CACHEDIR.TAG", _TAG), ("README.txt", _README)):
-            with (
-                suppress(FileExistsError),
-                (self.root / name).open("x", encoding="utf-8", newline="\n") as file,
-            ):
-                file.write(text)
 
     @contextmanager
     def make_scratch(self, name: str) -> Iterator[Path]:
@@ -100,24 +97,13 @@ class StorePaths:
             with suppress(OSError):
                 disk.remove(folder)
 
-    def sweep_partial(self) -> None:
-        """Make the folder of unfinished files, and remove abandoned ones.
-
-        Raises:
-            OSError: As the system says.
-        """
-        resume.sweep(self.make_folder("partial"))
-
     @contextmanager
     def acquire_lock(
         self, name: str, max_wait: float, notify: Callable[[str], None]
     ) -> Iterator[None]:
-        """Hold the lock of ``name``; after ``max_wait`` seconds, go on without it.
+        """Hold the lock of a digest; after ``max_wait`` seconds, go on without it.
 
-        Args:
-            name: A digest.
-            max_wait: Seconds.
-            notify: Called with the owner's name, first after a second, then every ten.
+        ``notify`` is called with the owner's name, first after a second, then every ten.
         """
         with suppress(OSError):
             self.make_folder("locks")
@@ -146,17 +132,15 @@ def _wait_for_lock(
             pause = _NOTICE_INTERVAL
         else:
             with suppress(OSError):
-                replace_file(path.with_suffix(".pid"), str(os.getpid()).encode())
+                disk.replace_file(path.with_suffix(".pid"), str(os.getpid()).encode())
             return
 
 
 def _describe_owner(lock: Path) -> str:
+    owner = "another process"
     with suppress(OSError, ValueError):
-        return f"pid {int(disk.read_small_file(lock.with_suffix('.pid'), 20))}, {_SAME}"
-    return f"another process, {_SAME}"
-
-
-_SAME = "which makes the same bundle"
+        owner = f"pid {int(disk.read_small_file(lock.with_suffix('.pid'), 20))}"
+    return f"{owner}, which makes the same bundle"
 
 
 def is_locked(lock: Path) -> bool:

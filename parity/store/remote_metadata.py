@@ -15,10 +15,8 @@ from urllib.parse import quote, unquote
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem
 from parity.lockfile.source_rules import is_local
-from parity.store import sources
-from parity.store.http import transport
-from parity.store.http.retries import retry
-from parity.store.options import RetryPolicy
+from parity.store import sources, transport
+from parity.store.retries import FetchOptions, retry
 from parity.store.trees import hash_file
 
 if TYPE_CHECKING:
@@ -35,14 +33,10 @@ _MAX_DIGEST_FILE = 4096  # bytes; a line with a digest and a name
 
 @dataclass(frozen=True)
 class RemoteMetadata:
-    """The host's statements; None for each that is missing.
+    """The statements of a host (``origin``, printable); None for each that is missing.
 
-    Attributes:
-        origin: The host, printable.
-        commit: 40 hex digits, the present commit of the ref.
-        sha256: 64 hex digits.
-        size: Bytes.
-        no_digest_reason: Why no host states a digest, or ``""``.
+    ``commit`` has 40 hex digits, the present commit of the ref; ``sha256`` 64; ``size`` is in
+    bytes; ``no_digest_reason`` says why no host states a digest, or is ``""``.
     """
 
     origin: str
@@ -66,33 +60,28 @@ def replace_ref(source: str, ref: str) -> str:
 
 
 def fetch_remote_metadata(
-    source: str,
-    folder: Path,
-    *,
-    retry_policy: RetryPolicy | None = None,
-    deadline: float | None = None,
+    source: str, folder: Path, options: FetchOptions | None = None
 ) -> RemoteMetadata:
     """Ask for the present state of ``source``; a file on this machine is read instead.
 
     Args:
         source: As in the lockfile; an ``hf://`` ref is used as it is.
         folder: A path is relative to it.
-        retry_policy: How failures are retried.
-        deadline: By ``time.monotonic``.
+        options: How long to try.
 
     Raises:
         ConfigError: ``source-invalid``.
         FetchError: ``source-missing``; from the Hub ``http-…`` and ``fetch-…``. A server
             without a ``.sha256`` is not an error.
     """
-    policy = retry_policy or RetryPolicy()
+    options = options or FetchOptions()
     if is_local(source):
         return _measure_local_file(folder / source, source)
     if source.startswith("hf://"):
         url = sources.resolve(source)
-        headers = retry(lambda: transport.fetch_headers(url, policy, deadline), policy, deadline)
+        headers = retry(lambda: transport.fetch_headers(url, options), options)
         return parse_hub_headers(headers, sources.sanitize_source(url.address))
-    return _fetch_digest_file(source, policy, deadline)
+    return _fetch_digest_file(source, options)
 
 
 def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata:
@@ -101,18 +90,18 @@ def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata
     etag = headers.get("x-linked-etag", "").removeprefix("W/").strip('"')
     size = headers.get("x-linked-size", "")
     known = bool(_DIGEST.fullmatch(etag))
+    reason = "" if known else "the Hub states no SHA-256; the file is not kept as LFS or Xet"
     return RemoteMetadata(
         origin,
         commit=commit if _COMMIT.fullmatch(commit) else None,
         sha256=etag if known else None,
         size=int(size[:18]) if size.isascii() and size.isdecimal() else None,
-        no_digest_reason=""
-        if known
-        else "the Hub states no SHA-256; the file is not kept as LFS or Xet",
+        no_digest_reason=reason,
     )
 
 
 def _measure_local_file(path: Path, source: str) -> RemoteMetadata:
+    printable = sources.sanitize_source(source)
     try:
         if not path.is_file():  # a pipe would wait for its writer
             raise FileNotFoundError(ENOENT, "no such file")
@@ -120,45 +109,36 @@ def _measure_local_file(path: Path, source: str) -> RemoteMetadata:
     except OSError as error:
         message = f"the source cannot be read: {error.strerror}"
         hint = "a path is relative to the lockfile's folder; check it"
-        details = (f"from      {sources.sanitize_source(source)}", hint)
+        details = (f"from      {printable}", hint)
         raise FetchError(Problem("source-missing", message, None, details)) from error
     reason = "it is a file of this machine"
-    return RemoteMetadata(
-        sources.sanitize_source(source), sha256=sha256, size=size, no_digest_reason=reason
-    )
+    return RemoteMetadata(printable, sha256=sha256, size=size, no_digest_reason=reason)
 
 
-def _fetch_digest_file(
-    source: str, retry_policy: RetryPolicy, deadline: float | None
-) -> RemoteMetadata:
+def _fetch_digest_file(source: str, options: FetchOptions) -> RemoteMetadata:
     url = sources.resolve(source)
-    digest_url = sources.Url(f"{url.address}.sha256")
-    printable = sources.sanitize_source(digest_url.address)
     if "?" in url.address:
-        return RemoteMetadata(
-            sources.sanitize_source(source), no_digest_reason="the address has a query"
-        )
+        printable = sources.sanitize_source(source)
+        return RemoteMetadata(printable, no_digest_reason="the address has a query")
+    url = sources.Url(f"{url.address}.sha256")
+    printable = sources.sanitize_source(url.address)
 
     def read_start() -> bytes:
-        with transport.open_url(digest_url, retry_policy, deadline) as answer:
-            text = b""
-            for piece in answer.pieces:
+        text = b""
+        with transport.open_url(url, options) as answer:
+            while len(text) <= _MAX_DIGEST_FILE and (piece := next(answer.pieces, b"")):
                 text += piece
-                if len(text) > _MAX_DIGEST_FILE:
-                    break
-            return text[:_MAX_DIGEST_FILE]
+        return text[:_MAX_DIGEST_FILE]
 
     try:
-        fields = retry(read_start, retry_policy, deadline).split()
+        fields = retry(read_start, options).split()
     except ParityError as error:
-        return RemoteMetadata(
-            printable, no_digest_reason=f"{printable}: {error.problems[0].message}"
-        )
+        reason = f"{printable}: {error.problems[0].message}"
+        return RemoteMetadata(printable, no_digest_reason=reason)
     digest = fields[0].decode("ascii", "replace").lower() if fields else ""
     if not _DIGEST.fullmatch(digest):
-        return RemoteMetadata(
-            printable, no_digest_reason=f"{printable} does not begin with a SHA-256"
-        )
+        reason = f"{printable} does not begin with a SHA-256"
+        return RemoteMetadata(printable, no_digest_reason=reason)
     return RemoteMetadata(printable, sha256=digest)
 
 
@@ -173,24 +153,18 @@ def check_against_remote(
     Raises:
         IntegrityError: ``host-contradicts``.
     """
+    stated = {"sha256": remote.sha256, "size": remote.size}
     mismatches = [
-        (key, stated, obtained)
-        for key, stated, obtained in (
-            ("sha256", remote.sha256, measured.sha256),
-            ("size", remote.size, measured.size),
-        )
-        if stated is not None and stated != obtained
+        f"{key:<7} expected {value}, obtained {getattr(measured, key)}"
+        for key, value in stated.items()
+        if value not in (None, getattr(measured, key))
     ]
     if mismatches:
-        details = [
-            f"{key:<7} expected {stated}, obtained {obtained}"
-            for key, stated, obtained in mismatches
-        ]
         message = f"{bundle.id}: the host's metadata differs from the file it sent"
         hint = "try again; if it stays so, ask the bundle's maintainer; nothing was written"
-        place = bundle.where.get("source")
-        lines = (f"from      {remote.origin}", *details, hint)
-        raise IntegrityError(Problem("host-contradicts", message, place, lines))
+        lines = (f"from      {remote.origin}", *mismatches, hint)
+        where = bundle.where.get("source")
+        raise IntegrityError(Problem("host-contradicts", message, where, lines))
     if remote.no_digest_reason:
         return (f"cross-check: none; {remote.no_digest_reason}",)
     agreed = "sha256" if remote.size is None else "sha256 and size"

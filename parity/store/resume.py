@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity.store import disk
-from parity.store.http.ranges import keep_strong_etag
-from parity.store.safe_write import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 _OWNER = r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})"
 _CLAIM = re.compile(_OWNER + r"\.[0-9a-f]{8}\.tmp")
 _SCRATCH = re.compile(r"[^.]*\." + _OWNER + r"\.[^.]*")
+_STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]{1,200}"')
 #: Seconds without a new byte after which a claim of another machine, or of a reused process
 #: number, is open: longer than a stall and the longest wait between two tries.
 MAX_SILENCE = 300.0
@@ -50,27 +49,19 @@ class PartialDownload:
     path: Path
     sha256: str
 
-    @property
-    def _note_path(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.json")
-
     def write_note(self, url: str, etag: str | None, size: int) -> None:
         """Record the answer that the bytes are from; without it, the hash alone decides.
 
-        Args:
-            url: Its printable address, since the file may stay for long.
-            etag: The answer's validator; weak ones are dropped.
-            size: Bytes that the file has.
+        ``url`` is printable, since the file may stay for long; a weak ``etag`` is dropped.
         """
-        text = json.dumps({"url": url, "etag": keep_strong_etag(etag), "bytes": size})
+        text = json.dumps({"url": url, "etag": _keep_strong(etag), "bytes": size})
         with suppress(OSError):
-            replace_file(self._note_path, text.encode())
+            disk.replace_file(_locate_note(self.path), text.encode())
 
     def read_etag(self, url: str) -> str | None:
         """Return the validator of the answer that the bytes are from, if that was from ``url``."""
         found = self._read_note()
-        etag = found.get("etag")
-        return keep_strong_etag(etag) if found.get("url") == url and isinstance(etag, str) else None
+        return _keep_strong(found.get("etag")) if found.get("url") == url else None
 
     def is_damaged(self, size: int) -> bool:
         """Return whether the file lost bytes, as after a power cut."""
@@ -79,7 +70,7 @@ class PartialDownload:
 
     def _read_note(self) -> dict[str, object]:
         try:
-            found = json.loads(disk.read_small_file(self._note_path, _MAX_NOTE))
+            found = json.loads(disk.read_small_file(_locate_note(self.path), _MAX_NOTE))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
@@ -88,12 +79,11 @@ class PartialDownload:
         """Let a later run resume it; of two, the longer is kept."""
         unclaimed = self.path.with_name(f"{self.sha256}.part")
         with suppress(OSError):
-            size = _read_size(self.path)
-            if size <= max(_read_size(unclaimed), 0):
+            if _read_size(self.path) <= max(_read_size(unclaimed), 0):
                 self.discard()
                 return
             with suppress(OSError):
-                self._note_path.replace(unclaimed.with_name(f"{unclaimed.name}.json"))
+                _locate_note(self.path).replace(_locate_note(unclaimed))
             self.path.replace(unclaimed)
         _own_claims.discard(self.path.name)
 
@@ -105,7 +95,16 @@ class PartialDownload:
         """
         _own_claims.discard(self.path.name)
         disk.remove(self.path)
-        disk.remove(self._note_path)
+        disk.remove(_locate_note(self.path))
+
+
+def _locate_note(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _keep_strong(etag: object) -> str | None:
+    """Return an ``ETag`` that identifies exact bytes (RFC 9110, 8.8.3); weak ones do not."""
+    return etag if isinstance(etag, str) and _STRONG_ETAG.fullmatch(etag) else None
 
 
 def claim(folder: Path, sha256: str) -> PartialDownload:
@@ -116,40 +115,36 @@ def claim(folder: Path, sha256: str) -> PartialDownload:
     """
     best: PartialDownload | None = None
     for path in sorted(folder.glob(f"{sha256}.*"), key=_read_size, reverse=True):
-        if not _is_claimable(path, sha256):
-            continue
-        partial = _take_over(path, folder, sha256)
-        if partial is None:
-            continue
+        partial = _take_over(path, folder, sha256) if _is_claimable(path, sha256) else None
         if best is None:
             best = partial
-        else:
+        elif partial is not None:
             partial.discard()
     return best or _create_empty(folder, sha256)
 
 
 def _create_empty(folder: Path, sha256: str) -> PartialDownload:
-    partial = PartialDownload(folder / _make_name(sha256), sha256)
-    _own_claims.add(partial.path.name)
+    partial = _name_claim(folder, sha256)
     partial.path.touch(0o600, exist_ok=False)
     return partial
 
 
 def _take_over(path: Path, folder: Path, sha256: str) -> PartialDownload | None:
-    partial = PartialDownload(folder / _make_name(sha256), sha256)
-    _own_claims.add(partial.path.name)
+    partial = _name_claim(folder, sha256)
     try:
         path.rename(partial.path)
     except OSError:  # another process was faster; on Windows, its writer has it open
         _own_claims.discard(partial.path.name)
         return None
     with suppress(OSError):
-        path.with_name(f"{path.name}.json").rename(partial._note_path)  # noqa: SLF001 - our own class
+        _locate_note(path).rename(_locate_note(partial.path))
     return partial
 
 
-def _make_name(sha256: str) -> str:
-    return f"{sha256}.{format_owner()}.{secrets.token_hex(4)}.tmp"
+def _name_claim(folder: Path, sha256: str) -> PartialDownload:
+    name = f"{sha256}.{format_owner()}.{secrets.token_hex(4)}.tmp"
+    _own_claims.add(name)
+    return PartialDownload(folder / name, sha256)
 
 
 def format_owner() -> str:
@@ -197,7 +192,7 @@ def _is_alive(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True
+        pass  # it is another user's
     return True
 
 
@@ -209,7 +204,7 @@ def _measure_age(path: Path) -> float:
         return 0.0
 
 
-def _is_abandoned(path: Path, max_age: float) -> bool:
+def _is_abandoned(path: Path) -> bool:
     """Return whether nobody resumes it: it is old, or from a killed process."""
     if path.name in _own_claims:
         return False
@@ -219,26 +214,17 @@ def _is_abandoned(path: Path, max_age: float) -> bool:
     # Windows cannot tell running from ended processes, see `_is_alive`.
     if scratch and os.name != "nt" and int(scratch["pid"]) != os.getpid() and _is_orphan(scratch):
         return True
-    return _measure_age(path) > max_age
+    return _measure_age(path) > MAX_AGE
 
 
-def sweep(folder: Path, max_age: float = MAX_AGE) -> list[Path]:
-    """Remove abandoned downloads, claims and scratch folders.
+def sweep(folder: Path) -> list[Path]:
+    """Remove abandoned downloads, claims and scratch folders, as far as possible; return them.
 
-    A ``.part`` is kept for a week; an interrupted unpacking starts over.
-
-    Args:
-        folder: ``partial/``; it may be missing.
-        max_age: Seconds since it was last written.
-
-    Returns:
-        The removed paths. Those that cannot be removed are left.
+    A ``.part`` is kept for a week; an interrupted unpacking starts over. ``folder`` may be missing.
     """
     removed = []
     with suppress(OSError):
-        for path in sorted(folder.iterdir()):
-            if not _is_abandoned(path, max_age):
-                continue
+        for path in filter(_is_abandoned, sorted(folder.iterdir())):
             with suppress(OSError):
                 disk.remove(path)
                 removed.append(path)

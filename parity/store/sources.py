@@ -1,42 +1,56 @@
-"""Resolve a bundle's sources to addresses, and make them printable."""
+"""Resolve a bundle's sources to addresses, with the Hub's token, and make them printable."""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from parity.errors import ConfigError, Problem
-from parity.lockfile.source_rules import (
-    HUB_FORM,
-    HUB_SOURCE,
-    find_url_problem,
-    is_local,
-)
-from parity.store.tokens import read_hub_token
-from parity.text import sanitize
+from parity.lockfile.source_rules import HUB_FORM, HUB_SOURCE, find_url_problem, is_local
+from parity.store.disk import read_small_file
+from parity.text import add_secret, sanitize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from parity.lockfile import Bundle
-    from parity.store.tokens import Secret
 
 HUB = "https://huggingface.co"
-
 _PORTS = {"http": 80, "https": 443}
+_MAX_TOKEN_FILE = 4096  # bytes of a token's file that are read
+
+
+class Secret:
+    """A text that only ``reveal`` returns; it may be printed, formatted, logged or pickled."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        add_secret(text)
+
+    def reveal(self) -> str:
+        """Return the text itself, for the one place that sends it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, ("***",)
 
 
 @dataclass(frozen=True)
 class Url:
-    """An address to request.
+    """An address to request; print ``sanitize_source`` of it, since its query may be secret.
 
-    Attributes:
-        address: With its query; print ``sanitize_source`` of it instead.
-        token: Sent as ``Authorization: Bearer`` to the origin of ``address`` only.
-        is_hub: This is the Hub, which affects the meaning of a 401.
+    ``token`` is sent as ``Authorization: Bearer`` to the origin of ``address`` only; ``is_hub``
+    affects the meaning of a 401.
     """
 
     address: str = field(repr=False)
@@ -72,42 +86,75 @@ def resolve(source: str, rev: str | None = None, environ: Mapping[str, str] = os
         ConfigError: ``source-invalid``.
     """
     if not source.startswith("hf://"):
-        check_address(source)
+        _check_address(source)
         return Url(urlunsplit(urlsplit(source)._replace(fragment="")))
     found = HUB_SOURCE.fullmatch(source)
     if found is None:
         raise _make_invalid_error(source, f"the form is {HUB_FORM}")
     endpoint = (environ.get("HF_ENDPOINT") or HUB).rstrip("/")
-    check_address(endpoint)
+    _check_address(endpoint)
     ref = quote(unquote(rev or found["ref"]), safe="")
     path = quote(unquote(found["path"]), safe="/")
     address = f"{endpoint}/{found['kind'] or ''}{found['repo']}/resolve/{ref}/{path}"
     return Url(address, read_hub_token(environ), is_hub=True)
 
 
-def check_address(address: str) -> None:
-    """Reject an address that may not be requested.
-
-    Raises:
-        ConfigError: ``source-invalid``.
-    """
+def _check_address(address: str) -> None:
     if reason := find_url_problem(address):
         raise _make_invalid_error(address, reason)
 
 
-def parse_origin(address: str) -> tuple[str, str, int]:
-    """Return scheme, host and port, to which a credential belongs."""
-    parts = urlsplit(address)
-    port = parts.port or _PORTS.get(parts.scheme, 0)
-    return parts.scheme, parts.hostname or "", port
+def _make_invalid_error(source: str, reason: str) -> ConfigError:
+    message = f"the source cannot be used: {reason}"
+    details = (f"obtained  {sanitize_source(source)}",)
+    return ConfigError(Problem("source-invalid", message, None, details))
+
+
+def read_hub_token(environ: Mapping[str, str]) -> Secret | None:
+    """Return the Hub's token: ``HF_TOKEN``, else from the file of the Hub's own client.
+
+    The file is ``HF_TOKEN_PATH``, else ``token`` in ``HF_HOME``, else
+    ``~/.cache/huggingface/token``; ``HF_HUB_DISABLE_IMPLICIT_TOKEN`` leaves it unread
+    (huggingface_hub, ``constants.py``).
+
+    Raises:
+        ConfigError: ``source-invalid``, where it contains characters that no token has.
+    """
+    text = environ.get("HF_TOKEN", "").strip() or _read_token_file(environ)
+    if not text.isascii() or not text.isprintable() or " " in text:
+        message = "HF_TOKEN, or its file, contains characters that no token has"
+        raise ConfigError(Problem("source-invalid", message, None, ("set it anew, or unset it",)))
+    return Secret(text) if text else None
+
+
+def _read_token_file(environ: Mapping[str, str]) -> str:
+    disabled = environ.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").lower()
+    if disabled in {"1", "true", "yes", "on"}:
+        return ""
+    home = environ.get("HF_HOME")
+    if not home:
+        home = f"{environ.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    with suppress(OSError, RuntimeError, ValueError):
+        path = Path(environ.get("HF_TOKEN_PATH") or f"{home}/token").expanduser()
+        data = read_small_file(path.resolve(), _MAX_TOKEN_FILE)
+        return data.decode("utf-8", "surrogateescape").strip()
+    return ""
 
 
 def is_same_origin(one: str, other: str) -> bool:
-    """Return whether two addresses share an origin; an invalid one shares none."""
+    """Return whether two addresses share scheme, host and port; an invalid one shares none.
+
+    A credential belongs to an origin.
+    """
     try:
-        return parse_origin(one) == parse_origin(other)
+        return _parse_origin(one) == _parse_origin(other)
     except ValueError:
         return False
+
+
+def _parse_origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
 
 
 def sanitize_source(source: str) -> str:
@@ -121,10 +168,3 @@ def sanitize_source(source: str) -> str:
     host = parts.netloc if parts.scheme == "hf" else parts.netloc.rpartition("@")[2]
     # A URL's own "://" is not a runner command, since it never starts a line.
     return f"{sanitize(parts.scheme)}://{sanitize(host + parts.path, 500)}"
-
-
-def _make_invalid_error(source: str, reason: str) -> ConfigError:
-    message = f"the source cannot be used: {reason}"
-    return ConfigError(
-        Problem("source-invalid", message, None, (f"obtained  {sanitize_source(source)}",))
-    )

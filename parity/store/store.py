@@ -15,15 +15,15 @@ from parity.lockfile import Locked
 from parity.store import disk
 from parity.store.fetch import FetchedBundle, FetchJob, describe_misses
 from parity.store.integrity import ArchiveRecord
-from parity.store.options import FetchOptions, RetryPolicy
 from parity.store.paths import StorePaths
+from parity.store.retries import FetchOptions, RetryPolicy
 from parity.store.trees import TreeFile, compute_tree_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from parity.lockfile import Bundle
-    from parity.store.options import Progress
+    from parity.store.retries import Progress
 
 __all__ = ["FetchedBundle", "Store", "TreeFile", "compute_tree_digest"]
 
@@ -34,7 +34,7 @@ class Store:
     def __init__(self, root: Path, *, retry_policy: RetryPolicy | None = None) -> None:
         self.root = root
         self.paths = StorePaths(root)
-        self._retry_policy = retry_policy or RetryPolicy()
+        self._options = FetchOptions(retry_policy=retry_policy or RetryPolicy())
 
     @classmethod
     def from_environment(cls) -> Store:
@@ -53,7 +53,7 @@ class Store:
         offline: bool = False,
         rehash: bool = False,
         progress: Progress | None = None,
-        notify: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] = lambda _: None,
         deadline: float | None = None,
     ) -> FetchedBundle:
         """Return the files of a bundle; fetch and unpack them unless the store has them.
@@ -74,14 +74,15 @@ class Store:
                 ``store-…``.
             IntegrityError: ``integrity-…``, ``archive-…``.
         """
-        job = FetchJob(
-            self.paths,
-            bundle,
-            _require_lock(bundle),
-            lockfile_dir,
-            options=self._build_options(deadline, progress, notify, offline=offline),
-            rehash=rehash or _is_ci(),
+        if bundle.locked is None:
+            message = f"{bundle.id}: the bundle is not locked yet"
+            hint = f"lock it with  parity bump {bundle.id}"
+            raise ConfigError(Problem("not-locked", message, bundle.where.get(""), (hint,)))
+        options = replace(
+            self._options, deadline=deadline, progress=progress, notify=notify, offline=offline
         )
+        rehash = rehash or os.environ.get("CI", "").lower() not in ("", "0", "false")
+        job = FetchJob(self.paths, bundle, bundle.locked, lockfile_dir, options, rehash)
         with disk.explain_errors(bundle.id, self.root):
             return job.run()
 
@@ -108,7 +109,7 @@ class Store:
             self.paths.make_scratch("measure") as scratch,
         ):
             target = scratch / "archive"
-            options = self._build_options(deadline, progress)
+            options = replace(self._options, deadline=deadline, progress=progress)
             received = download(unlocked, lockfile_dir, target, options)
             disk.publish_file(target, self.paths.locate_blob(received.sha256))
         locked = Locked(sha256=received.sha256, size=received.size)
@@ -119,43 +120,10 @@ class Store:
             rehash=True,
             deadline=deadline,
         )
-        return self._complete_lock(locked), fetched
-
-    def _complete_lock(self, locked: Locked) -> Locked:
-        """Return ``locked`` with the measurements of its archive."""
-        record = ArchiveRecord.load(self.paths.locate_record(locked.sha256))
-        if record is None:
-            return locked
-        return replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
+        if record := ArchiveRecord.load(self.paths.locate_record(locked.sha256)):
+            locked = replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
+        return locked, fetched
 
     def describe_misses(self, bundles: Sequence[Bundle]) -> list[str]:
         """Describe bundles missing from the store, for --offline."""
         return describe_misses(self.paths, bundles)
-
-    def _build_options(
-        self,
-        deadline: float | None,
-        progress: Progress | None = None,
-        notify: Callable[[str], None] | None = None,
-        *,
-        offline: bool = False,
-    ) -> FetchOptions:
-        options = FetchOptions(
-            deadline=deadline,
-            progress=progress,
-            offline=offline,
-            retry_policy=self._retry_policy,
-        )
-        return replace(options, notify=notify) if notify else options
-
-
-def _require_lock(bundle: Bundle) -> Locked:
-    if bundle.locked is not None:
-        return bundle.locked
-    message = f"{bundle.id}: the bundle is not locked yet"
-    hint = f"lock it with  parity bump {bundle.id}"
-    raise ConfigError(Problem("not-locked", message, bundle.where.get(""), (hint,)))
-
-
-def _is_ci() -> bool:
-    return os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -68,9 +68,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def hash_files(root: Path) -> list[TreeFile]:
-    """Hash every file below ``root`` by two threads, the largest first.
-
-    So no thread is left alone with a large file at the end.
+    """Hash every file below ``root`` by two threads; the largest first, so that both end together.
 
     Raises:
         ValueError, OSError: As ``list_sizes`` does.
@@ -78,19 +76,14 @@ def hash_files(root: Path) -> list[TreeFile]:
     sizes = list_sizes(root)
     order = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(THREADS) as pool:
-        return list(pool.map(lambda path: _hash_entry(root, path), order))
-
-
-def _hash_entry(root: Path, path: str) -> TreeFile:
-    size, sha256 = hash_file(root / path)
-    return TreeFile(path, size, sha256)
+        return list(pool.map(lambda path: TreeFile(path, *hash_file(root / path)), order))
 
 
 def hash_file(path: Path) -> tuple[int, str]:
     """Return bytes and SHA-256 of a regular file; a symbolic link is not followed.
 
     Raises:
-        OSError: As the system says, or the path is not a regular file.
+        OSError: As ``open_regular`` does.
     """
     with open_regular(path) as file:
         return hash_chunks(iter(lambda: file.read(CHUNK), b""))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from parity.store.archive.archive_error import ArchiveError
-from parity.store.archive.member_names import split_name
+from parity.store.member_names import ArchiveError, split_name
 
 #: Leaves room for a suffix, and for archives that add a folder.
 MAX_BYTES = 200

@@ -13,7 +13,7 @@ from parity.errors import ConfigError, ParityError, Problem
 from parity.port.dump_folder import remove_tree
 from parity.reports import github_annotations, markdown
 from parity.reports import json as json_report
-from parity.store.safe_write import find_link, replace_file
+from parity.store.disk import find_link, replace_file
 from parity.text import sanitize
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from parity.lockfile import Bundle, Dump, Locked, load
 from parity.lockfile import write as lockfile_write
 from parity.results import CaseResult, Finding
 from parity.store import disk
-from parity.store.options import RetryPolicy
 from parity.store.remote_metadata import (
     RemoteMetadata,
     check_against_remote,
@@ -28,6 +27,7 @@ from parity.store.remote_metadata import (
     parse_hub_headers,
     replace_ref,
 )
+from parity.store.retries import FetchOptions, RetryPolicy
 from tests.support import fault_server as s
 from tests.support.trees import Files, encode_f32, encode_json, make_loader_case, pack_files
 
@@ -888,7 +888,7 @@ def test_a_source_that_would_wait_for_its_writer_is_refused(repo: Repo, said: Sa
 def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> None:
     with s.FaultServer({"/a.tar.sha256": [s.send_endlessly(b"HTTP/1.1 200 OK\r\n\r\n")]}) as server:
         found = fetch_remote_metadata(
-            f"{server.url}/a.tar", Path(), retry_policy=RetryPolicy(max_tries=1)
+            f"{server.url}/a.tar", Path(), FetchOptions(retry_policy=RetryPolicy(max_tries=1))
         )
 
     assert found.no_digest_reason.endswith("/a.tar.sha256 does not begin with a SHA-256")
@@ -898,7 +898,9 @@ def test_a_digest_beside_the_file_that_never_ends_is_not_read_to_its_end() -> No
 def test_an_address_with_a_query_has_no_digest_beside_it() -> None:
     with s.FaultServer({}) as server:
         found = fetch_remote_metadata(
-            f"{server.url}/a.tar?token=canary", Path(), retry_policy=RetryPolicy(max_tries=1)
+            f"{server.url}/a.tar?token=canary",
+            Path(),
+            FetchOptions(retry_policy=RetryPolicy(max_tries=1)),
         )
 
     assert (found.sha256, found.no_digest_reason) == (None, "the address has a query")

@@ -159,7 +159,7 @@ def test_full_disk_keeps_the_earlier_report(
     def full(_fd: int, _flags: object = None, *_more: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("parity.store.safe_write.os.open", full)
+    monkeypatch.setattr("parity.store.disk.os.open", full)
     with pytest.raises(OSError, match="No space"):
         json_report.write_json(passing(), 0, tmp_path)
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == "{}"

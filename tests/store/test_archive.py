@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 
 from parity.errors import IntegrityError, Location, Problem
 from parity.lockfile import Locked
-from parity.store.archive import Limits, Member, member_names, scan, scanner, unpack
-from parity.store.archive.archive_error import ArchiveError
-from parity.store.archive.tar_headers import parse_header
+from parity.store import archive, member_names
+from parity.store.archive import Limits, Member, scan, unpack
+from parity.store.member_names import ArchiveError
+from parity.store.tar_headers import parse_header
 from parity.store.trees import TreeFile, compute_tree_digest
 from parity.text import UNPRINTABLE, sanitize
 from tests.support.tar import (
@@ -415,7 +416,7 @@ def test_pax_size_over_a_header_size_of_zero(put: Put) -> None:
     assert rejected(put(packed)).code == "archive-size"
 
 
-@pytest.mark.parametrize("size", [scanner.MAX_PAX + 1, 1 << 30, 8**11 - 1])
+@pytest.mark.parametrize("size", [archive.MAX_PAX + 1, 1 << 30, 8**11 - 1])
 def test_large_pax_headers_are_not_read(put: Put, size: int) -> None:
     tracemalloc.start()
     try:
@@ -622,12 +623,12 @@ def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
 
 
 def test_caps_apply_without_a_lock(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanner, "MAX_FILES", 1)
+    monkeypatch.setattr(archive, "MAX_FILES", 1)
     assert rejected(put(TWO)).code == "archive-files"
-    monkeypatch.setattr(scanner, "MAX_FILES", 2)
-    monkeypatch.setattr(scanner, "MAX_BYTES", 29)
+    monkeypatch.setattr(archive, "MAX_FILES", 2)
+    monkeypatch.setattr(archive, "MAX_BYTES", 29)
     assert rejected(put(TWO)).code == "archive-size"  # no archive is smaller than its content
-    monkeypatch.setattr(scanner, "MAX_BYTES", len(TWO))
+    monkeypatch.setattr(archive, "MAX_BYTES", len(TWO))
     assert len(scan(put(TWO), Limits())) == 2
 
 
@@ -703,7 +704,7 @@ def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
 def test_without_names_relative_to_folders(
     put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.store.safe_write.HAS_DIR_FD", False)
+    monkeypatch.setattr("parity.store.disk.HAS_DIR_FD", False)
 
     unpack(put(make_tar(make_member("d/e/a", b"1"), make_member("d/b", b"2"))), out, Limits())
 
@@ -714,14 +715,14 @@ def test_a_file_that_shrinks_while_it_is_read(
     put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = put(make_tar(make_member("a", b"1" * 2000)))
-    real = scanner.Scanner.run
+    real = archive._Scanner.run
 
-    def run(self: scanner.Scanner) -> list[Member]:
+    def run(self: archive._Scanner) -> list[Member]:
         members = real(self)
         os.truncate(path, 1000)
         return members
 
-    monkeypatch.setattr(scanner.Scanner, "run", run)
+    monkeypatch.setattr(archive._Scanner, "run", run)
     with pytest.raises(IntegrityError) as caught:
         unpack(path, out, Limits())
     assert caught.value.problems[0].code == "archive-cut-short"

@@ -104,10 +104,10 @@ def test_killed_while_bytes_come(store: Store, seed: int) -> None:
 @posix
 def test_unwritten_bytes_are_bounded(store: Store) -> None:
     """A writer that never writes has taken no more than 1 MiB off the wire's end."""
-    from parity.store.http import background_reader  # noqa: PLC0415
+    from parity.store import connections  # noqa: PLC0415
 
-    in_the_queue, in_two_hands = background_reader._MAX_QUEUED, 2
-    assert (in_the_queue + in_two_hands) * background_reader.PIECE <= MIB
+    in_the_queue, in_two_hands = connections._MAX_QUEUED, 2
+    assert (in_the_queue + in_two_hands) * connections.PIECE <= MIB
     assert store.root
 
 
@@ -123,13 +123,13 @@ STEPS = {
     "after the archive's name": ("parity.store.disk:publish_file:after:1", 1),
     "before unpacking": ("parity.store.archive:unpack:before:1", 1),
     "first file unpacked": ("parity.store.archive:write_file:after:1", 1),
-    "a third piece unpacked": ("parity.store.safe_write:write_whole:after:3", 1),
+    "a third piece unpacked": ("parity.store.disk:write_whole:after:3", 1),
     "all unpacked": ("parity.store.archive:unpack:after:1", 1),
     "made read-only": ("parity.store.disk:make_read_only:after:1", 1),
     "before the tree's name": ("parity.store.disk:publish:before:1", 1),
     "after the tree's name": ("parity.store.disk:publish:after:1", 1),
     "before the record": ("parity.store.integrity:ArchiveRecord.save:before:1", 1),
-    "record written beside": ("pathlib:Path.replace:before:3", 1),
+    "record written beside": ("pathlib:Path.replace:before:4", 1),
     "after the record": ("parity.store.integrity:ArchiveRecord.save:after:1", 1),
 }
 

@@ -13,7 +13,7 @@ from parity.__main__ import run_command_line
 from parity.store import disk
 from parity.store.entries import list_entries
 from parity.store.integrity import ArchiveRecord
-from parity.store.options import RetryPolicy
+from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile

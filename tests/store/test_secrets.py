@@ -16,12 +16,11 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.errors import FetchError, ParityError
-from parity.store import disk, sources
+from parity.store import connections, disk, sources
 from parity.store.download import download
-from parity.store.http import connections
-from parity.store.options import FetchOptions
+from parity.store.retries import FetchOptions
+from parity.store.sources import Secret, read_hub_token
 from parity.store.store import Store
-from parity.store.tokens import Secret, read_hub_token
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, OTHER_DATA, FakeClock, compute_sha256, make_bundle
@@ -312,6 +311,7 @@ def test_loopback_uses_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert proxy.requests == []
 
 
+@pytest.mark.network
 @pytest.mark.parametrize("login", ["hf:canary3", "h%66:c%61nary3"])
 def test_a_proxys_login_is_decoded_and_leaves_the_address(
     monkeypatch: pytest.MonkeyPatch, login: str

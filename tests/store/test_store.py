@@ -19,7 +19,7 @@ from parity.lockfile import Bundle, Dump, Locked
 from parity.store import archive, disk, trees
 from parity.store import download as download_module
 from parity.store.integrity import ArchiveRecord
-from parity.store.options import RetryPolicy
+from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
 from tests.support.tar import (
@@ -570,7 +570,7 @@ def test_damaged_record_is_written_again(
 )
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
      "parity.store.disk.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
@@ -602,7 +602,7 @@ def test_errors_of_the_system(
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.safe_write.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
      "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(

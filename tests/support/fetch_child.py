@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.lockfile import Bundle, Dump, Locked
-from parity.store.options import RetryPolicy
+from parity.store.retries import RetryPolicy
 from parity.store.store import Store
 
 

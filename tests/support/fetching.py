@@ -9,7 +9,7 @@ from typing import Any
 
 from parity.errors import Location
 from parity.lockfile import Bundle, Dump, Locked
-from parity.store.options import RetryPolicy
+from parity.store.retries import RetryPolicy
 from tests.support.tar import make_member, make_tar
 
 #: 400 KB that differ everywhere, so that bytes at a wrong place are wrong bytes.
@@ -47,7 +47,7 @@ class FakeClock:
 
     def make_retry_policy(self, **changed: Any) -> RetryPolicy:
         known = {"sleep": self.sleeps.append, "chance": lambda: 0.0, "window": 0.5}
-        return RetryPolicy(**{**known, "now": lambda: 1_000_000.0, **changed})
+        return RetryPolicy(**{**known, **changed})
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from parity.errors import ConfigError
-from parity.store.safe_write import replace_file
+from parity.store.disk import replace_file
 from parity.verify import publish
 from parity.verify.options import ReportOptions
 from tests.support.batches import ORDER, make_row

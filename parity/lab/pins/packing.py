@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import require_version
-from parity.store.archive.archive_error import ArchiveError
-from parity.store.archive.member_names import NameTree, split_name
+from parity.store.member_names import ArchiveError, NameTree, split_name
 from parity.tensors.bin import encode_tensor
 
 if TYPE_CHECKING:

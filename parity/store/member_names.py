@@ -5,11 +5,9 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, field
 
-from parity.store.archive.archive_error import ArchiveError
 from parity.text import UNPRINTABLE, sanitize
 
-MAX_NAME = 1024  # bytes of UTF-8
-MAX_PART = 255  # bytes of UTF-8
+MAX_NAME, MAX_PART = 1024, 255  # bytes of UTF-8
 MAX_DEPTH = 32  # parts
 MAX_FOLDERS = 100_000
 
@@ -24,20 +22,24 @@ _FORBIDDEN = frozenset('\\:*?"<>|')
 #: Characters of other categories that have no glyph: those of Unicode's
 #: Default_Ignorable_Code_Point, which macOS ignores in names, and the empty Braille pattern.
 _INVISIBLE = frozenset(
-    chr(point)
-    for first, last in (
-        (0x034F, 0x034F),
-        (0x115F, 0x1160),
-        (0x17B4, 0x17B5),
-        (0x180B, 0x180F),
-        (0x2800, 0x2800),
-        (0x3164, 0x3164),
-        (0xFE00, 0xFE0F),
-        (0xFFA0, 0xFFA0),
-        (0xE0100, 0xE01EF),
-    )
-    for point in range(first, last + 1)
-)
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0"
+) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+
+
+class ArchiveError(Exception):
+    """An archive is outside of profile parity-tar-1; ``archive`` adds the place.
+
+    ``reason`` ends a sentence; ``expected`` and ``obtained`` are printable; ``key`` is that of the
+    lock block that was contradicted. Without a ``hint``, the advice is to re-pack.
+    """
+
+    def __init__(
+        self, code: str, reason: str, expected: str, obtained: str, *, hint: str = "", key: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.code, self.reason = code, reason
+        self.expected, self.obtained = expected, obtained
+        self.hint, self.key = hint, key
 
 
 def split_name(raw: bytes, *, is_folder: bool) -> tuple[str, ...]:
@@ -52,7 +54,11 @@ def split_name(raw: bytes, *, is_folder: bool) -> tuple[str, ...]:
     if len(raw) > MAX_NAME:
         expected, obtained = f"at most {MAX_NAME:,} bytes", f"{len(raw):,} bytes"
         raise _make_error("the name is too long", expected, obtained)
-    name = _decode_name(raw).removeprefix("./")
+    try:
+        name = raw.decode().removeprefix("./")
+    except UnicodeDecodeError as error:
+        obtained = f"byte 0x{raw[error.start]:02x} at {error.start}"
+        raise _make_error("the name is not UTF-8", "UTF-8", obtained) from None
     if is_folder:
         name = name.removesuffix("/")
         if name in ("", "."):
@@ -64,14 +70,6 @@ def split_name(raw: bytes, *, is_folder: bool) -> tuple[str, ...]:
     for part in parts:
         _check_part(part)
     return parts
-
-
-def _decode_name(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        obtained = f"byte 0x{raw[error.start]:02x} at {error.start}"
-        raise _make_error("the name is not UTF-8", "UTF-8", obtained) from None
 
 
 def _check_part(part: str) -> None:
@@ -98,10 +96,9 @@ def _check_part(part: str) -> None:
 
 
 def _is_allowed(char: str) -> bool:
-    if char in _FORBIDDEN or char in _INVISIBLE:
-        return False
     category = unicodedata.category(char)
-    return category not in UNPRINTABLE and (category != "Zs" or char == " ")
+    is_blank = category in UNPRINTABLE or (category == "Zs" and char != " ")
+    return not is_blank and char not in _FORBIDDEN | _INVISIBLE
 
 
 def _make_error(reason: str, expected: str, obtained: str) -> ArchiveError:
@@ -135,47 +132,39 @@ class NameTree:
             ArchiveError: ``archive-collision``; ``archive-files`` for too many folders.
         """
         node = self._root
-        for part in parts[:-1]:
-            node = self._enter_folder(node, part)
-        if parts:
-            self._add_name(node, parts[-1], is_folder=is_folder)
-        elif self._root.is_listed:
-            raise _make_collision("the root folder is listed twice", "once", "./")
-        else:
-            self._root.is_listed = True
+        for number, part in enumerate(parts, start=1):
+            is_last = number == len(parts)
+            node = self._enter(node, part, is_folder=is_folder or not is_last, is_listed=is_last)
+        if not parts:
+            _list_folder(node, "the root folder is listed twice", "./")
 
-    def _enter_folder(self, node: _NameNode, part: str) -> _NameNode:
-        found = node.children.get(_fold_name(part))
+    def _enter(self, node: _NameNode, part: str, *, is_folder: bool, is_listed: bool) -> _NameNode:
+        """Return the node of ``part``, created if missing; a listed name is the member itself."""
+        key = _fold_name(part)
+        found = node.children.get(key)
         if found is None:
-            return self._create_node(node, part, is_folder=True, is_listed=False)
-        _check_spelling(found, part)
-        if not found.is_folder:
-            raise _make_collision("a file is used as a folder", "one of the two", part)
+            self._folders += is_folder
+            if self._folders > MAX_FOLDERS:
+                expected = f"at most {MAX_FOLDERS:,} folders"
+                raise ArchiveError("archive-files", "too many folders", expected, "more")
+            found = node.children[key] = _NameNode(part, is_folder, is_listed)
+            return found
+        if found.spelling != part:
+            spellings = f"{found.spelling} and {part}"
+            raise _make_collision("two names are one on macOS or Windows", spellings)
+        if found.is_folder != is_folder:
+            raise _make_collision("a file is used as a folder", part)
+        if not is_folder:
+            raise _make_collision("the name is repeated", part)
+        if is_listed:
+            _list_folder(found, "the folder is listed twice", part)
         return found
 
-    def _add_name(self, node: _NameNode, part: str, *, is_folder: bool) -> None:
-        found = node.children.get(_fold_name(part))
-        if found is None:
-            self._create_node(node, part, is_folder=is_folder, is_listed=True)
-            return
-        _check_spelling(found, part)
-        if not (is_folder and found.is_folder):
-            is_mixed = found.is_folder or is_folder
-            reason = "a file is used as a folder" if is_mixed else "the name is repeated"
-            raise _make_collision(reason, "one of the two", part)
-        if found.is_listed:
-            raise _make_collision("the folder is listed twice", "once", part)
-        found.is_listed = True
 
-    def _create_node(
-        self, node: _NameNode, part: str, *, is_folder: bool, is_listed: bool
-    ) -> _NameNode:
-        self._folders += is_folder
-        if self._folders > MAX_FOLDERS:
-            expected = f"at most {MAX_FOLDERS:,} folders"
-            raise ArchiveError("archive-files", "too many folders", expected, "more")
-        child = node.children[_fold_name(part)] = _NameNode(part, is_folder, is_listed)
-        return child
+def _list_folder(folder: _NameNode, reason: str, name: str) -> None:
+    if folder.is_listed:
+        raise _make_collision(reason, name, expected="once")
+    folder.is_listed = True
 
 
 def _fold_name(part: str) -> str:
@@ -187,12 +176,6 @@ def _fold_name(part: str) -> str:
     return unicodedata.normalize("NFD", folded)
 
 
-def _check_spelling(found: _NameNode, part: str) -> None:
-    if found.spelling != part:
-        reason = "two names are one on macOS or Windows"
-        raise _make_collision(reason, "one of the two", f"{found.spelling} and {part}")
-
-
-def _make_collision(reason: str, expected: str, obtained: str) -> ArchiveError:
+def _make_collision(reason: str, obtained: str, expected: str = "one of the two") -> ArchiveError:
     hint = "rename or drop one, then pack again"
     return ArchiveError("archive-collision", reason, expected, sanitize(obtained), hint=hint)

@@ -7,10 +7,9 @@ Whatever two readers could read in two ways is rejected.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from parity.store.archive.archive_error import ArchiveError
+from parity.store.member_names import ArchiveError
 from parity.text import sanitize
 
 BLOCK = 512
@@ -34,22 +33,18 @@ _FOREIGN = {
     b"M": "a GNU continued file",
     b"N": "an old GNU long name",
 }
-
-_POSIX_MAGIC = b"ustar\x0000"
-_GNU_MAGIC = b"ustar  \0"
+_POSIX_MAGIC, _GNU_MAGIC = b"ustar\x0000", b"ustar  \0"
 # Three ways of writing it, so different that changing one byte never leads from one to another.
 _CHECKSUM = re.compile(rb"([0-7]{6})\0 |([0-7]{6}) \0|([0-7]{7})\0")
 _OCTAL = re.compile(rb" *([0-7]+)[ \0]*")
 _PAX_LENGTH = re.compile(rb"([1-9][0-9]{0,5}) ")
 _PAX_SIZE = re.compile(rb"0|[1-9][0-9]{0,18}")
-_PAX_KEYS = frozenset({"path", "size"})
 _PAX_IGNORED_KEYS = frozenset(
     {"mtime", "comment", "uid", "gid", "uname", "gname", "atime", "ctime"}
 )
 
 
-@dataclass(frozen=True)
-class TarHeader:
+class TarHeader(NamedTuple):
     """The contents of a header; ``size`` in bytes of the data that follows it."""
 
     name: bytes
@@ -57,8 +52,7 @@ class TarHeader:
     kind: MemberKind
 
 
-@dataclass(frozen=True)
-class PaxFields:
+class PaxFields(NamedTuple):
     """The fields that a pax header overrides in the header that follows it."""
 
     path: bytes | None = None
@@ -74,15 +68,26 @@ def parse_header(block: bytes) -> TarHeader:
         ArchiveError: ``archive-checksum``, ``-format``, ``-type``, ``-mode``, ``-size``, ``-name``.
     """
     _check_checksum(block)
-    magic = block[257:265]
+    magic, flag = block[257:265], block[156:157]
     if magic not in (_POSIX_MAGIC, _GNU_MAGIC):
         obtained = f"magic '{sanitize(magic)}'"
         raise ArchiveError("archive-format", "the header is not ustar", "ustar or pax", obtained)
-    kind = _parse_kind(block[156:157])
+    kind = _KINDS.get(flag)
+    if kind is None:
+        reason = f"the member is {_FOREIGN.get(flag, 'of an unknown type')}"
+        expected = "files and folders (typeflag 0, NUL or 5), and pax headers (x)"
+        raise ArchiveError("archive-type", reason, expected, f"typeflag '{sanitize(flag)}'")
     size = _parse_octal("size", block[124:136])
     if kind == "pax":
         return TarHeader(b"", size, kind)
-    _check_mode(block[100:108])
+    mode = _parse_octal("mode", block[100:108])
+    if mode & 0o7000:
+        expected = "no setuid, setgid or sticky bit"
+        hint = "run chmod -R u-s,g-s,-t on the folder, then pack it again"
+        obtained = f"mode {mode:04o}"
+        raise ArchiveError(
+            "archive-mode", "the mode has special bits", expected, obtained, hint=hint
+        )
     return TarHeader(_read_name(block, gnu=magic == _GNU_MAGIC), size, kind)
 
 
@@ -91,21 +96,9 @@ def _check_checksum(block: bytes) -> None:
     found = _CHECKSUM.fullmatch(field)
     actual = sum(block) - sum(field) + 8 * ord(" ")
     if found is None or int(found[found.lastindex or 0], 8) != actual:
-        raise ArchiveError(
-            "archive-checksum",
-            "the header's checksum is wrong",
-            f"{actual:06o}",
-            f"'{sanitize(field)}'",
-            hint="the file is damaged, or is not a tar archive: pack it again",
-        )
-
-
-def _parse_kind(flag: bytes) -> MemberKind:
-    if flag in _KINDS:
-        return _KINDS[flag]
-    reason = f"the member is {_FOREIGN.get(flag, 'of an unknown type')}"
-    expected = "files and folders (typeflag 0, NUL or 5), and pax headers (x)"
-    raise ArchiveError("archive-type", reason, expected, f"typeflag '{sanitize(flag)}'")
+        reason, expected = "the header's checksum is wrong", f"{actual:06o}"
+        hint = "the file is damaged, or is not a tar archive: pack it again"
+        raise ArchiveError("archive-checksum", reason, expected, f"'{sanitize(field)}'", hint=hint)
 
 
 def _parse_octal(what: str, field: bytes) -> int:
@@ -115,18 +108,6 @@ def _parse_octal(what: str, field: bytes) -> int:
         reason, obtained = f"the {what} is not an octal number", f"'{sanitize(field)}'"
         raise ArchiveError(f"archive-{what}", reason, "octal digits", obtained)
     return int(found[1], 8)
-
-
-def _check_mode(field: bytes) -> None:
-    mode = _parse_octal("mode", field)
-    if mode & 0o7000:
-        raise ArchiveError(
-            "archive-mode",
-            "the mode has special bits",
-            "no setuid, setgid or sticky bit",
-            f"mode {mode:04o}",
-            hint="run chmod -R u-s,g-s,-t on the folder, then pack it again",
-        )
 
 
 def _read_name(block: bytes, *, gnu: bool) -> bytes:
@@ -157,19 +138,19 @@ def parse_pax(body: bytes) -> PaxFields:
         ArchiveError: ``archive-pax``: a key that is neither read nor ignored, a repeated
             key, or a malformed record.
     """
-    read: dict[str, bytes] = {}
-    seen: set[str] = set()
+    fields: dict[str, bytes] = {}
     at = 0
     while at < len(body):
         key, value, at = _parse_record(body, at)
-        if key not in _PAX_KEYS | _PAX_IGNORED_KEYS:
+        if key not in {"path", "size"} | _PAX_IGNORED_KEYS:
             raise _make_pax_error("a pax key is not allowed", "path, size, mtime, comment", key)
-        if key in seen:
+        if key in fields:
             raise _make_pax_error("a pax key is repeated", "once", key)
-        seen.add(key)
-        if key in _PAX_KEYS:
-            read[key] = value
-    return PaxFields(read.get("path"), _parse_pax_size(read.get("size")))
+        fields[key] = value
+    size = fields.get("size")
+    if size is not None and not _PAX_SIZE.fullmatch(size):
+        raise _make_pax_error("the pax size is not a number", "decimal digits", size)
+    return PaxFields(fields.get("path"), None if size is None else int(size))
 
 
 def _parse_record(body: bytes, at: int) -> tuple[str, bytes, int]:
@@ -183,12 +164,6 @@ def _parse_record(body: bytes, at: int) -> tuple[str, bytes, int]:
     if not equals:
         raise _make_pax_error("a pax record has no '='", form, key)
     return key.decode("utf-8", "surrogateescape"), value, end
-
-
-def _parse_pax_size(value: bytes | None) -> int | None:
-    if value is not None and not _PAX_SIZE.fullmatch(value):
-        raise _make_pax_error("the pax size is not a number", "decimal digits", value)
-    return None if value is None else int(value)
 
 
 def _make_pax_error(reason: str, expected: str, obtained: str | bytes) -> ArchiveError:

@@ -1,6 +1,6 @@
 """Turn failed connections and HTTP statuses into problems with advice.
 
-No exception of urllib3 leaves this package: they quote addresses, whose query may be secret.
+No exception of urllib3 leaves ``transport``: they quote addresses, whose query may be secret.
 """
 
 from __future__ import annotations
@@ -11,16 +11,8 @@ from typing import Any
 
 from parity.errors import FetchError, Problem
 from parity.store import sources
-from parity.store.http.retries import TransientError
+from parity.store.retries import TransientError
 from parity.text import sanitize
-
-OK = 200
-PARTIAL = 206
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-FORBIDDEN = 403
-#: Answers to a ``Range`` or ``If-Range`` that the server does not support or accept.
-RANGE_REJECTED = frozenset({304, 400, 405, 412, 416, 417, 501})
-_SERVER = 500
 
 _HUB_MEANING = "the Hub denies access: the repo is private, gated or missing"
 _HUB_HINT = "check its name; to read a private or gated one, set HF_TOKEN and accept its terms"
@@ -30,29 +22,18 @@ _HUB_CODES = {
     "RevisionNotFound": ("the repo has no such ref or commit", "check the ref in source"),
     "GatedRepo": ("the repo is gated", "accept its terms on its page, and set HF_TOKEN"),
 }
+_LOGIN_HINT = "make the bundle public, or give a token that may read it"
+_FILE_HINT = "check source and ref; a private file may look the same"
+_RATE_HINT = "try again later, or set a token: CI machines share their addresses"
+_GONE_HINT = "find its new place, and change source"
 _MEANINGS = {
-    401: (
-        "http-unauthorized",
-        "the server requires a login",
-        "make the bundle public, or give a token that may read it",
-    ),
-    403: (
-        "http-forbidden",
-        "the server denies access",
-        "make the bundle public, or give a token that may read it",
-    ),
-    404: (
-        "http-not-found",
-        "the file does not exist",
-        "check source and ref; a private file may look the same",
-    ),
-    410: ("http-gone", "the file was removed for good", "find its new place, and change source"),
-    429: (
-        "http-rate-limited",
-        "too many requests from this address",
-        "try again later, or set a token: CI machines share their addresses",
-    ),
+    401: ("http-unauthorized", "the server requires a login", _LOGIN_HINT),
+    403: ("http-forbidden", "the server denies access", _LOGIN_HINT),
+    404: ("http-not-found", "the file does not exist", _FILE_HINT),
+    410: ("http-gone", "the file was removed for good", _GONE_HINT),
+    429: ("http-rate-limited", "too many requests from this address", _RATE_HINT),
 }
+_SERVER = 500
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 _RETRY_HINT = "check the network, then try again"
 
@@ -61,7 +42,7 @@ def make_tls_error(address: str, error: Exception) -> FetchError:
     """Return the error of an untrusted server, which is not tried again."""
     message = "the server's certificate could not be verified, or TLS failed"
     details = (
-        f"obtained  {sanitize(describe_cause(error))}",
+        f"obtained  {sanitize(_describe_cause(error))}",
         f"from      {sources.sanitize_source(address)}",
         "behind a proxy of your own, set SSL_CERT_FILE to its certificate authority",
     )
@@ -71,19 +52,16 @@ def make_tls_error(address: str, error: Exception) -> FetchError:
 def make_connection_error(error: Exception) -> TransientError[Any] | FetchError:
     """Return the error of a failed connection; only a rejection by a proxy is final."""
     if found := _TUNNEL.search(str(error.__cause__ or error.__context__ or error)):
-        details = (
-            f"obtained  HTTP status {found[1]} from the proxy",
-            "check the *_PROXY and NO_PROXY variables",
-        )
+        obtained = f"obtained  HTTP status {found[1]} from the proxy"
+        details = (obtained, "check the *_PROXY and NO_PROXY variables")
         return FetchError(Problem("fetch-proxy", "the proxy rejects the connection", None, details))
-    return TransientError(make_network_problem(sanitize(describe_cause(error))))
+    return TransientError(make_network_problem(sanitize(_describe_cause(error))))
 
 
 def make_network_problem(obtained: str) -> Problem:
     """Return the problem of a failed connection; ``obtained`` is printable."""
-    return Problem(
-        "fetch-network", "the connection failed", None, (f"obtained  {obtained}", _RETRY_HINT)
-    )
+    details = (f"obtained  {obtained}", _RETRY_HINT)
+    return Problem("fetch-network", "the connection failed", None, details)
 
 
 def make_stall_error(window: float, min_rate: float) -> TransientError[Any]:
@@ -111,7 +89,7 @@ def format_cut_short(obtained: int, missing: int) -> str:
     return f"cut short: {obtained:,} bytes, {missing:,} more expected"
 
 
-def describe_cause(error: Exception) -> str:
+def _describe_cause(error: Exception) -> str:
     """Describe the cause without the address."""
     inner = error.__cause__ or error.__context__
     if isinstance(inner, http.client.IncompleteRead):
@@ -128,11 +106,7 @@ def make_status_problem(
 ) -> Problem:
     """Return the problem of a final status other than 200.
 
-    Args:
-        status: The status.
-        address: Printable.
-        is_hub: The Hub answers.
-        error_code: Its ``X-Error-Code``.
+    ``address`` is printable; ``error_code`` is the Hub's ``X-Error-Code``.
     """
     code, meaning, hint = _find_meaning(status)
     if is_hub and status in (401, 403, 404):
