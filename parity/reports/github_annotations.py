@@ -16,7 +16,7 @@ from parity.results import Finding
 from parity.text import format_count, join_limited, sanitize_message, truncate
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable
 
     from parity.errors import ParityError
     from parity.results import CaseResult, Level, Report
@@ -45,71 +45,64 @@ class _Annotation:
 def format_annotations(report: Report, limit: int) -> list[str]:
     """Return lines for the runner: at most ``limit`` errors and as many warnings."""
     levels: tuple[Level, ...] = ("error", "warning")
-    return [line for level in levels for line in _rank_annotations(report, level, limit)]
-
-
-def _rank_annotations(report: Report, level: Level, limit: int) -> list[str]:
-    entries = sorted(_collect_annotations(report, level), key=lambda entry: entry.rank)
-    return _format_within(entries, level, limit)
-
-
-def _format_within(entries: list[_Annotation], level: Level, limit: int) -> list[str]:
-    if limit <= 0:
-        return []
-    chosen = entries if len(entries) <= limit else entries[: limit - 1]
-    rest = entries[len(chosen) :]
-    return [_format_annotation(entry) for entry in chosen] + (
-        [_format_roll_up(level, rest)] if rest else []
-    )
+    lines = []
+    for level in levels:
+        entries = sorted(_collect_annotations(report, level), key=lambda entry: entry.rank)
+        lines += _format_within(entries, level, limit)
+    return lines
 
 
 def format_error_annotations(error: ParityError, limit: int) -> list[str]:
     """Return the annotations of an error that ends a verb."""
     found = [Finding.from_problem(problem, error.kind) for problem in error.problems]
     entries = [_Annotation(finding, finding.where, names=["parity"]) for finding in found]
-    chosen = entries if len(entries) <= limit else entries[: max(0, limit - 1)]
+    return _format_within(entries, "error", limit)
+
+
+def _format_within(entries: list[_Annotation], level: Level, limit: int) -> list[str]:
+    """Format at most ``limit`` entries; the last one counts the rest."""
+    if limit <= 0:
+        return []
+    chosen = entries if len(entries) <= limit else entries[: limit - 1]
     lines = [_format_annotation(entry) for entry in chosen]
-    return lines + [_format_roll_up("error", entries[len(chosen) :])] * (
-        len(chosen) < len(entries) and limit > 0
-    )
+    if rest := entries[len(chosen) :]:
+        names = list(dict.fromkeys(name for entry in rest for name in entry.names))
+        count = format_count(len(rest), f"more {level}s")
+        title = sanitize_annotation(f"parity: {count}", github.MAX_TITLE_CHARACTERS)
+        text = f"{count} not shown here: {join_limited(names, _MAX_NAMES)}. See the job's summary."
+        lines.append(github.format_command(level, sanitize_annotation(text), title=title))
+    return lines
 
 
 def _collect_annotations(report: Report, level: Level) -> list[_Annotation]:
-    shared = Counter(_make_key(f) for case in report.cases for f in _drop_duplicates(case.findings))
+    shared = Counter(
+        key for case in report.cases for key in {_make_key(found) for found in case.findings}
+    )
     found: dict[Hashable, _Annotation] = {}
+
+    def add(key: Hashable, entry: _Annotation) -> None:
+        known = found.setdefault(key, entry)
+        if known is not entry:
+            known.names += [name for name in entry.names if name not in known.names]
+            known.more += known.finding != entry.finding
+
     general = [("parity", report.findings), *((b.bundle, b.findings) for b in report.bundles)]
     for name, findings in general:
-        for finding in _select_level(level, findings):
-            _add_annotation(
-                found, _make_key(finding), _Annotation(finding, finding.where, names=[name])
-            )
+        for finding in findings:
+            if finding.level == level:
+                add(_make_key(finding), _Annotation(finding, finding.where, names=[name]))
     for case in report.cases:
-        for finding in _select_level(level, case.findings):
-            # A finding with its own line, or of several cases, gets its own annotation.
-            alone = finding.where is not None or shared[_make_key(finding)] > 1
-            where = finding.where or case.source
-            entry = _Annotation(finding, where, _measure_severity(case), case.command, [case.name])
-            _add_annotation(found, _make_key(finding) if alone else case.name, entry)
+        for finding in case.findings:
+            if finding.level == level:
+                # A finding with its own line, or of several cases, gets its own annotation.
+                alone = finding.where is not None or shared[_make_key(finding)] > 1
+                where, severity = finding.where or case.source, _measure_severity(case)
+                entry = _Annotation(finding, where, severity, case.command, [case.name])
+                add(_make_key(finding) if alone else case.name, entry)
     entries = list(found.values())
     # "Too few cases" adds nothing if another error explains it.
     explained = [entry for entry in entries if entry.finding.code != "nothing-verified"]
     return explained or entries
-
-
-def _select_level(level: Level, findings: Iterable[Finding]) -> list[Finding]:
-    return [finding for finding in findings if finding.level == level]
-
-
-def _add_annotation(found: dict[Hashable, _Annotation], key: Hashable, entry: _Annotation) -> None:
-    known = found.setdefault(key, entry)
-    if known is entry:
-        return
-    known.names += [name for name in entry.names if name not in known.names]
-    known.more += known.finding != entry.finding
-
-
-def _drop_duplicates(findings: Iterable[Finding]) -> list[Finding]:
-    return list({_make_key(finding): finding for finding in findings}.values())
 
 
 def _make_key(finding: Finding) -> Hashable:
@@ -124,12 +117,12 @@ def _measure_severity(case: CaseResult) -> float:
 
 
 def _format_annotation(entry: _Annotation) -> str:
-    finding = entry.finding
-    location = _make_location(entry.where)
-    title = f"{join_limited(entry.names, _MAX_NAMES)}: {finding.code}"
-    safe_title = sanitize_annotation(title, github.MAX_TITLE_CHARACTERS)
+    title = f"{join_limited(entry.names, _MAX_NAMES)}: {entry.finding.code}"
     return github.format_command(
-        finding.level, _format_message(entry), **location, title=safe_title
+        entry.finding.level,
+        _format_message(entry),
+        **_make_location(entry.where),
+        title=sanitize_annotation(title, github.MAX_TITLE_CHARACTERS),
     )
 
 
@@ -159,14 +152,6 @@ def _format_message(entry: _Annotation) -> str:
     # GitHub would cut without a mark.
     limit = github.MAX_MESSAGE_CHARACTERS
     return text if len(text) <= limit else text[: limit - 2] + "\n…"
-
-
-def _format_roll_up(level: Level, rest: Sequence[_Annotation]) -> str:
-    names = list(dict.fromkeys(name for entry in rest for name in entry.names))
-    count = format_count(len(rest), f"more {level}s")
-    title = sanitize_annotation(f"parity: {count}", github.MAX_TITLE_CHARACTERS)
-    message = f"{count} not shown here: {join_limited(names, _MAX_NAMES)}. See the job's summary."
-    return github.format_command(level, sanitize_annotation(message), title=title)
 
 
 def sanitize_annotation(text: str, limit: int = 2000) -> str:

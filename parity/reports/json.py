@@ -19,74 +19,60 @@ if TYPE_CHECKING:
 
 def build_json(report: Report, code: int) -> dict[str, Any]:
     """Return the report as strict JSON values; non-finite numbers are strings."""
-    return {
+    values = {
         "schema": REPORT_SCHEMA,
         "tool": {"name": "parity-action", "version": __version__},
         "exit_code": code,
         "failure_kind": report.failure_kind,
-        "lockfile": {"path": report.lockfile.as_posix(), "sha256": report.lock_sha256},
-        "environment": make_json_value(dict(report.environment)),
+        "lockfile": {"path": report.lockfile, "sha256": report.lock_sha256},
+        "environment": report.environment,
         "seconds": round(report.seconds, 3),
         "findings": [_encode_finding(finding) for finding in report.findings],
         "bundles": [_encode_bundle(bundle) for bundle in report.bundles],
     }
+    found: dict[str, Any] = make_json_value(values)
+    return found
 
 
 def _encode_bundle(bundle: BundleResult) -> dict[str, Any]:
-    return {
-        "id": bundle.bundle,
-        "suite": bundle.suite,
-        "sha256": bundle.sha256,
-        "tree": bundle.tree,
-        "port": dict(bundle.port),
-        "seconds": _encode_seconds(bundle.seconds),
-        "findings": [_encode_finding(finding) for finding in bundle.findings],
-        "cases": [_encode_case(case) for case in bundle.cases],
-    }
+    return {"id": bundle.bundle} | _encode(
+        bundle, "bundle", cases=[*map(_encode_case, bundle.cases)]
+    )
 
 
 def _encode_case(case: CaseResult) -> dict[str, Any]:
-    return {
-        "id": case.case,
-        "verdict": case.verdict,
-        "reason": case.reason,
-        "expect": case.expect or None,
-        "outcome": case.outcome or None,
-        "group": case.group or None,
-        "why": case.why or None,
-        "compared": case.compared,
-        "margin": make_json_value(case.margin),
-        "measures": make_json_value(dict(case.measures)),
-        "seconds": _encode_seconds(case.seconds),
-        "command": case.command,
-        "source": _encode_where(case.source),
-        "findings": [_encode_finding(finding) for finding in case.findings],
-    }
+    texts = {name: getattr(case, name) or None for name in ("expect", "outcome", "group", "why")}
+    return {"id": case.case} | _encode(
+        case, "bundle", "case", source=_encode_where(case.source), **texts
+    )
 
 
-def _encode_seconds(seconds: Any) -> dict[str, float]:
-    return {name: round(value, 6) for name, value in seconds.items()}
+def _encode(record: BundleResult | CaseResult, *omitted: str, **values: Any) -> dict[str, Any]:
+    """Return the fields of a record, but the ``omitted``, with ``values`` in place of some."""
+    found = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in omitted}
+    found["seconds"] = {name: round(value, 6) for name, value in record.seconds.items()}
+    found["findings"] = [_encode_finding(finding) for finding in record.findings]
+    return found | values
 
 
 def _encode_where(where: Location | None) -> dict[str, Any] | None:
     if where is None:
         return None
-    return {"path": where.path.as_posix(), "line": where.line, "column": where.column}
+    return {"path": where.path, "line": where.line, "column": where.column}
 
 
 def _encode_finding(finding: Finding) -> dict[str, Any]:
     values = {field.name: getattr(finding, field.name) for field in fields(finding)}
-    values["where"] = _encode_where(finding.where)
-    values["measures"] = dict(finding.measures)
-    return {name: make_json_value(value) for name, value in values.items()}
+    return values | {"where": _encode_where(finding.where)}
 
 
 def write_json(report: Report, code: int, folder: Path) -> Path:
     """Write ``report.json`` into ``folder`` in one step."""
     target = folder / "report.json"
-    values = make_json_value(build_json(report, code))
     # A measure of an unexpected type must not prevent the report.
-    text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(
+        build_json(report, code), indent=1, ensure_ascii=False, allow_nan=False, default=str
+    )
     # Neither must lone surrogates in foreign text.
     replace_file(target, text.encode("utf-8", "backslashreplace") + b"\n")
     return target
