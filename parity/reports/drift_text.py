@@ -13,14 +13,7 @@ from parity.text import align_columns, format_count, sanitize
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from parity.drift.changes import (
-        BundleDrift,
-        FileDrift,
-        KeyDrift,
-        LoaderDrift,
-        TensorDrift,
-        TensorForm,
-    )
+    from parity.drift.changes import BundleDrift, FileDrift, LoaderDrift, TensorDrift
     from parity.lockfile import Locked
 
 #: Rows of a table; the others are counted.
@@ -59,7 +52,8 @@ def format_headline(drift: BundleDrift) -> str:
 
 def format_lines(drift: BundleDrift) -> list[str]:
     """Return all changes as lines for the console."""
-    found = [format_headline(drift), *(f"  {line}" for line in _format_lock_rows(drift))]
+    locks = [(key, before, "->", after) for key, before, after in _list_lock_rows(drift)]
+    found = [format_headline(drift), *(f"  {line}" for line in align_columns(locks))]
     if drift.missing:
         found.append(f"  {sanitize(_explain_missing(drift), 500)}")
     if table := list_rows(drift):
@@ -111,47 +105,43 @@ def list_rows(drift: BundleDrift) -> list[Row]:
 
 
 def _make_file_row(file: FileDrift) -> Row:
+    before, after = (
+        "-" if size is None else format_count(size, "bytes") for size in (file.before, file.after)
+    )
     note = sanitize(file.note, _MAX_NAME)
-    sizes = _format_bytes(file.before), _format_bytes(file.after)
-    return Row(_SIGNS[file.state], sanitize(file.path, _MAX_NAME), *sizes, note)
+    return Row(_SIGNS[file.state], sanitize(file.path, _MAX_NAME), before, after, note)
 
 
 def _make_key_rows(file: FileDrift) -> Iterator[Row]:
     for key in file.keys[:_MAX_KEYS]:
-        yield _make_key_row(file.path, key)
+        before, after = (
+            "-" if value is None else sanitize(value, _MAX_CELL)
+            for value in (key.before, key.after)
+        )
+        name = sanitize(f"{file.path}: {key.path}", _MAX_NAME)
+        yield Row(_choose_sign(key.before, key.after), name, before, after)
     if more := max(0, len(file.keys) - _MAX_KEYS) + file.more_keys:
         yield Row("~", sanitize(f"{file.path}: {format_count(more, 'more keys')}", _MAX_NAME))
 
 
 def _make_tensor_row(path: str, tensor: TensorDrift) -> Row:
-    name = f"{path} {tensor.name}" if tensor.name else path
-    share = (
-        f"{tensor.changed:,} of {tensor.count:,}"
-        if tensor.count
-        else sanitize(tensor.note, _MAX_CELL)
+    before, after = (
+        "-" if form is None else f"{form.dtype} {list(form.shape)}"
+        for form in (tensor.before, tensor.after)
     )
+    share = sanitize(tensor.note, _MAX_CELL)
+    if tensor.count:
+        share = f"{tensor.changed:,} of {tensor.count:,}"
     if tensor.lost:
         share += f", {tensor.lost:,} not finite"
     return Row(
         _choose_sign(tensor.before, tensor.after),
-        sanitize(name, _MAX_NAME),
-        _format_form(tensor.before),
-        _format_form(tensor.after),
+        sanitize(f"{path} {tensor.name}".rstrip(), _MAX_NAME),
+        before,
+        after,
         share,
         "" if tensor.max_abs is None else f"{tensor.max_abs:.3g}",
         "" if tensor.max_ulp is None else f"{tensor.max_ulp:,}",
-    )
-
-
-def _make_key_row(path: str, key: KeyDrift) -> Row:
-    before, after = (
-        "-" if value is None else sanitize(value, _MAX_CELL) for value in (key.before, key.after)
-    )
-    return Row(
-        _choose_sign(key.before, key.after),
-        sanitize(f"{path}: {key.path}", _MAX_NAME),
-        before,
-        after,
     )
 
 
@@ -166,32 +156,20 @@ def _make_loader_row(loader: LoaderDrift) -> Row:
         "unknown": loader.unknown,
     }
     parts = [f"{count:,} {word}" for word, count in counts.items() if count]
-    before, after = (_format_batch_sizes(sizes) for sizes in loader.batch_sizes or ((), ()))
-    moves = [f"{move.item} from {move.before} to {move.after}" for move in loader.moves[:1]]
-    share = f"of {loader.items:,}: {', '.join(parts)}" if parts else "batches only"
-    return Row("~", name, before, after, "; ".join([share, *(f"item {text}" for text in moves)]))
+    text = f"of {loader.items:,}: {', '.join(parts)}" if parts else "batches only"
+    for move in loader.moves[:1]:
+        text += f"; item {move.item} from {move.before} to {move.after}"
+    before, after = (
+        f"batches {', '.join(map(str, sizes[:_MAX_SIZES]))}" + ", …" * (len(sizes) > _MAX_SIZES)
+        for sizes in loader.batch_sizes or ((), ())
+    )
+    return Row(
+        "~", name, before if loader.batch_sizes else "", after if loader.batch_sizes else "", text
+    )
 
 
 def _choose_sign(before: object, after: object) -> str:
     return "+" if before is None else "-" if after is None else "~"
-
-
-def _format_batch_sizes(sizes: tuple[int, ...]) -> str:
-    text = ", ".join(map(str, sizes[:_MAX_SIZES])) + (", …" if len(sizes) > _MAX_SIZES else "")
-    return f"batches {text}" if sizes else ""
-
-
-def _format_bytes(size: int | None) -> str:
-    return "-" if size is None else format_count(size, "bytes")
-
-
-def _format_form(form: TensorForm | None) -> str:
-    return "-" if form is None else f"{form.dtype} {list(form.shape)}"
-
-
-def _format_lock_rows(drift: BundleDrift) -> list[str]:
-    table = [(key, before, "->", after) for key, before, after in _list_lock_rows(drift)]
-    return align_columns(table)
 
 
 def _list_lock_rows(drift: BundleDrift) -> list[tuple[str, str, str]]:

@@ -9,7 +9,6 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from parity.reports import charts, phrases
-from parity.reports.sparkline import count_decades
 from parity.text import sanitize_message
 
 if TYPE_CHECKING:
@@ -42,21 +41,20 @@ def render_html(report: Report, code: int) -> str:
         "summary": phrases.format_case_summary,
         "figures": figures,
     }
-    template = environment.from_string(_read_template())
-    values = {
-        "headline": phrases.format_conclusion(report, code),
-        "provenance": phrases.collect_provenance(report),
-    }
-    return str(template.render(report=report, code=code, **values))
-
-
-def _read_template() -> str:
-    return files("parity.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
+    text = files("parity.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
+    return str(
+        environment.from_string(text).render(
+            report=report,
+            code=code,
+            headline=phrases.format_conclusion(report, code),
+            provenance=phrases.collect_provenance(report),
+        )
+    )
 
 
 def _draw_figures(finding: Finding) -> list[Figure]:
     found = []
-    if spread := count_decades(finding.measures.get("histogram")):
+    if spread := phrases.count_decades(finding.measures.get("histogram")):
         # The chart contains only numbers, so it needs no escaping.
         svg = Markup(charts.draw_histogram(spread))  # noqa: S704 - see above
         found.append(Figure(svg, "number of elements by size of the error"))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from parity.errors import Location
-    from parity.results import BundleResult, CaseResult, Finding, Report
+    from parity.results import CaseResult, Finding, Report
 
 
 class _Case(TestCase):  # type: ignore[misc]  # junitparser ships no types
@@ -27,10 +27,12 @@ class _Case(TestCase):  # type: ignore[misc]  # junitparser ships no types
 def format_junit(report: Report) -> str:
     """Return the report: one suite for each bundle, and one for errors of the run."""
     xml = JUnitXml("parity")
-    if any(finding.level == "error" for finding in report.findings):
-        xml.add_testsuite(_build_suite("parity", [_build_general_case("parity", report.findings)]))
+    if cases := _build_general_cases("parity", report.findings):
+        xml.add_testsuite(_build_suite("parity", cases))
     for bundle in report.bundles:
-        xml.add_testsuite(_build_suite(bundle.bundle, _build_cases(bundle)))
+        cases = [*map(_build_case, bundle.cases)]
+        cases += _build_general_cases(bundle.bundle, bundle.findings)
+        xml.add_testsuite(_build_suite(bundle.bundle, cases))
     xml.update_statistics()
     return str(xml.tostring().decode("utf-8"))
 
@@ -39,13 +41,6 @@ def _build_suite(name: str, cases: Sequence[_Case]) -> TestSuite:
     suite = TestSuite(sanitize_message(name))
     suite.add_testcases(cases)
     return suite
-
-
-def _build_cases(bundle: BundleResult) -> list[_Case]:
-    cases = [_build_case(case) for case in bundle.cases]
-    if any(finding.level == "error" for finding in bundle.findings):
-        cases.append(_build_general_case(bundle.bundle, bundle.findings))
-    return cases
 
 
 def _build_case(result: CaseResult) -> _Case:
@@ -60,14 +55,16 @@ def _build_case(result: CaseResult) -> _Case:
     return case
 
 
-def _build_general_case(name: str, findings: Sequence[Finding]) -> _Case:
-    """Return errors of no single case as a case."""
+def _build_general_cases(name: str, findings: Sequence[Finding]) -> list[_Case]:
+    """Return errors of no single case as one case."""
     errors = [finding for finding in findings if finding.level == "error"]
+    if not errors:
+        return []
     case = _Case("(as a whole)", sanitize_message(name))
     case.time = 0.0
     _set_location(case, errors[0].where)
     case.result = [_build_result(errors, "")]
-    return case
+    return [case]
 
 
 def _set_location(case: _Case, where: Location | None) -> None:

@@ -10,7 +10,6 @@ import html
 from typing import TYPE_CHECKING
 
 from parity.reports import phrases
-from parity.reports.sparkline import format_decades
 from parity.text import format_count, sanitize_message, truncate
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _format_findings(findings: Sequence[Finding]) -> str:
     lines = []
     for finding in findings[:_MAX_FINDINGS]:
         lines += phrases.format_finding(finding)
-        if spread := format_decades(finding.measures.get("histogram")):
+        if spread := phrases.format_decades(finding.measures.get("histogram")):
             lines.append(f"  errors: {spread}")
     if (rest := len(findings) - _MAX_FINDINGS) > 0:
         lines.append(f"and {format_count(rest, 'more findings')}")

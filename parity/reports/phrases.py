@@ -1,8 +1,9 @@
-"""Phrases that several reports share."""
+"""Phrases and small drawings that several reports share."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from parity import __version__
 from parity.text import format_count, sanitize_message
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from parity.results import CaseResult, Finding, Report
 
+_BLOCKS = "▁▂▃▄▅▆▇█"
 _MANY = 10  # times a tolerance; from here on percentages are hard to read
 
 #: Meaning of a run's most severe kind of error, in half a sentence.
@@ -104,3 +106,25 @@ def collect_provenance(report: Report) -> list[tuple[str, str]]:
         rows.append((bundle.bundle, f"sha256:{bundle.sha256 or '-'}"))
         rows += [(f"{bundle.bundle}, {key}", value) for key, value in bundle.port.items()]
     return rows + [(key, value) for key, value in report.environment.items() if key != "parity"]
+
+
+def count_decades(histogram: Any) -> list[tuple[int, int]]:
+    """Return consecutive powers of ten with their counts; empty without a histogram."""
+    if not isinstance(histogram, dict) or not histogram:
+        return []
+    counts = {int(power): int(count) for power, count in histogram.items()}
+    return [(power, counts.get(power, 0)) for power in range(min(counts), max(counts) + 1)]
+
+
+def format_decades(histogram: Any) -> str:
+    """Format a histogram as ``1e-07 ▁▅█ 1e-05, 12 of them``; heights are logarithmic."""
+    spread = count_decades(histogram)
+    if not spread:
+        return ""
+    heights = [math.log1p(count) for _, count in spread]
+    steps = [round(height / max(heights) * (len(_BLOCKS) - 1)) for height in heights]
+    bars = "".join(
+        _BLOCKS[step] if height else " " for step, height in zip(steps, heights, strict=True)
+    )
+    total = sum(count for _, count in spread)
+    return f"1e{spread[0][0]:+03d} {bars} 1e{spread[-1][0] + 1:+03d}, {total:,} of them"

@@ -12,7 +12,7 @@ import pytest
 from parity import __version__
 from parity.errors import ConfigError, Problem
 from parity.reports import markdown
-from parity.reports.sparkline import count_decades, format_decades
+from parity.reports.phrases import count_decades, format_decades
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
