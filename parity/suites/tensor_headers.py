@@ -125,25 +125,17 @@ def _describe_stated_shape(
         f"; it is the one in the checkpoint's key {sanitize(stated.key)}, {list(stated.shape)}, "
         "where the header's is expected"
     )
-    return text + _describe_elements(expected, obtained, reference)
-
-
-def _describe_elements(
-    expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
-) -> str:
-    """Say whether the elements, one after the other, are the reference's."""
+    turned = replace(obtained, shape=expected.shape)
     try:
         measures = compare(
-            expected,
-            replace(obtained, shape=expected.shape),
-            reference.tolerances,
-            integers_only=reference.integers_only,
+            expected, turned, reference.tolerances, integers_only=reference.integers_only
         )
     except FormatError:
-        return ""
+        return text
+    count = format_count(expected.count, "elements")
     if measures.passed:
-        return f", and all {format_count(expected.count, 'elements')} are right in their order"
-    return f"; {measures.bad:,} of {format_count(expected.count, 'elements')} differ besides"
+        return f"{text}, and all {count} are right in their order"
+    return f"{text}; {measures.bad:,} of {count} differ besides"
 
 
 def report_dtype(name: str, expected: DType, obtained: StoredTensor) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
@@ -105,21 +105,9 @@ def _find_renaming(
 
 def _propose_rules(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
     """Yield ways in which one of the first missing names may have become an extra one."""
-    seen: dict[tuple[str, str], None] = {}
-    for name in missing[:_MAX_TRIED]:
-        for other in extra:
-            if name and other.endswith(name):
-                seen["prefix", other.removesuffix(name)] = None
-            elif name and other.startswith(name):
-                seen["suffix", other.removeprefix(name)] = None
-            elif other and name.endswith(other):
-                seen["no prefix", name.removesuffix(other)] = None
-            elif other and name.startswith(other):
-                seen["no suffix", name.removeprefix(other)] = None
-            if len(seen) >= _MAX_RULES:
-                break
-    for kind, part in seen:
-        yield _RULES[kind](part)
+    pairs = [(name, other) for name in missing[:_MAX_TRIED] for other in extra if name and other]
+    ends = dict.fromkeys(_find_common_end(name, other) for name, other in pairs)
+    yield from (_replace_ends(*one) for one in islice(filter(None, ends), _MAX_RULES))
     for old, new in _list_separators(missing[0], extra):
         yield _Rule(f"have {new!r} in place of {old!r} in", _replace_separator(old, new))
     yield _Rule("are in lower case in", str.lower)
@@ -137,25 +125,31 @@ def _list_separators(name: str, extra: list[str]) -> Iterator[tuple[str, str]]:
         yield old, ""
 
 
+def _find_common_end(name: str, other: str) -> tuple[str, str, str, str] | None:
+    """Return how the prefix or the suffix of one name was changed, if the rest is the other."""
+    if other.endswith(name) or name.endswith(other):
+        size = min(len(name), len(other))
+        return name[: len(name) - size], other[: len(other) - size], "", ""
+    if other.startswith(name) or name.startswith(other):
+        size = min(len(name), len(other))
+        return "", "", name[size:], other[size:]
+    return None
+
+
 def _propose_replacements(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
     """Yield other parts, prefixes and suffixes, where most of a name is as it was."""
     parts: dict[tuple[str, str], None] = {}
-    for name in missing[:_MAX_TRIED]:
-        for other in extra[:_MAX_RULES]:
-            pairs = [*zip(_split(name), _split(other), strict=False)]
-            changed = {pair for pair in pairs if pair[0] != pair[1]}
-            if len(changed) == 1 and len(_split(name)) == len(_split(other)) == len(pairs) > 1:
-                parts[changed.pop()] = None
+    ends: dict[tuple[str, str, str, str], None] = {}
+    for name, other in product(missing[:_MAX_TRIED], extra[:_MAX_RULES]):
+        pairs = [*zip_longest(_split(name), _split(other))]
+        changed = {pair for pair in pairs if pair[0] != pair[1]}
+        if len(changed) == 1 < len(pairs) and None not in (change := changed.pop()):
+            parts[change] = None
+        start, at, size = SequenceMatcher(None, name, other, autojunk=False).find_longest_match()
+        if 2 * size >= len(name):
+            ends[name[:start], other[:at], name[start + size :], other[at + size :]] = None
     yield from (_replace_part(*part) for part in islice(parts, _MAX_RULES))
-    seen: dict[tuple[str, ...], None] = {}
-    for name in missing[:_MAX_TRIED]:
-        for other in extra[:_MAX_RULES]:
-            start, at, size = SequenceMatcher(
-                None, name, other, autojunk=False
-            ).find_longest_match()
-            if 2 * size >= len(name):
-                seen[name[:start], other[:at], name[start + size :], other[at + size :]] = None
-    yield from (_replace_ends(*ends) for ends in islice(seen, _MAX_RULES))
+    yield from (_replace_ends(*four) for four in islice(ends, _MAX_RULES))
 
 
 def _split(name: str) -> list[str]:
@@ -172,32 +166,21 @@ def _replace_part(old: str, new: str) -> _Rule:
 
 def _replace_ends(old: str, new: str, old_end: str, new_end: str) -> _Rule:
     """Replace a prefix and a suffix, each of which may be empty."""
-    changes = [
-        f"the {kind} {after!r}" + (f" in place of {before!r}" if before else "")
-        for kind, before, after in (("prefix", old, new), ("suffix", old_end, new_end))
-        if before or after
-    ]
+    changes: dict[str, list[str]] = {"have": [], "lack": []}
+    for kind, before, after in (("prefix", old, new), ("suffix", old_end, new_end)):
+        if after:
+            place = f" in place of {before!r}" if before else ""
+            changes["have"].append(f"the {kind} {after!r}{place}")
+        elif before:
+            changes["lack"].append(f"the {kind} {before!r}")
+    texts = [f"{verb} {' and '.join(parts)}" for verb, parts in changes.items() if parts]
 
     def change(name: str) -> str:
         if not name.startswith(old) or not name[len(old) :].endswith(old_end):
             return ""
         return new + name[len(old) : len(name) - len(old_end)] + new_end
 
-    return _Rule(f"have {' and '.join(changes)} in", change)
-
-
-_RULES: dict[str, Callable[[str], _Rule]] = {
-    "prefix": lambda part: _Rule(f"have the prefix {part!r} in", lambda name: part + name),
-    "suffix": lambda part: _Rule(f"have the suffix {part!r} in", lambda name: name + part),
-    "no prefix": lambda part: _Rule(
-        f"lack the prefix {part!r} in",
-        lambda name: name.removeprefix(part) if name.startswith(part) else "",
-    ),
-    "no suffix": lambda part: _Rule(
-        f"lack the suffix {part!r} in",
-        lambda name: name.removesuffix(part) if name.endswith(part) else "",
-    ),
-}
+    return _Rule(f"{' and '.join(texts)} in", change)
 
 
 def _replace_separator(old: str, new: str) -> Callable[[str], str]:
@@ -232,16 +215,16 @@ def _report_missing(
     names: list[str], missing: Collection[str], reference: TensorReference
 ) -> Iterator[Finding]:
     locations = reference.locate() if names else {}
-    locations = {
-        name: location for name, location in locations.items() if name in reference.tensors
-    }
+    locations = {name: place for name, place in locations.items() if name in reference.tensors}
     for name in names:
         stored = reference.tensors[name]
         message = (
             f"{format_name(name)} ({stored.dtype.name} {list(stored.shape)}) is missing from the "
-            f"dump{_describe_type(name, missing, locations, stored)}"
-            f"{_describe_part(name, missing, locations)}"
+            "dump"
         )
+        if name in locations:
+            message += _describe_type(name, missing, locations, stored)
+            message += _describe_part(name, missing, locations)
         yield report_error("tensor-missing", message, tensor=name)
 
 
@@ -252,9 +235,9 @@ def _describe_type(
     stored: StoredTensor,
 ) -> str:
     """Name the checkpoint's type, and say so where all tensors of that type are missing."""
-    if name not in locations or locations[name].type_name == stored.dtype.name:
-        return ""
     kind = locations[name].type_name
+    if kind == stored.dtype.name:
+        return ""
     alike = [other for other, location in locations.items() if location.type_name == kind]
     text = f"; the checkpoint has it as {kind}"
     if len(alike) < len(locations) and all(other in missing for other in alike):
@@ -267,10 +250,10 @@ def _describe_part(
     name: str, missing: Collection[str], locations: Mapping[str, StorageLocation]
 ) -> str:
     """Name the file of a missing tensor where the checkpoint consists of several files."""
-    if name not in locations or len({location.path for location in locations.values()}) == 1:
-        return ""
     path = locations[name].path
     inside = [other for other, location in locations.items() if location.path == path]
+    if len(inside) == len(locations):
+        return ""
     whole = all(other in missing for other in inside)
     none = f", and all {format_count(len(inside), 'tensors')} of it are missing" if whole else ""
     return f"; it is in {sanitize(path.name)}{none}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error
 from parity.tensors import FormatError
+from parity.tensors.paired_reads import read_chunks
 from parity.tensors.safetensors import read_metadata
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -24,23 +26,17 @@ if TYPE_CHECKING:
 
     Pairs = Mapping[str, tuple[StoredTensor, StoredTensor]]
 
-#: Values of a reference that are read together.
-_CHUNK_ELEMENTS = 64 * 1024
-
 
 def collect_notices(
     reference: TensorReference, pairs: Pairs, results: Mapping[str, Measures]
 ) -> list[Finding]:
-    """List notices for the tensors that were compared, and those that were not.
-
-    Args:
-        reference: The case's.
-        pairs: Expected and obtained tensor, by name.
-        results: Measures by name, of the same tensors.
-    """
+    """List notices for the tensors that were compared, by name, and those that were not."""
     notices = []
-    narrowed = [name for name, pair in pairs.items() if _is_narrowed(*pair)]
-    if narrowed:
+    if narrowed := [
+        name
+        for name, (expected, obtained) in pairs.items()
+        if obtained.suffix == ".bin" and not expected.dtype.fits_f32
+    ]:
         message = (
             f"{format_count(len(narrowed), 'tensors')} wider than f32 compared as f32, since a "
             f".bin has no other dtype: {format_list(narrowed)}"
@@ -56,9 +52,11 @@ def collect_notices(
         )
         notices.append(Finding(level="notice", code="cosine-excused", message=message))
     if reference.unreferenced:
-        kinds = _format_counts(reference.unreferenced.values())
-        count = format_count(len(reference.unreferenced), "tensors")
-        message = f"{count} without a reference, not compared: {kinds}"
+        counts = sorted(Counter(reference.unreferenced.values()).items())
+        message = (
+            f"{format_count(len(reference.unreferenced), 'tensors')} without a reference, not "
+            f"compared: {', '.join(f'{count} {kind}' for kind, count in counts)}"
+        )
         notices.append(Finding(level="notice", code="not-compared", message=message))
     return notices + check_metadata(reference, pairs)
 
@@ -72,7 +70,7 @@ def check_carrier(name: str, expected: StoredTensor, obtained: StoredTensor) -> 
     if obtained.suffix != ".bin" or expected.dtype.kind != "int" or expected.dtype.fits_f32:
         return []
     count, first, value = 0, 0, ""
-    for start, chunk in _read_chunks(expected):
+    for start, chunk, _, _ in read_chunks(expected, expected, range(expected.count)):
         inexact = np.flatnonzero(~_is_exact_in_f32(chunk))
         if len(inexact) and not count:
             first, value = start + int(inexact[0]), str(chunk[inexact[0]])
@@ -104,17 +102,16 @@ def check_metadata(reference: TensorReference, pairs: Pairs) -> list[Finding]:
     dumped = sorted({one.path for _, one in pairs.values() if one.suffix == ".safetensors"})
     if len(dumped) != 1:
         return []
+    obtained = _read_metadata(dumped[0])
     sources = {location.path for location in reference.locate().values()}
     sources |= {expected.path for expected, _ in pairs.values()}
     for source in sorted(path for path in sources if path.suffix == ".safetensors"):
-        expected, obtained = _read_metadata(source), _read_metadata(dumped[0])
-        changed = [key for key, value in expected.items() if obtained.get(key) != value]
-        if changed:
-            states = [f"{key}={expected[key]!r:.60}" for key in changed]
+        lost = [one for one in _read_metadata(source).items() if one not in obtained.items()]
+        if lost:
+            states = format_list(f"{key}={value!r:.60}" for key, value in lost)
             message = (
-                f"{dumped[0].name} lacks or changes "
-                f"{format_count(len(changed), 'entries', 'entry')} of __metadata__ in "
-                f"{source.name}: {format_list(states)}"
+                f"{dumped[0].name} lacks or changes {format_count(len(lost), 'entries', 'entry')} "
+                f"of __metadata__ in {source.name}: {states}"
             )
             return [Finding(level="notice", code="metadata-changed", message=message)]
     return []
@@ -127,18 +124,16 @@ def _read_metadata(path: Path) -> dict[str, str]:
         return {}
 
 
-def _is_narrowed(expected: StoredTensor, obtained: StoredTensor) -> bool:
-    return obtained.suffix == ".bin" and not expected.dtype.fits_f32
-
-
-def _describe_lost(references: Iterable[StoredTensor]) -> str:
+def _describe_lost(references: list[StoredTensor]) -> str:
     """Count the values that f32 cannot represent at all, as the end of a notice, or ``""``."""
-    references = list(references)
-    infinite, zero = (
-        sum(counts) for counts in zip(*map(_count_beyond_f32, references), strict=True)
+    counts = zip(
+        ("infinite", "zero"), zip(*map(_count_beyond_f32, references), strict=True), strict=True
     )
-    pairs = [(infinite, "infinite"), (zero, "zero")]
-    parts = [f"{count:,} {'is' if count == 1 else 'are'} {word}" for count, word in pairs if count]
+    parts = [
+        f"{sum(count):,} {'is' if sum(count) == 1 else 'are'} {word}"
+        for word, count in counts
+        if any(count)
+    ]
     if not parts:
         return ""
     values = format_count(sum(one.count for one in references), "values")
@@ -150,22 +145,8 @@ def _count_beyond_f32(reference: StoredTensor) -> tuple[int, int]:
     if reference.dtype.kind != "float":
         return 0, 0  # f32 reaches further than any integer of 64 bits
     infinite = zero = 0
-    for _, chunk in _read_chunks(reference):
+    for _, chunk, _, _ in read_chunks(reference, reference, range(reference.count)):
         narrow = reference.dtype.round_to_f32(chunk)
         infinite += int((np.isinf(narrow) & np.isfinite(chunk)).sum())
         zero += int(((narrow == 0) & (chunk != 0)).sum())
     return infinite, zero
-
-
-def _read_chunks(tensor: StoredTensor) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Yield the elements a chunk at a time, with the flat index of the first."""
-    buffer = np.empty(min(_CHUNK_ELEMENTS, tensor.count), tensor.dtype.storage)
-    with tensor.open() as reader:
-        for start in range(0, tensor.count, _CHUNK_ELEMENTS):
-            chunk = buffer[: tensor.count - start]
-            reader.read(start, chunk)
-            yield start, chunk
-
-
-def _format_counts(kinds: Collection[str]) -> str:
-    return ", ".join(f"{list(kinds).count(kind)} {kind}" for kind in sorted(set(kinds)))

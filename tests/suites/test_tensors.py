@@ -295,7 +295,7 @@ def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
     values: list[float], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dump of infinities is no proof that a port read 1e300."""
-    monkeypatch.setattr("parity.suites.tensor_notices._CHUNK_ELEMENTS", 2)
+    monkeypatch.setattr("parity.tensors.paired_reads.CHUNK_BYTES", 16)
     due = {"w.npy": np.array(values), "z.npy": np.array([2**62])}
     with np.errstate(over="ignore"):
         dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
