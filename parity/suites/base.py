@@ -18,116 +18,100 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One case of a bundle.
-
-    Attributes:
-        folder: Folder of the case in the bundle's tree.
-        placeholders: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
-        tolerances: The bundle's, else the suite's.
-        detail: The suite's own record of the case.
-        may_be_empty: A dump without a file may be right; the suite decides.
-        expect: Stated outcome of the port: ``load``, ``refuse`` or ``either``; empty where the
-            bundle states none, and the port's exit then decides nothing.
-        why: What the case tests, in one line.
-    """
+    """One case of a bundle."""
 
     id: str
     folder: Path
+    #: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
     placeholders: Mapping[str, str] = field(default_factory=dict)
+    #: The bundle's, else the suite's.
     tolerances: Mapping[str, float] = field(default_factory=dict)
+    #: The suite's own record of the case.
     detail: Any = None
+    #: A dump without a file may be right; the suite decides.
     may_be_empty: bool = False
+    #: Stated outcome of the port: ``load``, ``refuse`` or ``either``; empty where the bundle
+    #: states none, and the port's exit then decides nothing.
     expect: str = ""
+    #: What the case tests, in one line.
     why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dump:
-    """Output of a port for one case.
+    """Output of a port for one case."""
 
-    Attributes:
-        folder: Folder with at least one file, unless the case may be empty.
-        stdout_json: The JSON object printed last on stdout, if any.
-    """
-
+    #: Has at least one file, unless the case may be empty.
     folder: Path
+    #: The JSON object printed last on stdout, if any.
     stdout_json: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpComparison:
-    """Result of comparing one dump.
-
-    Attributes:
-        measures: Numbers for the report, by name.
-        margin: Largest share of a tolerance that was used; None where none applies.
-        compared: Number of elements compared with the reference.
-        tensors: Names that ``known-failures`` may contain.
-    """
+    """Result of comparing one dump."""
 
     findings: tuple[Finding, ...] = ()
+    #: Numbers for the report, by name.
     measures: Mapping[str, Any] = field(default_factory=dict)
+    #: Largest share of a tolerance that was used; None where none applies.
     margin: float | None = None
+    #: Number of elements compared with the reference.
     compared: int = 0
+    #: Names that ``known-failures`` may contain.
     tensors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorView:
-    """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side.
+    """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side."""
 
-    Attributes:
-        expected: In its storage type; of the dump's dtype where the dump is a `.bin`.
-        obtained: Likewise; its shape may be another one.
-        dtype: Of both.
-        note: What a reader should know of how they are laid side by side.
-        rows: Names of the rows of the first axis, None where their numbers will do.
-        cause: Under bounds, the cause of a difference.
-    """
-
+    #: In its storage type; of the dump's dtype where the dump is a `.bin`.
     expected: NDArray[Any]
+    #: Likewise; its shape may be another one.
     obtained: NDArray[Any]
+    #: Of both.
     dtype: DType
+    #: What a reader should know of how they are laid side by side.
     note: str = ""
+    #: Names the rows of the first axis; None where their numbers will do.
     rows: Callable[[int], str] | None = None
+    #: Finds, under bounds, the cause of a difference.
     cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A bundle kind.
-
-    Attributes:
-        args: Arguments of a dump program where the lockfile names none.
-        cases: Reads a tree into its cases; raises ``ReferenceSuspectError``.
-        verify: Compares one dump with its case within tolerances; raises
-            ``ReferenceSuspectError`` where the reference itself cannot be read.
-        options: Names of the suite's ``options`` with their values, or with a function that
-            explains why a value is invalid (empty where it is valid).
-        across: Compares cases with each other; returns findings by case id. A case whose dump
-            could not be compared is given without it.
-        view: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an
-            unknown name, ``DumpError`` and ``ReferenceSuspectError`` for unreadable files.
-        list_files: Lists the files of the bundle that a case reads, besides its `meta.json`.
-        reference_path: File or folder of a case's reference tensors; None where it has none.
-        pin: ``module:function`` in ``parity.lab`` that makes a bundle.
-        audit: Likewise, derives a bundle's references again.
-        audit_libraries: Libraries that ``audit`` needs.
-        right_dump: Likewise, writes the correct dump of a case and lists the faults to plant.
-    """
+    """A bundle kind."""
 
     name: str
+    #: Arguments of a dump program where the lockfile names none.
     args: tuple[str, ...]
+    #: Reads a tree into its cases; raises ``ReferenceSuspectError``.
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
+    #: Compares one dump with its case within tolerances; raises ``ReferenceSuspectError`` where
+    #: the reference itself cannot be read.
     verify: Callable[[Case, Dump, Tolerances], DumpComparison]
+    #: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an unknown name,
+    #: ``DumpError`` and ``ReferenceSuspectError`` for unreadable files.
     view: Callable[[Case, Dump, str], TensorView]
+    #: Lists the files of the bundle that a case reads, besides its `meta.json`.
     list_files: Callable[[Case], Iterable[Path]]
+    #: ``module:function`` in ``parity.lab`` that makes a bundle.
     pin: str
+    #: Likewise, derives a bundle's references again.
     audit: str
+    #: Libraries that ``audit`` needs.
     audit_libraries: tuple[str, ...]
+    #: Likewise, writes the correct dump of a case and lists the faults to plant.
     right_dump: str
+    #: File or folder of a case's reference tensors; None where it has none.
     reference_path: Callable[[Case], Path | None] = lambda _case: None
+    #: Names of the suite's ``options`` with their values, or with a function that explains why
+    #: a value is invalid (empty where it is valid).
     options: Mapping[str, tuple[Any, ...] | Callable[[Any], str]] = field(default_factory=dict)
+    #: Compares cases with each other; returns findings by case id. A case whose dump could not
+    #: be compared is given without it.
     across: (
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
     ) = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from parity.results import Finding
@@ -33,10 +34,9 @@ def find_unread(tree: Path, suite: Suite, cases: Sequence[Case]) -> list[Finding
     ]
     if not unread:
         return []
-    verb = "is" if len(unread) == 1 else "are"
     message = (
-        f"{format_count(len(unread), 'files')} of the bundle {verb} read by no case, and so "
-        f"compared with nothing: {format_list(sorted(unread))}"
+        f"{format_count(len(unread), 'files')} of the bundle {'is' if len(unread) == 1 else 'are'} "
+        f"read by no case, and so compared with nothing: {format_list(sorted(unread))}"
     )
     return [Finding(level="warning", code="file-unread", message=message)]
 
@@ -76,7 +76,11 @@ def find_unread_dump_files(folder: Path, known: Iterable[Path], advice: str) -> 
 
 def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
     """Report paths below a dump's folder that nothing reads, with what they look like."""
-    kinds = [f"{path}{_describe_kind(path)}" for path in paths if path not in _DUMP_FILES]
+    kinds = [
+        f"{path}{_KINDS.get(PurePosixPath(path).suffix.lower(), '')}"
+        for path in paths
+        if path not in _DUMP_FILES
+    ]
     if not kinds:
         return []
     message = (
@@ -86,20 +90,14 @@ def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
     return [Finding(level="warning", code="file-unread", message=message)]
 
 
-def _describe_kind(path: str) -> str:
-    suffix = path[path.rfind(".") :].lower() if "." in path else ""
-    kind = _KINDS.get(suffix, "")
-    return f" ({kind})" if kind else ""
-
-
 _KINDS = {
-    ".npz": "a NumPy archive; write one .npy per tensor",
-    ".pt": "a torch file; write .safetensors",
-    ".pth": "a torch file; write .safetensors",
-    ".pkl": "a pickle; write .npy",
-    ".gguf": "a GGUF file; write .safetensors",
-    ".raw": "raw data; write .bin with its header",
-    ".json": "JSON",
-    ".txt": "text",
-    ".csv": "text; write .npy",
+    ".npz": " (a NumPy archive; write one .npy per tensor)",
+    ".pt": " (a torch file; write .safetensors)",
+    ".pth": " (a torch file; write .safetensors)",
+    ".pkl": " (a pickle; write .npy)",
+    ".gguf": " (a GGUF file; write .safetensors)",
+    ".raw": " (raw data; write .bin with its header)",
+    ".json": " (JSON)",
+    ".txt": " (text)",
+    ".csv": " (text; write .npy)",
 }

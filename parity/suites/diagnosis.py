@@ -49,11 +49,11 @@ def add_tensor_cause(
     locate: Callable[[], Mapping[str, StorageLocation]],
     others: Mapping[str, StoredTensor],
 ) -> Finding:
-    """Add the cause to a finding about the values of a tensor.
+    """Add the cause to a finding about the values of a tensor, which it names.
 
     Args:
-        finding: Names the tensor.
-        expected: Its reference.
+        finding: The finding.
+        expected: The tensor's reference.
         obtained: Its dump.
         tolerances: Those that it breaks.
         locate: Returns where the bundle's tensors are in their checkpoint.
@@ -92,8 +92,7 @@ def find_wrong_decoder(
 
 def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[Finding]:
     """Add the cause of the whole run to findings about delivered items and their order."""
-    errors = [finding for finding in findings if finding.level == "error"]
-    if not errors or (audit.obtained == UNKNOWN).any():
+    if (audit.obtained == UNKNOWN).any():
         return list(findings)
 
     def find() -> Cause | None:
@@ -115,7 +114,7 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
             )
         )
 
-    return [add_cause(finding, find) if finding in errors else finding for finding in findings]
+    return [add_cause(one, find) if one.level == "error" else one for one in findings]
 
 
 def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
@@ -146,9 +145,8 @@ def add_label_cause(
         obtained = audit.obtained[known]
         # Rows that are no item leave holes, over which only a roll of the rest can be seen.
         whole = bool(known.all())
-        table, sizes = (
-            (expected_labels, audit.batches.sizes) if whole else (expected_labels[:0], ())
-        )
+        table = expected_labels if whole else expected_labels[:0]
+        sizes = audit.batches.sizes if whole else ()
         return causes.find_label_cause(
             expected_labels[obtained], audit.batches.labels[known], table, obtained, sizes
         )
@@ -165,7 +163,7 @@ def add_output_cause(
     obtained: Mapping[str, Any],
     tolerance: float,
 ) -> list[Finding]:
-    """Add the cause to findings about the outputs of an exported model.
+    """Add the cause to those of a case's ``findings`` that are about outputs of its model.
 
     Args:
         findings: All of the case.
@@ -183,18 +181,18 @@ def add_output_cause(
         weights = read_tensors(folder / "mlp_weights.bin", 4)
         return onnx_mlp.find_mlp_mistake(weights, inputs, expected, obtained, tolerance)
 
-    failing = [finding for finding in findings if _is_output_finding(finding)]
-    return [add_cause(finding, find) if finding in failing else finding for finding in findings]
-
-
-def _is_output_finding(finding: Finding) -> bool:
-    return finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
+    return [
+        add_cause(finding, find)
+        if finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
+        else finding
+        for finding in findings
+    ]
 
 
 def add_model_cause(
     findings: Sequence[Finding], folder: Path, file: Path, inputs: Any
 ) -> list[Finding]:
-    """Add the cause to findings about a model that cannot be loaded or run.
+    """Add the cause to those of a case's ``findings`` about a model that does not load or run.
 
     Args:
         findings: All of the case.

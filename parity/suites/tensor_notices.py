@@ -126,14 +126,9 @@ def _read_metadata(path: Path) -> dict[str, str]:
 
 def _describe_lost(references: list[StoredTensor]) -> str:
     """Count the values that f32 cannot represent at all, as the end of a notice, or ``""``."""
-    counts = zip(
-        ("infinite", "zero"), zip(*map(_count_beyond_f32, references), strict=True), strict=True
-    )
-    parts = [
-        f"{sum(count):,} {'is' if sum(count) == 1 else 'are'} {word}"
-        for word, count in counts
-        if any(count)
-    ]
+    infinite, zero = map(sum, zip(*map(_count_beyond_f32, references), strict=True))
+    pairs = [(infinite, "infinite"), (zero, "zero")]
+    parts = [f"{count:,} {'is' if count == 1 else 'are'} {word}" for count, word in pairs if count]
     if not parts:
         return ""
     values = format_count(sum(one.count for one in references), "values")
