@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, ParityError, Problem
+from parity.known_failures import match_glob
 from parity.reports import json_reader
 from parity.results import BundleResult, Finding, Report, exit_code
 from parity.text import format_count, join_limited, sanitize
@@ -14,7 +17,6 @@ from parity.verify.options import Options, ReportOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from parity.reports.console import RunConsole
     from parity.reports.json_reader import ReportFile
@@ -23,14 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MergeOptions(Options, ReportOptions):
-    """The command line of ``merge``.
+    """The command line of ``merge``."""
 
-    Attributes:
-        reports: ``report.json`` files, or folders that contain them at any depth.
-        plan: The file that ``plan`` wrote; None to accept the reports as complete.
-    """
-
+    #: ``report.json`` files, or folders that contain them at any depth.
     reports: Sequence[Path]
+    #: The file that ``plan`` wrote; None to accept the reports as complete.
     plan: Path | None = None
 
 
@@ -70,14 +69,15 @@ def _merge_reports(options: MergeOptions) -> Report:
     merged = replace(
         reports[0],
         bundles=_merge_bundles(reports),
-        findings=tuple(f for report in reports for f in report.findings if f.kind != "empty"),
+        findings=(
+            *(f for report in reports for f in report.findings if f.kind != "empty"),
+            *(Finding.from_problem(problem, "config") for problem in problems),
+        ),
         seconds=sum(report.seconds for report in reports),
     )
     missing = _find_missing(merged, plan)
-    verified = sum(case.verdict in report_checks.VERIFIED for case in merged.cases)
-    rejected = [Finding.from_problem(problem, "config") for problem in problems]
-    few = _check_min_cases(verified, options)
-    return replace(merged, findings=(*merged.findings, *rejected, *missing, *few))
+    few = report_checks.check_min_cases(merged, options.min_cases)
+    return replace(merged, findings=(*merged.findings, *missing, *few))
 
 
 def _load_reports(
@@ -126,18 +126,13 @@ def _find_reports(options: MergeOptions) -> list[Path]:
         if path.is_symlink() or not path.is_dir():
             found.append(path)
             continue
-        pending = [path]
-        while pending:
-            folder = pending.pop()
+        for name, folders, files in os.walk(path):
+            folder = Path(name)
             if folder == options.report_dir:
+                folders.clear()
                 continue
-            children = sorted(folder.iterdir())
-            found += [child for child in children if child.name == "report.json"]
-            pending += [
-                child
-                for child in reversed(children)
-                if child.name != "dumps" and not child.is_symlink() and child.is_dir()
-            ]
+            found += [folder / "report.json"] if "report.json" in (*folders, *files) else []
+            folders[:] = sorted(set(folders) - {"dumps"})
     return list(dict.fromkeys(found))
 
 
@@ -171,14 +166,18 @@ def _join_bundles(one: BundleResult, other: BundleResult) -> BundleResult:
 
 
 def _find_missing(report: Report, plan: Plan | None) -> list[Finding]:
-    """Return an error for planned cases without a result."""
+    """Return an error for planned cases without a result, except those of bundles that failed."""
     failed = {
         bundle.bundle
         for bundle in report.bundles
         if any(finding.level == "error" for finding in bundle.findings)
     }
-    planned = [] if plan is None else plan.cases
-    missing = report_checks.find_missing([case.name for case in report.cases], failed, planned)
+    missing = [
+        name
+        for name in (plan.cases if plan else ())
+        if not any(match_glob(name, case.name) for case in report.cases)
+        and name.partition("/")[0] not in failed
+    ]
     if not missing:
         return []
     message = (
@@ -186,10 +185,3 @@ def _find_missing(report: Report, plan: Plan | None) -> list[Finding]:
         f"report: {join_limited(missing, 5)}"
     )
     return [Finding.from_problem(Problem("shard-missing", message), "empty")]
-
-
-def _check_min_cases(verified: int, options: MergeOptions) -> list[Finding]:
-    if verified >= options.min_cases:
-        return []
-    message = f"{verified} cases were verified, fewer than {options.min_cases} (--min-cases)"
-    return [Finding.from_problem(Problem("nothing-verified", message), "empty")]

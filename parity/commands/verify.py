@@ -20,6 +20,7 @@ from parity.verify import lock_changes, publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
 from parity.verify.prepare import PreparationError, PreparedBundle, print_missing_bundles
+from parity.verify.report_checks import check_min_cases
 from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
@@ -117,16 +118,7 @@ def _build_report(
         environment=collect_environment(),
         seconds=seconds,
     )
-    verified = sum(case.verdict in ("pass", "fail", "known-failure") for case in report.cases)
-    if verified >= options.min_cases:
-        return report
-    message = (
-        f"{verified} cases were verified, fewer than {options.min_cases} (--min-cases); "
-        "a run that compares nothing proves nothing"
-    )
-    return replace(
-        report, findings=(Finding.from_problem(Problem("nothing-verified", message), "empty"),)
-    )
+    return replace(report, findings=tuple(check_min_cases(report, options.min_cases)))
 
 
 @contextmanager

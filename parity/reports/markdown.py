@@ -30,20 +30,18 @@ def format_summary(
 ) -> str:
     """Return the summary; ``form`` is ``full`` or ``compact``, ``drift`` describes lock changes."""
     head = _format_head(report, code)
+    failing = [case for case in report.cases if case.verdict in ("fail", "error")]
     if form == "compact":
-        return _fit_sections(
-            [head], [_format_compact(case) for case in _list_failing(report)], [], max_bytes
-        )
+        return _fit_sections([head], [_format_compact(case) for case in failing], [], max_bytes)
     tail = [
         _format_warnings(report),
         _format_known_failures(report),
         "\n".join(drift) + "\n" if drift else "",
+        _format_provenance(report),
     ]
-    tail += [_format_provenance(report)]
-    sections = [_format_general(report), *(_format_case(case) for case in _list_failing(report))]
-    return _fit_sections(
-        [head, _format_table(report.cases)], [s for s in sections if s], tail, max_bytes
-    )
+    sections = [_format_general(report), *(_format_case(case) for case in failing)]
+    first = [head, _format_table(report.cases)]
+    return _fit_sections(first, list(filter(None, sections)), tail, max_bytes)
 
 
 def format_error(error: ParityError, max_bytes: int) -> str:
@@ -101,10 +99,6 @@ def _format_table(cases: Sequence[CaseResult]) -> str:
     if len(cases) < _FOLD_FROM:
         return table
     return f"<details><summary>All {len(cases)} cases</summary>\n\n{table}\n</details>\n"
-
-
-def _list_failing(report: Report) -> list[CaseResult]:
-    return [case for case in report.cases if case.verdict in ("fail", "error")]
 
 
 def _format_general(report: Report) -> str:

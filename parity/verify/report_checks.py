@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from parity.known_failures import match_glob
-from parity.results import decide_verdict, exit_code
+from parity.errors import Problem
+from parity.results import Finding, decide_verdict, exit_code
 from parity.text import join_limited
 from parity.verify.outcomes import ACCEPTABLE, MEANINGS
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parity.reports.json_reader import ReportFile
-    from parity.results import BundleResult, CaseResult
+    from parity.results import BundleResult, CaseResult, Report
     from parity.verify.plan_file import Plan
 
 #: Verdicts of cases that were compared; the others were skipped or could not run.
@@ -120,11 +120,13 @@ def compare_bundles(one: BundleResult, other: BundleResult) -> list[str]:
     return found
 
 
-def find_missing(reported: list[str], failed: set[str], planned: list[str]) -> list[str]:
-    """Return the planned cases without a result, except those of bundles that failed."""
-    return [
-        name
-        for name in planned
-        if not any(match_glob(name, case) for case in reported)
-        and name.partition("/")[0] not in failed
-    ]
+def check_min_cases(report: Report, minimum: int) -> list[Finding]:
+    """Return an error if fewer cases than ``minimum`` were verified."""
+    verified = sum(case.verdict in VERIFIED for case in report.cases)
+    if verified >= minimum:
+        return []
+    message = (
+        f"{verified} cases were verified, fewer than {minimum} (--min-cases); "
+        "a run that compares nothing proves nothing"
+    )
+    return [Finding.from_problem(Problem("nothing-verified", message), "empty")]
