@@ -87,9 +87,7 @@ class TransientError(Exception, Generic[T]):
 
 
 def retry(
-    attempt: Callable[[], T],
-    options: FetchOptions,
-    count_reached: Callable[[], int] = lambda: 0,
+    attempt: Callable[[], T], options: FetchOptions, count_reached: Callable[[], int] = lambda: 0
 ) -> T:
     """Return the result of the first try that succeeds.
 

@@ -7,18 +7,12 @@ the correct decoders with gguf-py. Source of the layouts: ``ggml-common.h`` and
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from parity.checkpoints.blocks import (
-    basic_quants,
-    floats,
-    k_quants,
-    k_quants_with_minima,
-    table_quants,
-    ternary,
-)
+from parity.checkpoints.blocks import basic_quants, floats, k_quants, table_quants, ternary
 from parity.checkpoints.blocks.decoder import Decoder, Mistake, make_mistake
 from parity.checkpoints.gguf_types import BY_NAME
 
@@ -30,14 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DECODERS", "Decoder", "Mistake", "decode", "list_mistakes", "pair_mistakes"]
 
-_FAMILIES: tuple[Any, ...] = (
-    floats,
-    basic_quants,
-    k_quants,
-    k_quants_with_minima,
-    table_quants,
-    ternary,
-)
+_FAMILIES: tuple[Any, ...] = (floats, basic_quants, k_quants, table_quants, ternary)
 #: The right decoder of each type, by GGUF's name for it.
 DECODERS: Mapping[str, Decoder] = {
     kind: decoder for module in _FAMILIES for kind, decoder in module.DECODERS.items()
@@ -87,7 +74,7 @@ def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
     for one, other in combinations(list_mistakes(kind), 2):
         changes = _merge_changes(right, one.changes, other.changes)
         if changes:
-            found.append((one, other, right.replace_parts(changes)))
+            found.append((one, other, replace(right, **changes)))
     return found
 
 

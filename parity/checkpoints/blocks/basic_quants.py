@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.checkpoints.blocks.decoder import (
-    WRONG_NIBBLES,
     Decoder,
     Mistake,
-    identity,
+    interleave,
     join_halves,
+    list_mistakes_of,
     list_neighbour_mistakes,
+    list_nibble_mistakes,
     make_decoder,
     make_interleaved_mistake,
+    make_long_header,
     make_mistake,
     read_f16,
     read_nibbles,
-    shift_stream,
+    vary,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Floats, Pick
+    from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Rows
 
 _HALF = 16
 
@@ -45,10 +47,6 @@ class _Layout:
     zero: int
     min_at: int | None = None
     high_at: int | None = None
-
-    @property
-    def bits(self) -> int:
-        return 4 if self.high_at is None else 5
 
 
 _LAYOUTS = {
@@ -75,13 +73,12 @@ def _swap_high_bits(raw: Blocks, at: int) -> NDArray[np.uint8]:
 
 def _interleave_high_bits(raw: Blocks, at: int) -> NDArray[np.uint8]:
     found = _read_high_bits(raw, at)
-    return np.stack([found[:, :_HALF], found[:, _HALF:]], axis=-1).reshape(len(raw), -1)
+    return interleave(found[:, :_HALF], found[:, _HALF:])
 
 
 def _reverse_high_bits(raw: Blocks, at: int) -> NDArray[np.uint8]:
-    return np.unpackbits(np.ascontiguousarray(raw[:, at : at + 4][:, ::-1]), axis=1)[:, ::-1][
-        :, [8 * (3 - j // 8) + j % 8 for j in range(32)]
-    ]
+    """Read the u32 as big-endian."""
+    return _read_high_bits(raw[:, at : at + 4][:, ::-1], 0)
 
 
 def _read_codes(
@@ -101,23 +98,15 @@ def _read_codes(
 
 def _read_signed_codes(raw: Blocks, kind: _Layout) -> Codes:
     """Read codes as two's complement, which they are not."""
-    codes = _read_codes(raw, kind, zero=0)
-    return np.where(codes >= 1 << (kind.bits - 1), codes - (1 << kind.bits), codes).astype(np.int16)
-
-
-def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
-    return codes(shift_stream(raw, 2))
-
-
-def _read_field(raw: Blocks, at: int, pick: Pick = identity) -> Floats:
-    return read_f16(pick(raw), at)
+    codes, bits = _read_codes(raw, kind, zero=0), 4 if kind.high_at is None else 5
+    return np.where(codes >= 1 << (bits - 1), codes - (1 << bits), codes).astype(np.int16)
 
 
 def _make_decoder(name: str) -> Decoder:
     layout = _LAYOUTS[name]
-    mins = None if layout.min_at is None else partial(_read_field, at=layout.min_at)
+    mins = None if layout.min_at is None else partial(read_f16, at=layout.min_at)
     codes = partial(_read_codes, kind=layout)
-    return make_decoder(name, partial(_read_field, at=0), codes, mins)
+    return make_decoder(name, partial(read_f16, at=0), codes, mins)
 
 
 def _read_byte_codes(raw: Blocks, *, at: int = 2, signed: bool = True, zero: int = 0) -> Codes:
@@ -127,7 +116,28 @@ def _read_byte_codes(raw: Blocks, *, at: int = 2, signed: bool = True, zero: int
 
 DECODERS = {
     **{name: _make_decoder(name) for name in _LAYOUTS},
-    "Q8_0": make_decoder("Q8_0", partial(_read_field, at=0), _read_byte_codes),
+    "Q8_0": make_decoder("Q8_0", partial(read_f16, at=0), _read_byte_codes),
+}
+_SCALE_AS_CODES = "the block's scale was read as its first codes"
+_WRONG_HIGH_BITS: Rows = {
+    "high-bits-lost": vary("the fifth bit of every code was lost", high=_clear_high_bits),
+    "high-bits-swapped": vary(
+        "the fifth bits of the two halves of a block were exchanged", high=_swap_high_bits
+    ),
+    "high-bits-interleaved": vary(
+        "the fifth bits were read in the order of bytes, not of elements",
+        high=_interleave_high_bits,
+    ),
+    "high-bits-byte-order": vary(
+        "the four bytes of fifth bits were read as big-endian", high=_reverse_high_bits
+    ),
+}
+_WRONG_BYTES: Rows = {
+    "codes-unsigned": vary("codes were read as unsigned bytes; they are signed", signed=False),
+    "codes-raised": vary(
+        "128 was subtracted from every code; they are signed bytes", signed=False, zero=128
+    ),
+    "header-skipped": vary(_SCALE_AS_CODES, at=0),
 }
 
 
@@ -135,151 +145,57 @@ def list_mistakes(kind: str) -> tuple[Mistake, ...]:
     """List the wrong decoders of a type."""
     right = DECODERS[kind]
     if kind == "Q8_0":
-        return (
-            *_list_q8_mistakes(right),
-            *list_neighbour_mistakes(right, partial(_read_field, at=0)),
+        found = _list_q8_mistakes(right)
+    else:
+        layout = _LAYOUTS[kind]
+        found = list_nibble_mistakes(right)
+        if layout.high_at is not None:
+            found.append(make_interleaved_mistake(right, _HALF, "fifth bits"))
+            found += list_mistakes_of(right, "codes", _WRONG_HIGH_BITS)
+        found += (
+            _list_code_mistakes(right, layout)
+            if layout.min_at is None
+            else _list_min_mistakes(right, layout.min_at)
         )
-    layout = _LAYOUTS[kind]
-    found = [
-        make_mistake(right, name, text, codes=partial(_read_codes, kind=layout, arrange=arrange))
-        for name, arrange, text in WRONG_NIBBLES
-    ]
-    if layout.high_at is not None:
-        found += _list_high_bit_mistakes(right, layout)
-    found += (
-        _list_sign_mistakes(right, layout)
-        if layout.min_at is None
-        else _list_min_mistakes(right, layout)
+    return (*found, make_long_header(right), *list_neighbour_mistakes(right))
+
+
+def _list_code_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
+    zero = kind.zero
+    unsigned = f"the zero point {zero} was not subtracted from the codes"
+    signed = f"codes were read as two's complement; their zero point is {zero}"
+    low = f"{zero - 1} was subtracted from every code; the zero point is {zero}"
+    first, *others = list_mistakes_of(
+        right,
+        "codes",
+        {
+            "codes-unsigned": vary(unsigned, zero=0),
+            "zero-point-low": vary(low, zero=zero - 1),
+            "header-skipped": vary(_SCALE_AS_CODES, off=-2),
+        },
     )
-    return (
-        *found,
-        *_list_header_mistakes(right, layout),
-        *list_neighbour_mistakes(right, partial(_read_field, at=0)),
+    codes = partial(_read_signed_codes, kind=kind)
+    return [first, make_mistake(right, "codes-signed", signed, codes=codes), *others]
+
+
+def _list_min_mistakes(right: Decoder, min_at: int) -> list[Mistake]:
+    sign = "the block's minimum was subtracted, not added"
+    swapped = "the block's scale and minimum were exchanged"
+    short = (
+        "the block's header was read as two bytes shorter than it is, so its codes are "
+        "shifted by 2 bytes"
     )
-
-
-def _list_high_bit_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
-    wrong = (
-        ("high-bits-lost", _clear_high_bits, "the fifth bit of every code was lost"),
-        (
-            "high-bits-swapped",
-            _swap_high_bits,
-            "the fifth bits of the two halves of a block were exchanged",
-        ),
-        (
-            "high-bits-interleaved",
-            _interleave_high_bits,
-            "the fifth bits were read in the order of bytes, not of elements",
-        ),
-        (
-            "high-bits-byte-order",
-            _reverse_high_bits,
-            "the four bytes of fifth bits were read as big-endian",
-        ),
-    )
-    found = [
-        make_mistake(right, name, text, codes=partial(_read_codes, kind=kind, high=high))
-        for name, high, text in wrong
-    ]
-    return [make_interleaved_mistake(right, _HALF, "fifth bits"), *found]
-
-
-def _list_sign_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
-    return [
-        make_mistake(
-            right,
-            "codes-unsigned",
-            f"the zero point {kind.zero} was not subtracted from the codes",
-            codes=partial(_read_codes, kind=kind, zero=0),
-        ),
-        make_mistake(
-            right,
-            "codes-signed",
-            f"codes were read as two's complement; their zero point is {kind.zero}",
-            codes=partial(_read_signed_codes, kind=kind),
-        ),
-        make_mistake(
-            right,
-            "zero-point-low",
-            f"{kind.zero - 1} was subtracted from every code; the zero point is {kind.zero}",
-            codes=partial(_read_codes, kind=kind, zero=kind.zero - 1),
-        ),
-    ]
-
-
-def _list_min_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
+    scales, mins = partial(read_f16, at=min_at), partial(read_f16, at=0)
     return [
         make_mistake(right, "min-ignored", "the block's minimum was not added", mins=None),
-        make_mistake(
-            right,
-            "min-sign",
-            "the block's minimum was subtracted, not added",
-            mins=right.mins,
-            subtracts_mins=True,
-        ),
-        make_mistake(
-            right,
-            "scale-and-min-swapped",
-            "the block's scale and minimum were exchanged",
-            scales=partial(_read_field, at=kind.min_at or 0),
-            mins=partial(_read_field, at=0),
-        ),
-        make_mistake(
-            right,
-            "header-two-short",
-            "the block's header was read as two bytes shorter than it is, so its codes are "
-            "shifted by 2 bytes",
-            codes=partial(_read_codes, kind=kind, off=-2),
-        ),
+        make_mistake(right, "min-sign", sign, mins=right.mins, subtracts_mins=True),
+        make_mistake(right, "scale-and-min-swapped", swapped, scales=scales, mins=mins),
+        *list_mistakes_of(right, "codes", {"header-two-short": vary(short, off=-2)}),
     ]
-
-
-def _list_header_mistakes(right: Decoder, kind: _Layout) -> list[Mistake]:
-    found = []
-    if kind.min_at is None:
-        found.append(
-            make_mistake(
-                right,
-                "header-skipped",
-                "the block's scale was read as its first codes",
-                codes=partial(_read_codes, kind=kind, off=-2),
-            )
-        )
-    codes = partial(_read_late_codes, codes=partial(_read_codes, kind=kind))
-    return [*found, _make_long_header(right, codes)]
-
-
-def _make_long_header(right: Decoder, codes: Callable[[Blocks], Codes]) -> Mistake:
-    text = "the block's header was read as two bytes longer than it is"
-    return make_mistake(right, "header-two-long", text, codes=codes)
 
 
 def _list_q8_mistakes(right: Decoder) -> list[Mistake]:
-    return [
-        make_mistake(
-            right,
-            "codes-unsigned",
-            "codes were read as unsigned bytes; they are signed",
-            codes=partial(_read_byte_codes, signed=False),
-        ),
-        make_mistake(
-            right,
-            "codes-raised",
-            "128 was subtracted from every code; they are signed bytes",
-            codes=partial(_read_byte_codes, signed=False, zero=128),
-        ),
-        make_mistake(
-            right,
-            "header-skipped",
-            "the block's scale was read as its first codes",
-            codes=partial(_read_byte_codes, at=0),
-        ),
-        make_mistake(
-            right,
-            "scale-at-end",
-            "the scale was read from the block's end; it is at its beginning",
-            scales=partial(_read_field, at=32),
-            codes=partial(_read_byte_codes, at=0),
-        ),
-        _make_long_header(right, partial(_read_late_codes, codes=_read_byte_codes)),
-    ]
+    text = "the scale was read from the block's end; it is at its beginning"
+    scales, codes = partial(read_f16, at=32), partial(_read_byte_codes, at=0)
+    at_end = make_mistake(right, "scale-at-end", text, scales=scales, codes=codes)
+    return [*list_mistakes_of(right, "codes", _WRONG_BYTES), at_end]

@@ -28,19 +28,16 @@ if TYPE_CHECKING:
     Codes = NDArray[np.int16]
     Arrange = Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.uint8]]
     Pick = Callable[[Blocks], Blocks]
+    #: Of mistakes in one part, by name: the keywords that differ, and the text.
+    Rows = Mapping[str, tuple[Mapping[str, Any], str]]
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A block decoder.
+    """A decoder of blocks of ``size`` bytes to ``elements`` numbers.
 
-    Attributes:
-        elements: Numbers in a block.
-        size: Bytes of a block.
-        scales: Scale of each group of a block.
-        codes: Whole number of each element.
-        mins: What is added to each group, None where nothing is.
-        subtracts_mins: The minimum is subtracted.
+    It reads the scale of each group of a block, the whole number of each element, and what is
+    added to each group, or subtracted; without ``mins``, nothing is.
     """
 
     elements: int
@@ -62,20 +59,14 @@ class Decoder:
         flat: Floats = values.reshape(len(raw), self.elements)
         return flat
 
-    def replace_parts(self, changes: Mapping[str, Any]) -> Decoder:
-        """Return the same decoder with other parts."""
-        return replace(self, **changes)
-
 
 @dataclass(frozen=True)
 class Mistake:
     """A wrong decoder.
 
-    Attributes:
-        name: Kebab-case, the same for the same mistake in several types.
-        text: Names the cause, as half a sentence that follows the tensor's name.
-        changes: Parts of the right decoder that are exchanged; empty where it is another
-            one altogether.
+    ``name`` is the same for the same mistake in several types; ``text`` names the cause, as half
+    a sentence that follows the tensor's name. ``changes`` are the parts of the right decoder that
+    are exchanged; none where it is another one altogether.
     """
 
     name: str
@@ -89,41 +80,50 @@ def make_decoder(
     scales: Callable[[Blocks], Floats],
     codes: Callable[[Blocks], Any],
     mins: Callable[[Blocks], Floats] | None = None,
-    *,
-    subtracts_mins: bool = False,
 ) -> Decoder:
     """Make the decoder of a type, with its block's elements and bytes from GGUF's table."""
     row = BY_NAME[kind]
-    return Decoder(row.elements, row.size, scales, codes, mins, subtracts_mins)
+    return Decoder(row.elements, row.size, scales, codes, mins)
 
 
 def make_mistake(right: Decoder, name: str, text: str, **changes: Any) -> Mistake:
     """Make the mistake of ``right`` with other parts."""
-    return Mistake(name, text, right.replace_parts(changes), changes)
+    return Mistake(name, text, replace(right, **changes), changes)
 
 
-def list_neighbour_mistakes(right: Decoder, scales: Callable[..., Floats]) -> list[Mistake]:
-    """List the mistakes that give a block the scale of a neighbour; ``scales`` takes ``pick``."""
+def vary(text: str, **changes: Any) -> tuple[Mapping[str, Any], str]:
+    """Return a row of ``Rows``."""
+    return changes, text
+
+
+def list_mistakes_of(right: Decoder, part: str, rows: Rows) -> list[Mistake]:
+    """List the mistakes of reading one part of ``right``, a field, with other keywords."""
+    read = getattr(right, part)
     return [
-        make_mistake(
-            right,
-            f"scale-of-{word}-block",
-            f"each block was given the scale of the {word} one",
-            scales=partial(scales, pick=pick),
-        )
-        for word, pick in (("next", next_block), ("previous", previous_block))
+        make_mistake(right, name, text, **{part: partial(read, **change)})
+        for name, (change, text) in rows.items()
     ]
 
 
-def read_f16(raw: Blocks, at: int) -> Floats:
-    """Read the f16 field at byte ``at`` of each block, float32 ``(n, 1)``."""
-    field: Floats = np.ascontiguousarray(raw[:, at : at + 2]).view("<f2").astype(np.float32)
-    return field
+def list_neighbour_mistakes(right: Decoder) -> list[Mistake]:
+    """List the mistakes that give a block the scale of a neighbour."""
+    text = "each block was given the scale of the {} one"
+    rows: Rows = {
+        "scale-of-next-block": vary(text.format("next"), pick=next_block),
+        "scale-of-previous-block": vary(text.format("previous"), pick=previous_block),
+    }
+    return list_mistakes_of(right, "scales", rows)
 
 
 def identity(raw: Blocks) -> Blocks:
     """Return each block itself."""
     return raw
+
+
+def read_f16(raw: Blocks, at: int, pick: Pick = identity) -> Floats:
+    """Read the f16 field at byte ``at`` of each block, or of others, float32 ``(n, 1)``."""
+    field = np.ascontiguousarray(pick(raw)[:, at : at + 2])
+    return field.view("<f2").astype(np.float32)
 
 
 def next_block(raw: Blocks) -> Blocks:
@@ -134,12 +134,6 @@ def next_block(raw: Blocks) -> Blocks:
 def previous_block(raw: Blocks) -> Blocks:
     """Return the block before each one; for the first, itself."""
     return np.concatenate([raw[:1], raw[:-1]])
-
-
-def shift_stream(raw: Blocks, count: int) -> Blocks:
-    """Return blocks read ``count`` bytes too late in the stream of all blocks."""
-    stream = np.concatenate([raw.reshape(-1)[count:], np.zeros(count, np.uint8)])
-    return stream.reshape(raw.shape)
 
 
 def join_halves(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -175,24 +169,33 @@ def make_interleaved_mistake(right: Decoder, width: int, bits: str) -> Mistake:
     return make_mistake(right, "codes-interleaved", text, codes=codes)
 
 
-#: Wrong arrangements of nibbles: name, function, text.
-WRONG_NIBBLES: tuple[tuple[str, Arrange, str], ...] = (
-    (
-        "nibbles-interleaved",
-        interleave,
-        "the two nibbles of a byte were read as neighbours; GGUF keeps low and high nibbles apart",
-    ),
-    (
-        "nibbles-swapped",
-        join_swapped,
-        "high nibbles were read before low ones; GGUF has the low ones first",
-    ),
-    (
-        "nibbles-interleaved-swapped",
-        interleave_swapped,
+_APART = "the two nibbles of a byte were read as neighbours; GGUF keeps low and high nibbles apart"
+_LOW_FIRST = "high nibbles were read before low ones; GGUF has the low ones first"
+_WRONG_NIBBLES: Rows = {
+    "nibbles-interleaved": vary(_APART, arrange=interleave),
+    "nibbles-swapped": vary(_LOW_FIRST, arrange=join_swapped),
+    "nibbles-interleaved-swapped": vary(
         "the two nibbles of a byte were read as neighbours, the high one first",
+        arrange=interleave_swapped,
     ),
-)
+}
+
+
+def list_nibble_mistakes(right: Decoder) -> list[Mistake]:
+    """List the wrong arrangements of nibbles."""
+    return list_mistakes_of(right, "codes", _WRONG_NIBBLES)
+
+
+def make_long_header(right: Decoder) -> Mistake:
+    """Make the mistake of reading the codes two bytes too late."""
+    text = "the block's header was read as two bytes longer than it is"
+    codes = partial(_read_late_codes, codes=right.codes)
+    return make_mistake(right, "header-two-long", text, codes=codes)
+
+
+def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
+    stream = np.concatenate([raw.reshape(-1)[2:], np.zeros(2, np.uint8)])
+    return codes(stream.reshape(raw.shape))
 
 
 def read_nibbles(raw: Blocks, at: int, width: int, parts: int, arrange: Arrange) -> Codes:

@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.checkpoints.blocks.decoder import (
-    WRONG_NIBBLES,
     Mistake,
     identity,
     join_halves,
+    list_mistakes_of,
     list_neighbour_mistakes,
+    list_nibble_mistakes,
     make_decoder,
-    make_mistake,
+    make_long_header,
     read_f16,
     read_nibbles,
-    shift_stream,
+    vary,
 )
 from parity.checkpoints.gguf_types import BY_NAME
 
@@ -31,7 +32,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.checkpoints.blocks.decoder import Arrange, Blocks, Codes, Floats, Pick
+    from parity.checkpoints.blocks.decoder import (
+        Arrange,
+        Blocks,
+        Codes,
+        Decoder,
+        Floats,
+        Pick,
+        Rows,
+    )
 
     #: From blocks to scales, of neighbours where ``pick`` says so.
     Scales = Callable[..., Floats]
@@ -60,14 +69,6 @@ def _sign_codes(codes: Codes) -> Codes:
     return np.where(codes > 7, codes - 16, codes).astype(np.int16)  # noqa: PLR2004 - four bits
 
 
-def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
-    return codes(shift_stream(raw, 2))
-
-
-def _read_scale(raw: Blocks, *, pick: Pick = identity) -> Floats:
-    return read_f16(pick(raw), 0)
-
-
 def _read_sub_scales(raw: Blocks, *, high: bool = True, zero: int = 32) -> NDArray[np.int16]:
     """Read IQ4_XS's 8 sub-scales: low nibbles in 4 bytes, two high bits each in a u16."""
     low = np.stack([raw[:, 4:8] & np.uint8(15), raw[:, 4:8] >> np.uint8(4)], axis=-1)
@@ -79,7 +80,7 @@ def _read_sub_scales(raw: Blocks, *, high: bool = True, zero: int = 32) -> NDArr
 
 
 def _read_scales(raw: Blocks, *, pick: Pick = identity, roll: int = 0, **parts: Any) -> Floats:
-    found: Floats = read_f16(pick(raw), 0) * np.roll(_read_sub_scales(raw, **parts), -roll, axis=1)
+    found: Floats = read_f16(raw, 0, pick) * np.roll(_read_sub_scales(raw, **parts), -roll, axis=1)
     return found.astype(np.float32)
 
 
@@ -101,135 +102,79 @@ def _decode_ue4m3(
     return found.astype(np.float32)
 
 
-#: By type: reader of scales, byte of the codes, width of their runs.
-_LAYOUTS: dict[str, tuple[Scales, int, int]] = {
-    "IQ4_NL": (_read_scale, 2, 16),
-    "IQ4_XS": (_read_scales, 8, 16),
-    "MXFP4": (_decode_e8m0, 1, 16),
-    "NVFP4": (_decode_ue4m3, 4, 8),
+#: By type: reader of scales, byte of the codes, width of their runs, table.
+_LAYOUTS: dict[str, tuple[Scales, int, int, NDArray[np.int16]]] = {
+    "IQ4_NL": (partial(read_f16, at=0), 2, 16, _NONLINEAR),
+    "IQ4_XS": (_read_scales, 8, 16, _NONLINEAR),
+    "MXFP4": (_decode_e8m0, 1, 16, _E2M1),
+    "NVFP4": (_decode_ue4m3, 4, 8, _E2M1),
 }
-_TABLES = {"IQ4_NL": _NONLINEAR, "IQ4_XS": _NONLINEAR, "MXFP4": _E2M1, "NVFP4": _E2M1}
 
 
-def _make_reader(kind: str, **changed: Any) -> Callable[[Blocks], Codes]:
-    _, at, width = _LAYOUTS[kind]
-    runs = BY_NAME[kind].elements // 2 // width
-    parts = {"at": at, "width": width, "parts": runs, "table": _TABLES[kind]}
-    return partial(_read_codes, **{**parts, **changed})
+def _make_decoder(kind: str) -> Decoder:
+    scales, at, width, table = _LAYOUTS[kind]
+    parts = BY_NAME[kind].elements // 2 // width
+    return make_decoder(
+        kind, scales, partial(_read_codes, at=at, width=width, parts=parts, table=table)
+    )
 
 
-DECODERS = {
-    kind: make_decoder(kind, scales, _make_reader(kind))
-    for kind, (scales, _, _) in _LAYOUTS.items()
+DECODERS = {kind: _make_decoder(kind) for kind in _LAYOUTS}
+
+_LINEAR: Rows = {
+    "codes-linear": vary(
+        "8 was subtracted from the codes; they are indices of a table", table=_subtract_8
+    )
+}
+_WRONG_FLOATS: Rows = {
+    "codes-as-integers": vary(
+        "codes were read as two's complement; they are floats of four bits", table=_sign_codes
+    ),
+    "codes-unsigned": vary("the sign bit of the codes was ignored", table=np.abs(_E2M1)),
+}
+_UNHALVED: Rows = {
+    "scale-not-halved": vary("codes were read as doubled, and the scale was not halved", half=False)
+}
+_SKIPPED: Rows = {"header-skipped": vary("the block's scale was read as its first codes", at=0)}
+_BY_BLOCK: Rows = {
+    # The width shows in this arrangement alone, and so comes with no other one.
+    "nibbles-by-block": vary(
+        "low and high nibbles were kept apart over the whole block; GGUF does so every 8 bytes",
+        arrange=join_halves,
+        width=32,
+        parts=1,
+    )
+}
+_NEXT: Rows = {
+    "sub-scale-of-next": vary("each sub-block was given the sub-scale of the next one", roll=1)
+}
+_WRONG_SUB_SCALES: Rows = {
+    "sub-scales-4-bit": vary(
+        "the 6-bit sub-scales were read without their two high bits", high=False
+    ),
+    "sub-scales-unsigned": vary("the zero point 32 was not subtracted from the sub-scales", zero=0),
+    **_NEXT,
+}
+#: By type: the parts that are read in wrong ways, in the order of the list.
+_MISTAKES: dict[str, tuple[tuple[str, Rows], ...]] = {
+    "IQ4_NL": (("codes", _LINEAR), ("codes", _SKIPPED)),
+    "IQ4_XS": (("codes", _LINEAR), ("scales", _WRONG_SUB_SCALES)),
+    "MXFP4": (("codes", _WRONG_FLOATS), ("scales", _UNHALVED), ("codes", _SKIPPED)),
+    "NVFP4": (
+        ("codes", _WRONG_FLOATS),
+        ("scales", _UNHALVED),
+        ("codes", _BY_BLOCK),
+        ("scales", _NEXT),
+    ),
 }
 
 
 def list_mistakes(kind: str) -> tuple[Mistake, ...]:
     """List the wrong decoders of a type."""
     right = DECODERS[kind]
-    found = [
-        make_mistake(right, name, text, codes=_make_reader(kind, arrange=arrange))
-        for name, arrange, text in WRONG_NIBBLES
-    ]
-    table = _list_float_mistakes if kind in ("MXFP4", "NVFP4") else _list_integer_mistakes
-    return (
-        *found,
-        *table(kind),
-        *_OWN_MISTAKES[kind](kind),
-        *list_neighbour_mistakes(right, _LAYOUTS[kind][0]),
-    )
-
-
-def _list_integer_mistakes(kind: str) -> list[Mistake]:
-    text = "8 was subtracted from the codes; they are indices of a table"
-    return [
-        make_mistake(
-            DECODERS[kind], "codes-linear", text, codes=_make_reader(kind, table=_subtract_8)
-        )
-    ]
-
-
-def _list_float_mistakes(kind: str) -> list[Mistake]:
-    right, scales = DECODERS[kind], _LAYOUTS[kind][0]
-    return [
-        make_mistake(
-            right,
-            "codes-as-integers",
-            "codes were read as two's complement; they are floats of four bits",
-            codes=_make_reader(kind, table=_sign_codes),
-        ),
-        make_mistake(
-            right,
-            "codes-unsigned",
-            "the sign bit of the codes was ignored",
-            codes=_make_reader(kind, table=np.abs(_E2M1)),
-        ),
-        make_mistake(
-            right,
-            "scale-not-halved",
-            "codes were read as doubled, and the scale was not halved",
-            scales=partial(scales, half=False),
-        ),
-    ]
-
-
-def _list_header_mistakes(kind: str) -> list[Mistake]:
-    """List the mistakes that read the header as shorter, so that the scale is codes, or longer."""
-    right = DECODERS[kind]
-    longer = "the block's header was read as two bytes longer than it is"
-    return [
-        make_mistake(
-            right,
-            "header-skipped",
-            "the block's scale was read as its first codes",
-            codes=_make_reader(kind, at=0),
-        ),
-        make_mistake(
-            right, "header-two-long", longer, codes=partial(_read_late_codes, codes=right.codes)
-        ),
-    ]
-
-
-def _list_sub_scale_mistakes(kind: str) -> list[Mistake]:
-    right = DECODERS[kind]
-    ways: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        (
-            "sub-scales-4-bit",
-            "the 6-bit sub-scales were read without their two high bits",
-            {"high": False},
-        ),
-        (
-            "sub-scales-unsigned",
-            "the zero point 32 was not subtracted from the sub-scales",
-            {"zero": 0},
-        ),
-        (
-            "sub-scale-of-next",
-            "each sub-block was given the sub-scale of the next one",
-            {"roll": 1},
-        ),
-    )
-    return [
-        make_mistake(right, name, text, scales=partial(_read_scales, **change))
-        for name, text, change in ways
-    ]
-
-
-def _list_nvfp4_mistakes(kind: str) -> list[Mistake]:
-    right = DECODERS[kind]
-    apart = "low and high nibbles were kept apart over the whole block; GGUF does so every 8 bytes"
-    text = "each sub-block was given the sub-scale of the next one"
-    # The width shows in this arrangement alone, and so comes with no other one.
-    codes = _make_reader(kind, arrange=join_halves, width=32, parts=1)
-    return [
-        make_mistake(right, "nibbles-by-block", apart, codes=codes),
-        make_mistake(right, "sub-scale-of-next", text, scales=partial(_decode_ue4m3, roll=1)),
-    ]
-
-
-_OWN_MISTAKES: dict[str, Callable[[str], list[Mistake]]] = {
-    "IQ4_NL": _list_header_mistakes,
-    "IQ4_XS": _list_sub_scale_mistakes,
-    "MXFP4": _list_header_mistakes,
-    "NVFP4": _list_nvfp4_mistakes,
-}
+    found = list_nibble_mistakes(right)
+    for part, rows in _MISTAKES[kind]:
+        found += list_mistakes_of(right, part, rows)
+    if kind in ("IQ4_NL", "MXFP4"):
+        found.append(make_long_header(right))
+    return (*found, *list_neighbour_mistakes(right))

@@ -14,13 +14,13 @@ import numpy as np
 
 from parity.checkpoints.blocks.decoder import (
     Mistake,
-    identity,
+    list_mistakes_of,
     list_neighbour_mistakes,
     make_decoder,
-    make_mistake,
     read_f16,
+    vary,
 )
-from parity.checkpoints.blocks.k_quants import read_bit_pairs
+from parity.checkpoints.blocks.k_decoders import DOWN, UP, read_bit_pairs
 from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
@@ -28,15 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.checkpoints.blocks.decoder import Blocks, Codes, Floats, Pick
+    from parity.checkpoints.blocks.decoder import Blocks, Codes, Rows
 
-_UP, _DOWN = (0, 2, 4, 6), (6, 4, 2, 0)
 #: Of TQ1_0's runs: first byte, bytes, digits of each byte.
 _RUNS = ((0, 32, 5), (32, 16, 5), (48, 4, 4))
-
-
-def _read_scale(raw: Blocks, *, at: int, pick: Pick = identity) -> Floats:
-    return read_f16(pick(raw), at)
 
 
 def _decode_digits(
@@ -61,38 +56,23 @@ def _read_tq1_codes(
 def _read_tq2_codes(
     raw: Blocks, *, zero: int = 1, reverse: bool = False, sequential: bool = False
 ) -> Codes:
-    found = read_bit_pairs(raw, 0, shifts=_DOWN if reverse else _UP, sequential=sequential)
+    found = read_bit_pairs(raw, 0, shifts=DOWN if reverse else UP, sequential=sequential)
     return found.astype(np.int16) - np.int16(zero)
 
 
 _READERS: dict[str, Callable[..., Codes]] = {"TQ1_0": _read_tq1_codes, "TQ2_0": _read_tq2_codes}
 DECODERS = {
-    kind: make_decoder(kind, partial(_read_scale, at=BY_NAME[kind].scale_offsets[0]), codes)
+    kind: make_decoder(kind, partial(read_f16, at=BY_NAME[kind].scale_offsets[0]), codes)
     for kind, codes in _READERS.items()
+}
+_WRONG_CODES: Rows = {
+    "codes-sequential": vary("the codes of a byte were read as neighbours", sequential=True),
+    "codes-reversed": vary("the codes of a byte were read in the reverse order", reverse=True),
+    "codes-unsigned": vary("the zero point 1 was not subtracted from the codes", zero=0),
 }
 
 
 def list_mistakes(kind: str) -> tuple[Mistake, ...]:
     """List the wrong decoders of a type."""
-    right, codes = DECODERS[kind], _READERS[kind]
-    found = [
-        make_mistake(
-            right,
-            "codes-sequential",
-            "the codes of a byte were read as neighbours",
-            codes=partial(codes, sequential=True),
-        ),
-        make_mistake(
-            right,
-            "codes-reversed",
-            "the codes of a byte were read in the reverse order",
-            codes=partial(codes, reverse=True),
-        ),
-        make_mistake(
-            right,
-            "codes-unsigned",
-            "the zero point 1 was not subtracted from the codes",
-            codes=partial(codes, zero=0),
-        ),
-    ]
-    return (*found, *list_neighbour_mistakes(right, right.scales))
+    right = DECODERS[kind]
+    return (*list_mistakes_of(right, "codes", _WRONG_CODES), *list_neighbour_mistakes(right))
