@@ -45,7 +45,7 @@ def read_batches(
     columns: Sequence[str],
     describe_shapes: Callable[[Batch], str],
 ) -> tuple[list[Batch], list[Finding]]:
-    """Read batch files; return the right ones, and the findings about the others.
+    """Read batch files of at most ``max_bytes``; return the right ones, and findings on others.
 
     Args:
         paths: The files.
@@ -75,12 +75,7 @@ def read_batches(
 
 
 def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
-    """Report batch files that are missing before or between others.
-
-    Args:
-        numbers: Numbers of the files, ascending, all ``first`` or more.
-        first: Number that the first file must have.
-    """
+    """Report files that are missing before or between those with ascending ``numbers``."""
     if not numbers:
         message = f"the folder has no batch_NNNN.bin; expected batch_{first:04}.bin and so on"
         return [report_error("batch-missing", message, kind="dump")]
@@ -119,13 +114,7 @@ def _describe_misnamed(path: Path, number: int) -> str:
 
 
 def check_sizes(expected: Sequence[int], obtained: Sequence[int], first: int = 0) -> list[Finding]:
-    """Report a wrong number of batches, or of items in a batch.
-
-    Args:
-        expected: Items of each batch of the reference.
-        obtained: Items of each batch as delivered.
-        first: Number of the first batch.
-    """
+    """Report a wrong number of batches, which begin with number ``first``, or of their items."""
     sizes = f"(sizes {format_sizes(obtained)}, expected {format_sizes(expected)})"
     right, given = len(expected), len(obtained)
     if right != given:

@@ -51,13 +51,8 @@ def add_tensor_cause(
 ) -> Finding:
     """Add the cause to a finding about the values of a tensor, which it names.
 
-    Args:
-        finding: The finding.
-        expected: The tensor's reference.
-        obtained: Its dump.
-        tolerances: Those that it breaks.
-        locate: Returns where the bundle's tensors are in their checkpoint.
-        others: The bundle's other references.
+    ``locate`` returns where the bundle's tensors, whose references are ``others``, are in their
+    checkpoint.
     """
     name = finding.tensor or ""
 
@@ -165,13 +160,7 @@ def add_output_cause(
 ) -> list[Finding]:
     """Add the cause to those of a case's ``findings`` that are about outputs of its model.
 
-    Args:
-        findings: All of the case.
-        folder: The case's, with the MLP's weights.
-        inputs: By name.
-        expected: Right outputs.
-        obtained: Outputs of the model.
-        tolerance: Largest difference, absolute.
+    The case's ``folder`` has the MLP's weights; ``tolerance`` is absolute.
     """
 
     def find() -> Cause | None:
@@ -194,11 +183,7 @@ def add_model_cause(
 ) -> list[Finding]:
     """Add the cause to those of a case's ``findings`` about a model that does not load or run.
 
-    Args:
-        findings: All of the case.
-        folder: The case's, with the MLP's weights.
-        file: The exported model.
-        inputs: Its inputs by onnxruntime: name, type, shape.
+    ``inputs`` are those of the model ``file`` by onnxruntime: name, type, shape.
     """
 
     def find() -> Cause | None:

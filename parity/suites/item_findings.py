@@ -254,12 +254,7 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
 
 
 def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> list[Finding]:
-    """Report labels that are not those of the known items of their rows.
-
-    Args:
-        audit: The run.
-        expected_labels: ``(m,)`` labels by item number.
-    """
+    """Report labels that are not those, ``(m,)`` by item number, of the known items."""
     known = np.flatnonzero(audit.obtained != UNKNOWN)
     expected, obtained = expected_labels[audit.obtained[known]], audit.batches.labels[known]
     sizes = audit.batches.sizes if len(known) == len(audit.obtained) else ()

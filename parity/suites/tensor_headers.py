@@ -29,9 +29,8 @@ def report_shape(
     name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
 ) -> Finding:
     """Report a shape that is not the expected one, and what is proven of its cause."""
-    expected_shape, obtained_shape = list(expected.shape), list(obtained.shape)
-    hint = ""
-    if len(expected_shape) > 1 and obtained_shape == expected_shape[::-1]:
+    right, given = list(expected.shape), list(obtained.shape)
+    if len(right) > 1 and given == right[::-1]:
         hint = "; the dimensions are reversed"
     elif expected.count == obtained.count:
         hint = _describe_stated_shape(name, expected, obtained, reference)
@@ -39,10 +38,8 @@ def report_shape(
     else:
         hint = _describe_raw_bytes(name, expected, obtained, reference)
     tail = f" ({reference.shape_note})" if reference.shape_note else ""
-    message = f"{name} has the shape {obtained_shape}, expected {expected_shape}{hint}{tail}"
-    return report_error(
-        "shape", message, tensor=name, expected=str(expected_shape), obtained=str(obtained_shape)
-    )
+    message = f"{name} has the shape {given}, expected {right}{hint}{tail}"
+    return report_error("shape", message, tensor=name, expected=str(right), obtained=str(given))
 
 
 def _describe_raw_bytes(
@@ -55,20 +52,26 @@ def _describe_raw_bytes(
             f"write them as {expected.dtype.name}"
         )
     location = reference.locate().get(name)
+    size = expected.nbytes if location is None else location.stop - location.start
+    hint = ""
     try:
-        if location is not None and 0 < location.stop - location.start <= _MAX_RAW_BYTES:
-            stored = _read_raw_bytes(location, expected.count)
-            hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
-        elif location is None and 0 < expected.nbytes <= _MAX_RAW_BYTES:
+        if 0 < size <= _MAX_RAW_BYTES and location is None:
             stored = expected.read_array().tobytes()
             hint = _recognise_bytes(stored, expected.dtype.name, "the bytes", obtained)
-        else:
-            hint = ""
+        elif 0 < size <= _MAX_RAW_BYTES and location is not None:
+            stored = _read_raw_bytes(location, expected.count)
+            hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
     except (FormatError, OSError):
         return ""
-    if hint.endswith(obtained.dtype.name):
-        hint += f": {_format_ratio(obtained.count, expected.count)}"
-    return hint or _describe_ratio(expected, obtained)
+    ratio = _format_ratio(obtained.count, max(expected.count, 1))
+    if hint:
+        return f"{hint}: {ratio}" if hint.endswith(obtained.dtype.name) else hint
+    for factor in (2, 4) if obtained.count and expected.count else ():
+        if expected.count == factor * obtained.count:
+            return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
+        if obtained.count == factor * expected.count:
+            return f"; {ratio}, as after reading a wider dtype as {obtained.dtype.name}"
+    return ""
 
 
 def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredTensor) -> str:
@@ -80,16 +83,6 @@ def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredT
         return f"; these are the raw bytes of {type_name}, which was not decoded"
     if values.tobytes() == stored:
         return f"; these are {what} of {type_name}, read as {obtained.dtype.name}"
-    return ""
-
-
-def _describe_ratio(expected: StoredTensor, obtained: StoredTensor) -> str:
-    ratio = _format_ratio(obtained.count, max(expected.count, 1))
-    for factor in (2, 4) if obtained.count and expected.count else ():
-        if expected.count == factor * obtained.count:
-            return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
-        if obtained.count == factor * expected.count:
-            return f"; {ratio}, as after reading a wider dtype as {obtained.dtype.name}"
     return ""
 
 

@@ -49,8 +49,7 @@ def check_names(
     """Report tensors that are missing, and those that the reference does not have.
 
     Returns:
-        The findings, and the dump's name of each tensor whose name was changed by one rule,
-        such as a prefix, by the reference's name.
+        The findings, and by the reference's name the dump's name of each renamed tensor.
     """
     broken = {name.rsplit(".", 1)[0] for name in found.unreadable}
     many_broken = any(name.endswith(".safetensors") for name in found.unreadable)

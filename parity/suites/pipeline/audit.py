@@ -54,9 +54,12 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     """
     slots = SlotKinds.of(run, expected.dataset)
     rows = KnownRows.of(run, slots, expected.dataset, tolerance)
-    if moved := _check_resume(run, expected):
-        # Other findings would only repeat that other items were delivered.
-        return [*moved, *check_slots(run, slots, expected), *check_values(rows)]
+    if expected.start_batch and expected.order is not None:
+        end = expected.position + expected.count
+        epoch_ids = expected.dataset.ids[expected.order[:end]].tolist()
+        if moved := check_resumed_ids(epoch_ids, run, expected.position, strict=True):
+            # Other findings would only repeat that other items were delivered.
+            return [*moved, *check_slots(run, slots, expected), *check_values(rows)]
     detected, found = _detect_policy(run, expected)
     found += check_slots(run, slots, detected)
     found += _check_membership(run, slots, detected, rows)
@@ -64,16 +67,14 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     if expected.order is None and expected.shuffled:
         classes = np.arange(len(expected.dataset))  # ids are unique
         found += item_findings.check_shuffle(rows.item, classes, "the case", expected.position)
-    return [*found, *_report_omitted(run, expected)]
-
-
-def _check_resume(run: Run, expected: ExpectedRun) -> list[Finding]:
-    """Report a run that resumes at another position, or in another order."""
-    if not expected.start_batch or expected.order is None:
-        return []
-    epoch_ids = expected.dataset.ids[expected.order].tolist()
-    end = expected.position + expected.count
-    return check_resumed_ids(epoch_ids[:end], run, expected.position, strict=True)
+    if expected.policy == "drop" and (omitted := find_omitted_ids(run, expected)):
+        message = (
+            f"the last batch was dropped: {format_count(len(omitted), 'items')} of "
+            f"{len(expected.dataset):,} not delivered in this epoch: {format_list(omitted)}"
+        )
+        measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}
+        found.append(Finding(level="notice", code="omitted", message=message, measures=measures))
+    return found
 
 
 def check_resumed_ids(
@@ -88,67 +89,44 @@ def check_resumed_ids(
         strict: Report only how resuming itself fails: at another position, or in another order;
             other faults are reported elsewhere.
     """
-    obtained, expected = run.ids, list(whole[position:])
+    obtained, expected, before = run.ids, list(whole[position:]), set(whole[:position])
     if obtained == expected:
         return []
-    place = _find_place(whole, obtained, position)
+    start = f"after the restart at batch {run.first_batch} the"
+    place = _find_place(list(whole), obtained, position)
     if place is not None:
-        return [_report_elsewhere(whole, run, position, place)]
-    again = sorted(set(obtained) & set(whole[:position]))
-    never = sorted(set(expected) - set(obtained))
-    if strict and not (
-        again
-        and len(obtained) == len(expected) == len(set(obtained)) == _count_known(obtained, whole)
-    ):
+        right = "no item, since the epoch is over"
+        if expected:
+            right = f"item {expected[0]} at position {position}"
+        message = (
+            f"{start} run continues with item {obtained[0]} at position {place} of the epoch; "
+            f"expected {right}"
+        )
+        return [report_error("resume-start", message, expected=str(position), obtained=str(place))]
+    again, never = sorted(before.intersection(obtained)), sorted(set(expected) - set(obtained))
+    is_permuted = len(obtained) == len(expected) == len(set(obtained).intersection(whole))
+    if strict and not (again and is_permuted):
         return []
-    return [_report_reordered(run, again, never)]
+    parts = [
+        f"{format_count(len(ids), 'items')} {what} ({format_list(ids)})"
+        for ids, what in ((again, "from before it again"), (never, "of the rest missing"))
+        if ids
+    ]
+    text = ", ".join(parts) or "the remaining items are in another order"
+    measures = {"again": len(again), "never": len(never)}
+    return [report_error("resume-order", f"{start} order differs: {text}", measures=measures)]
 
 
-def _count_known(obtained: Sequence[float], whole: Sequence[float]) -> int:
-    return len(set(obtained) & set(whole))
-
-
-def _find_place(whole: Sequence[float], obtained: list[float], position: int) -> int | None:
+def _find_place(whole: list[float], obtained: list[float], position: int) -> int | None:
     """Return where else in the epoch the run's items follow each other; None if nowhere."""
     if not obtained or obtained[0] not in whole:
         return None
-    place = list(whole).index(obtained[0])
-    if place == position or list(whole[place : place + len(obtained)]) != obtained:
+    place = whole.index(obtained[0])
+    if place == position or whole[place : place + len(obtained)] != obtained:
         return None
     # One item alone proves a place only where no more are expected.
     is_alone = len(obtained) == 1 and len(whole) not in (place + 1, position + 1)
     return None if is_alone else place
-
-
-def _report_elsewhere(whole: Sequence[float], run: Run, position: int, place: int) -> Finding:
-    has_rest = position < len(whole)
-    expected = (
-        f"item {whole[position]} at position {position}"
-        if has_rest
-        else "no item, since the epoch is over"
-    )
-    message = (
-        f"after the restart at batch {run.first_batch} the run continues with item "
-        f"{run.ids[0]} at position {place} of the epoch; expected {expected}"
-    )
-    return report_error("resume-start", message, expected=str(position), obtained=str(place))
-
-
-def _report_reordered(run: Run, again: list[float], never: list[float]) -> Finding:
-    parts = []
-    if again:
-        parts.append(
-            f"{format_count(len(again), 'items')} from before it again ({format_list(again)})"
-        )
-    if never:
-        parts.append(
-            f"{format_count(len(never), 'items')} of the rest missing ({format_list(never)})"
-        )
-    message = f"after the restart at batch {run.first_batch} the order differs: " + (
-        ", ".join(parts) or "the remaining items are in another order"
-    )
-    measures = {"again": len(again), "never": len(never)}
-    return report_error("resume-order", message, measures=measures)
 
 
 def _detect_policy(run: Run, expected: ExpectedRun) -> tuple[ExpectedRun, list[Finding]]:
@@ -207,19 +185,6 @@ def _check_membership(
         *item_findings.check_known_items(audit, difference),
     ]
     return add_wrong_ids_cause(found, run, rows, expected, known.tolerance) if has_moved else found
-
-
-def _report_omitted(run: Run, expected: ExpectedRun) -> list[Finding]:
-    """Name the items that the policy left out of the epoch."""
-    omitted = find_omitted_ids(run, expected) if expected.policy == "drop" else None
-    if not omitted:
-        return []
-    message = (
-        f"the last batch was dropped: {format_count(len(omitted), 'items')} of "
-        f"{len(expected.dataset):,} not delivered in this epoch: {format_list(omitted)}"
-    )
-    measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}
-    return [Finding(level="notice", code="omitted", message=message, measures=measures)]
 
 
 def find_omitted_ids(run: Run, expected: ExpectedRun) -> list[int] | None:

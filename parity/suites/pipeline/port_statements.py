@@ -72,14 +72,9 @@ def check_statements(
     parameters: PortStatements,
     fingerprint: str,
 ) -> list[Finding]:
-    """Report statements that the batches, the call or the reference contradict.
+    """Report a port's statements that the batches, the call or the reference contradict.
 
-    Args:
-        statements: The port's statements; None where it makes none.
-        run: The run as delivered.
-        expected: The expected run.
-        parameters: Parameters of the call; the port need not repeat them.
-        fingerprint: Of the data set, 64 hex digits.
+    The port need not repeat the call's ``parameters``; ``fingerprint`` is that of the data set.
     """
     stated = {
         key: value if key == "masked_mean" else _normalize_number(value)

@@ -50,10 +50,7 @@ def check_relations(
 ) -> Mapping[str, tuple[Finding, ...]]:
     """Report what only several runs show, by the case that names the other.
 
-    Relations to cases that were not selected are left out.
-
-    Args:
-        compared: The cases that were run; without a dump where there is nothing to compare.
+    Relations to cases that were not selected are left out; a case may have no dump.
     """
     cases = {name: _read_case(case, dump) for name, (case, dump) in compared.items()}
     return {

@@ -136,8 +136,8 @@ def _check_column(name: str, rows: KnownRows) -> list[Finding]:
     if result.permuted:
         result = checks.compare_labels(expected, obtained, rows.tolerance, sizes=rows.sizes)
     function = _find_function(name, rows, result)
-    code = _VALUE_CODES[name] if function else _choose_code(name, result)
-    cause = _describe_cause(name, rows, result) if result.permuted and not function else None
+    is_moved = result.permuted and not function
+    code, cause = _describe_move(name, rows, result) if is_moved else (_VALUE_CODES[name], None)
     is_finite = np.isfinite(obtained[result.wrong])
     parts = (("nan", result.wrong[~is_finite]), (code, result.wrong[is_finite]))
     return [
@@ -166,11 +166,25 @@ def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause
     return replace(cause, evidence=cause.evidence + note)
 
 
-def _choose_code(name: str, result: LabelDifference) -> str:
-    if not result.permuted:
-        return _VALUE_CODES[name]
-    return (
-        f"{_COLUMN_NOUNS[name][1]}-{'rolled' if result.shift or result.batch_shift else 'shuffled'}"
+def _describe_move(name: str, rows: KnownRows, result: LabelDifference) -> tuple[str, str]:
+    """Return code and cause of a column with the right values at other ids."""
+    from parity.diagnose.loaders import causes
+
+    one, many = _COLUMN_NOUNS[name]
+    if shift := result.shift or result.batch_shift:
+        place = "" if result.shift else " in its batch"
+        return f"{many}-rolled", (
+            f"every {one} is the one of the item {causes.format_roll(shift)}{place}: "
+            f"{many} are rolled against {_OTHER_COLUMNS[name]}"
+            f"{causes.describe_ambiguity(result, many)}"
+        )
+    columns = rows.read_expected(name), rows.read_obtained(name)
+    expected, obtained = (column[np.lexsort((column, rows.batch))] for column in columns)
+    is_inside = checks.is_close(expected, obtained, rows.tolerance).all()
+    return f"{many}-shuffled", (
+        f"the {many} are those of the run, at other rows, "
+        f"{'each within its batch' if is_inside else 'across batches'}: shuffled apart from "
+        f"{_OTHER_COLUMNS[name]}"
     )
 
 
@@ -192,30 +206,6 @@ def _build_finding(
     )
 
 
-def _describe_cause(name: str, rows: KnownRows, result: LabelDifference) -> str:
-    """Describe how a column with the right values was separated from the ids."""
-    from parity.diagnose.loaders import causes
-
-    one, many = _COLUMN_NOUNS[name]
-    if shift := result.shift or result.batch_shift:
-        place = "" if result.shift else " in its batch"
-        return (
-            f"every {one} is the one of the item {causes.format_roll(shift)}{place}: "
-            f"{many} are rolled against {_OTHER_COLUMNS[name]}"
-            f"{causes.describe_ambiguity(result, many)}"
-        )
-    expected, obtained, batch = rows.read_expected(name), rows.read_obtained(name), rows.batch
-    expected_order, obtained_order = np.lexsort((expected, batch)), np.lexsort((obtained, batch))
-    inside = checks.is_close(
-        expected[expected_order], obtained[obtained_order], rows.tolerance
-    ).all()
-    where = "each within its batch" if inside else "across batches"
-    return (
-        f"the {many} are those of the run, at other rows, {where}: shuffled apart from "
-        f"{_OTHER_COLUMNS[name]}"
-    )
-
-
 def add_wrong_ids_cause(
     findings: list[Finding], run: Run, rows: Ints, expected: ExpectedRun, tolerance: float
 ) -> list[Finding]:
@@ -224,24 +214,17 @@ def add_wrong_ids_cause(
     def find() -> Cause | None:
         from parity.diagnose.cause import Cause
 
-        if not _is_as_expected(run, rows, expected, tolerance):
+        indices, data = expected.indices, expected.dataset
+        if indices is None or len(indices) != len(rows):
             return None
+        for right, given in ((data.x, run.x), (data.y, run.y)):
+            if not checks.is_close(right[indices], given[rows], tolerance).all():
+                return None
         text = "the ids are not those of the items, which are as expected"
         evidence = f"x and y of all {len(rows):,} items are in the expected order"
         return Cause("ids-wrong", text, evidence + _describe_id_pattern(run.id[rows], expected))
 
     return [diagnosis.add_cause(finding, find) for finding in findings]
-
-
-def _is_as_expected(run: Run, rows: Ints, expected: ExpectedRun, tolerance: float) -> bool:
-    indices = expected.indices
-    if indices is None or len(indices) != len(rows):
-        return False
-    pairs = ((expected.dataset.x, run.x), (expected.dataset.y, run.y))
-    return all(
-        checks.is_close(table[indices], obtained[rows], tolerance).all()
-        for table, obtained in pairs
-    )
 
 
 def _describe_id_pattern(ids: Numbers, expected: ExpectedRun) -> str:

@@ -10,6 +10,7 @@ Output: ``result.json`` in that folder, and a `.npy` a run; with ``batch``, ``ba
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,7 @@ from typing import Any
 _REPEATS = 3
 #: Elements of a constant that is read for a node's setting.
 _MAX_SETTING = 16
-_RANDOM = (
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-)
+_RANDOM = re.compile("Random(Normal|Uniform)(Like)?|Multinomial|Bernoulli")
 
 
 def main(job_path: str) -> None:
@@ -119,22 +113,19 @@ def _find_random_nodes(model: str) -> list[str]:
 def _explain_randomness(node: Any, opset: int, constants: dict[str, Any]) -> str:
     if node.domain not in ("", "ai.onnx"):
         return ""
-    if node.op_type in _RANDOM:
+    if _RANDOM.fullmatch(node.op_type):
         return "draws random numbers"
     settings = {attribute.name: attribute.i for attribute in node.attribute}
-    if node.op_type == "BatchNormalization":
-        # Before opset 14 the number of outputs says it, before opset 7 an attribute.
-        active = settings.get("training_mode", 0) if opset >= 14 else len(node.output) > 1  # noqa: PLR2004
-        if opset < 7:  # noqa: PLR2004
-            active = not settings.get("is_test", 0)
-        return "is in training mode" if active else ""
-    if node.op_type != "Dropout":
+    if node.op_type not in ("BatchNormalization", "Dropout"):
         return ""
-    if opset < 7:  # noqa: PLR2004 - likewise
-        return "" if settings.get("is_test", 0) else "is in training mode"
-    ratio = _read_setting(node, 1, constants)
-    is_off = ratio == 0
-    return "is in training mode" if _read_setting(node, 2, constants) and not is_off else ""
+    if opset < 7:  # noqa: PLR2004 - an attribute of both says it
+        is_training = not settings.get("is_test", 0)
+    elif node.op_type == "Dropout":
+        ratio = _read_setting(node, 1, constants)
+        is_training = bool(_read_setting(node, 2, constants)) and ratio != 0
+    else:  # before opset 14 the number of outputs says it
+        is_training = settings.get("training_mode", 0) if opset >= 14 else len(node.output) > 1  # noqa: PLR2004
+    return "is in training mode" if is_training else ""
 
 
 def _read_setting(node: Any, index: int, constants: dict[str, Any]) -> Any:

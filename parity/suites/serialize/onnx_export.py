@@ -165,11 +165,8 @@ def _check_repeats(result: Mapping[str, Any], differing: list[str]) -> list[Find
     """Report a model whose outputs are not a function of its input alone.
 
     That is an error of the export even where the outputs are within the tolerance. Where the
-    model is not known to be random, an optimised run that differs makes the runtime suspect.
-
-    Args:
-        result: The child's.
-        differing: Inputs on which the optimised run differs from the plain one.
+    model is not known to be random, an optimised run that is ``differing`` from the plain one on
+    some inputs makes the runtime suspect.
     """
     unstable, nodes = [*result.get("unstable", [])], result.get("random_nodes", [])
     if differing and not (unstable or nodes):

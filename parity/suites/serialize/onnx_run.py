@@ -49,8 +49,8 @@ def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]
     """
     inputs, expected = read_reference(case.folder)
     ignored: list[Finding] = []
-    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
     port_outputs = read_port_outputs(dump.folder, [name], ignored)
+    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
     if name in port_outputs:
         found["port"] = port_outputs[name]
     model = find_model(dump.folder, ignored)
@@ -58,8 +58,7 @@ def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]
         return found
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         result = run_model(model, {name: inputs[name]}, Path(folder), ignored)
-        outputs = open_outputs(result, name, ignored) if result.get("runs") else None
-        if outputs is not None:
+        if result.get("runs") and (outputs := open_outputs(result, name, ignored)):
             found["onnx"] = np.array(outputs[1])
     return found
 
@@ -115,17 +114,17 @@ def find_model(folder: Path, findings: list[Finding]) -> Path | None:
     """Return the dump's one model; None, and a finding, for none, several, or a huge one."""
     models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
     models = [path for path in models if not is_companion(path)]
-    if len(models) == 1:
-        size = models[0].stat().st_size
-        if size <= _MAX_MODEL_BYTES:
-            return models[0]
-        message = f"{models[0].name} has {size:,} bytes; at most {_MAX_MODEL_BYTES:,} are read"
-        findings.append(report_error("onnx-load", message, tensor=models[0].name))
+    if len(models) != 1:
+        listing = format_list(path.name for path in models) or "none"
+        message = f"expected one *.onnx in the dump, found {listing}"
+        findings.append(report_error("onnx-missing", message, kind="dump"))
         return None
-    listing = format_list(path.name for path in models) or "none"
-    message = f"expected one *.onnx in the dump, found {listing}"
-    findings.append(report_error("onnx-missing", message, kind="dump"))
-    return None
+    (model,) = models
+    if (size := model.stat().st_size) > _MAX_MODEL_BYTES:
+        message = f"{model.name} has {size:,} bytes; at most {_MAX_MODEL_BYTES:,} are read"
+        findings.append(report_error("onnx-load", message, tensor=model.name))
+        return None
+    return model
 
 
 def run_model(
@@ -159,18 +158,16 @@ def run_model(
         message = f"{model.name} was not run to its end: the run's deadline passed"
         findings.append(report_error("dump-timeout", message, kind="dump"))
         return {}
+    if completed.timed_out:
+        ending = f"did not end within {_TIMEOUT:g} seconds"
+    elif is_out_of_memory(completed):
+        ending = f"ran out of memory (limit {_MAX_MEMORY // 2**30} GiB)"
+    else:
+        ending = f"ended with {completed.signal or completed.exit_code}"
     last = tuple(completed.stderr.strip().splitlines()[-3:])
-    message = f"{model.name} brought onnxruntime down: it {_describe_ending(completed)}"
+    message = f"{model.name} brought onnxruntime down: it {ending}"
     findings.append(report_error("onnx-load", message, tensor=model.name, details=last))
     return {}
-
-
-def _describe_ending(completed: process.ProcessResult) -> str:
-    if completed.timed_out:
-        return f"did not end within {_TIMEOUT:g} seconds"
-    if is_out_of_memory(completed):
-        return f"ran out of memory (limit {_MAX_MEMORY // 2**30} GiB)"
-    return f"ended with {completed.signal or completed.exit_code}"
 
 
 def open_outputs(
