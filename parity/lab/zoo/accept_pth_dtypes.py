@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.lab.libraries import import_library
 from parity.lab.zoo.accept_pth import make_f32, save_w
-from parity.lab.zoo.case import ZooCase, draw_float64, make_random
+from parity.lab.zoo.case import ZooCase, draw_float64, make_random, make_rows
 
 _VIEW = "torch._utils._rebuild_tensor_v2: storage, offset, size, stride"
 _IEEE = "IEEE 754; OCP 8-bit floating point"
@@ -111,47 +111,38 @@ _SLICES = {
     "float8_e4m3fn": "8-bit floats of 4 exponent bits",
     "float8_e5m2": "8-bit floats of 5 exponent bits",
 }
+yes = make_rows("pth-y", _IEEE)
+may = make_rows("pth-i", _SPARSE)
 # fmt: off
 _SPECIALS = [
-    ZooCase("pth-y-minus-zero", lambda: _save_bits("float32", "i4", -(2**31), 0, -(2**31)),
-            "-0.0 beside 0.0", _IEEE),
-    ZooCase("pth-y-infinities",
-            lambda: save_w(import_library("torch").tensor([float("inf"), 1.5, -float("inf")])),
-            "both infinities", _IEEE),
-    ZooCase("pth-y-nan-payload",
-            lambda: _save_bits("float32", "i4", 0x7FC12345, 0x7F812345, -0x3FDCBB),
-            "NaN, quiet and signalling, with payloads and sign", _IEEE),
-    ZooCase("pth-y-subnormals",
-            lambda: _save_bits("float32", "i4", 1, 0x007FFFFF, -(2**31) + 0x1234),
-            "subnormal numbers of f32", _IEEE),
-    ZooCase("pth-y-half-specials",
-            lambda: _save_bits("float16", "i2", 0x7C00, -0x400, 0x7E01, 1, 0x03FF, -(2**15)),
-            "infinities, NaN, subnormals and -0.0 of f16", _IEEE),
-    ZooCase("pth-y-bfloat16-specials",
-            lambda: _save_bits("bfloat16", "i2", 0x7F80, -0x80, 0x7FA4, 1, 0x7F, -(2**15)),
-            "infinities, NaN, subnormals and -0.0 of bfloat16", _IEEE),
-    ZooCase("pth-y-float8-specials",
-            lambda: _save_bits("float8_e5m2", "i1", 0x7C, -4, 0x7D, 1, 3, -128),
-            "infinities, NaN, subnormals and -0.0 of E5M2", _IEEE),
-    ZooCase("pth-y-double-ties",
-            lambda: _save_float64(1 + 2**-24, 1 + 3 * 2**-24, 1e300, 1e-310),
-            "f64 half way between two f32, beyond f32, and too small for it", _IEEE),
+    yes("minus-zero", "-0.0 beside 0.0",
+        lambda: _save_bits("float32", "i4", -(2**31), 0, -(2**31))),
+    yes("infinities", "both infinities",
+        lambda: save_w(import_library("torch").tensor([float("inf"), 1.5, -float("inf")]))),
+    yes("nan-payload", "NaN, quiet and signalling, with payloads and sign",
+        lambda: _save_bits("float32", "i4", 0x7FC12345, 0x7F812345, -0x3FDCBB)),
+    yes("subnormals", "subnormal numbers of f32",
+        lambda: _save_bits("float32", "i4", 1, 0x007FFFFF, -(2**31) + 0x1234)),
+    yes("half-specials", "infinities, NaN, subnormals and -0.0 of f16",
+        lambda: _save_bits("float16", "i2", 0x7C00, -0x400, 0x7E01, 1, 0x03FF, -(2**15))),
+    yes("bfloat16-specials", "infinities, NaN, subnormals and -0.0 of bfloat16",
+        lambda: _save_bits("bfloat16", "i2", 0x7F80, -0x80, 0x7FA4, 1, 0x7F, -(2**15))),
+    yes("float8-specials", "infinities, NaN, subnormals and -0.0 of E5M2",
+        lambda: _save_bits("float8_e5m2", "i1", 0x7C, -4, 0x7D, 1, 3, -128)),
+    yes("double-ties", "f64 half way between two f32, beyond f32, and too small for it",
+        lambda: _save_float64(1 + 2**-24, 1 + 3 * 2**-24, 1e300, 1e-310)),
 ]
 #: torch reads them, and a format of tensors need not.
 _UNUSUAL = [
-    ZooCase("pth-i-sparse-coo", lambda: save_w(_make_dense().to_sparse()),
-            "a sparse COO tensor", _SPARSE),
-    ZooCase("pth-i-sparse-csr", lambda: save_w(_make_dense().to_sparse_csr()),
-            "a sparse CSR tensor", _SPARSE),
-    ZooCase("pth-i-quantized", _save_quantized,
-            "a quantized tensor", "torch._utils._rebuild_qtensor"),
-    ZooCase("pth-i-nested-tensor", _save_nested,
-            "a nested tensor; right is padding with zeros",
-            "torch._utils._rebuild_nested_tensor, which weights_only does not allow"),
-    ZooCase("pth-i-negated-view", _save_negated,
-            "a view whose values are negated on reading", "_rebuild_tensor_v2: metadata neg"),
-    ZooCase("pth-i-conjugated-view", lambda: save_w(_make_of_dtype("complex64").conj()),
-            "a view whose values are conjugated on reading", "_rebuild_tensor_v2: metadata conj"),
+    may("sparse-coo", "a sparse COO tensor", lambda: save_w(_make_dense().to_sparse())),
+    may("sparse-csr", "a sparse CSR tensor", lambda: save_w(_make_dense().to_sparse_csr())),
+    may("quantized", "a quantized tensor", _save_quantized, "torch._utils._rebuild_qtensor"),
+    may("nested-tensor", "a nested tensor; right is padding with zeros", _save_nested,
+        "torch._utils._rebuild_nested_tensor, which weights_only does not allow"),
+    may("negated-view", "a view whose values are negated on reading", _save_negated,
+        "_rebuild_tensor_v2: metadata neg"),
+    may("conjugated-view", "a view whose values are conjugated on reading",
+        lambda: save_w(_make_of_dtype("complex64").conj()), "_rebuild_tensor_v2: metadata conj"),
 ]
 # fmt: on
 CASES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from parity.lab.zoo.case import (
     draw_dyadic,
     draw_float64,
     make_random,
+    make_rows,
 )
 from parity.lab.zoo.safetensors_builder import (
     build_file,
@@ -75,13 +77,9 @@ _PAIR = {"a": make_f32("a", 2, 3), "b": make_f32("b", 4)}
 _HEADER, _DATA = build_parts(_PAIR)
 
 
-def _build_padded(padding: int) -> bytes:
-    return build_safetensors(format_header(_HEADER) + " " * padding, _DATA)
-
-
-def _build_shuffled() -> bytes:
-    shuffled = {name: dict(reversed(entry.items())) for name, entry in _HEADER.items()}
-    return build_safetensors(pad_header(format_header(shuffled)), _DATA)
+def _build_header(header: dict[str, Any], more: str = "") -> bytes:
+    """Build a file of the two tensors with another header, padded, and ``more`` after it."""
+    return build_safetensors(pad_header(format_header(header)) + more, _DATA)
 
 
 def _build_misaligned_half() -> bytes:
@@ -108,82 +106,68 @@ def _build_specials(dtype: str, code: str, *codes: int) -> bytes:
     return build_file({"w": ExpectedTensor(dtype, (6,), np.array(codes, code).tobytes())})
 
 
-_NONE = ExpectedTensor("F32", (0, 3), b"")
+_NONE, _EMPTY = (ExpectedTensor("F32", shape, b"") for shape in ((0, 3), (0,)))
+yes = make_rows("safetensors-y", _README)
+may = make_rows("safetensors-i", _PACKING)
 # fmt: off
 #: Floats narrower than a byte.
 _NARROW = [
-    ZooCase("safetensors-i-f4", lambda: _build_packed("F4", 4),
-            "the dtype F4: two E2M1 to a byte, the first in the low half", _PACKING),
-    ZooCase("safetensors-i-f6-e2m3", lambda: _build_packed("F6_E2M3", 6),
-            "the dtype F6_E2M3: four to three bytes, the first in the lowest bits", _PACKING),
-    ZooCase("safetensors-i-f6-e3m2", lambda: _build_packed("F6_E3M2", 6),
-            "the dtype F6_E3M2: four to three bytes, the first in the lowest bits", _PACKING),
+    may("f4", "the dtype F4: two E2M1 to a byte, the first in the low half",
+        lambda: _build_packed("F4", 4)),
+    may("f6-e2m3", "the dtype F6_E2M3: four to three bytes, the first in the lowest bits",
+        lambda: _build_packed("F6_E2M3", 6)),
+    may("f6-e3m2", "the dtype F6_E3M2: four to three bytes, the first in the lowest bits",
+        lambda: _build_packed("F6_E3M2", 6)),
 ]
 _HEADERS = [
-    ZooCase("safetensors-y-metadata", lambda: build_file(_PAIR, {"format": "pt", "é": "ü"}),
-            "__metadata__ with two strings", _README),
-    ZooCase("safetensors-y-metadata-empty", lambda: build_file(_PAIR, {}),
-            "an empty __metadata__", _README),
-    ZooCase("safetensors-y-metadata-last",
-            lambda: build_safetensors(
-                pad_header(format_header({**_HEADER, "__metadata__": {"format": "pt"}})), _DATA),
-            "__metadata__ after the tensors", _README),
-    ZooCase("safetensors-y-no-metadata", lambda: build_file(_PAIR),
-            "no __metadata__, the header padded to eight bytes", _README),
-    ZooCase("safetensors-y-padded", lambda: _build_padded(24),
-            "a header padded with more spaces than are needed", f"{_README}: trailing whitespace"),
-    ZooCase("safetensors-y-misaligned",
-            lambda: build_safetensors(pad_header(format_header(_HEADER)) + " ", _DATA),
-            "data that begins at a byte that no element size divides, as older writers left it",
-            _README),
-    ZooCase("safetensors-y-misaligned-half", _build_misaligned_half,
-            "f16 that begins at an odd byte: it cannot be read in place as 16-bit words",
-            _README),
-    ZooCase("safetensors-y-other-order",
-            lambda: build_safetensors(
-                pad_header(format_header(dict(reversed(_HEADER.items())))), _DATA),
-            "tensors listed in another order than their data", _README),
-    ZooCase("safetensors-y-keys-in-other-order", _build_shuffled,
-            "data_offsets before shape before dtype", _README),
-    ZooCase("safetensors-y-spaced-json",
-            lambda: build_safetensors(json.dumps(_HEADER, indent=1), _DATA),
-            "a header with spaces and line feeds between its tokens", "RFC 8259, section 2"),
+    yes("metadata", "__metadata__ with two strings",
+        lambda: build_file(_PAIR, {"format": "pt", "é": "ü"})),
+    yes("metadata-empty", "an empty __metadata__", lambda: build_file(_PAIR, {})),
+    yes("metadata-last", "__metadata__ after the tensors",
+        lambda: _build_header({**_HEADER, "__metadata__": {"format": "pt"}})),
+    yes("no-metadata", "no __metadata__, the header padded to eight bytes",
+        lambda: build_file(_PAIR)),
+    yes("padded", "a header padded with more spaces than are needed",
+        lambda: build_safetensors(format_header(_HEADER) + " " * 24, _DATA),
+        f"{_README}: trailing whitespace"),
+    yes("misaligned",
+        "data that begins at a byte that no element size divides, as older writers left it",
+        lambda: _build_header(_HEADER, " ")),
+    yes("misaligned-half",
+        "f16 that begins at an odd byte: it cannot be read in place as 16-bit words",
+        _build_misaligned_half),
+    yes("other-order", "tensors listed in another order than their data",
+        lambda: _build_header(dict(reversed(_HEADER.items())))),
+    yes("keys-in-other-order", "data_offsets before shape before dtype",
+        lambda: _build_header({k: dict(reversed(v.items())) for k, v in _HEADER.items()})),
+    yes("spaced-json", "a header with spaces and line feeds between its tokens",
+        lambda: build_safetensors(json.dumps(_HEADER, indent=1), _DATA), "RFC 8259, section 2"),
 ]
 _SHAPES = [
-    ZooCase("safetensors-y-scalar", lambda: _build_w("scalar st"),
-            "a scalar: an empty shape", f"{_README}: 0-rank tensors"),
-    ZooCase("safetensors-y-empty",
-            lambda: build_file({"none": _NONE, "some": make_f32("some", 2, 3)}),
-            "a tensor without an element beside one with some", f"{_README}: empty tensors"),
-    ZooCase("safetensors-y-empty-between",
-            lambda: build_file({"a": make_f32("before", 2),
-                                "none": ExpectedTensor("F32", (0,), b""),
-                                "z": make_f32("after", 3)}),
-            "a tensor without an element between two others", _README),
-    ZooCase("safetensors-y-ones", lambda: _build_w("ones st", 1, 1, 5, 1),
-            "dimensions of one element", _README),
-    ZooCase("safetensors-y-eight-dims", lambda: _build_w("eight", 2, 1, 2, 1, 3, 1, 1, 2),
-            "eight dimensions", _README),
+    yes("scalar", "a scalar: an empty shape", lambda: _build_w("scalar st"),
+        f"{_README}: 0-rank tensors"),
+    yes("empty", "a tensor without an element beside one with some",
+        lambda: build_file({"none": _NONE, "some": make_f32("some", 2, 3)}),
+        f"{_README}: empty tensors"),
+    yes("empty-between", "a tensor without an element between two others",
+        lambda: build_file(
+            {"a": make_f32("before", 2), "none": _EMPTY, "z": make_f32("after", 3)})),
+    yes("ones", "dimensions of one element", lambda: _build_w("ones st", 1, 1, 5, 1)),
+    yes("eight-dims", "eight dimensions", lambda: _build_w("eight", 2, 1, 2, 1, 3, 1, 1, 2)),
 ]
 _NAMES = [
-    ZooCase("safetensors-y-name-unicode", lambda: _build_name("größe.重み"),
-            "a name beyond ASCII, as UTF-8", _NAME),
-    ZooCase("safetensors-y-name-slash", lambda: _build_name("block/weight"),
-            "a slash in a name", _NAME),
-    ZooCase("safetensors-y-name-spaces", lambda: _build_name("my weight"),
-            "a space in a name", _NAME),
-    ZooCase("safetensors-y-name-long", lambda: _build_name("w" * 300),
-            "a name of 300 characters", _NAME),
-    ZooCase("safetensors-y-name-dots", lambda: _build_name("a.b.0.weight"),
-            "dots in a name", _NAME),
-    ZooCase("safetensors-y-name-escaped", _build_escaped_name,
-            "a name spelled with escapes, a surrogate pair among them", _NAME),
-    ZooCase("safetensors-y-name-case-twins",
-            lambda: build_file({"Weight": make_f32("upper st", 2, 3),
-                                "weight": make_f32("lower st", 2, 3)}),
-            "two names that differ by case alone", _NAME),
-    ZooCase("safetensors-i-name-empty", lambda: build_file({"": make_f32("nameless", 2)}),
-            "a name without a character", _NAME),
+    yes("name-unicode", "a name beyond ASCII, as UTF-8", lambda: _build_name("größe.重み"), _NAME),
+    yes("name-slash", "a slash in a name", lambda: _build_name("block/weight"), _NAME),
+    yes("name-spaces", "a space in a name", lambda: _build_name("my weight"), _NAME),
+    yes("name-long", "a name of 300 characters", lambda: _build_name("w" * 300), _NAME),
+    yes("name-dots", "dots in a name", lambda: _build_name("a.b.0.weight"), _NAME),
+    yes("name-escaped", "a name spelled with escapes, a surrogate pair among them",
+        _build_escaped_name, _NAME),
+    yes("name-case-twins", "two names that differ by case alone",
+        lambda: build_file(
+            {"Weight": make_f32("upper st", 2, 3), "weight": make_f32("lower st", 2, 3)}), _NAME),
+    may("name-empty", "a name without a character",
+        lambda: build_file({"": make_f32("nameless", 2)}), _NAME),
 ]
 _SPECIALS = {
     "F32": ("<u4", 0x80000000, 0x7F800000, 0xFF800000, 0x7FC12345, 0x7F812345, 1),

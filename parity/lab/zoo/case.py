@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -86,6 +86,17 @@ class ZooCase:
         """The expectation on a port, by the letter in the id."""
         letters: dict[str, Expect] = {"y": "load", "n": "refuse", "i": "either"}
         return letters[self.id.split("-")[1]]
+
+
+def make_rows(prefix: str, rule: str, **fields: Any) -> Callable[..., ZooCase]:
+    """Return a maker of cases whose ids begin with ``prefix``; ``rule`` is that of most."""
+
+    def make(
+        name: str, why: str, build: Callable[[], bytes], rule: str = rule, **more: Any
+    ) -> ZooCase:
+        return ZooCase(f"{prefix}-{name}", build, why, rule, **fields, **more)
+
+    return make
 
 
 def make_random(name: str) -> SeededRandom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from parity.lab.zoo.case import ZooCase
+from parity.lab.zoo.case import make_rows
 from parity.lab.zoo.pth_builder import (
     EMPTY_DICT,
     EMPTY_LIST,
@@ -50,49 +50,49 @@ def _archive(name: str, pickle: bytes) -> bytes:
     return build_archive(pickle, {"0": draw_storage(name)})
 
 
+def _build_w(name: str, value: bytes) -> bytes:
+    return build_checkpoint(name, push_dict(("w", value)))
+
+
 def _claim(name: str, opcode: bytes, length: int | None = None) -> bytes:
     """Build a dict whose first key is an opcode of ``length`` bytes, and has one."""
     claimed = opcode if length is None else opcode + struct.pack("<Q", length)
     return _archive(name, PROTO + EMPTY_DICT + MARK + claimed + b"w")
 
 
+no = make_rows("pth-n", _TORCH)
+may = make_rows("pth-i", _DEPTH)
 # fmt: off
 _OPCODE_CASES = [
-    ZooCase("pth-n-unknown-opcode", lambda: _archive("op", PROTO + b"y" + push_w() + STOP),
-            "0x79, which no protocol defines", _OPCODES, by_document=True),
-    ZooCase("pth-n-memo-never-set",
-            lambda: build_checkpoint("memo", push_dict(("w", b"h\x63"))),
-            "BINGET of a memo that was never set", _OPCODES),
-    ZooCase("pth-n-no-stop", lambda: _archive("stop", PROTO + push_w()),
-            "a pickle without STOP", _OPCODES),
-    ZooCase("pth-n-empty-pickle", lambda: _archive("empty", b""),
-            "a data.pkl without a byte", _TORCH),
-    ZooCase("pth-n-cut-pickle", lambda: _archive("cut", build_pickle(push_w())[:60]),
-            "a data.pkl cut short inside a tensor", _TORCH),
-    ZooCase("pth-n-stack-underflow", lambda: _archive("under", build_pickle(b"K\x01\x87")),
-            "TUPLE3 with one value on the stack", _OPCODES),
-    ZooCase("pth-n-mark-never-set", lambda: _archive("mark", build_pickle(EMPTY_DICT + SETITEMS)),
-            "SETITEMS without a MARK", _OPCODES),
-    ZooCase("pth-n-setitem-on-int", lambda: _archive(
-                "on int", build_pickle(push_int(1) + push_text("w") + push_tensor() + SETITEM)),
-            "SETITEM on an integer", _OPCODES),
-    ZooCase("pth-n-odd-setitems", lambda: _archive(
-                "odd", build_pickle(EMPTY_DICT + MARK + push_text("w") + SETITEMS)),
-            "SETITEMS with a key and no value", _TORCH),
-    ZooCase("pth-n-string-2-31", lambda: _claim("s31", b"X\x00\x00\x00\x80"),
-            "BINUNICODE that claims 2^31 bytes", _TORCH),
-    ZooCase("pth-n-string-2-63", lambda: _claim("s63", b"\x8d", 2**63),
-            "BINUNICODE8 that claims 2^63 bytes", _TORCH),
-    ZooCase("pth-n-bytes-2-60", lambda: _claim("b60", b"\x8e", 2**60),
-            "BINBYTES8 that claims 2^60 bytes", f"{_OPCODES}: as many bytes follow",
-            by_document=True),
-    ZooCase("pth-n-frame-2-60", lambda: _claim("f60", b"\x95", 2**60),
-            "a FRAME of 2^60 bytes", _TORCH),
-    ZooCase("pth-n-long4-negative", lambda: _claim("l4", b"\x8b\xff\xff\xff\xff"),
-            "LONG4 of length -1", _OPCODES),
-    ZooCase("pth-n-string-not-utf8", lambda: _archive("utf", build_pickle(
-                EMPTY_DICT + MARK + b"X\x02\x00\x00\x00\xff\xfe" + push_tensor() + SETITEMS)),
-            "a name that is not UTF-8", f"{_OPCODES}: BINUNICODE is UTF-8"),
+    no("unknown-opcode", "0x79, which no protocol defines",
+        lambda: _archive("op", PROTO + b"y" + push_w() + STOP), _OPCODES, by_document=True),
+    no("memo-never-set", "BINGET of a memo that was never set", lambda: _build_w("memo", b"h\x63"),
+        _OPCODES),
+    no("no-stop", "a pickle without STOP", lambda: _archive("stop", PROTO + push_w()), _OPCODES),
+    no("empty-pickle", "a data.pkl without a byte", lambda: _archive("empty", b"")),
+    no("cut-pickle", "a data.pkl cut short inside a tensor",
+        lambda: _archive("cut", build_pickle(push_w())[:60])),
+    no("stack-underflow", "TUPLE3 with one value on the stack",
+        lambda: build_checkpoint("under", b"K\x01\x87"), _OPCODES),
+    no("mark-never-set", "SETITEMS without a MARK",
+        lambda: build_checkpoint("mark", EMPTY_DICT + SETITEMS), _OPCODES),
+    no("setitem-on-int", "SETITEM on an integer",
+        lambda: build_checkpoint("on int", push_int(1) + push_text("w") + push_tensor() + SETITEM),
+        _OPCODES),
+    no("odd-setitems", "SETITEMS with a key and no value",
+        lambda: build_checkpoint("odd", EMPTY_DICT + MARK + push_text("w") + SETITEMS)),
+    no("string-2-31", "BINUNICODE that claims 2^31 bytes",
+        lambda: _claim("s31", b"X\x00\x00\x00\x80")),
+    no("string-2-63", "BINUNICODE8 that claims 2^63 bytes", lambda: _claim("s63", b"\x8d", 2**63)),
+    no("bytes-2-60", "BINBYTES8 that claims 2^60 bytes", lambda: _claim("b60", b"\x8e", 2**60),
+        f"{_OPCODES}: as many bytes follow", by_document=True),
+    no("frame-2-60", "a FRAME of 2^60 bytes", lambda: _claim("f60", b"\x95", 2**60)),
+    no("long4-negative", "LONG4 of length -1", lambda: _claim("l4", b"\x8b\xff\xff\xff\xff"),
+        _OPCODES),
+    no("string-not-utf8", "a name that is not UTF-8",
+        lambda: build_checkpoint(
+            "utf", EMPTY_DICT + MARK + b"X\x02\0\0\0\xff\xfe" + push_tensor() + SETITEMS),
+        f"{_OPCODES}: BINUNICODE is UTF-8"),
 ]
 # fmt: on
 
@@ -103,13 +103,13 @@ def _nest(name: str, value: bytes) -> bytes:
 
 # fmt: off
 _NESTING = [
-    ZooCase("pth-i-deep-tuples", lambda: _nest("tuples", EMPTY_TUPLE + b"\x85" * _LEVELS),
-            "100,000 tuples in each other, beside a tensor", _DEPTH, expected=expect_w("tuples")),
-    ZooCase("pth-i-deep-lists", lambda: _nest("lists", EMPTY_LIST * 30_000 + b"a" * 29_999),
-            "30,000 lists in each other, beside a tensor", _DEPTH, expected=expect_w("lists")),
-    ZooCase("pth-i-deep-dicts",
-            lambda: _nest("dicts", b"}(K\x00" * 20_000 + b"}" + b"u" * 20_000),
-            "20,000 dicts in each other, beside a tensor", _DEPTH, expected=expect_w("dicts")),
+    may("deep-tuples", "100,000 tuples in each other, beside a tensor",
+        lambda: _nest("tuples", EMPTY_TUPLE + b"\x85" * _LEVELS), expected=expect_w("tuples")),
+    may("deep-lists", "30,000 lists in each other, beside a tensor",
+        lambda: _nest("lists", EMPTY_LIST * 30_000 + b"a" * 29_999), expected=expect_w("lists")),
+    may("deep-dicts", "20,000 dicts in each other, beside a tensor",
+        lambda: _nest("dicts", b"}(K\x00" * 20_000 + b"}" + b"u" * 20_000),
+        expected=expect_w("dicts")),
 ]
 # fmt: on
 
@@ -120,21 +120,19 @@ _EXEC = push_global("builtins", "exec") + _CODE
 _STACKED = push_text("os") + push_text("system") + b"\x93" + _COMMAND
 # fmt: off
 _GLOBALS = [
-    ZooCase("pth-n-global-system", lambda: build_checkpoint("evil", push_dict(("w", _SYSTEM))),
-            "a global that runs a command: posix.system", _EXECUTED, hostile=True),
-    ZooCase("pth-n-global-exec", lambda: build_checkpoint("exec", push_dict(("w", _EXEC))),
-            "a global that runs Python: builtins.exec", _EXECUTED, hostile=True),
-    ZooCase("pth-n-global-stacked", lambda: build_checkpoint("stacked", push_dict(("w", _STACKED))),
-            "os.system by STACK_GLOBAL", _EXECUTED, hostile=True),
-    ZooCase("pth-n-global-beside",
-            lambda: build_checkpoint("beside", push_dict(("w", push_tensor()), ("v", _SYSTEM))),
-            "a right tensor, then a command", _EXECUTED, hostile=True),
-    ZooCase("pth-n-global-absent",
-            lambda: build_view("absent", call=("torch._utils", "_rebuild_nothing")),
-            "a rebuild function that torch does not have", _TORCH),
-    ZooCase("pth-n-call-of-no-function",
-            lambda: build_checkpoint("call", push_dict(("w", push_int(3) + push_tuple() + REDUCE))),
-            "REDUCE of an integer", _OPCODES),
+    no("global-system", "a global that runs a command: posix.system",
+        lambda: _build_w("evil", _SYSTEM), _EXECUTED, hostile=True),
+    no("global-exec", "a global that runs Python: builtins.exec", lambda: _build_w("exec", _EXEC),
+        _EXECUTED, hostile=True),
+    no("global-stacked", "os.system by STACK_GLOBAL", lambda: _build_w("stacked", _STACKED),
+        _EXECUTED, hostile=True),
+    no("global-beside", "a right tensor, then a command",
+        lambda: build_checkpoint("beside", push_dict(("w", push_tensor()), ("v", _SYSTEM))),
+        _EXECUTED, hostile=True),
+    no("global-absent", "a rebuild function that torch does not have",
+        lambda: build_view("absent", call=("torch._utils", "_rebuild_nothing"))),
+    no("call-of-no-function", "REDUCE of an integer",
+        lambda: _build_w("call", push_int(3) + push_tuple() + REDUCE), _OPCODES),
 ]
 # fmt: on
 
@@ -156,7 +154,7 @@ def _store(name: str, length: int, size: int = 24) -> bytes:
 def _rebuild(name: str, *arguments: bytes) -> bytes:
     """Build a tensor by other arguments."""
     call = push_global("torch._utils", "_rebuild_tensor_v2") + push_tuple(*arguments) + REDUCE
-    return build_checkpoint(name, push_dict(("w", call)))
+    return _build_w(name, call)
 
 
 def _build_text_sizes() -> bytes:
@@ -167,69 +165,54 @@ def _build_text_sizes() -> bytes:
 
 # fmt: off
 _STORAGES = [
-    ZooCase("pth-n-pid-short", lambda: _identify("short id", _STORAGE, _FLOATS, _ZERO),
-            "a persistent id of three parts, not five", _TORCH),
-    ZooCase("pth-n-pid-tag",
-            lambda: _identify("tag", push_text("module"), _FLOATS, _ZERO, _CPU, push_int(6)),
-            "a persistent id that does not name a storage", _TORCH),
-    ZooCase("pth-n-pid-class",
-            lambda: _identify("class", _STORAGE, _ORDERED, _ZERO, _CPU, push_int(6)),
-            "a persistent id whose class is not a storage's", _TORCH),
-    ZooCase("pth-n-pid-text",
-            lambda: build_checkpoint("text id", push_w(push_text("storage 0") + PERSID)),
-            "a persistent id that is text", _TORCH),
-    ZooCase("pth-n-storage-unknown",
-            lambda: build_checkpoint("kind", push_w(push_storage(kind="QuarterStorage"))),
-            "a storage class that torch does not have", _TORCH),
-    ZooCase("pth-n-storage-missing", lambda: _store("missing", 6, 0),
-            "a storage that is not in the archive", _TORCH),
-    ZooCase("pth-n-storage-cut", lambda: _store("cut storage", 6, 16),
-            "a storage shorter than its declared length: 16 of 24 bytes", _TORCH),
-    ZooCase("pth-n-storage-2-31", lambda: _store("s231", 2**31),
-            "a storage of 2^31 declared elements in 24 bytes", _TORCH),
-    ZooCase("pth-n-storage-2-60", lambda: _store("s260", 2**60),
-            "a storage of 2^60 declared elements, whose bytes still fit 63 bits", _TORCH),
-    ZooCase("pth-n-storage-2-63", lambda: _store("s263", 2**63),
-            "a storage of 2^63 declared elements, more than an int64 can count", _TORCH),
-    ZooCase("pth-n-storage-negative", lambda: _store("negative", -6),
-            "a storage of a negative length", _TORCH),
-    ZooCase("pth-n-storage-zero", lambda: _store("zero", 0),
-            "a storage declared empty under a tensor of six", _TORCH),
-    ZooCase("pth-n-storage-length-text",
-            lambda: _identify("length", _STORAGE, _FLOATS, _ZERO, _CPU, push_text("6")),
-            "a storage's length as text", _TORCH),
+    no("pid-short", "a persistent id of three parts, not five",
+        lambda: _identify("short id", _STORAGE, _FLOATS, _ZERO)),
+    no("pid-tag", "a persistent id that does not name a storage",
+        lambda: _identify("tag", push_text("module"), _FLOATS, _ZERO, _CPU, push_int(6))),
+    no("pid-class", "a persistent id whose class is not a storage's",
+        lambda: _identify("class", _STORAGE, _ORDERED, _ZERO, _CPU, push_int(6))),
+    no("pid-text", "a persistent id that is text",
+        lambda: build_checkpoint("text id", push_w(push_text("storage 0") + PERSID))),
+    no("storage-unknown", "a storage class that torch does not have",
+        lambda: build_checkpoint("kind", push_w(push_storage(kind="QuarterStorage")))),
+    no("storage-missing", "a storage that is not in the archive", lambda: _store("missing", 6, 0)),
+    no("storage-cut", "a storage shorter than its declared length: 16 of 24 bytes",
+        lambda: _store("cut storage", 6, 16)),
+    no("storage-2-31", "a storage of 2^31 declared elements in 24 bytes",
+        lambda: _store("s231", 2**31)),
+    no("storage-2-60", "a storage of 2^60 declared elements, whose bytes still fit 63 bits",
+        lambda: _store("s260", 2**60)),
+    no("storage-2-63", "a storage of 2^63 declared elements, more than an int64 can count",
+        lambda: _store("s263", 2**63)),
+    no("storage-negative", "a storage of a negative length", lambda: _store("negative", -6)),
+    no("storage-zero", "a storage declared empty under a tensor of six", lambda: _store("zero", 0)),
+    no("storage-length-text", "a storage's length as text",
+        lambda: _identify("length", _STORAGE, _FLOATS, _ZERO, _CPU, push_text("6"))),
 ]
 _VIEWS = [
-    ZooCase("pth-n-size-past-end", lambda: build_view("past", size=[3, 3]),
-            "nine elements on a storage of six", _TORCH),
-    ZooCase("pth-n-offset-past-end", lambda: build_view("offset", 5),
-            "an offset that leaves one element for six", _TORCH),
-    ZooCase("pth-n-offset-negative", lambda: build_view("minus", -1),
-            "a negative offset", _TORCH),
-    ZooCase("pth-n-offset-2-63", lambda: build_view("o63", 2**63 - 1),
-            "an offset that overflows when the view is added", _TORCH),
-    ZooCase("pth-n-stride-past-end", lambda: build_view("stride", stride=[4, 1]),
-            "a stride that reaches past the storage", _TORCH),
-    ZooCase("pth-n-stride-negative", lambda: build_view("backward", 5, stride=[-3, -1]),
-            "negative strides", _TORCH),
-    ZooCase("pth-n-stride-2-62", lambda: build_view("wrap", size=[3, 2], stride=[2**62, 1]),
-            "a stride whose product wraps around", _TORCH),
-    ZooCase("pth-n-size-negative", lambda: build_view("below", size=[-2, 3]),
-            "a negative size", _TORCH),
-    ZooCase("pth-n-size-2-31", lambda: build_view("s31v", size=[2**31, 1], stride=[1, 1]),
-            "2^31 elements on a storage of six", _TORCH),
-    ZooCase("pth-n-size-product",
-            lambda: build_view("prod", size=[2**32, 2**32], stride=[2**32, 1]),
-            "sizes whose product is 2^64, zero in 64 bits", _TORCH),
-    ZooCase("pth-n-expanded-huge",
-            lambda: build_view("huge", size=[2**30, 2**30], stride=[0, 0]),
-            "an expanded view of 2^60 elements on one", _SIZE, by_document=True),
-    ZooCase("pth-n-stride-count", lambda: build_view("count", stride=[1]),
-            "two sizes and one stride", _TORCH),
-    ZooCase("pth-n-too-few-arguments", lambda: _rebuild("few", push_storage(), push_int(0)),
-            "a tensor rebuilt from a storage and an offset alone", _TORCH),
-    ZooCase("pth-n-size-text", _build_text_sizes,
-            "sizes that are text", _TORCH),
+    no("size-past-end", "nine elements on a storage of six",
+        lambda: build_view("past", size=[3, 3])),
+    no("offset-past-end", "an offset that leaves one element for six",
+        lambda: build_view("offset", 5)),
+    no("offset-negative", "a negative offset", lambda: build_view("minus", -1)),
+    no("offset-2-63", "an offset that overflows when the view is added",
+        lambda: build_view("o63", 2**63 - 1)),
+    no("stride-past-end", "a stride that reaches past the storage",
+        lambda: build_view("stride", stride=[4, 1])),
+    no("stride-negative", "negative strides", lambda: build_view("backward", 5, stride=[-3, -1])),
+    no("stride-2-62", "a stride whose product wraps around",
+        lambda: build_view("wrap", size=[3, 2], stride=[2**62, 1])),
+    no("size-negative", "a negative size", lambda: build_view("below", size=[-2, 3])),
+    no("size-2-31", "2^31 elements on a storage of six",
+        lambda: build_view("s31v", size=[2**31, 1], stride=[1, 1])),
+    no("size-product", "sizes whose product is 2^64, zero in 64 bits",
+        lambda: build_view("prod", size=[2**32, 2**32], stride=[2**32, 1])),
+    no("expanded-huge", "an expanded view of 2^60 elements on one",
+        lambda: build_view("huge", size=[2**30, 2**30], stride=[0, 0]), _SIZE, by_document=True),
+    no("stride-count", "two sizes and one stride", lambda: build_view("count", stride=[1])),
+    no("too-few-arguments", "a tensor rebuilt from a storage and an offset alone",
+        lambda: _rebuild("few", push_storage(), push_int(0))),
+    no("size-text", "sizes that are text", _build_text_sizes),
 ]
 # fmt: on
 CASES = [*_OPCODE_CASES, *_NESTING, *_GLOBALS, *_STORAGES, *_VIEWS]
