@@ -334,26 +334,18 @@ def test_a_missing_bias(tmp_path: Path) -> None:
     assert len(outcome.findings) == 6
 
 
-def test_an_export_that_agrees_with_neither(tmp_path: Path) -> None:
-    """The port's own forward is right, so that only its export is at fault."""
-    off = Mlp(b2=B2 + np.float32(0.5))
-    outcome = verified(tmp_path, model(off))
-    assert {finding.tensor for finding in outcome.findings} == set(outcome.tensors)
-
-
-def test_a_forward_that_agrees_with_its_export_alone(tmp_path: Path) -> None:
-    off = Mlp(b2=B2 + np.float32(0.5))
-    outcome = verified(tmp_path, model(off), own(off))
+@pytest.mark.parametrize(
+    ("exported", "forward", "sides"),
+    [(0.5, 0.0, ("port", "torch")), (0.5, 0.5, ("torch",)), (0.0, 0.5, ("port",))],
+    ids=["the export alone", "both alike", "the forward pass alone"],
+)
+def test_what_is_wrong_is_seen_beside_what_is_right(
+    exported: float, forward: float, sides: tuple[str, ...], tmp_path: Path
+) -> None:
+    made, own_pass = (Mlp(b2=B2 + np.float32(off)) for off in (exported, forward))
+    outcome = verified(tmp_path, model(made), own(own_pass))
     assert {finding.tensor for finding in outcome.findings} == {
-        f"onnx-vs-torch/{name}" for name in X
-    }
-
-
-def test_a_forward_that_is_wrong_alone(tmp_path: Path) -> None:
-    off = Mlp(b2=B2 + np.float32(0.5))
-    outcome = verified(tmp_path, model(Mlp()), own(off))
-    assert {finding.tensor for finding in outcome.findings} == {
-        f"onnx-vs-port/{name}" for name in X
+        f"onnx-vs-{side}/{name}" for side in sides for name in X
     }
 
 
@@ -822,16 +814,34 @@ def test_a_crash_takes_the_child_alone(tmp_path: Path, monkeypatch: pytest.Monke
     assert outcome.compared == 0
 
 
-def test_an_end_without_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    child(monkeypatch, tmp_path, "raise SystemExit(3)")
-    text = "mlp.onnx brought onnxruntime down: it ended with 3"
-    assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
+ENDS: dict[str, tuple[str, dict[str, float], str]] = {
+    "no result": ("raise SystemExit(3)", {}, "ended with 3"),
+    "a hang": (
+        "import time; time.sleep(60)",
+        {"_TIMEOUT": 0.5},
+        "did not end within 0.5 seconds",
+    ),
+    "too much memory": (
+        "held = [bytearray(2**26) for _ in range(64)]",
+        {"_MAX_MEMORY": 2**30},
+        "ran out of memory (limit 1 GiB)",
+    ),
+}
 
 
-def test_a_hang_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_run, "_TIMEOUT", 0.5)
-    child(monkeypatch, tmp_path, "import time; time.sleep(60)")
-    text = "mlp.onnx brought onnxruntime down: it did not end within 0.5 seconds"
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not limit a process's memory so")
+@pytest.mark.parametrize(("program", "limits", "ending"), ENDS.values(), ids=ENDS)
+def test_how_the_child_ended_is_reported(
+    program: str,
+    limits: dict[str, float],
+    ending: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(onnx_run, name, limit)
+    child(monkeypatch, tmp_path, program)
+    text = f"mlp.onnx brought onnxruntime down: it {ending}"
     assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
 
 
@@ -843,14 +853,6 @@ def test_the_deadline_of_the_run_ends_the_child(
         (finding,) = verified(tmp_path, model(Mlp())).findings
     assert (finding.level, finding.code, finding.kind) == ("error", "dump-timeout", "dump")
     assert finding.message == "mlp.onnx was not run to its end: the run's deadline passed"
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows does not limit a process's memory so")
-def test_the_childs_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_run, "_MAX_MEMORY", 2**30)
-    child(monkeypatch, tmp_path, "held = [bytearray(2**26) for _ in range(64)]")
-    text = "mlp.onnx brought onnxruntime down: it ran out of memory (limit 1 GiB)"
-    assert list_findings(verified(tmp_path, model(Mlp()))) == [("error", "onnx-load", text)]
 
 
 def test_a_model_beyond_all_size_is_not_loaded(
@@ -895,6 +897,17 @@ DISAGREES = """
 """
 
 
+def compare_invented(folder: Path) -> DumpComparison:
+    """Compare a dump whose outputs the child invents."""
+    shaped = f32(1, 2, shape=(1, 2))
+    reference = {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": shaped}
+    case = write_files(folder / "onnx-mlp", reference)
+    dump = write_files(folder / "dump", {"m.onnx": b"x", "p_forward_a.bin": shaped})
+    return onnx_export.verify(
+        Case(id="onnx", folder=case, tolerances=BOUNDS), Dump(folder=dump), BOUNDS
+    )
+
+
 @pytest.mark.parametrize(
     ("plain", "optimised", "suspect"),
     [
@@ -911,15 +924,7 @@ def test_a_runtime_that_disagrees_with_itself(
     """microsoft/onnxruntime#32418: an optimiser broke a valid graph; the port is not at fault."""
     text = DISAGREES.format(plain=plain, optimised=optimised).replace("nan", "np.nan")
     child(monkeypatch, tmp_path, text)
-    due = write_files(
-        tmp_path / "onnx-mlp",
-        {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": f32(1, 2, shape=(1, 2))},
-    )
-    dump = write_files(
-        tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))}
-    )
-    case = Case(id="onnx", folder=due, tolerances=BOUNDS)
-    outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
+    outcome = compare_invented(tmp_path)
     message = (
         "onnxruntime's output for a with its optimiser differs from that without; "
         "the runtime is suspect, not the port"
@@ -935,15 +940,7 @@ def test_a_random_model_whose_plain_runs_agree_by_chance_is_the_port_s_fault(
     text = DISAGREES.format(plain=[[1, 2]], optimised=[[1, 0]])
     text = text.replace('"checker": None', f'"checker": None, "random_nodes": {nodes}')
     child(monkeypatch, tmp_path, text)
-    reference = write_files(
-        tmp_path / "onnx-mlp",
-        {"input_a.bin": f32(1, 1, 1, shape=(1, 3)), "torch_forward_a.bin": f32(1, 2, shape=(1, 2))},
-    )
-    dump = write_files(
-        tmp_path / "dump", {"m.onnx": b"x", "p_forward_a.bin": f32(1, 2, shape=(1, 2))}
-    )
-    case = Case(id="onnx", folder=reference, tolerances=BOUNDS)
-    outcome = onnx_export.verify(case, Dump(folder=dump), BOUNDS)
+    outcome = compare_invented(tmp_path)
     (finding,) = outcome.findings
     assert (finding.code, finding.kind) == ("onnx-not-deterministic", "mismatch")
     assert "on a it gave other outputs when it ran once more; " + nodes[0] in finding.message
@@ -956,22 +953,21 @@ def test_references_that_do_not_match(tmp_path: Path) -> None:
     mlp = Mlp()
     case = case_of(tmp_path, mlp)
     dump = Dump(folder=write_files(tmp_path / "dump", own(mlp)))
+
+    def reject() -> str:
+        with pytest.raises(ReferenceSuspectError) as caught:
+            onnx_export.verify(case, dump, BOUNDS)
+        return caught.value.problems[0].message
+
     (case.folder / "input_ones.bin").unlink()
-    with pytest.raises(ReferenceSuspectError) as caught:
-        onnx_export.verify(case, dump, BOUNDS)
-    assert caught.value.problems[0].message == (
+    assert reject() == (
         "onnx-mlp/input_*.bin: inputs random, zeros and torch_forward ones, random, zeros do not "
         "match"
     )
     (case.folder / "input_ones.bin").write_bytes(b"")
-    with pytest.raises(ReferenceSuspectError) as caught:
-        onnx_export.verify(case, dump, BOUNDS)
-    assert caught.value.problems[0].message == (
+    assert reject() == (
         "onnx-mlp/input_ones.bin: ends at byte 0, where the number of dimensions is expected"
     )
     for path in case.folder.iterdir():
         path.unlink()
-    with pytest.raises(
-        ReferenceSuspectError, match="inputs none and torch_forward none do not match"
-    ):
-        onnx_export.verify(case, dump, BOUNDS)
+    assert "inputs none and torch_forward none do not match" in reject()
