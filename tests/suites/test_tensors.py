@@ -27,10 +27,12 @@ from tests.support.tensors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from parity.results import Finding
     from parity.suites.base import DumpComparison
 
 NAN, INF = math.nan, math.inf
@@ -83,27 +85,7 @@ def test_each_dtype_is_compared_as_itself(carrier: str, tmp_path: Path) -> None:
 
 
 def test_bfloat16_and_eight_bits_arrive_by_safetensors(tmp_path: Path) -> None:
-    due = {
-        "w": ("BF16", bf16(1.0, -2.5, 3.140625)),
-        "s": ("F8_E4M3", np.array([0x38, 0x7E], "u1")),
-    }
-    content = {"r.safetensors": encode_safetensors(due)}
-    assert list_findings(verify_dump(tmp_path, content, content)) == []
-    off = due | {
-        "w": ("BF16", bf16(1.0, -2.5, 3.125)),
-        "s": ("F8_E4M3", np.array([0x38, 0x7D], "u1")),
-    }
-    wrong = verify_dump(tmp_path, content, {"d.safetensors": encode_safetensors(off)})
-    assert [message for _, _, message in list_findings(wrong)] == [
-        (
-            "w: 1 of 3 elements differs; worst at [2]: expected 3.140625, obtained 3.125 "
-            "(off by 0.0156, 1 ULP); bound: exact"
-        ),
-        (
-            "s: 1 of 2 elements differs; worst at [1]: expected 448, obtained 416 "
-            "(off by 32, 1 ULP); bound: exact"
-        ),
-    ]
+    assert list_findings(verify_dump(tmp_path, NARROW, NARROW)) == []
 
 
 def test_references_may_be_one_file(tmp_path: Path) -> None:
@@ -152,127 +134,147 @@ def test_a_scalar_and_an_empty_tensor_pass_beside_another(tmp_path: Path) -> Non
     )
 
 
-# --- names ---------------------------------------------------------------------------------
+# --- what is reported ----------------------------------------------------------------------
 
 
-def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
-    due = {"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)}
-    outcome = verify_dump(tmp_path, due, {"w.npy": W})
-    assert list_findings(outcome) == [
-        ("error", "tensor-missing", "b (I64 [2]) is missing from the dump"),
-        ("error", "tensor-missing", "c (F64 []) is missing from the dump"),
-    ]
-    assert [finding.tensor for finding in outcome.findings] == ["b", "c"]
-    assert (outcome.measures["tensors"], outcome.measures["tensors_expected"]) == (1, 3)
-
-
-def test_a_tensor_too_many(tmp_path: Path) -> None:
-    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W})
-    assert list_findings(outcome) == [
-        ("error", "tensor-extra", "W is in the dump, the reference has no such tensor"),
-        ("error", "tensor-extra", "v is in the dump, the reference has no such tensor"),
-    ]
-
-
-def test_nothing_at_all_is_missing_not_equal(tmp_path: Path) -> None:
-    outcome = verify_dump(tmp_path, {"w.npy": W}, {"log.txt": b"done"})
-    assert [(f.code, f.message) for f in outcome.findings] == [
-        ("tensor-missing", "w (F32 [2, 3]) is missing from the dump"),
-        (
-            "file-unread",
-            (
-                "1 file of the dump is not read: log.txt (text); tensors are read from .bin, .npy "
-                "and .safetensors files"
-            ),
-        ),
-    ]
-    assert outcome.compared == 0
-
-
-def test_a_tensor_twice(tmp_path: Path) -> None:
-    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W, "w.bin": W})
-    assert error(outcome) == (
-        "tensor-twice",
-        "more than one file of the dump has w; write each tensor once",
-    )
-    assert (outcome.findings[0].kind, outcome.findings[0].tensor) == ("dump", "w")
-
-
-# --- shapes and dtypes ---------------------------------------------------------------------
-
-SHAPES = [
-    ((2, 3), (3, 2), "w has the shape [3, 2], expected [2, 3]; the dimensions are reversed"),
-    ((2, 3), (6,), "w has the shape [6], expected [2, 3]; both have 6 elements"),
-    ((2, 3), (2, 3, 1), "w has the shape [2, 3, 1], expected [2, 3]; both have 6 elements"),
-    ((1,), (), "w has the shape [], expected [1]; both have 1 element"),
-    ((), (1, 1), "w has the shape [1, 1], expected []; both have 1 element"),
-    ((2, 3, 4), (4, 3, 2), ("w has the shape [4, 3, 2], expected [2, 3, 4]; the dimensions are"
-     " reversed")),
-    ((2, 3), (2, 2), "w has the shape [2, 2], expected [2, 3]"),
-    ((2, 3), (1000,), "w has the shape [1000], expected [2, 3]"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("due", "came", "message"), SHAPES)
-@pytest.mark.parametrize("suffix", ["bin", "npy"])
-def test_a_shape_word_for_word(
-    suffix: str, due: tuple[int, ...], came: tuple[int, ...], message: str, tmp_path: Path
-) -> None:
-    """The storage's length for the shape (PTH-14), dimensions reversed (GGF-07), and so on."""
-    name = f"w.{suffix}"
-    outcome = verify_dump(tmp_path, {name: np.ones(due, "<f4")}, {name: np.ones(came, "<f4")})
-    assert error(outcome) == ("shape", message)
-    (finding,) = outcome.findings
-    assert (finding.expected, finding.obtained) == (str(list(due)), str(list(came)))
-
-
-def test_a_dtype_word_for_word(tmp_path: Path) -> None:
-    due = {"w.npy": W.astype("<f8")}
-    assert error(verify_dump(tmp_path, due, {"w.npy": W})) == (
-        "dtype",
-        "w is F32 in the .npy dump, expected F64",
-    )
-    content = encode_safetensors(name_dtypes({"w": W.astype("<i8")}))
-    assert error(verify_dump(tmp_path, due, {"x.safetensors": content})) == (
-        "dtype",
-        "w is I64 in the .safetensors dump, expected F64",
-    )
-
-
-def test_a_bin_reference_is_f32(tmp_path: Path) -> None:
-    assert error(verify_dump(tmp_path, {"w.bin": W}, {"w.npy": W.astype("<f8")})) == (
-        "dtype",
-        "w is F64 in the .npy dump, expected F32",
-    )
-
-
-def test_a_bin_dump_of_what_f32_cannot_hold_is_told(tmp_path: Path) -> None:
-    due = {
-        "a.npy": np.array([0.1]),
-        "b.npy": np.array([2**24 + 1]),
-        "c.npy": np.array([0.1], "<f2"),
-        "d.npy": np.array([7], "<i2"),
+def pack_narrow(wide: float, code: int) -> dict[str, Any]:
+    """A file with a tensor in bfloat16 and one in 8 bits."""
+    tensors = {
+        "w": ("BF16", bf16(1.0, -2.5, wide)),
+        "s": ("F8_E4M3", np.array([0x38, code], "u1")),
     }
-    dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
-    outcome = verify_dump(tmp_path, due, dump)
-    text = "2 tensors wider than f32 compared as f32, since a .bin has no other dtype: a, b"
-    unverified = (
-        "b: 1 of 1 integer was not verified: float32, which a .bin contains, cannot represent "
-        "them; the first is 16777217 at [0]; write I64 as .npy or .safetensors"
-    )
-    assert list_findings(outcome) == [
-        ("error", "not-verified", unverified),
-        ("notice", "seen-as-f32", text),
-    ]
-    wrong = verify_dump(tmp_path, due, dump | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))})
-    assert list_findings(wrong)[0] == (
-        "error",
-        "values",
-        (
-            "a: 1 of 1 element differs; worst at [0]: expected 0.1, obtained 0.10000001 "
-            "(off by 7.45e-09, 1 ULP); bound: exact"
-        ),
-    )
+    return {"r.safetensors": encode_safetensors(tensors)}
+
+
+NARROW = pack_narrow(3.140625, 0x7E)
+DOUBLE = {"w.npy": W.astype("<f8")}
+WIDE = {
+    "a.npy": np.array([0.1]),
+    "b.npy": np.array([2**24 + 1]),
+    "c.npy": np.array([0.1], "<f2"),
+    "d.npy": np.array([7], "<i2"),
+}
+AS_BIN = {name.replace("npy", "bin"): array.astype("<f4") for name, array in WIDE.items()}
+COMPLEX, OTHER = {"z.npy": np.array([1 + 2j], "<c8")}, {"z.npy": np.array([1.5 + 2j], "<c8")}
+IDS, OFF = {"i.npy": np.array([2**53 + 1, 7])}, {"i.npy": np.array([2**53, 7])}
+RAW = encode_tensor(W)
+BROKEN: dict[str, Any] = {
+    "a.bin": RAW[:-4],
+    "b.bin": RAW + b"\x00",
+    "c.bin": b"\xff" * 8,
+    "d.npy": b"",
+    "e.bin": W,
+}
+TWO = encode_safetensors(name_dtypes({"w": W, "v": W}))
+#: The storage's length for the shape (PTH-14), dimensions reversed (GGF-07), and so on.
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((2, 3), (3, 2)),
+    ((2, 3), (6,)),
+    ((2, 3), (2, 3, 1)),
+    ((1,), ()),
+    ((), (1, 1)),
+    ((2, 3, 4), (4, 3, 2)),
+    ((2, 3), (2, 2)),
+    ((2, 3), (1000,)),
+]
+BOUNDS: list[dict[str, Any]] = [
+    {"exact": True},
+    {"max_abs": 1e-5},
+    {"ulp": 0},
+    {"relative": 0.001, "ulp": 4},
+    {"max_abs": 0.1, "cosine": 0.9999},
+]
+SPECIAL: list[tuple[list[float], list[float], dict[str, Any]]] = [
+    ([1.0, 2.0], [NAN, 2.0], ABS),
+    ([1.0, 2.0], [NAN, NAN], {"exact": True}),
+    ([NAN, 1.0], [0.0, 1.0], ABS),
+    ([INF], [-INF], ABS),
+    ([0.0, 1.0], [-0.0, 1.0], {"exact": True}),
+    ([0.0, 1.0], [-0.0, 2.0], {"exact": True}),
+    ([0.0, 1.0], [-0.0, 2.0], ABS),
+    ([NAN, 1.0], [-NAN, 2.0], ABS),
+    ([NAN, 1.0], [-NAN, 1.0], {"exact": True}),
+]
+#: Reference, dump, bounds.
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] = {
+    "a tensor missing": (
+        {"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)},
+        {"w.npy": W},
+        None,
+    ),
+    "a tensor too many": ({"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W}, None),
+    "nothing at all": ({"w.npy": W}, {"log.txt": b"done"}, None),
+    "a tensor twice": ({"w.npy": W}, {"w.npy": W, "w.bin": W}, None),
+    "f32 for f64": (DOUBLE, {"w.npy": W}, None),
+    "i64 for f64": (
+        DOUBLE,
+        {"x.safetensors": encode_safetensors(name_dtypes({"w": W.astype("<i8")}))},
+        None,
+    ),
+    "f64 for a .bin's f32": ({"w.bin": W}, DOUBLE, None),
+    "f32 for more": (WIDE, AS_BIN, None),
+    "f32 for more, and another value": (
+        WIDE,
+        AS_BIN | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))},
+        None,
+    ),
+    "f32 for a complex number": (COMPLEX, {"z.bin": f32(1.0)}, None),
+    "another complex number": (COMPLEX, OTHER, {"max_abs": 0.4}),
+    "values of bf16 and 8 bits": (NARROW, pack_narrow(3.125, 0x7D), None),
+    "a direction": ({"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, {"max_abs": 1, "cosine": 0.9999}),
+    "more than five": ({"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)}, None),
+    "names mixed up": ({"a.bin": W, "b.bin": W + 1}, {"a.bin": W + 1, "b.bin": W}, None),
+    "files that cannot be read": ({f"{name}.bin": W for name in "abcde"}, BROKEN, None),
+    "a file of several that is cut": ({"r.safetensors": TWO}, {"d.safetensors": TWO[:-1]}, None),
+    "integers within the ulp of floats": (IDS, OFF, {"ulp": 4}),
+    **{
+        f"integers beside floats under {bounds}": (
+            {**IDS, "w.npy": f32(3.0)},
+            {**OFF, "w.npy": f32(3.0)},
+            bounds,
+        )
+        for bounds in ({"max_abs": 1.0}, {"ulp": 4}, {"relative": 0.5})
+    },
+    **{
+        f"shape {obtained} for {expected} as {suffix}": (
+            {f"w.{suffix}": np.ones(expected, "<f4")},
+            {f"w.{suffix}": np.ones(obtained, "<f4")},
+            None,
+        )
+        for expected, obtained in SHAPES
+        for suffix in ("bin", "npy")
+    },
+    **{f"more than {bounds}": ({"w.npy": W}, {"w.npy": W + 1}, bounds) for bounds in BOUNDS},
+    **{
+        f"{obtained} for {expected} under {bounds}": (
+            {"w.bin": f32(*expected)},
+            {"w.bin": f32(*obtained)},
+            bounds,
+        )
+        for expected, obtained, bounds in SPECIAL
+    },
+}
+
+
+def format_finding(finding: Finding) -> str:
+    """All of a finding but its cause and measures."""
+    place = f"{finding.tensor} {list(finding.index or ())}"
+    values = f"{finding.expected} / {finding.obtained}"
+    head = f"{finding.level}[{finding.code}/{finding.kind}] {place} {values}: {finding.message}"
+    return "\n".join((head, *(f"| {line}" for line in finding.details)))
+
+
+def test_each_wrong_dump_is_reported_in_these_words(
+    golden: Callable[..., None], tmp_path: Path
+) -> None:
+    text = ""
+    for name, (reference, dump, bounds) in WRONG.items():
+        more = {} if bounds is None else {"bounds": bounds}
+        outcome = verify_dump(tmp_path, reference, dump, **more)
+        compared = f"{outcome.measures['tensors']} of {outcome.measures['tensors_expected']}"
+        text += f"# {name}: {compared} tensors, {outcome.compared} elements\n"
+        text += "".join(f"{format_finding(finding)}\n" for finding in outcome.findings)
+    golden(text)
 
 
 BEYOND_F32 = {
@@ -307,40 +309,12 @@ def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
 
 
 def test_complex_numbers_are_not_seen_as_f32(tmp_path: Path) -> None:
-    due = {"z.npy": np.array([1 + 2j], "<c8")}
-    assert list_findings(verify_dump(tmp_path, due, due)) == []
-    assert error(verify_dump(tmp_path, due, {"z.bin": f32(1.0)})) == (
-        "dtype",
-        "z is F32 in the .bin dump, expected C64",
-    )
-    off = {"z.npy": np.array([1.5 + 2j], "<c8")}
-    assert list_findings(verify_dump(tmp_path, due, off, bounds={"max_abs": 1.0})) == []
-    assert error(verify_dump(tmp_path, due, off, bounds={"max_abs": 0.4})) == (
-        "values",
-        (
-            "z: 1 of 1 element differs; worst at [0]: expected (1+2j), obtained (1.5+2j) (off by "
-            "0.5, 4,194,304 ULP); bound: max_abs <= 0.4"
-        ),
-    )
+    assert list_findings(verify_dump(tmp_path, COMPLEX, COMPLEX)) == []
+    assert list_findings(verify_dump(tmp_path, COMPLEX, OTHER, bounds={"max_abs": 1.0})) == []
 
 
-def test_integers_are_exact_beside_floats_and_take_max_abs_among_themselves(
-    tmp_path: Path,
-) -> None:
-    ids, off = np.array([2**53 + 1, 7], "<i8"), np.array([2**53, 7], "<i8")
-    due = {"ids.npy": ids, "w.npy": f32(3.0)}
-    for bounds in ({"max_abs": 1.0}, {"ulp": 4}, {"relative": 0.5}):
-        outcome = verify_dump(tmp_path, due, {**due, "ids.npy": off}, bounds=bounds)
-        assert error(outcome) == (
-            "values",
-            (
-                "ids: 1 of 2 elements differs; worst at [0]: expected 9007199254740993, obtained "
-                "9007199254740992 (off by 1); bound: exact"
-            ),
-        )
-    alone = {"ids.npy": ids}, {"ids.npy": off}
-    assert list_findings(verify_dump(tmp_path, *alone, bounds={"max_abs": 2.0})) == []
-    assert error(verify_dump(tmp_path, *alone, bounds={"ulp": 4}))[0] == "values"
+def test_integers_take_max_abs_among_themselves(tmp_path: Path) -> None:
+    assert list_findings(verify_dump(tmp_path, IDS, OFF, bounds={"max_abs": 2.0})) == []
 
 
 # --- values --------------------------------------------------------------------------------
@@ -389,33 +363,6 @@ def test_values_word_for_word(tmp_path: Path) -> None:
     assert outcome.margin == pytest.approx(8 / 0.3)
 
 
-def test_more_than_five_are_counted(tmp_path: Path) -> None:
-    outcome = verify_dump(tmp_path, {"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)})
-    (finding,) = outcome.findings
-    assert finding.message.startswith(
-        "w: 2,000 of 2,000 elements differ; worst at [0]: expected 0,"
-    )
-    assert len(finding.details) == 7
-    assert finding.details[-1] == "and 1,995 more"
-
-
-BOUNDS = [
-    ({"exact": True}, "bound: exact"),
-    ({"max_abs": 1e-5}, "bound: max_abs <= 1e-05"),
-    ({"ulp": 0}, "bound: ulp <= 0"),
-    ({"relative": 0.001, "ulp": 4}, "bound: relative <= 0.001, ulp <= 4"),
-    ({"max_abs": 0.1, "cosine": 0.9999}, "bound: max_abs <= 0.1, cosine >= 0.9999"),
-]
-
-
-@pytest.mark.parametrize(("bounds", "text"), BOUNDS)
-def test_the_bound_that_held_is_in_the_message(
-    bounds: dict[str, Any], text: str, tmp_path: Path
-) -> None:
-    outcome = verify_dump(tmp_path, {"w.npy": W}, {"w.npy": W + 1}, bounds=bounds)
-    assert error(outcome)[1].endswith(text)
-
-
 def test_each_bound_decides(tmp_path: Path) -> None:
     """Flipping the bound flips the verdict (CMP-04)."""
     due, off = f32(100.0), f32(100.0005)
@@ -441,56 +388,8 @@ def test_the_bounds_given_decide_not_the_stated_ones(tmp_path: Path) -> None:
     assert error(suite.verify(case, dump, {"max_abs": 0.25}))[0] == "values"
 
 
-SPECIAL = [
-    ([1.0, 2.0], [NAN, 2.0], ABS, "nan",
-     ("w: 1 of 2 elements differs (1 NaN or infinite in the dump, 0 in the reference); worst at "
-     "[0]: expected 1, obtained nan; bound: max_abs <= 1e-05")),
-    ([1.0, 2.0], [NAN, NAN], {"exact": True}, "nan",
-     ("w: 2 of 2 elements differ (2 NaN or infinite in the dump, 0 in the reference); worst at "
-     "[0]: expected 1, obtained nan; bound: exact")),
-    ([NAN, 1.0], [0.0, 1.0], ABS, "nan",
-     ("w: 1 of 2 elements differs (0 NaN or infinite in the dump, 1 in the reference); worst at "
-     "[0]: expected nan, obtained 0; bound: max_abs <= 1e-05")),
-    ([INF], [-INF], ABS, "nan",
-     ("w: 1 of 1 element differs (1 NaN or infinite in the dump, 1 in the reference); worst at "
-     "[0]: expected inf, obtained -inf; bound: max_abs <= 1e-05")),
-    ([0.0, 1.0], [-0.0, 1.0], {"exact": True}, "signed-zero",
-     ("w: 1 of 2 elements differs, all in the sign of zero; worst at [0]: expected 0, obtained -0 "
-     "(off by 0, 0 ULP); bound: exact")),
-    ([0.0, 1.0], [-0.0, 2.0], {"exact": True}, "values",
-     ("w: 2 of 2 elements differ; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
-     "bound: exact")),
-    ([0.0, 1.0], [-0.0, 2.0], ABS, "values",
-     ("w: 1 of 2 elements differs; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
-     "bound: max_abs <= 1e-05")),
-    ([NAN, 1.0], [-NAN, 2.0], ABS, "values",
-     ("w: 1 of 2 elements differs; worst at [1]: expected 1, obtained 2 (off by 1, 8,388,608 ULP); "
-     "bound: max_abs <= 1e-05")),
-    ([NAN, 1.0], [-NAN, 1.0], {"exact": True}, "nan-payload",
-     ("w: 1 of 2 elements differs, all in the payload of a NaN; worst at [0]: expected nan, "
-     "obtained nan; bound: exact")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("due", "came", "bounds", "said"), [(*s[:3], s[3:]) for s in SPECIAL])
-def test_a_special_value_word_for_word(
-    due: list[float],
-    came: list[float],
-    bounds: dict[str, Any],
-    said: tuple[str, str],
-    tmp_path: Path,
-) -> None:
-    outcome = verify_dump(tmp_path, {"w.bin": f32(*due)}, {"w.bin": f32(*came)}, bounds=bounds)
-    assert error(outcome) == said
-
-
-def test_a_direction_word_for_word(tmp_path: Path) -> None:
+def test_a_direction_is_independent_of_size(tmp_path: Path) -> None:
     bounds = {"max_abs": 1, "cosine": 0.9999}
-    outcome = verify_dump(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, bounds=bounds)
-    assert error(outcome) == (
-        "cosine",
-        "w: the cosine between the two is 0.96, expected at least 0.9999 (2 elements)",
-    )
     scaled = verify_dump(tmp_path, {"w.bin": f32(3, 4)}, {"w.bin": f32(3.3, 4.4)}, bounds=bounds)
     assert (list_findings(scaled), scaled.margin) == ([], pytest.approx(0.4))
 
@@ -503,40 +402,6 @@ def test_every_failing_tensor_is_told(tmp_path: Path) -> None:
 
 
 # --- dump files that cannot be read ---------------------------------------------------------
-
-
-def test_a_file_that_cannot_be_read_word_for_word(tmp_path: Path) -> None:
-    raw = encode_tensor(W)
-    due = {f"{name}.bin": W for name in "abcde"}
-    dump: dict[str, Any] = {
-        "a.bin": raw[:-4],
-        "b.bin": raw + b"\x00",
-        "c.bin": b"\xff" * 8,
-        "d.npy": b"",
-        "e.bin": W,
-    }
-    outcome = verify_dump(tmp_path, due, dump)
-    assert list_findings(outcome) == [
-        ("error", "truncated",
-         "a.bin shape [2, 3] needs 24 bytes of data at byte 12, the file has 20 left"),
-        ("error", "trailing-bytes",
-         "b.bin 1 byte follows the data that the header announces (file: 37 bytes)"),
-        ("error", "bad-header",
-         "c.bin announces 4,294,967,295 dimensions at byte 0; at most 32 are accepted"),
-        ("error", "bad-header",
-         "d.npy is not a .npy file: EOF: reading magic string, expected 8 bytes got 0"),
-    ]  # fmt: skip
-    assert [finding.tensor for finding in outcome.findings] == ["a", "b", "c", "d"]
-    assert {finding.kind for finding in outcome.findings} == {"dump"}
-    assert outcome.compared == 6
-
-
-def test_a_broken_safetensors_file_speaks_for_all_its_tensors(tmp_path: Path) -> None:
-    content = encode_safetensors(name_dtypes({"w": W, "v": W}))
-    outcome = verify_dump(tmp_path, {"r.safetensors": content}, {"d.safetensors": content[:-1]})
-    assert [(finding.code, finding.tensor) for finding in outcome.findings] == [
-        ("truncated", "d.safetensors")
-    ]
 
 
 def test_a_file_that_shrinks_while_it_is_read(
@@ -642,11 +507,6 @@ def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
     )
     by_name = error(verify_dump(tmp_path, due, {"w.npy": as_f16}))
     assert by_name == ("dtype", "w is F16 in the .npy dump, expected BF16")
-
-
-def test_names_mixed_up_are_red_on_both(tmp_path: Path) -> None:
-    outcome = verify_dump(tmp_path, {"a.bin": W, "b.bin": W + 1}, {"a.bin": W + 1, "b.bin": W})
-    assert [finding.tensor for finding in outcome.findings] == ["a", "b"]
 
 
 def test_a_symmetric_square_transposed_is_equal_and_said_to_be(tmp_path: Path) -> None:
