@@ -136,11 +136,7 @@ def _write_chunks(fd: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def write_whole(fd: int, chunk: bytes) -> None:
-    """Write all of ``chunk``; one system call may write less, as on a nearly full disk.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Write all of ``chunk``; one system call may write less, as on a nearly full disk."""
     view = memoryview(chunk)
     while view:
         view = view[os.write(fd, view) :]
@@ -167,11 +163,7 @@ def _create_file(root: Path, path: str) -> int:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file in one step, with an earlier file's mode; a link is replaced, not followed.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Write a file in one step, with an earlier file's mode; a link is replaced, not followed."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # nobody can foresee it
     try:
         with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
@@ -189,11 +181,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def make_read_only(root: Path) -> None:
-    """Set files below ``root`` to 0444 and folders to 0555; ``root`` itself is moved first.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Set files below ``root`` to 0444 and folders to 0555; ``root`` itself is moved first."""
     with os.scandir(root) as found:
         for item in found:
             if item.is_dir(follow_symlinks=False):
@@ -204,11 +192,7 @@ def make_read_only(root: Path) -> None:
 
 
 def publish(folder: Path, final: Path) -> None:
-    """Move a folder to its final name in one step; if that exists already, remove ours.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Move a folder to its final name in one step; if that exists already, remove ours."""
     final.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.rename(final)
@@ -223,11 +207,7 @@ def publish(folder: Path, final: Path) -> None:
 
 
 def publish_file(file: Path, final: Path) -> None:
-    """Move a checked file to its final name in one step, read-only, to survive a power cut.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Move a checked file to its final name in one step, read-only, to survive a power cut."""
     final.parent.mkdir(parents=True, exist_ok=True)
     file.chmod(0o444)
     try:

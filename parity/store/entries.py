@@ -49,11 +49,7 @@ class StoreEntry:
 
 
 def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
-    """Return all entries, last used first, without those removed meanwhile.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Return all entries, last used first, without those removed meanwhile."""
     found = list(_iterate_archives(store_paths))
     named_trees = {entry.record.tree for entry in found if entry.record}
     found += [
@@ -231,11 +227,7 @@ def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:
 
 
 def remove(entry: StoreEntry, kept: Collection[Path] = ()) -> None:
-    """Remove an entry, but not the paths in ``kept``.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Remove an entry, but not the paths in ``kept``."""
     for path in entry.paths:
         if path not in kept:
             disk.remove(path)

@@ -56,11 +56,7 @@ class HashingWriter:
         self._file.close()
 
     def reset(self) -> None:
-        """Start over with an empty file.
-
-        Raises:
-            OSError: As the system says.
-        """
+        """Start over with an empty file."""
         self._file.seek(0)
         self._file.truncate()
         self._reset_state()
@@ -69,9 +65,6 @@ class HashingWriter:
         """Append all chunks, but at most one byte more than expected.
 
         ``total`` are the bytes in all by the source, for the progress.
-
-        Raises:
-            OSError: As the system says.
         """
         self.resumed = self.count > 0
         for chunk in chunks:
@@ -97,9 +90,5 @@ class HashingWriter:
         return ReceivedFile(self.count, sha256, self._head, origin, has_more=has_more)
 
     def sync(self) -> None:
-        """Make the file survive a power cut.
-
-        Raises:
-            OSError: As the system says.
-        """
+        """Make the file survive a power cut."""
         os.fsync(self._file.fileno())

@@ -150,11 +150,7 @@ class ArchiveRecord:
         return cls(size=size, files=len(files), unpacked=unpacked, tree=compute_tree_digest(files))
 
     def save(self, path: Path) -> None:
-        """Write the record in one step, in place of anything of its name.
-
-        Raises:
-            OSError: As the system says.
-        """
+        """Write the record in one step, in place of anything of its name."""
         if path.is_dir() and not path.is_symlink():
             disk.remove(path)
         disk.replace_file(path, json.dumps({"schema": _SCHEMA, **asdict(self)}).encode())

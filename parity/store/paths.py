@@ -66,9 +66,6 @@ class StorePaths:
         """Return ``crates``, ``partial`` or ``locks``, created if missing.
 
         The root is made with notes for people and for backup programs.
-
-        Raises:
-            OSError: As the system says.
         """
         folder = self.root / name
         if not folder.is_dir():
@@ -84,11 +81,7 @@ class StorePaths:
 
     @contextmanager
     def make_scratch(self, name: str) -> Iterator[Path]:
-        """Yield a fresh folder of our own (0700), and remove it in any case.
-
-        Raises:
-            OSError: As the system says.
-        """
+        """Yield a fresh folder of our own (0700), and remove it in any case."""
         prefix = f"{name[:16]}.{resume.format_owner()}."
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.make_folder("partial")))
         try:

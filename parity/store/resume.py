@@ -88,11 +88,7 @@ class PartialDownload:
         _own_claims.discard(self.path.name)
 
     def discard(self) -> None:
-        """Remove it.
-
-        Raises:
-            OSError: As the system says.
-        """
+        """Remove it."""
         _own_claims.discard(self.path.name)
         disk.remove(self.path)
         disk.remove(_locate_note(self.path))
@@ -108,11 +104,7 @@ def _keep_strong(etag: object) -> str | None:
 
 
 def claim(folder: Path, sha256: str) -> PartialDownload:
-    """Return the longest download of ``sha256`` that nobody else writes, or an empty one.
-
-    Raises:
-        OSError: As the system says.
-    """
+    """Return the longest download of ``sha256`` that nobody else writes, or an empty one."""
     best: PartialDownload | None = None
     for path in sorted(folder.glob(f"{sha256}.*"), key=_read_size, reverse=True):
         partial = _take_over(path, folder, sha256) if _is_claimable(path, sha256) else None

@@ -80,11 +80,7 @@ def hash_files(root: Path) -> list[TreeFile]:
 
 
 def hash_file(path: Path) -> tuple[int, str]:
-    """Return bytes and SHA-256 of a regular file; a symbolic link is not followed.
-
-    Raises:
-        OSError: As ``open_regular`` does.
-    """
+    """Return bytes and SHA-256 of a regular file; a symbolic link is not followed."""
     with open_regular(path) as file:
         return hash_chunks(iter(lambda: file.read(CHUNK), b""))
 
