@@ -196,6 +196,15 @@ FAULTS = {
     "403 once": Fault(lambda: [s.make_status(403), s.make_ok(DATA)], "http-forbidden", slept=[]),
     "404": Fault(lambda: [s.make_status(404)], "http-not-found", slept=[]),
     "410": Fault(lambda: [s.make_status(410)], "http-gone", slept=[]),
+    **{
+        str(code): Fault(lambda code=code: [s.make_status(code), s.make_ok(DATA)], slept=[0.0])
+        for code in (408, 425, 500, 504)
+    },
+    **{
+        str(code): Fault(lambda code=code: [s.make_status(code)], "http-status", slept=[])
+        for code in (204, 206, 304, 400, 416)
+    },
+    "505": Fault(lambda: [s.make_status(505)], "http-server-error", slept=[]),
     # Redirects.
     "a loop": Fault(lambda: [s.make_redirect("/b.tar")], "fetch-redirect", slept=[]),
     "to a file": Fault(
