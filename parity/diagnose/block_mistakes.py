@@ -6,69 +6,53 @@ read a neighbour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from parity.checkpoints import blocks
 from parity.diagnose.cause import Cause
-from parity.diagnose.error_summary import sum_squared_errors
 from parity.diagnose.failing_tensor import MAX_PART
 from parity.diagnose.hypothesis import Source, identity, is_nearer
+from parity.diagnose.misread_storage import format_byte_shift, read_shifted
 from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from parity.diagnose.failing_tensor import FailingTensor
 
-    Decode = Callable[[NDArray[np.uint8]], NDArray[np.float32]]
-
 #: Blocks that are compared before all are.
 _PROBED_BLOCKS = 4
 #: Elements up to which a tensor is decoded whole, for two causes at once.
 MAX_WHOLE = 1 << 20
-#: Bytes of a shift of the whole tensor that is tried, both ways; beyond the first, by steps.
-_MAX_FINE_SHIFT, _STEP, _MAX_SHIFT = 64, 32, 1024
+#: Bytes of a shift of the whole tensor that is tried, both ways.
+_SHIFTS = (*range(1, 65), *range(96, 1025, 32))
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(NamedTuple):
     """A wrong decoder and the blocks that it is applied to."""
 
     code: str
     text: str
-    decode: Decode
+    decode: Callable[[NDArray[np.uint8]], NDArray[np.float32]]
     content: NDArray[np.uint8]
 
 
 def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
     """Find the mistake that explains all elements: one, a shift of all bytes, or two."""
-    raw = _read_blocks(tensor)
-    if raw is None or tensor.raw is None:
+    content = _read_blocks(tensor)
+    if content is None:
         return None
-    kind = tensor.raw.type_name
-    single = [
-        _Trial(f"block-{one.name}", one.text, one.decoder, raw)
-        for one in blocks.list_mistakes(kind)
-    ]
-    pairs = (
-        _Trial(
-            f"block-{one.name}+block-{other.name}",
-            f"two causes at once: {one.text}, and {other.text}",
-            both,
-            raw,
-        )
-        for one, other, both in blocks.pair_mistakes(kind)
-    )
-    for trials in (single, _propose_shifts(tensor, kind, raw), pairs):
-        found = _find_fitting(tensor, [trial for trial in trials if _is_likely(tensor, trial)])
-        if found is not None:
-            return found
+    for propose in (_propose_single, _propose_shifts, _propose_pairs):
+        for trial in propose(tensor, content):
+            error = _compare_blocks(tensor, trial) if _is_likely(tensor, trial) else None
+            if error is not None:
+                return _make_cause(tensor, trial, error)
     return None
 
 
@@ -78,30 +62,28 @@ def find_exact_mistake(tensor: FailingTensor) -> Cause | None:
     For dumps that pass a tolerance: a wrong decoder is wrong however small its error is.
     """
     content = _read_blocks(tensor)
-    if content is None or tensor.raw is None:
+    if content is None:
         return None
-    kind, strict = tensor.raw.type_name, replace(tensor, bounds={"exact": 1.0})
-    right = _Trial("", "", blocks.DECODERS[kind], content)
-    if _is_exact(strict, right):
+    tensor = replace(tensor, bounds={"exact": 1.0})
+    right = _Trial("", "", blocks.DECODERS[_get_type(tensor)], content)
+    if _is_exact(tensor, right):
         return None
-    for one in blocks.list_mistakes(kind):
-        trial = _Trial(f"block-{one.name}", one.text, one.decoder, content)
-        if _is_likely(strict, trial) and _is_exact(strict, trial):
-            return _make_cause(strict, trial, exact=True)
+    for trial in _propose_single(tensor, content):
+        if _is_likely(tensor, trial) and _is_exact(tensor, trial):
+            return _make_cause(tensor, trial, 0.0)
     return None
 
 
-def _is_exact(tensor: FailingTensor, trial: _Trial) -> bool:
-    step = max(1, MAX_PART // (tensor.count // len(trial.content)))
-    starts = range(0, len(trial.content), step)
-    return all(_check_bits(tensor, trial, start, step) for start in starts)
-
-
-def _check_bits(tensor: FailingTensor, trial: _Trial, start: int, length: int) -> bool:
-    decoded, obtained = _decode_run(tensor, trial, start, length)
-    _, same = tensor.compare(decoded, obtained)
-    tensor.maps.release()
-    return bool(same.all())
+def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
+    """Yield the tensor decoded by each mistake; only where it is small."""
+    content = _read_blocks(tensor)
+    if content is None or tensor.count > MAX_WHOLE:
+        return
+    for code, text, decode, _ in _propose_single(tensor, content):
+        values: Any = decode(np.array(content)).reshape(tensor.expected_logical.shape)
+        how = "after decoding the blocks in that way"
+        values = values.astype("<f4")
+        yield Source(code=code, text=text, how=how, values=values, convert=identity)
 
 
 def _read_blocks(tensor: FailingTensor) -> NDArray[np.uint8] | None:
@@ -118,35 +100,60 @@ def _read_blocks(tensor: FailingTensor) -> NDArray[np.uint8] | None:
     return tensor.maps.map_bytes(raw.path)[raw.start : raw.stop].reshape(count, decoder.size)
 
 
-def _propose_shifts(tensor: FailingTensor, kind: str, raw: NDArray[np.uint8]) -> Iterator[_Trial]:
-    if tensor.raw is None:
-        return
-    content = tensor.maps.map_bytes(tensor.raw.path)
-    far = [*range(1, _MAX_FINE_SHIFT + 1), *range(_MAX_FINE_SHIFT + _STEP, _MAX_SHIFT + 1, _STEP)]
-    for by in (sign * step for step in far for sign in (1, -1)):
-        first = tensor.raw.start + by
-        if first >= 0 and first + raw.size <= len(content):
-            moved = content[first : first + raw.size].reshape(raw.shape)
-            way = f"{abs(by):,} byte{'s' * (abs(by) != 1)} too {'late' if by > 0 else 'early'}"
-            text = f"the blocks were read {way}: a header, an offset or the alignment was misread"
-            yield _Trial("shifted", text, partial(blocks.decode, kind), moved)
+def _propose_single(tensor: FailingTensor, content: NDArray[np.uint8]) -> Iterator[_Trial]:
+    for one in blocks.list_mistakes(_get_type(tensor)):
+        yield _Trial(f"block-{one.name}", one.text, one.decoder, content)
+
+
+def _propose_pairs(tensor: FailingTensor, content: NDArray[np.uint8]) -> Iterator[_Trial]:
+    for one, other, both in blocks.pair_mistakes(_get_type(tensor)):
+        text = f"two causes at once: {one.text}, and {other.text}"
+        yield _Trial(f"block-{one.name}+block-{other.name}", text, both, content)
+
+
+def _propose_shifts(tensor: FailingTensor, content: NDArray[np.uint8]) -> Iterator[_Trial]:
+    decode = partial(blocks.decode, _get_type(tensor))
+    for by, moved in read_shifted(tensor, 0, content.size, _SHIFTS):
+        text = (
+            f"the blocks were read {format_byte_shift(by)}: a header, an offset or the alignment "
+            "was misread"
+        )
+        yield _Trial("shifted", text, decode, moved.reshape(content.shape))
+
+
+def _get_type(tensor: FailingTensor) -> str:
+    return "" if tensor.raw is None else tensor.raw.type_name
 
 
 def _is_likely(tensor: FailingTensor, trial: _Trial) -> bool:
     """Return whether it fits the first few blocks, and those around the first wrong element."""
-    elements = tensor.count // len(trial.content)
-    spot = tensor.summary.first // elements
-    return all(_check_fit(tensor, trial, start)[0] for start in dict.fromkeys((0, spot)))
+    spot = tensor.summary.first // (tensor.count // len(trial.content))
+    runs = (_decode_run(tensor, trial, start, _PROBED_BLOCKS) for start in {0, spot})
+    return all(tensor.compare(*run)[0].all() for run in runs)
 
 
-def _check_fit(
-    tensor: FailingTensor, trial: _Trial, start: int, length: int = _PROBED_BLOCKS
-) -> tuple[bool, float]:
-    """Return whether blocks from ``start`` on fit the dump, and the squared error that is left."""
-    flat, obtained = _decode_run(tensor, trial, start, length)
-    good, equal = tensor.compare(flat, obtained)
-    values = tensor.obtained_dtype.decode
-    return bool(good.all()), sum_squared_errors(values(flat[~equal]), values(obtained[~equal]))
+def _is_exact(tensor: FailingTensor, trial: _Trial) -> bool:
+    return all(tensor.compare(*run)[1].all() for run in _decode_all(tensor, trial))
+
+
+def _compare_blocks(tensor: FailingTensor, trial: _Trial) -> float | None:
+    """Return the squared error that is left; None where a block does not fit, or few do well."""
+    error = 0.0
+    for decoded, obtained in _decode_all(tensor, trial):
+        good, equal = tensor.compare(decoded, obtained)
+        if not good.all():
+            return None
+        error += tensor.sum_errors(decoded[~equal], obtained[~equal])
+    return error if is_nearer(tensor, error, tensor.count) else None
+
+
+def _decode_all(
+    tensor: FailingTensor, trial: _Trial
+) -> Iterator[tuple[NDArray[np.float32], NDArray[Any]]]:
+    step = max(1, MAX_PART // (tensor.count // len(trial.content)))
+    for start in range(0, len(trial.content), step):
+        yield _decode_run(tensor, trial, start, step)
+        tensor.maps.release()
 
 
 def _decode_run(
@@ -161,44 +168,10 @@ def _decode_run(
     return decoded.reshape(-1).astype("<f4"), obtained
 
 
-def _find_fitting(tensor: FailingTensor, trials: Sequence[_Trial]) -> Cause | None:
-    """Find the first trial that fits all blocks."""
-    for trial in trials:
-        elements = tensor.count // len(trial.content)
-        step, error = max(1, MAX_PART // elements), 0.0
-        for start in range(0, len(trial.content), step):
-            good, left = _check_fit(tensor, trial, start, step)
-            error += left
-            tensor.maps.release()
-            if not good:
-                break
-        else:
-            if is_nearer(tensor, error, tensor.count):
-                return _make_cause(tensor, trial, exact=error == 0)
-    return None
-
-
-def _make_cause(tensor: FailingTensor, trial: _Trial, *, exact: bool) -> Cause:
-    kind = "" if tensor.raw is None else tensor.raw.type_name
-    how = "bit-equal" if exact else "within the tolerance"
+def _make_cause(tensor: FailingTensor, trial: _Trial, error: float) -> Cause:
+    how = "within the tolerance" if error else "bit-equal"
     evidence = (
-        f"decoding {len(trial.content):,} blocks of {kind} in that way, all {tensor.count:,} "
-        f"elements are {how}"
+        f"decoding {len(trial.content):,} blocks of {_get_type(tensor)} in that way, all "
+        f"{tensor.count:,} elements are {how}"
     )
     return Cause(trial.code, trial.text, evidence)
-
-
-def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
-    """Yield the tensor decoded by each mistake; only where it is small."""
-    raw = _read_blocks(tensor)
-    if raw is None or tensor.raw is None or tensor.count > MAX_WHOLE:
-        return
-    for one in blocks.list_mistakes(tensor.raw.type_name):
-        values: Any = one.decoder(np.array(raw)).reshape(tensor.expected_logical.shape)
-        yield Source(
-            code=f"block-{one.name}",
-            text=one.text,
-            how="after decoding the blocks in that way",
-            values=values.astype("<f4"),
-            convert=identity,
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from parity.diagnose.cause import Cause
 from parity.diagnose.hypothesis import MAX_ROUNDING_ULPS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
     from parity.diagnose.failing_tensor import FailingTensor
 
@@ -20,58 +21,67 @@ _MIN_DIFFERING = 2
 
 def find_constant(tensor: FailingTensor) -> Cause | None:
     """Find the first of these causes that fits."""
-    tests: tuple[Callable[[FailingTensor], Cause | None], ...] = (
-        _find_lost_zero_signs,
-        _find_all_zero,
-        _find_all_equal,
-        _find_lost_subnormals,
-        _find_lost_negatives,
-        _find_zero_tail,
-        _find_zero_block,
-        _find_only_nan,
-    )
-    return next((cause for test in tests if (cause := test(tensor)) is not None), None)
+    return next(chain(_propose_values(tensor), _propose_zeros(tensor)), None)
 
 
-def _find_all_zero(tensor: FailingTensor) -> Cause | None:
+def _propose_values(tensor: FailingTensor) -> Iterator[Cause]:
     summary = tensor.summary
-    if summary.zero_from or not summary.nonzero:
-        return None
-    evidence = (
-        f"{_format_all(tensor.count)} of the dump {_choose_verb(tensor.count)} 0, "
-        f"{summary.nonzero:,} of the reference {_choose_verb(summary.nonzero)} not"
-    )
-    return Cause("all-zero", "all values are zero", evidence)
-
-
-def _find_all_equal(tensor: FailingTensor) -> Cause | None:
-    """Find one value everywhere; a reference of one value, too, proves nothing."""
-    if tensor.summary.varied[1] or not tensor.summary.varied[0]:
-        return None
-    value = tensor.obtained_dtype.decode(np.array(tensor.obtained_flat[:1]))[0]
-    evidence = f"{_format_all(tensor.count)} of the dump are {value:g}"
-    return Cause("all-equal", "all elements have one value", evidence)
-
-
-def _find_lost_negatives(tensor: FailingTensor) -> Cause | None:
-    """Find lost negatives: none is left, and there were at least two."""
-    summary = tensor.summary
-    if (
-        not summary.only_lost_negatives
-        or summary.has_negatives
-        or summary.differing < _MIN_DIFFERING
-    ):
-        return None
-    evidence = (
-        f"all {summary.differing:,} elements that differ are 0 where the reference is negative, "
-        "and no element of the dump is negative"
-    )
-    if _count_zero_run(tensor):
-        evidence += (
-            f"; they also are all of the run of zeros from {summary.first:,} to {summary.last:,}"
+    all_differing = f"all {summary.differing:,} elements that differ are"
+    if summary.only_zero_signs:
+        evidence = f"{all_differing} 0.0 on one side, -0.0 on the other"
+        yield Cause("zero-sign-lost", "nothing is wrong but the sign of zeros", evidence)
+    everything = "the one element" if tensor.count == 1 else f"all {tensor.count:,} elements"
+    if not summary.zero_from and summary.nonzero:
+        evidence = (
+            f"{everything} of the dump {_choose_verb(tensor.count)} 0, "
+            f"{summary.nonzero:,} of the reference {_choose_verb(summary.nonzero)} not"
         )
-    text = "negative values became zero, as under a ReLU or a clamp at 0"
-    return Cause("negatives-lost", text, evidence)
+        yield Cause("all-zero", "all values are zero", evidence)
+    # A reference of one value, too, proves nothing.
+    if summary.varied == (True, False):
+        value = tensor.obtained_dtype.decode(np.array(tensor.obtained_flat[:1]))[0]
+        evidence = f"{everything} of the dump are {value:g}"
+        yield Cause("all-equal", "all elements have one value", evidence)
+    is_float = tensor.obtained_dtype.kind == "float"
+    if is_float and summary.only_lost_subnormals and not summary.has_subnormals:
+        evidence = (
+            f"{all_differing} 0, where the reference is smaller than the smallest normal number"
+        )
+        yield Cause("subnormals-lost", "subnormal numbers became zero", evidence)
+
+
+def _propose_zeros(tensor: FailingTensor) -> Iterator[Cause]:
+    summary, count, run = tensor.summary, tensor.count, _count_zero_run(tensor)
+    several = summary.differing >= _MIN_DIFFERING
+    if summary.only_lost_negatives and not summary.has_negatives and several:
+        evidence = (
+            f"all {summary.differing:,} elements that differ are 0 where the reference is "
+            "negative, and no element of the dump is negative"
+        )
+        where = f"from {summary.first:,} to {summary.last:,}"
+        evidence += f"; they also are all of the run of zeros {where}" * bool(run)
+        text = "negative values became zero, as under a ReLU or a clamp at 0"
+        yield Cause("negatives-lost", text, evidence)
+    # Of zeros to the end most must be wrong: correct ones prove nothing.
+    head, tail = summary.first, count - summary.first
+    if run and 0 < summary.zero_from <= head and 2 * summary.differing >= tail:
+        evidence = f"the first {head:,} of {count:,} elements are right, the other {tail:,} are 0"
+        text = f"right up to element {head:,}, then only zeros, as after a read that was cut short"
+        yield Cause("zero-tail", text, evidence + _format_wrong_zeros(tensor, tail))
+    if run:
+        evidence = (
+            f"elements {summary.first:,} to {summary.last:,} of the dump are 0"
+            f"{_format_wrong_zeros(tensor, run)}, the other {count - run:,} of {count:,} are right"
+        )
+        text = "a part of the tensor is zero, as a block never written"
+        yield Cause("zero-block", text, evidence)
+    is_float = tensor.obtained_dtype.kind == "float"
+    if is_float and summary.only_nonfinite and summary.differing < count:
+        evidence = (
+            f"{summary.differing:,} of {count:,} elements are NaN or infinite in the dump "
+            "alone, all others are right"
+        )
+        yield Cause("only-nan", "nothing is wrong but NaN or infinities", evidence)
 
 
 def _count_zero_run(tensor: FailingTensor) -> int:
@@ -84,77 +94,9 @@ def _count_zero_run(tensor: FailingTensor) -> int:
     return len(run) if mostly and not np.count_nonzero(run) else 0
 
 
-def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
-    """Find zeros to the end, most of which must be wrong: correct ones prove nothing."""
-    summary, count = tensor.summary, tensor.count
-    head, tail = summary.first, count - summary.first
-    if (
-        not 0 < summary.zero_from <= head
-        or not _count_zero_run(tensor)
-        or 2 * summary.differing < tail
-    ):
-        return None
-    evidence = f"the first {head:,} of {count:,} elements are right, the other {tail:,} are 0"
-    text = f"right up to element {head:,}, then only zeros, as after a read that was cut short"
-    return Cause("zero-tail", text, evidence + _format_wrong_zeros(tensor, tail))
-
-
-def _find_zero_block(tensor: FailingTensor) -> Cause | None:
-    """Find a run of zeros inside; a single zero is not a run."""
-    summary, length = tensor.summary, _count_zero_run(tensor)
-    if not length:
-        return None
-    evidence = (
-        f"elements {summary.first:,} to {summary.last:,} of the dump are 0"
-        f"{_format_wrong_zeros(tensor, length)}, the other {tensor.count - length:,} of "
-        f"{tensor.count:,} are right"
-    )
-    return Cause("zero-block", "a part of the tensor is zero, as a block never written", evidence)
-
-
 def _format_wrong_zeros(tensor: FailingTensor, zeros: int) -> str:
     wrong = tensor.summary.differing
     return "" if wrong == zeros else f", {wrong:,} of them wrongly"
-
-
-def _find_only_nan(tensor: FailingTensor) -> Cause | None:
-    summary = tensor.summary
-    if (
-        not summary.only_nonfinite
-        or tensor.obtained_dtype.kind != "float"
-        or summary.differing == tensor.count
-    ):
-        return None
-    evidence = (
-        f"{summary.differing:,} of {tensor.count:,} elements are NaN or infinite in the dump "
-        "alone, all others are right"
-    )
-    return Cause("only-nan", "nothing is wrong but NaN or infinities", evidence)
-
-
-def _find_lost_zero_signs(tensor: FailingTensor) -> Cause | None:
-    summary = tensor.summary
-    if not summary.only_zero_signs:
-        return None
-    evidence = (
-        f"all {summary.differing:,} elements that differ are 0.0 on one side, -0.0 on the other"
-    )
-    return Cause("zero-sign-lost", "nothing is wrong but the sign of zeros", evidence)
-
-
-def _find_lost_subnormals(tensor: FailingTensor) -> Cause | None:
-    summary = tensor.summary
-    if (
-        not summary.only_lost_subnormals
-        or summary.has_subnormals
-        or tensor.obtained_dtype.kind != "float"
-    ):
-        return None
-    evidence = (
-        f"all {summary.differing:,} elements that differ are 0, where the reference is smaller "
-        "than the smallest normal number"
-    )
-    return Cause("subnormals-lost", "subnormal numbers became zero", evidence)
 
 
 def find_rounding(tensor: FailingTensor) -> Cause | None:
@@ -198,10 +140,6 @@ def find_tail_start(tensor: FailingTensor) -> int | None:
     summary = tensor.summary
     start = summary.zero_from
     return start if 1 < start < tensor.count and summary.last >= start else None
-
-
-def _format_all(count: int) -> str:
-    return "the one element" if count == 1 else f"all {count:,} elements"
 
 
 def _choose_verb(count: int) -> str:

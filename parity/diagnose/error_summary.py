@@ -18,43 +18,36 @@ if TYPE_CHECKING:
 
 @dataclass
 class ErrorSummary:
-    """A summary of all differences.
+    """A summary of all differences; what is ``only_…`` is true of all elements that differ."""
 
-    Attributes:
-        differing: Elements that break a bound.
-        first, last: Index of the first and the last of them.
-        zero_from: Index from which on all obtained elements are zero.
-        nonzero: Expected elements that are not zero.
-        varied: Both sides have more than one value: ``(expected, obtained)``.
-        only_zeros: All obtained elements that differ are zero.
-        only_nonfinite: All that differ are NaN or infinite in the dump alone.
-        only_zero_signs: All that differ are zeros of the other sign.
-        only_lost_subnormals: All that differ are zeros where a subnormal is expected.
-        has_subnormals: A subnormal was obtained.
-        only_lost_negatives: All that differ are zeros where no positive number is expected.
-        has_negatives: A negative number was obtained.
-        only_steps: All that differ are integers one too low, or one too high.
-        max_ulp: Largest error in units of the last place.
-        decades: Elements that differ, by the power of ten of the error.
-        squared_error: Sum of all squared errors; infinite where one is not a number.
-    """
-
+    #: Elements that break a bound, the index of the first and of the last of them.
     differing: int = 0
     first: int = -1
     last: int = -1
+    #: Index from which on all obtained elements are zero.
     zero_from: int = 0
+    #: Expected elements that are not zero.
     nonzero: int = 0
+    #: Both sides have more than one value: ``(expected, obtained)``.
     varied: tuple[bool, bool] = (False, False)
     only_zeros: bool = True
+    #: NaN or infinite in the dump alone.
     only_nonfinite: bool = True
+    #: Zeros of the other sign.
     only_zero_signs: bool = True
+    #: Zeros where a subnormal, or no positive number, is expected.
     only_lost_subnormals: bool = True
-    has_subnormals: bool = False
     only_lost_negatives: bool = True
+    #: A subnormal, or a negative number, was obtained.
+    has_subnormals: bool = False
     has_negatives: bool = False
+    #: Integers one too low, or one too high.
     only_steps: bool = True
+    #: Largest error in units of the last place.
     max_ulp: float = 0.0
+    #: Elements that differ, by the power of ten of the error.
     decades: dict[int, int] = field(default_factory=dict)
+    #: Sum of all; infinite where one is not a number.
     squared_error: float = 0.0
     _first_bits: tuple[Any, Any] | None = None
 
@@ -121,7 +114,7 @@ class ErrorSummary:
     ) -> NDArray[np.float64]:
         with np.errstate(all="ignore"):
             gap = np.abs(left - right)
-            units = np.where(gap == 0, 0, gap / (np.abs(left) * tensor.unit))
+            units = np.where(gap == 0, 0, gap / (np.abs(left) * tensor.obtained_dtype.epsilon))
         self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
         self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
         if tensor.obtained_dtype.kind == "float":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.error_summary import ErrorSummary
+from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
 from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import view_bits
 from parity.tensors.private_map import load_content
@@ -68,16 +68,9 @@ class MappedFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class FailingTensor:
-    """A tensor that differs from its reference.
+    """A tensor that differs from its reference: both sides in their storage types, of one count.
 
-    Attributes:
-        name: The tensor's.
-        expected, obtained: Arrays of one count of elements, each of its storage type.
-        expected_dtype, obtained_dtype: Where they differ, the expected is rounded to float32.
-        bounds: Those that apply to the tensor.
-        raw: Its location in the checkpoint, if known.
-        others: The bundle's other tensors by name, loaded only where nothing else fits.
-        maps: Those that the arrays are in.
+    Where the dtypes differ, the expected values are rounded to float32.
     """
 
     name: str
@@ -86,7 +79,9 @@ class FailingTensor:
     expected_dtype: DType
     obtained_dtype: DType
     bounds: Mapping[str, float] = field(default_factory=lambda: {"exact": 1.0})
+    #: Its location in the checkpoint, if known.
     raw: StorageLocation | None = None
+    #: The bundle's other tensors by name, loaded only where nothing else fits.
     others: Callable[[], Mapping[str, StoredTensor]] = dict
     maps: MappedFiles = field(default_factory=MappedFiles)
 
@@ -148,13 +143,9 @@ class FailingTensor:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which elements a hypothesis predicts, and which bit by bit (NaN is NaN).
 
-        A zero of either sign counts as predicted: kernels and tables differ in that.
-
-        Args:
-            predicted: Elements of the dump's storage type.
-            obtained: Elements of the dump.
-            ulps: Units in the last place that the hypothesis itself leaves open.
-            slack: The same as an absolute error.
+        A zero of either sign counts as predicted: kernels and tables differ in that. ``ulps`` and
+        ``slack`` are errors that the hypothesis leaves open, in units of the last place and
+        absolute.
         """
         predicted, obtained = np.ascontiguousarray(predicted), np.ascontiguousarray(obtained)
         same = view_bits(predicted) == view_bits(obtained)
@@ -166,9 +157,14 @@ class FailingTensor:
             size, gap = np.abs(left), np.abs(left - right)
             # A bound is blind where values are small beside it: anything would agree.
             top = size[np.isfinite(size)].max(initial=0.0)
-            tolerance = np.minimum(self.compute_tolerance(size), top * _MAX_TOLERANCE_SHARE)
-            tolerance = np.maximum(tolerance, ulps * self.unit * size + slack)
+            tolerance = np.minimum(self._compute_tolerance(size), top * _MAX_TOLERANCE_SHARE)
+            tolerance = np.maximum(tolerance, ulps * self.obtained_dtype.epsilon * size + slack)
             return same | (gap <= tolerance), same
+
+    def sum_errors(self, predicted: NDArray[Any], obtained: NDArray[Any]) -> float:
+        """Return the sum of the squared errors of a hypothesis."""
+        decode = self.obtained_dtype.decode
+        return sum_squared_errors(decode(predicted), decode(obtained))
 
     def find_violations(self, expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which elements break a bound, as the verdict counts them."""
@@ -181,35 +177,22 @@ class FailingTensor:
             payloads=is_stored and self.obtained_dtype == self.expected_dtype,
         ).reshape(expected.shape)
 
-    @property
-    def unit(self) -> float:
-        """Distance from 1.0 to the next number of the dump's type."""
-        return self.obtained_dtype.epsilon
-
-    def compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest error that the bounds allow for values of ``size``; 0 under exact."""
         if self.exact:
             return np.zeros_like(size)
-        found = [np.full_like(size, np.inf)]
-        if "max_abs" in self.bounds:
-            found.append(np.full_like(size, self.bounds["max_abs"]))
-        if "relative" in self.bounds:
-            found.append(self.bounds["relative"] * size)
-        if "ulp" in self.bounds:
-            found.append(self.bounds["ulp"] * self.unit * size)
-        least: NDArray[np.float64] = np.minimum.reduce(found)
-        return least
+        none, unit = np.inf, self.obtained_dtype.epsilon
+        scale = min(self.bounds.get("relative", none), self.bounds.get("ulp", none) * unit)
+        with np.errstate(invalid="ignore"):  # without a limit, of zero
+            return np.fmin(self.bounds.get("max_abs", none), scale * size)
 
     def read_parts(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
         """Yield runs of elements: index of the first, expected as in a correct dump, obtained."""
         flat = self.expected.reshape(-1)
         for start in range(0, self.count, MAX_PART):
-            stop = start + MAX_PART
-            yield (
-                start,
-                self.convert_expected(np.array(flat[start:stop])),
-                np.array(self.obtained_flat[start:stop]),
-            )
+            part = slice(start, start + MAX_PART)
+            expected = self.convert_expected(np.array(flat[part]))
+            yield start, expected, np.array(self.obtained_flat[part])
             self.maps.release()
 
     @cached_property

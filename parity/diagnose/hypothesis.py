@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.error_summary import sum_squared_errors
 from parity.diagnose.failing_tensor import MAX_PART
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.diagnose.failing_tensor import FailingTensor
+
+    Change = Callable[[NDArray[Any]], NDArray[Any]]
 
 #: Units in the last place up to which differences are called a rounding.
 MAX_ROUNDING_ULPS = 4
@@ -42,13 +43,9 @@ def identity(chunk: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One mistake; ``code`` is empty where there is none.
+    """One mistake, in a clause, and the change after which the reference agrees: "after …"."""
 
-    Attributes:
-        text: The mistake, in a clause.
-        how: The change after which the reference agrees: "after …".
-    """
-
+    #: Empty where there is no mistake.
     code: str = ""
     text: str = ""
     how: str = ""
@@ -56,24 +53,18 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Source(Step):
-    """The values that were read.
-
-    Attributes:
-        values: In the tensor's logical shape.
-        convert: From the type of ``values`` to that of the dump.
-    """
+    """The values that were read, in the tensor's logical shape, and their conversion."""
 
     values: NDArray[Any]
-    convert: Callable[[NDArray[Any]], NDArray[Any]]
+    #: From the type of ``values`` to that of the dump.
+    convert: Change
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(Step):
-    """The places of the elements: two views of one shape, element by element.
+    """The places of the elements: views of a source and of the dump, element by element.
 
-    Attributes:
-        expected: View of a source's values.
-        obtained: View of the dump; elements outside of it are left open.
+    Elements outside of the dump's view are left open.
     """
 
     expected: NDArray[Any]
@@ -82,27 +73,17 @@ class Layout(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Transform(Step):
-    """The change of each element.
+    """The change from correct elements to obtained ones, and the error that it leaves open."""
 
-    Attributes:
-        apply: From correct elements to obtained ones.
-        ulps, slack: Error that this leaves open, in units of the last place and absolute.
-    """
-
-    apply: Callable[[NDArray[Any]], NDArray[Any]] = identity
+    apply: Change = identity
+    #: In units of the last place, and absolute.
     ulps: float = 0.0
     slack: float = 0.0
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The proof of a hypothesis.
-
-    Attributes:
-        count: Elements that were compared, all of which agree.
-        uncovered: Elements that the hypothesis leaves open.
-        exact: All have equal bits.
-    """
+    """The proof of a hypothesis: elements that agree, those left open, and if bits are equal."""
 
     count: int
     uncovered: int
@@ -138,10 +119,11 @@ class Hypothesis:
 
     def sample_pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return a few correct elements, and those obtained in their places."""
-        at = self._sample_indices
-        return self.source.convert(np.array(self.layout.expected[at])), np.array(
-            self.layout.obtained[at]
-        )
+        return self._read_pairs(self._sample_indices)
+
+    def _read_pairs(self, at: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        expected = self.source.convert(np.array(self.layout.expected[at]))
+        return expected, np.array(self.layout.obtained[at])
 
     def is_likely(self) -> bool:
         """Return whether a few elements agree.
@@ -154,19 +136,21 @@ class Hypothesis:
             summary.max_ulp <= MAX_ROUNDING_ULPS or summary.differing < _MIN_FITTED
         ):
             return False
-        expected, obtained = self.sample_pairs()
-        good, _ = self._compare(expected, obtained)
-        if self.stop is not None:
-            good |= self._flatten_index(self._sample_indices) >= self.stop
+        good, _ = self._compare(self._sample_indices, *self.sample_pairs())
         return bool(good.all())
 
     def _compare(
-        self, expected: NDArray[Any], obtained: NDArray[Any]
+        self, at: Any, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        transform = self.transform
-        return self.tensor.compare(
-            transform.apply(expected), obtained, transform.ulps, transform.slack
+        """Return which elements agree, and which bit by bit; those left open do both."""
+        change = self.transform
+        good, equal = self.tensor.compare(
+            change.apply(expected), obtained, change.ulps, change.slack
         )
+        if self.stop is None:
+            return good, equal
+        beyond = self._flatten_index(at) >= self.stop
+        return good | beyond, equal | beyond
 
     def prove(self) -> Evidence | None:
         """Compare all elements; return None where one does not agree.
@@ -179,32 +163,20 @@ class Hypothesis:
             return None
         exact, count, error = True, 0, 0.0
         for tile in iterate_tiles(self.layout.obtained.shape):
-            expected = self.source.convert(np.array(self.layout.expected[tile]))
-            obtained = np.array(self.layout.obtained[tile])
-            good, equal = self._compare(expected, obtained)
-            if self.stop is not None:
-                beyond = self._flatten_index(np.ogrid[tile]) >= self.stop
-                good, equal = good | beyond, equal | beyond
+            expected, obtained = self._read_pairs(tile)
+            good, equal = self._compare(np.ogrid[tile], expected, obtained)
             if not good.all():
                 return None
             exact &= bool(equal.all())
             count += good.size
-            error += self._sum_errors(expected[~equal], obtained[~equal])
+            predicted = self.transform.apply(expected[~equal])
+            error += self.tensor.sum_errors(predicted, obtained[~equal])
             self.tensor.maps.release()
         if not is_nearer(self.tensor, error, count):
             return None
         if self.stop is not None:
             return Evidence(self.stop, self.tensor.count - self.stop, exact)
         return Evidence(count, self.uncovered, exact)
-
-    def _sum_errors(self, expected: NDArray[Any], obtained: NDArray[Any]) -> float:
-        """Return the squared errors that remain."""
-        values = self.tensor.obtained_dtype.decode
-        return (
-            sum_squared_errors(values(self.transform.apply(expected)), values(obtained))
-            if expected.size
-            else 0.0
-        )
 
     def _flatten_index(self, at: Any) -> NDArray[np.int64]:
         """Convert indices of the dump's view to indices of the flat dump."""
@@ -217,12 +189,9 @@ class Hypothesis:
 
 
 def is_nearer(tensor: FailingTensor, error: float, count: int) -> bool:
-    """Return whether a hypothesis is clearly nearer than the reference; wide bounds fit many.
+    """Return whether squared errors of ``count`` elements are clearly below the reference's.
 
-    Args:
-        tensor: The failing tensor.
-        error: Sum of the squared errors that remain.
-        count: Elements that were compared.
+    Wide bounds fit many hypotheses.
     """
     reference_error = tensor.summary.squared_error / tensor.count
     return error == 0 or error / count * _NEARER_FACTOR**2 <= reference_error

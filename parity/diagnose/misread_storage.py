@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.hypothesis import Layout, Source
+from parity.diagnose.hypothesis import Layout, Source, identity
 from parity.tensors.dtypes import DTYPES, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from parity.checkpoints import StorageLocation
     from parity.diagnose.failing_tensor import FailingTensor
+    from parity.diagnose.hypothesis import Change
 
-#: Bytes of a shift in the file that is tried, both ways; beyond the first, by steps.
+#: Types that bytes are not taken for.
+_NEVER = tuple(dtype for dtype in DTYPES.values() if dtype.kind == "complex")
+#: Bytes of a shift in the file that is tried, both ways; a likely alignment of it.
+_SHIFTS = (*range(1, 17), *range(24, 513, 8))
 _ALIGNMENT = 32
-_MAX_FINE_SHIFT, _STEP, _MAX_SHIFT = 16, 8, 512
 
 
 def read_storage(tensor: FailingTensor, dtype: DType) -> NDArray[Any]:
     """Return the storage's bytes as elements of ``dtype``, flat."""
     location = _require_location(tensor)
-    there = tensor.maps.map_bytes(location.path)[location.start : location.stop]
-    whole = len(there) // dtype.storage.itemsize * dtype.storage.itemsize
-    return np.frombuffer(there[:whole].data, dtype.storage)
+    return _view_elements(
+        tensor.maps.map_bytes(location.path)[location.start : location.stop], dtype
+    )
+
+
+def _view_elements(content: NDArray[np.uint8], dtype: DType) -> NDArray[Any]:
+    """Return bytes as elements, at any alignment."""
+    count = len(content) // dtype.storage.itemsize
+    return np.ndarray((count,), dtype.storage, content.data)
 
 
 def _require_location(tensor: FailingTensor) -> StorageLocation:
@@ -45,13 +55,13 @@ def find_stored_dtype(tensor: FailingTensor) -> DType | None:
     return dtype
 
 
-def make_conversion(tensor: FailingTensor, dtype: DType) -> Callable[[NDArray[Any]], NDArray[Any]]:
+def make_conversion(tensor: FailingTensor, dtype: DType) -> Change:
     """Return the conversion from stored elements to those of the dump."""
-    return (lambda chunk: chunk) if tensor.obtained_dtype == dtype else dtype.round_to_f32
+    return identity if tensor.obtained_dtype == dtype else dtype.round_to_f32
 
 
 def view_tensor(
-    tensor: FailingTensor, dtype: DType, *, offset: int | None = None
+    tensor: FailingTensor, dtype: DType, offset: int | None = None
 ) -> NDArray[Any] | None:
     """Return the tensor in its storage, by its strides; None where it reaches out of it."""
     location, flat = _require_location(tensor), read_storage(tensor, dtype)
@@ -65,50 +75,40 @@ def view_tensor(
 
 
 def _compute_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    steps = [1]
-    for length in reversed(shape[1:]):
-        steps.append(steps[-1] * length)
-    return tuple(reversed(steps[: len(shape)]))
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
     """Yield the tensor with each element's stored bytes misread."""
     dtype = find_stored_dtype(tensor)
-    if dtype is None:
+    values = None if dtype is None else view_tensor(tensor, dtype)
+    if dtype is None or values is None or tensor.obtained_dtype.name != "F32":
         return
-    if dtype.storage.itemsize > 1 and (dtype != tensor.obtained_dtype):
-        swapped = view_tensor(tensor, dtype)
-        if swapped is not None:
-            yield Source(
-                code="byte-swapped",
-                text=f"the bytes of each stored {dtype.name} are swapped, as where big-endian was "
-                "read as little-endian",
-                how=f"after swapping the checkpoint's bytes in groups of {dtype.storage.itemsize}",
-                values=swapped,
-                convert=_make_swapping(make_conversion(tensor, dtype)),
-            )
+    width = dtype.storage.itemsize
+    if width > 1 and dtype.name != "F32":
+        yield Source(
+            code="byte-swapped",
+            text=f"the bytes of each stored {dtype.name} are swapped, as where big-endian was "
+            "read as little-endian",
+            how=f"after swapping the checkpoint's bytes in groups of {width}",
+            values=values,
+            convert=lambda chunk: dtype.round_to_f32(chunk.byteswap()),
+        )
     for other in DTYPES.values():
-        same_size = other.storage.itemsize == dtype.storage.itemsize
-        if other != dtype and same_size and other.kind != "complex":
-            read = view_tensor(tensor, other)
-            if read is not None and tensor.obtained_dtype.name == "F32":
-                yield _make_misread(dtype, other, read)
+        if other not in (dtype, *_NEVER) and other.storage.itemsize == width:
+            read, mistake = view_tensor(tensor, other), _describe_other(dtype, other)
+            if read is not None:
+                yield Source(**mistake, values=read, convert=other.round_to_f32)
 
 
-def _make_misread(dtype: DType, other: DType, read: NDArray[Any]) -> Source:
-    return Source(
-        code="other-dtype",
-        text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
-        how=f"after reading the checkpoint's bytes as {other.name.lower()}",
-        values=read,
-        convert=other.round_to_f32,
-    )
-
-
-def _make_swapping(
-    convert: Callable[[NDArray[Any]], NDArray[Any]],
-) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    return lambda chunk: convert(chunk.byteswap())
+def _describe_other(
+    dtype: DType, other: DType, how: str = "the checkpoint's bytes"
+) -> dict[str, Any]:
+    return {
+        "code": "other-dtype",
+        "text": f"stored {dtype.name.lower()} was read as {other.name.lower()}",
+        "how": f"after reading {how} as {other.name.lower()}",
+    }
 
 
 def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
@@ -116,119 +116,107 @@ def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if dtype is None or location is None:
         return
-    flat, count = read_storage(tensor, dtype), tensor.count
-    strided = location.stride is not None and location.stride != _compute_strides(location.shape)
-    if strided and location.storage_offset + count <= len(flat):
+    flat, offset, strides = (
+        read_storage(tensor, dtype),
+        location.storage_offset,
+        list(location.stride or ()),
+    )
+    strided = location.stride not in (None, _compute_strides(location.shape))
+    if strided and offset + tensor.count <= len(flat):
         yield Layout(
             code="strides-ignored",
-            text=f"the strides {list(location.stride or ())} were ignored",
+            text=f"the strides {strides} were ignored",
             how="in the order of the storage",
-            expected=flat[location.storage_offset : location.storage_offset + count],
+            expected=flat[offset : offset + tensor.count],
             obtained=tensor.obtained_flat,
         )
-    if not location.storage_offset:
-        return
-    first = view_tensor(tensor, dtype, offset=0)
+    first = view_tensor(tensor, dtype, offset=0) if offset else None
     if first is not None:
         yield Layout(
             code="offset-ignored",
-            text=f"the storage offset {location.storage_offset:,} was ignored",
+            text=f"the storage offset {offset:,} was ignored",
             how="read from the storage's first element",
             expected=first,
             obtained=tensor.obtained_flat.reshape(first.shape),
         )
-    if strided and count <= len(flat):
+    if offset and strided and tensor.count <= len(flat):
         yield Layout(
             code="offset-ignored+strides-ignored",
-            text=f"storage offset {location.storage_offset:,} and strides "
-            f"{list(location.stride or ())} were ignored",
+            text=f"storage offset {offset:,} and strides {strides} were ignored",
             how="in the order of the storage from its first element",
-            expected=flat[:count],
+            expected=flat[: tensor.count],
             obtained=tensor.obtained_flat,
         )
+
+
+def read_shifted(
+    tensor: FailingTensor, offset: int, size: int, distances: Iterable[int]
+) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    """Yield runs of ``size`` bytes too late, and too early, with their distance.
+
+    Args:
+        tensor: Its location in the checkpoint is known.
+        offset: Bytes of the storage before the tensor.
+        size: Of the tensor.
+        distances: Bytes, positive.
+    """
+    location = _require_location(tensor)
+    content, begin = tensor.maps.map_bytes(location.path), location.start + offset
+    for by in (sign * step for step in distances for sign in (1, -1)):
+        if 0 <= begin + by <= len(content) - size:
+            yield by, content[begin + by : begin + by + size]
+
+
+def format_byte_shift(by: int) -> str:
+    """Format a distance as ``1 byte too late`` or ``32 bytes too early``."""
+    return f"{abs(by):,} byte{'s' * (abs(by) != 1)} too {'late' if by > 0 else 'early'}"
 
 
 def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
     """Yield the checkpoint read some bytes too early or late, or as elements of another size."""
     dtype, location = find_stored_dtype(tensor), tensor.raw
-    if (
-        dtype is None
-        or location is None
-        or location.stride not in (None, _compute_strides(location.shape))
-    ):
+    if dtype is None or location is None:
         return
-    content = tensor.maps.map_bytes(location.path)
-    begin = location.start + location.storage_offset * dtype.storage.itemsize
-    size = tensor.count * dtype.storage.itemsize
-    far = [*range(1, _MAX_FINE_SHIFT + 1), *range(_MAX_FINE_SHIFT + _STEP, _MAX_SHIFT + 1, _STEP)]
+    if location.stride not in (None, _compute_strides(location.shape)):
+        return
     with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
         is_zero = not tensor.obtained_flat.any()
-    if is_zero:
-        # Zeros are found at many bytes; another alignment is the likeliest.
-        far.sort(key=lambda by: (by % _ALIGNMENT != 0, by))
-    for by in (sign * step for step in far for sign in (1, -1)):
-        first = begin + by
-        if first >= 0 and first + size <= len(content):
-            yield (
-                dtype,
-                _make_shifted(by, _view_elements(content[first : first + size], dtype), tensor),
-            )
-    yield from _propose_other_sizes(tensor, dtype, content[begin : begin + size])
+    # Zeros are found at many bytes; another alignment is the likeliest.
+    far = sorted(_SHIFTS, key=lambda by: (is_zero and by % _ALIGNMENT != 0, by))
+    width = dtype.storage.itemsize
+    for by, moved in read_shifted(
+        tensor, location.storage_offset * width, tensor.count * width, far
+    ):
+        way = format_byte_shift(by)
+        yield (
+            dtype,
+            Layout(
+                code="shifted",
+                text=f"the checkpoint was read {way}: a header, an offset or the alignment was "
+                "misread",
+                how=f"read {way} in the checkpoint",
+                expected=_view_elements(moved, dtype),
+                obtained=tensor.obtained_flat,
+            ),
+        )
+    if tensor.obtained_dtype.name == "F32":
+        for other in DTYPES.values():
+            if other not in _NEVER and other.storage.itemsize != width:
+                yield from ((other, layout) for layout in _propose_other_size(tensor, dtype, other))
 
 
-def _make_shifted(by: int, source: NDArray[Any], tensor: FailingTensor) -> Layout:
-    way = "late" if by > 0 else "early"
-    count = f"{abs(by):,} byte{'s' * (abs(by) != 1)}"
-    return Layout(
-        code="shifted",
-        text=f"the checkpoint was read {count} too {way}: a header, an offset or the alignment "
-        "was misread",
-        how=f"read {count} too {way} in the checkpoint",
-        expected=source,
-        obtained=tensor.obtained_flat,
-    )
-
-
-def _propose_other_sizes(
-    tensor: FailingTensor, dtype: DType, content: NDArray[np.uint8]
-) -> Iterator[tuple[DType, Layout]]:
-    if tensor.obtained_dtype.name != "F32":
-        return
-    for other in DTYPES.values():
-        width = other.storage.itemsize
-        if other.kind == "complex" or width == dtype.storage.itemsize:
-            continue
-        count = min(len(content) // width, tensor.count)
-        if count < tensor.count and (whole := _read_whole_storage(tensor, dtype, other)):
-            yield other, whole
-        if count:
-            yield (
-                other,
-                Layout(
-                    code="other-dtype",
-                    text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
-                    how=f"after reading the checkpoint's bytes as {other.name.lower()}",
-                    expected=_view_elements(content[: count * width], other),
-                    obtained=tensor.obtained_flat[:count],
-                ),
-            )
-
-
-def _read_whole_storage(tensor: FailingTensor, dtype: DType, other: DType) -> Layout | None:
-    """Return the storage as elements of ``other``, if it has enough of them after the offset."""
-    first, flat = _require_location(tensor).storage_offset, read_storage(tensor, other)
-    if first + tensor.count > len(flat):
-        return None
-    return Layout(
-        code="other-dtype",
-        text=f"stored {dtype.name.lower()} was read as {other.name.lower()}",
-        how=f"after reading the storage as {other.name.lower()} from its element {first:,} on",
-        expected=flat[first : first + tensor.count],
-        obtained=tensor.obtained_flat,
-    )
-
-
-def _view_elements(content: NDArray[np.uint8], dtype: DType) -> NDArray[Any]:
-    """Return bytes as elements, at any alignment."""
-    count = len(content) // dtype.storage.itemsize
-    return np.ndarray((count,), dtype.storage, content.data)
+def _propose_other_size(tensor: FailingTensor, dtype: DType, other: DType) -> Iterator[Layout]:
+    """Yield the storage as elements of ``other``, counted from its begin, and from the tensor's."""
+    location, count, flat = _require_location(tensor), tensor.count, read_storage(tensor, other)
+    first, begin = location.storage_offset, location.storage_offset * dtype.storage.itemsize
+    size = count * dtype.storage.itemsize
+    content = tensor.maps.map_bytes(location.path)[location.start + begin :][:size]
+    part = _view_elements(content, other)[:count]
+    if len(part) < count and first + count <= len(flat):
+        mistake = _describe_other(dtype, other, "the storage")
+        mistake["how"] += f" from its element {first:,} on"
+        expected = flat[first : first + count]
+        yield Layout(**mistake, expected=expected, obtained=tensor.obtained_flat)
+    if len(part):
+        mistake = _describe_other(dtype, other)
+        yield Layout(**mistake, expected=part, obtained=tensor.obtained_flat[: len(part)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from parity.diagnose.failing_tensor import FailingTensor
-    from parity.tensors.stored import StoredTensor
+    from parity.tensors.dtypes import DType
 
 #: Casts to narrower types, of which values that are short may fit more than one.
 ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
@@ -65,60 +66,69 @@ def _propose_changed(
     tensor: FailingTensor, source: Source, layout: Layout | None = None, stop: int | None = None
 ) -> Iterator[Hypothesis]:
     """Yield a source in one layout with each transform."""
-    if layout is None:
-        shape = source.values.shape
-        layout = Layout(expected=source.values, obtained=tensor.obtained_flat.reshape(shape))
-    plain = Hypothesis(tensor, source, layout, Transform(), stop)
+    plain = _suppose(tensor, source, layout, stop=stop)
     for change in transforms.propose_transforms(tensor.obtained_dtype, *plain.sample_pairs()):
-        yield Hypothesis(tensor, source, layout, change, stop)
+        yield replace(plain, transform=change)
+
+
+def _suppose(
+    tensor: FailingTensor,
+    source: Source,
+    layout: Layout | None = None,
+    change: Transform | None = None,
+    stop: int | None = None,
+) -> Hypothesis:
+    """Make a hypothesis, by default of every element in its place."""
+    if layout is None:
+        obtained = tensor.obtained_flat.reshape(source.values.shape)
+        layout = Layout(expected=source.values, obtained=obtained)
+    return Hypothesis(tensor, source, layout, change or Transform(), stop)
 
 
 def propose_single(tensor: FailingTensor, stop: int | None = None) -> Iterator[Hypothesis]:
     """Yield all hypotheses of one cause; with ``stop``, on the elements before it."""
-    source, obtained, plain = make_plain_source(tensor), tensor.obtained_flat, Transform()
+    source, obtained, dtype = make_plain_source(tensor), tensor.obtained_flat, tensor.obtained_dtype
     for stored, layout in _propose_stored(tensor):
-        yield Hypothesis(tensor, stored, layout, plain, stop)
+        yield _suppose(tensor, stored, layout, stop=stop)
     for layout in layouts.propose_layouts(source.values, obtained):
-        yield Hypothesis(tensor, source, layout, plain, stop)
-    yield from _propose_changed(
-        tensor, source, layouts.make_plain_layout(source.values, obtained), stop
-    )
-    for each, change in transforms.propose_wide_swaps(tensor.obtained_dtype, tensor.count):
+        yield _suppose(tensor, source, layout, stop=stop)
+    plain = layouts.make_plain_layout(source.values, obtained)
+    yield from _propose_changed(tensor, source, plain, stop)
+    for each, change in transforms.propose_wide_swaps(dtype, tensor.count):
         layout = layouts.reverse_groups(source.values, obtained, each)
-        yield Hypothesis(tensor, source, layout, change, stop)
+        yield _suppose(tensor, source, layout, change, stop)
     for wrong in misread_storage.propose_sources(tensor):
-        layout = Layout(expected=wrong.values, obtained=obtained.reshape(wrong.values.shape))
-        yield Hypothesis(tensor, wrong, layout, plain, stop)
-    for change in float_transforms.propose_casts(tensor.obtained_dtype):
-        layout = layouts.make_plain_layout(source.values, obtained)
-        yield Hypothesis(tensor, source, layout, change, stop)
+        yield _suppose(tensor, wrong, stop=stop)
+    for change in float_transforms.propose_casts(dtype):
+        yield _suppose(tensor, source, plain, change, stop)
 
 
 def _propose_stored(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     """Yield the checkpoint's bytes in the wrong orders of its storage."""
     dtype = misread_storage.find_stored_dtype(tensor)
-    if dtype is None:
-        return
+    if dtype is not None:
+        source = _make_stored_source(tensor, dtype)
+        yield from ((source, layout) for layout in misread_storage.propose_orders(tensor))
+
+
+def _make_stored_source(tensor: FailingTensor, dtype: DType) -> Source:
     convert = misread_storage.make_conversion(tensor, dtype)
-    for layout in misread_storage.propose_orders(tensor):
-        yield Source(values=tensor.expected_logical, convert=convert), layout
-
-
-def find_byte_shift(tensor: FailingTensor) -> Cause | None:
-    """Find another byte that the checkpoint was read from, or another size of its elements.
-
-    Tried after other tensors, since one of those is at every distance.
-    """
-    return _choose(prove_all(propose_byte_shifts(tensor)))
+    return Source(values=tensor.expected_logical, convert=convert)
 
 
 def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
-    """Yield the checkpoint read from other bytes, or as elements of another size."""
+    """Yield the checkpoint read from other bytes, or as elements of another size.
+
+    Tried after other tensors, since one of those is at every distance.
+    """
     for dtype, layout in misread_storage.propose_shifts(tensor):
         if layout.expected.nbytes >= _MIN_PROVING_BYTES:
-            convert = misread_storage.make_conversion(tensor, dtype)
-            source = Source(values=tensor.expected_logical, convert=convert)
-            yield Hypothesis(tensor, source, layout, Transform())
+            yield _suppose(tensor, _make_stored_source(tensor, dtype), layout)
+
+
+def find_byte_shift(tensor: FailingTensor) -> Cause | None:
+    """Find another byte that the checkpoint was read from, or another size of its elements."""
+    return _choose(prove_all(propose_byte_shifts(tensor)))
 
 
 def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
@@ -132,21 +142,16 @@ def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
     )
     for name, other in islice(candidates, MAX_OTHERS):
         try:
-            hypothesis = _suppose_swapped(tensor, name, other)
+            values = tensor.maps.map_array(other)
+            plain = layouts.make_plain_layout(values, tensor.obtained_flat)
         except (FormatError, OSError, ValueError):
             continue
-        if hypothesis.prove() is not None:
+        source = Source(code="other-tensor", values=values, convert=tensor.convert_expected)
+        if _suppose(tensor, source, plain).prove() is not None:
             count = "the one element is" if tensor.count == 1 else f"all {tensor.count:,} are"
             evidence = f"{count} equal to those of {name}"
             return Cause("other-tensor", f"these are the values of {name}", evidence)
     return None
-
-
-def _suppose_swapped(tensor: FailingTensor, name: str, other: StoredTensor) -> Hypothesis:
-    values = tensor.maps.map_array(other)
-    source = Source(code="other-tensor", text=name, values=values, convert=tensor.convert_expected)
-    layout = layouts.make_plain_layout(values, tensor.obtained_flat)
-    return Hypothesis(tensor, source, layout, Transform())
 
 
 def find_double_cause(tensor: FailingTensor) -> Cause | None:
@@ -165,7 +170,7 @@ def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
             *block_mistakes.propose_sources(tensor),
         ):
             for layout in layouts.propose_layouts(wrong.values, obtained, _MAX_SHIFT):
-                yield Hypothesis(tensor, wrong, layout, Transform())
+                yield _suppose(tensor, wrong, layout)
             yield from _propose_changed(tensor, wrong)
     for stored, layout in _propose_stored(tensor):
         yield from _propose_changed(tensor, stored, layout)
@@ -209,7 +214,7 @@ def _choose(causes: Iterator[Cause]) -> Cause | None:
 
 def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
     steps = [
-        _convert_to_roll(hypothesis, step) if step.code == "shifted" else step
+        (step.code == "shifted" and _find_roll(hypothesis, step)) or step
         for step in hypothesis.steps
     ]
     code = "+".join(step.code for step in steps)
@@ -223,22 +228,18 @@ def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
     return Cause(code, head + text, f"{how} {whole}")
 
 
-def _convert_to_roll(hypothesis: Hypothesis, step: Step) -> Step:
-    """Return a roll where the elements that a shift pushes out come in at the other end."""
+def _find_roll(hypothesis: Hypothesis, step: Step) -> Step | None:
+    """Find a roll, where the elements that a shift pushes out come in at the other end."""
     tensor, edge = hypothesis.tensor, hypothesis.uncovered
     if not edge or hypothesis.transform.code:
-        return step
-    flat = tensor.expected_logical.reshape(-1)
-    right_way = hypothesis.layout.obtained.size and "right" in step.text.split(" by ")[0]
-    ends = (
-        (flat[-edge:], tensor.obtained_flat[:edge])
-        if right_way
-        else (flat[:edge], tensor.obtained_flat[-edge:])
-    )
-    good, _ = tensor.compare(tensor.convert_expected(np.array(ends[0])), np.array(ends[1]))
-    if not good.all():
-        return step
-    way = f"{'right' if right_way else 'left'} by {edge:,} element{'s' * (edge != 1)}"
+        return None
+    expected, obtained = tensor.expected_logical.reshape(-1), tensor.obtained_flat
+    right = "right" in step.text.split(" by ")[0]
+    out, into = (slice(-edge, None), slice(edge)) if right else (slice(edge), slice(-edge, None))
+    lost = tensor.convert_expected(np.array(expected[out]))
+    if not tensor.compare(lost, np.array(obtained[into]))[0].all():
+        return None
+    way = f"{'right' if right else 'left'} by {edge:,} element{'s' * (edge != 1)}"
     text = f"the values are rolled {way}: those that fall out come in at the other end"
     return Step(code="rolled", text=text, how=f"after rolling the reference {way}")
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.complex_transforms import propose_complex
-from parity.diagnose.float_transforms import make_transform, propose_floats
+from parity.diagnose.float_transforms import (
+    MIN_DISTINCT,
+    ULPS,
+    apply_to_floats,
+    make_transform,
+    propose_floats,
+)
 from parity.diagnose.integer_transforms import propose_integers
 
 if TYPE_CHECKING:
@@ -32,43 +37,88 @@ def propose_transforms(
         expected: A few correct elements.
         obtained: Those obtained in their places; factors and addends are fitted to both.
     """
-    width = dtype.storage.itemsize
-    for group in (size for size in _GROUP_BYTES if size <= width // dtype.parts):
-        yield _make_swap(group, width // dtype.parts)
-    if dtype.kind in ("int", "bool"):
+    yield from _propose_swaps(dtype.storage.itemsize // dtype.parts)
+    if dtype.kind == "bool":
+        text = "every boolean is inverted"
+        yield make_transform(
+            "inverted", text, "inverting the reference", partial(np.bitwise_xor, 1)
+        )
+    elif dtype.kind == "int":
         yield from propose_integers(dtype, expected, obtained)
     elif dtype.kind == "complex":
-        yield from propose_complex(expected, obtained)
+        yield from (apply_to_floats(dtype, change) for change in _propose_parts(expected))
+        yield from propose_floats(dtype, expected, obtained)
+        yield from _propose_rotation(expected, obtained)
     else:
         yield from propose_floats(dtype, expected, obtained)
 
 
-def _make_swap(group: int, width: int) -> Transform:
-    unit = "each value" if group == width else f"each half of {group} bytes"
-    return make_transform(
-        "byte-swapped",
-        f"the bytes of {unit} are swapped, as where big-endian was read as little-endian",
-        f"after swapping the reference's bytes in groups of {group}",
-        partial(_swap_bytes, group=group),
-    )
+def _propose_swaps(width: int) -> Iterator[Transform]:
+    for group in (size for size in _GROUP_BYTES if size <= width):
+        unit = "each value" if group == width else f"each half of {group} bytes"
+        text = f"the bytes of {unit} are swapped, as where big-endian was read as little-endian"
+        yield _make_swap(text, group, group)
 
 
 def propose_wide_swaps(dtype: DType, count: int) -> Iterator[tuple[int, Transform]]:
     """Yield swaps of groups wider than an element, and the elements of a group."""
     width = dtype.storage.itemsize
     for group in (size for size in _GROUP_BYTES if size > width and count * width % size == 0):
-        yield (
-            group // width,
-            make_transform(
-                "byte-swapped",
-                f"the bytes of each {group} are swapped, where an element has {width}",
-                f"after swapping the reference's bytes in groups of {group}",
-                partial(_swap_bytes, group=width),
-            ),
-        )
+        text = f"the bytes of each {group} are swapped, where an element has {width}"
+        yield group // width, _make_swap(text, group, width)
+
+
+def _make_swap(text: str, group: int, unit: int) -> Transform:
+    how = f"swapping the reference's bytes in groups of {group}"
+    return make_transform("byte-swapped", text, how, partial(_swap_bytes, group=unit))
 
 
 def _swap_bytes(chunk: NDArray[Any], group: int) -> NDArray[Any]:
     flat = np.ascontiguousarray(chunk)
     words: NDArray[Any] = flat.view(f"<u{group}").byteswap().view(flat.dtype)
     return words.reshape(chunk.shape)
+
+
+def _propose_parts(expected: NDArray[Any]) -> Iterator[Transform]:
+    """Yield changes of a chunk's parts, real and imaginary ones in turn."""
+    if expected.imag.any():
+        signs = np.array([1, -1], "<f4")
+        how, text = "conjugating the reference", "every number is conjugated"
+        yield make_transform("conjugated", text, how, lambda parts: parts.reshape(-1, 2) * signs)
+        how = "exchanging the parts of the reference"
+        text = "real and imaginary part are exchanged"
+        yield make_transform(
+            "parts-exchanged", text, how, lambda parts: parts.reshape(-1, 2)[:, ::-1]
+        )
+    for kept, code, name in ((0, "imaginary-lost", "imaginary"), (1, "real-lost", "real")):
+        if (expected.real, expected.imag)[1 - kept].any():
+            how = f"setting the {name} part of the reference to 0"
+            text = f"the {name} part is 0 everywhere"
+            yield make_transform(code, text, how, partial(_keep_part, kept=kept))
+
+
+def _keep_part(parts: NDArray[Any], kept: int) -> NDArray[Any]:
+    found = np.zeros_like(parts).reshape(-1, 2)
+    found[:, kept] = parts.reshape(-1, 2)[:, kept]
+    return found
+
+
+def _propose_rotation(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Transform]:
+    """Yield a complex factor, fitted to the largest element."""
+    finite = np.isfinite(expected) & np.isfinite(obtained)
+    left, right = expected[finite].astype(complex), obtained[finite].astype(complex)
+    if len(np.unique(left)) < MIN_DISTINCT or not left.any():
+        return
+    top = int(np.abs(left).argmax())
+    factor = complex(right[top] / left[top])
+    short = complex(*(float(f"{part:.4g}") + 0.0 for part in (factor.real, factor.imag)))
+    for one in dict.fromkeys((short, factor)):
+        if one.imag and np.isfinite(one):
+            text = f"every number is multiplied by {one:.6g}"
+            how = f"multiplying the reference by {one:.6g}"
+            yield make_transform("factor", text, how, partial(_rotate, factor=one), ulps=ULPS)
+
+
+def _rotate(chunk: NDArray[Any], factor: complex) -> NDArray[Any]:
+    with np.errstate(all="ignore"):
+        return (chunk.astype(complex) * factor).astype(chunk.dtype)
