@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from parity.diagnose.casts import NAMES, cut_to_bf16, round_through
 from parity.diagnose.cause import Cause
 from parity.diagnose.loaders import membership, orders
 from parity.diagnose.loaders.run import LoaderRun
@@ -72,19 +73,12 @@ def find_value_function(
 ) -> Cause | None:
     """Find the simple function that turns every expected value into the obtained one.
 
-    Args:
-        expected: Any shape, finite.
-        obtained: Of the same shape.
-        tolerance: Absolute.
-        singular: Name of a value.
-        plural: Name of several.
+    Both sides have any shape, the tolerance is absolute; ``singular`` and ``plural`` name values.
     """
     if expected.shape != obtained.shape or not np.isfinite(obtained).all():
         return None
-    if (
-        len(np.unique(expected)) < _MIN_DISTINCT
-        or checks.is_close(expected, obtained, tolerance).all()
-    ):
+    few = len(np.unique(expected)) < _MIN_DISTINCT
+    if few or checks.is_close(expected, obtained, tolerance).all():
         return None
     wide_expected, wide_obtained = expected.astype(np.float64), obtained.astype(np.float64)
     if (obtained == obtained.flat[0]).all():
@@ -114,57 +108,37 @@ def _propose_lines(
     yield "mirrored", f"every {singular} is {total:.6g} minus the expected one", total - expected
     added = float(obtained.flat[0] - expected.flat[0])
     yield "addend", f"{added:.6g} is added to every {singular}", expected + added
-    largest = int(np.abs(expected).argmax())
-    times = (
-        float(obtained.flat[largest] / expected.flat[largest]) if expected.flat[largest] else 0.0
-    )
+    top = int(np.abs(expected).argmax())
+    times = float(obtained.flat[top] / expected.flat[top]) if expected.flat[top] else 0.0
     # Further away lie subnormal numbers, which are other numbers' bits and no multiples.
     if _MIN_FACTOR < abs(times) < 1 / _MIN_FACTOR:
         yield "factor", f"every {singular} is multiplied by {times:.6g}", expected * times
 
 
 def _propose_narrowed(expected: Floats, plural: str) -> Iterator[tuple[str, str, Floats]]:
-    with np.errstate(over="ignore"):
-        yield (
-            "rounded-f16",
-            f"the {plural} went through float16",
-            expected.astype("<f2").astype("<f4"),
-        )
-    bits = np.ascontiguousarray(expected, "<f4").view("<u4")
-    even = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    for code, text, whole in (
-        ("rounded-bf16", f"the {plural} went through bfloat16", even),
-        ("cut-bf16", f"the {plural} were cut to bfloat16", bits),
-    ):
-        yield code, text, (whole & np.uint32(0xFFFF0000)).view("<f4")
+    for name in ("f16", "bf16"):
+        text = f"the {plural} went through {NAMES[name]}"
+        yield f"rounded-{name}", text, round_through(expected.astype("<f4"), name)
+    yield "cut-bf16", f"the {plural} were cut to bfloat16", cut_to_bf16(expected.astype("<f4"))
 
 
 def find_row_rounding(expected: Floats, obtained: Floats, plural: str) -> Cause | None:
-    """Find the rounding that turns expected rows into all obtained ones, in any order.
+    """Find the rounding that turns expected rows, ``(k, d)``, into all obtained ones, ``(n, d)``.
 
-    Args:
-        expected: ``(k, d)``.
-        obtained: ``(n, d)``.
-        plural: Name of the values.
+    Their order is free; ``plural`` names the values.
     """
     expected_rows = {row.tobytes() for row in expected}
     obtained_rows = {row.tobytes() for row in obtained}
     for code, text, predicted in _propose_narrowed(expected, plural):
         rows = {row.tobytes() for row in predicted}
         if rows != expected_rows and obtained_rows <= rows:
-            return Cause(
-                code, text, f"all {len(obtained):,} rows are rows of the data set, so rounded"
-            )
+            evidence = f"all {len(obtained):,} rows are rows of the data set, so rounded"
+            return Cause(code, text, evidence)
     return None
 
 
 def find_class_mapping(expected: Floats, obtained: Floats) -> Cause | None:
-    """Find a mapping of whole classes to the numbers of other ones.
-
-    Args:
-        expected: ``(n,)`` labels, whole numbers.
-        obtained: ``(n,)`` labels as delivered.
-    """
+    """Find a mapping of whole classes, ``(n,)`` labels, to the numbers of other ones."""
     names, which = np.unique(expected, return_inverse=True)
     # Each class must occur twice on average, or any labels would be such a mapping.
     if len(names) < 2 or 2 * len(names) > len(expected):  # noqa: PLR2004 - one class proves nothing

@@ -16,28 +16,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderRun:
-    """A loader's wrong run, and the expected one.
+    """A loader's wrong run, and the expected one: items in order, and the items of each batch.
 
-    Attributes:
-        expected, obtained: ``(k,)`` and ``(n,)`` items in order; rows that are not an item
-            are left out.
-        expected_sizes, obtained_sizes: Items of each batch.
-        ordered: The order must be the expected one, too.
-        epoch_items: Items of the epoch whose order is that of ``reference_pipeline``, 0 where
-            it is another one.
-        first_batch: Number of the first batch.
-        position: Items of the epoch that come before the run.
-        seed_epoch: Seed and epoch of the order, where it has any.
+    Rows that are not an item are left out.
     """
 
     expected: Ints
     obtained: Ints
     expected_sizes: tuple[int, ...]
     obtained_sizes: tuple[int, ...]
+    #: The order must be the expected one, too.
     ordered: bool = True
+    #: Items of the epoch whose order is that of ``reference_pipeline``, 0 where it is another one.
     epoch_items: int = 0
+    #: Number of the first batch, and items of the epoch that come before it.
     first_batch: int = 0
     position: int = 0
+    #: Seed and epoch of the order, where it has any.
     seed_epoch: tuple[int, int] | None = None
 
     @property
