@@ -57,8 +57,7 @@ def _flush(code: int) -> int:
             stream.flush()
         except OSError as error:
             failure = _give_up_output(error, stream)
-            if stream is sys.stdout:
-                code = code or failure
+            code = code or (failure if stream is sys.stdout else 0)
     return code
 
 
@@ -127,35 +126,26 @@ def _run_guarded(args: list[str]) -> int:
         from parity.text import sanitize
 
         prefix = f"{error.filename}: " if error.filename else ""
-        text = sanitize(f"error[system] {prefix}{error.strerror or error}", _MAX_LENGTH)
-        _print_error(text)
+        _print_error(sanitize(f"error[system] {prefix}{error.strerror or error}", _MAX_LENGTH))
         return 2
     except Exception as error:  # noqa: BLE001 - the boundary
-        return _report_missing_library(error) if _is_missing_library(error) else _report_fault()
+        return _report_fault(error)
 
 
-def _is_missing_library(error: Exception) -> bool:
-    """Return whether a third-party library is not installed."""
+def _report_fault(error: Exception) -> int:
     name = getattr(error, "name", None) or "parity"
-    return isinstance(error, ModuleNotFoundError) and name.split(".")[0] != "parity"
-
-
-def _report_missing_library(error: Exception) -> int:
-    text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
-    _print_error(f"{text} installs everything that `parity` needs")
-    return 2
-
-
-def _report_fault() -> int:
+    if isinstance(error, ModuleNotFoundError) and name.split(".")[0] != "parity":
+        text = f"error[missing-library] {error}: `pip install .` in a clone of parity-action"
+        _print_error(f"{text} installs everything that `parity` needs")
+        return 2
     import traceback
 
     from parity.text import sanitize
 
-    lines = traceback.format_exc().splitlines()
-    lines += ["this is a bug in parity-action; please report it with the lines above"]
-    for line in lines:
+    for line in traceback.format_exc().splitlines():
         # An exception's message may be foreign text.
         _print_error(sanitize(line, _MAX_LENGTH))
+    _print_error("this is a bug in parity-action; please report it with the lines above")
     return FAULT
 
 

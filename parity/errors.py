@@ -54,19 +54,12 @@ class Location:
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem.
+    """One problem."""
 
-    Attributes:
-        code: One of the finding codes, in kebab-case.
-        message: What is wrong, expected, obtained, what to do next.
-        where: The place a person would open.
-        details: Further lines, such as the last output of a program.
-    """
-
-    code: str
-    message: str
-    where: Location | None = None
-    details: tuple[str, ...] = ()
+    code: str  # one of the finding codes, in kebab-case
+    message: str  # what is wrong, expected, obtained, what to do next
+    where: Location | None = None  # the place a person would open
+    details: tuple[str, ...] = ()  # further lines, such as the last output of a program
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

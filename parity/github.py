@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from parity.text import add_secret, mask_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 #: Bytes of one step's summary; the runner drops a larger one completely.
 MAX_SUMMARY_BYTES = 1024 * 1024
@@ -79,8 +79,7 @@ def is_on_github() -> bool:
 def get_workspace() -> Path:
     """Return the folder that paths of annotations are relative to."""
     folder = _get_working_folder()
-    given = os.environ.get("GITHUB_WORKSPACE")
-    return Path(given) if given else folder
+    return Path(os.environ.get("GITHUB_WORKSPACE") or folder)
 
 
 def _get_working_folder() -> Path:
@@ -144,15 +143,15 @@ def make_fence() -> tuple[str, str]:
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
-    """Pass values to later steps; a value may contain anything, line breaks included."""
-    _append_text(os.environ.get("GITHUB_OUTPUT"), "".join(_format_outputs(values)))
+    """Pass values to later steps; a value may contain anything, line breaks included.
 
-
-def _format_outputs(values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the entries of an output file, with an unpredictable delimiter (CVE-2022-35954)."""
+    The delimiters of the values are unpredictable (CVE-2022-35954).
+    """
+    entries = []
     for name, value in values.items():
         delimiter = f"parity_{secrets.token_hex(16)}"
-        yield f"{name}<<{delimiter}\n{value}\n{delimiter}\n"
+        entries.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
+    _append_text("GITHUB_OUTPUT", "".join(entries))
 
 
 def add_summary(text: str) -> bool:
@@ -162,7 +161,7 @@ def add_summary(text: str) -> bool:
     """
     if len(text.encode("utf-8", "backslashreplace")) > measure_summary_room():
         return False
-    return _append_text(os.environ.get("GITHUB_STEP_SUMMARY"), text)
+    return _append_text("GITHUB_STEP_SUMMARY", text)
 
 
 def measure_summary_room() -> int:
@@ -174,7 +173,9 @@ def measure_summary_room() -> int:
     return max(0, MAX_SUMMARY_BYTES - used)
 
 
-def _append_text(name: str | None, text: str) -> bool:
+def _append_text(variable: str, text: str) -> bool:
+    """Append to the file that an environment variable names; return whether there is one."""
+    name = os.environ.get(variable)
     if not name:
         return False
     # Lone surrogates in foreign text must not make the write fail.

@@ -54,15 +54,15 @@ def match_glob(pattern: str, text: str) -> bool:
 
 def parse_known_failures(known: Mapping[str, str]) -> list[KnownFailure]:
     """Parse a bundle's ``known-failures``, a mapping of pattern to reason."""
-    return [_parse_known_failure(text, reason) for text, reason in known.items()]
-
-
-def _parse_known_failure(text: str, reason: str) -> KnownFailure:
-    if "/" in text:
-        case, tensor = text.split("/", 1)
-        return KnownFailure(text, reason, case, tensor, None)
-    case, colon, code = text.partition(":")
-    return KnownFailure(text, reason, case, None, code if colon else None)
+    found = []
+    for text, reason in known.items():
+        case, slash, tensor = text.partition("/")
+        code = None
+        if not slash:
+            case, colon, rest = text.partition(":")
+            code = rest if colon else None
+        found.append(KnownFailure(text, reason, case, tensor if slash else None, code))
+    return found
 
 
 def find_unmatched(known: Iterable[KnownFailure], cases: Collection[str]) -> list[str]:
@@ -70,10 +70,8 @@ def find_unmatched(known: Iterable[KnownFailure], cases: Collection[str]) -> lis
     found = []
     for pattern in known:
         if not any(pattern.match_case(case) for case in cases):
-            found.append(
-                f"known failure {pattern.text!r} matches no case of this bundle; "
-                f"cases: {', '.join(sorted(cases))}"
-            )
+            what = f"known failure {pattern.text!r} matches no case of this bundle"
+            found.append(f"{what}; cases: {', '.join(sorted(cases))}")
         elif pattern.code is not None and pattern.code not in list_codes():
             found.append(f"known failure {pattern.text!r}: unknown finding code")
     return found
@@ -81,14 +79,11 @@ def find_unmatched(known: Iterable[KnownFailure], cases: Collection[str]) -> lis
 
 @dataclass
 class KnownFailures:
-    """The known failures of one bundle, applied to its cases one by one.
-
-    Attributes:
-        cases: Ids of all cases of the bundle, selected or not: a pattern with ``*`` is stale only
-            if all of them were compared.
-    """
+    """The known failures of one bundle, applied to its cases one by one."""
 
     known: list[KnownFailure]
+    #: Ids of all cases of the bundle, selected or not: a pattern with ``*`` is stale only
+    #: if all of them were compared.
     cases: Collection[str]
     where: Location | None = None
     _used: set[str] = field(default_factory=set)
@@ -98,16 +93,15 @@ class KnownFailures:
     def apply(self, result: CaseResult, tensors: Collection[str] | None) -> CaseResult:
         """Return ``result`` with allowed errors as notices, and with errors for stale patterns.
 
-        Args:
-            result: Result of a case.
-            tensors: Names of the compared tensors, None if the comparison could not run.
+        ``tensors`` are the names of the compared tensors, None if the comparison could not run.
         """
         matching = [pattern for pattern in self.known if pattern.match_case(result.case)]
         if result.verdict == "skipped":
             return result
         reasons: dict[str, None] = {}
         findings = [self._allow_finding(finding, matching, reasons) for finding in result.findings]
-        if _is_comparable(result, tensors):
+        has_other_kind = any(finding.kind not in _ALLOWED_KINDS for finding in result.errors)
+        if not has_other_kind and (tensors or not result.errors):  # it was compared
             self._compared.add(result.case)
             for pattern in matching:
                 findings += self._find_stale(pattern, result, tensors or ())
@@ -142,27 +136,21 @@ class KnownFailures:
             return []
         if not has_tensor:
             # If the case has a `*`, another case may have such a tensor.
-            is_glob = "*" in pattern.case
-            return [] if is_glob else [self._report_unmatched(pattern, result.case)]
-        # `*:code` is stale only if no case has a finding with that code.
-        is_glob = pattern.code is not None and "*" in pattern.case
-        return (
-            [] if is_glob else [self._report_passing(pattern, f"no longer fails in {result.case}")]
-        )
+            return [] if "*" in pattern.case else [self._report_unmatched(pattern, result.case)]
+        if pattern.code is not None and "*" in pattern.case:
+            return []  # stale only if no case has a finding with that code
+        return [self._report_passing(pattern, result.case)]
 
-    def _report_passing(self, pattern: KnownFailure, how: str) -> Finding:
-        message = (
-            f"known failure {pattern.text!r} ({pattern.reason}) {how}; remove it from the lockfile"
+    def _report_passing(self, pattern: KnownFailure, cases: str) -> Finding:
+        what = f"known failure {pattern.text!r} ({pattern.reason}) no longer fails in {cases}"
+        problem = Problem(
+            "known-failure-passes", f"{what}; remove it from the lockfile", self.where
         )
-        return Finding.from_problem(
-            Problem("known-failure-passes", message, self.where), "mismatch"
-        )
+        return Finding.from_problem(problem, "mismatch")
 
     def _report_unmatched(self, pattern: KnownFailure, cases: str) -> Finding:
-        message = (
-            f"known failure {pattern.text!r} ({pattern.reason}) matches no tensor of {cases}; "
-            "correct it, or remove it from the lockfile"
-        )
+        what = f"known failure {pattern.text!r} ({pattern.reason}) matches no tensor of {cases}"
+        message = f"{what}; correct it, or remove it from the lockfile"
         return Finding.from_problem(Problem("names-nothing", message, self.where), "config")
 
     def find_unused(self) -> list[Finding]:
@@ -170,21 +158,12 @@ class KnownFailures:
         found = []
         for pattern in self.known:
             matching_cases = {case for case in self.cases if pattern.match_case(case)}
-            if (
-                "*" not in pattern.case
-                or not matching_cases <= self._compared
-                or pattern.text in self._used
-            ):
+            if "*" not in pattern.case or not matching_cases <= self._compared:
+                continue
+            if pattern.text in self._used:
                 continue
             if pattern.tensor is not None and pattern.text not in self._found_tensors:
                 found.append(self._report_unmatched(pattern, "any case"))
             elif pattern.code is not None:
-                found.append(self._report_passing(pattern, "no longer fails in any case"))
+                found.append(self._report_passing(pattern, "any case"))
         return found
-
-
-def _is_comparable(result: CaseResult, tensors: Collection[str] | None) -> bool:
-    """Return whether the case was compared, and did not fail before the comparison."""
-    if any(finding.kind not in _ALLOWED_KINDS for finding in result.errors):
-        return False
-    return bool(tensors) or not result.errors

@@ -25,81 +25,47 @@ MAX_FINDINGS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that a maintainer should know about a case, a bundle or the run.
+    """Something that a maintainer should know about a case, a bundle or the run."""
 
-    Attributes:
-        level: Only an ``error`` decides a verdict.
-        kind: Kind of error; decides the exit code.
-        code: Finding code, see ``codes.toml``.
-        message: One or two sentences: what is wrong, where, expected, obtained.
-        tensor: Name of the tensor, file or batch.
-        index: Position of the worst element, in the tensor's logical axes.
-        expected, obtained: Formatted values at that position.
-        measures: Numbers behind the message; non-finite floats allowed.
-        cause: Cause proven on the data, with its evidence.
-        where: Location to open in an editor.
-        details: Further lines, such as a table of differing elements.
-    """
-
-    level: Level
-    code: str
-    message: str
-    kind: ErrorKind = "mismatch"
-    tensor: str | None = None
-    index: tuple[int, ...] | None = None
-    expected: str | None = None
+    level: Level  # only an `error` decides a verdict
+    code: str  # see `codes.toml`
+    message: str  # one or two sentences: what is wrong, where, expected, obtained
+    kind: ErrorKind = "mismatch"  # decides the exit code
+    tensor: str | None = None  # name of the tensor, file or batch
+    index: tuple[int, ...] | None = None  # of the worst element, in the tensor's logical axes
+    expected: str | None = None  # formatted value at that position
     obtained: str | None = None
-    measures: Mapping[str, Any] = field(default_factory=dict)
-    cause: str | None = None
-    where: Location | None = None
-    details: tuple[str, ...] = ()
+    measures: Mapping[str, Any] = field(default_factory=dict)  # non-finite floats allowed
+    cause: str | None = None  # proven on the data, with its evidence
+    where: Location | None = None  # to open in an editor
+    details: tuple[str, ...] = ()  # further lines, such as a table of differing elements
 
     @classmethod
     def from_problem(cls, problem: Problem, kind: ErrorKind) -> Finding:
         """Return an error finding for a problem that was raised."""
-        return cls(
-            level="error",
-            kind=kind,
-            code=problem.code,
-            message=problem.message,
-            where=problem.where,
-            details=problem.details,
-        )
+        return cls(level="error", kind=kind, **vars(problem))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult:
-    """Result of one case of one bundle.
-
-    Attributes:
-        seconds: Durations by step (``dump``, ``compare``); for information only.
-        margin: Largest share of a tolerance that was used, 1.0 being all of it; None if no
-            tolerance applies.
-        compared: Number of elements compared with the reference.
-        command: Command line that repeats this case alone.
-        source: Location to open first: the dump program, or the lockfile's line.
-        reason: Reason of a skipped case or a known failure.
-        expect: Expected outcome if the bundle states one: load, refuse or either.
-        outcome: Obtained outcome of such a case, one word (``wrong``, ``refused``).
-        group: Name of the cases that one reader of a port reads, if the bundle groups them.
-        why: Description of the case in one line, if the bundle has one.
-    """
+    """Result of one case of one bundle."""
 
     bundle: str
     case: str
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     measures: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by step: `dump`, `compare`
+    #: Largest share of a tolerance that was used, 1.0 being all of it; None without a tolerance.
     margin: float | None = None
-    compared: int = 0
-    command: str = ""
-    source: Location | None = None
-    reason: str = ""
-    expect: str = ""
-    outcome: str = ""
-    group: str = ""
-    why: str = ""
+    compared: int = 0  # elements compared with the reference
+    command: str = ""  # repeats this case alone
+    source: Location | None = None  # to open first: the dump program, or the lockfile's line
+    reason: str = ""  # of a skipped case or a known failure
+    expect: str = ""  # load, refuse or either, if the bundle states it
+    outcome: str = ""  # obtained outcome of such a case, one word (`wrong`, `refused`)
+    group: str = ""  # of the cases that one reader of a port reads, if the bundle groups them
+    why: str = ""  # description in one line, if the bundle has one
 
     @property
     def name(self) -> str:
@@ -124,17 +90,13 @@ def limit_findings(result: CaseResult, limit: int = MAX_FINDINGS) -> CaseResult:
     """Return ``result`` with its ``limit`` most severe findings, and a notice about the others."""
     if len(result.findings) <= limit:
         return result
-    kinds, levels = list(EXIT_CODES), ("error", "warning", "notice")
+    kinds, levels, all_ = list(EXIT_CODES), ("error", "warning", "notice"), result.findings
     places = sorted(
-        range(len(result.findings)),
-        key=lambda at: (
-            levels.index(result.findings[at].level),
-            kinds.index(result.findings[at].kind),
-            at,
-        ),
+        range(len(all_)),
+        key=lambda at: (levels.index(all_[at].level), kinds.index(all_[at].kind)),
     )
-    kept = [result.findings[at] for at in sorted(places[:limit])]
-    omitted = Counter(result.findings[at].level for at in places[limit:])
+    kept = [all_[at] for at in sorted(places[:limit])]
+    omitted = Counter(all_[at].level for at in places[limit:])
     counts = ", ".join(format_count(count, f"{level}s") for level, count in omitted.items())
     message = f"{counts} omitted; a report keeps {format_count(limit, 'findings')} of a case"
     notice = Finding(level="notice", code="findings-omitted", message=message)
@@ -143,16 +105,13 @@ def limit_findings(result: CaseResult, limit: int = MAX_FINDINGS) -> CaseResult:
 
 @dataclass(frozen=True, kw_only=True)
 class BundleResult:
-    """Result of one bundle; ``findings`` are those of no single case.
-
-    Attributes:
-        port: Tested port: crate, package and commit, command, or folder of dumps.
-    """
+    """Result of one bundle; ``findings`` are those of no single case."""
 
     bundle: str
     suite: str
     sha256: str | None = None
     tree: str | None = None
+    #: Tested port: crate, package and commit, command, or folder of dumps.
     port: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[CaseResult, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -161,19 +120,13 @@ class BundleResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Result of a run.
+    """Result of a run."""
 
-    Attributes:
-        lockfile: Path as typed; ``lock_sha256`` is the digest of its bytes.
-        environment: Versions and facts of the machine.
-        findings: Findings of the run as a whole.
-    """
-
-    lockfile: Path
-    lock_sha256: str
+    lockfile: Path  # as typed
+    lock_sha256: str  # digest of its bytes
     bundles: tuple[BundleResult, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)  # versions, facts of the machine
+    findings: tuple[Finding, ...] = ()  # of the run as a whole
     seconds: float = 0.0
 
     @property
@@ -193,12 +146,7 @@ class Report:
     @property
     def failure_kind(self) -> ErrorKind | None:
         """Most severe kind of all errors, None without errors; known failures are notices."""
-        kinds = [f.kind for f in self.findings if f.level == "error"]
-        for bundle in self.bundles:
-            kinds += [f.kind for f in bundle.findings if f.level == "error"]
-            for case in bundle.cases:
-                kinds += [f.kind for f in case.errors]
-        return most_severe(kinds)
+        return most_severe(f.kind for _, f in self.collect_findings() if f.level == "error")
 
 
 def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
