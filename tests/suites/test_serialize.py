@@ -19,6 +19,7 @@ from parity.tensors.bin import encode_tensor
 from tests.support.tensors import (
     encode_safetensors,
     f32,
+    format_findings,
     from_bits,
     list_findings,
     name_dtypes,
@@ -26,7 +27,7 @@ from tests.support.tensors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from parity.suites.base import Case, DumpComparison
@@ -148,36 +149,63 @@ def test_the_checkpoint_is_found_by_its_suffix_alone(tree: Path) -> None:
     assert case_of(tree, "pth").placeholders["checkpoint"].endswith("resnet18-5c106cde.pth")
 
 
-def test_no_checkpoint_or_several(tree: Path) -> None:
-    (tree / "gguf" / "m.gguf").unlink()
-    assert suspected(tree) == "expected exactly one *.gguf in gguf, found none"
-    write_files(tree / "gguf", {"m.gguf": b"", "another.gguf": b""})
-    assert suspected(tree) == "expected exactly one *.gguf in gguf, found another.gguf, m.gguf"
-    write_files(tree / "gguf", {f"{n}.gguf": b"" for n in range(5)})
-    assert suspected(tree) == (
-        "expected exactly one *.gguf in gguf, found 0.gguf, 1.gguf, 2.gguf, 3.gguf, 4.gguf "
-        "and 2 more"
-    )
+STATED: list[Any] = [
+    ["exact"],
+    {},
+    {"max_ab": 1},
+    {"max_abs": "1"},
+    {"max_abs": math.nan},
+    {"max_abs": math.inf},
+    {"exact": False},
+    {"cosine": 0.9},
+]
+PTH, REFERENCES = "resnet18-pth", "resnet18-pth/reference_state_dict"
+GONE = as_json({"tensors": META["tensors"] | {"gone.weight": {"dtype": "float32"}}})
+#: Files that are changed, or removed where None; an unknown measure would check nothing.
+SUSPECT: dict[str, dict[str, Any]] = {
+    "no checkpoint": {"gguf/m.gguf": None},
+    "two checkpoints": {"gguf/another.gguf": b""},
+    "many checkpoints": {f"gguf/{number}.gguf": b"" for number in range(6)},
+    **{
+        f"bounds {bounds}": {"gguf/meta.json": as_json(GGUF_META | {"bounds": bounds})}
+        for bounds in STATED
+    },
+    "a key lost": {f"{PTH}/keys.json": as_json(["fc.weight"])},
+    "a key twice": {f"{PTH}/keys.json": as_json([*KEYS, "fc.bias"])},
+    "keys as a mapping": {f"{PTH}/keys.json": as_json({"fc.bias": 1})},
+    "a number as key": {f"{PTH}/keys.json": as_json([*KEYS, 1])},
+    "a key without a reference": {
+        f"{PTH}/keys.json": as_json([*KEYS, "gone.weight"]),
+        f"{PTH}/meta.json": GONE,
+    },
+    "no keys": {f"{PTH}/keys.json": None},
+    "no references": {REFERENCES: None},
+    "no reference": {f"{REFERENCES}/fc.weight.bin": None, f"{REFERENCES}/fc.bias.bin": None},
+    "no element": {
+        f"{REFERENCES}/fc.weight.bin": None,
+        f"{REFERENCES}/fc.bias.bin": np.zeros((0,), "<f4"),
+    },
+    "a reference cut short": {f"{REFERENCES}/fc.bias.bin": b"\x01\x00\x00\x00"},
+    "a reference twice": {f"{REFERENCES}/fc.bias.npy": STATE["fc.bias"]},
+    "a sampled name lost": {"gguf/sampled_tensor_names.json": as_json(["norm"])},
+    "a sampled name too many": {"gguf/sampled_tensor_names.json": as_json([*GGUF, "x"])},
+    "other sampled names": {"gguf/sampled_tensor_names.json": as_json(["y", "norm"])},
+}
 
 
-STATED = [
-    (["exact"], "gguf/meta.json: bounds must map measures to numbers, not ['exact']"),
-    ({}, "gguf/meta.json: bounds: no tolerance is stated"),
-    ({"max_ab": 1}, "gguf/meta.json: bounds: 'max_ab' is not a measure"),
-    ({"max_abs": "1"}, "gguf/meta.json: bounds: max_abs is '1', which is not a tolerance"),
-    ({"max_abs": math.nan}, "gguf/meta.json: bounds: max_abs is nan, which is not a tolerance"),
-    ({"max_abs": math.inf}, "gguf/meta.json: bounds: max_abs is inf, which is not a tolerance"),
-    ({"exact": False}, "gguf/meta.json: bounds: exact is False, which is not a tolerance"),
-    ({"cosine": 0.9}, ("gguf/meta.json: bounds: cosine alone passes any scale; state another "
-     "measure beside it")),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("bounds", "message"), STATED)
-def test_bounds_that_ask_nothing_are_suspect(bounds: Any, message: str, tree: Path) -> None:
-    """An unknown measure would otherwise hold nothing, and every value pass."""
-    (tree / "gguf" / "meta.json").write_bytes(as_json(GGUF_META | {"bounds": bounds}))
-    assert suspected(tree) == message
+def test_each_bundle_that_contradicts_itself_is_suspect(
+    golden: Callable[..., None], tree: Path
+) -> None:
+    text = ""
+    for name, changes in SUSPECT.items():
+        copy = shutil.copytree(tree, tree.parent / "copies" / str(len(text)))
+        for place in (place for place, content in changes.items() if content is None):
+            path = copy / place
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        write_files(copy, {place: data for place, data in changes.items() if data is not None})
+        message = suspected(copy, "gguf" if next(iter(changes)).startswith("gguf") else "pth")
+        text += f"# {name}\n{message}\n"
+    golden(text)
 
 
 # --- pth and safetensors ---------------------------------------------------------------------
@@ -209,50 +237,32 @@ def test_a_counter_may_be_dumped_though_nothing_is_owed(counter: Any, tree: Path
     assert list_findings(verified(tree, "pth", dump)) == [NOTE]
 
 
-def test_a_state_dict_is_complete(tree: Path) -> None:
-    outcome = verified(tree, "pth", bins(STATE) | {"fc.extra.bin": W})
-    text = "fc.extra is in the dump, the reference has no such tensor"
-    assert list_findings(outcome) == [("error", "tensor-extra", text), NOTE]
+ZERO = STATE | {"fc.weight": np.where(W == 0, np.float32(-0.0), W)}
+STEP = STATE | {"fc.weight": np.where(W == 1.25, np.nextafter(np.float32(1.25), 9), W)}
+#: Case, dump.
+WRONG: dict[str, tuple[str, dict[str, Any]]] = {
+    "a tensor too many": ("pth", bins(STATE) | {"fc.extra.bin": W}),
+    "most tensors lost, `_rebuild_parameter` ignored": ("pth", bins({"fc.bias": STATE["fc.bias"]})),
+    "a sign of zero": ("pth", bins(ZERO)),
+    "one step": ("pth", bins(STEP)),
+    "another shape": ("pth", bins(STATE | {"fc.weight": W.reshape(3, 2)})),
+    "nothing but NaN": ("pth", bins({name: array * math.nan for name, array in STATE.items()})),
+    "bytes at the end": ("pth", bins(STATE) | {"fc.weight.bin": encode_tensor(W) + b"\x00\x00"}),
+    "beyond the bound": ("gguf", bins(GGUF | {"norm": f32(1.0, 2.25)})),
+    "dimensions reversed": ("gguf", bins(GGUF | {"blk.0.w": W.reshape(3, 2)})),
+    "not among the samples": ("gguf", bins(GGUF) | {"blk.1.w.bin": W, "blk.9.w.bin": W}),
+}
 
 
-def test_most_tensors_lost(tree: Path) -> None:
-    """`_rebuild_parameter` ignored: 40 of 102 tensors were loaded."""
-    outcome = verified(tree, "pth", {"fc.bias.bin": STATE["fc.bias"]})
-    text = "fc.weight (F32 [2, 3]) is missing from the dump"
-    assert list_findings(outcome) == [("error", "tensor-missing", text), NOTE]
-    assert (outcome.measures["tensors"], outcome.measures["tensors_expected"]) == (1, 2)
-
-
-def test_exact_is_exact(tree: Path) -> None:
-    zero = STATE | {"fc.weight": np.where(W == 0, np.float32(-0.0), W)}
-    assert list_findings(verified(tree, "pth", bins(zero))) == [
-        ("error", "signed-zero",
-         ("fc.weight: 1 of 6 elements differs, all in the sign of zero; worst at [0, 0]: "
-         "expected 0, obtained -0 (off by 0, 0 ULP); bound: exact")),
-        NOTE,
-    ]  # fmt: skip
-    step = W.copy()
-    step[1, 2] = np.nextafter(step[1, 2], 9)
-    assert list_findings(verified(tree, "pth", bins(STATE | {"fc.weight": step})))[0] == (
-        "error",
-        "values",
-        (
-            "fc.weight: 1 of 6 elements differs; worst at [1, 2]: expected 1.25, obtained "
-            "1.2500001 (off by 1.19e-07, 1 ULP); bound: exact"
-        ),
-    )
-    shaped = bins(STATE | {"fc.weight": W.reshape(3, 2)})
-    assert list_findings(verified(tree, "pth", shaped))[0][1:] == (
-        "shape",
-        "fc.weight has the shape [3, 2], expected [2, 3]; the dimensions are reversed",
-    )
-
-
-def test_all_nan_is_red(tree: Path) -> None:
-    """Today's scripts pass a dump of nothing but NaN as byte-exact."""
-    dump = bins({name: np.full_like(array, math.nan) for name, array in STATE.items()})
-    outcome = verified(tree, "pth", dump)
-    assert [finding.code for finding in outcome.findings] == ["nan", "nan", "not-compared"]
+def test_each_wrong_dump_is_reported_in_these_words(
+    golden: Callable[..., None], tree: Path
+) -> None:
+    text = ""
+    for name, (case, dump) in WRONG.items():
+        outcome = verified(tree, case, dump)
+        counts = f"{outcome.measures['tensors']} of {outcome.measures['tensors_expected']}"
+        text += f"# {name}: {counts} tensors\n{format_findings(outcome)}"
+    golden(text)
 
 
 def test_a_payload_is_owed_by_what_is_stored_as_f32_alone(tree: Path) -> None:
@@ -263,71 +273,13 @@ def test_a_payload_is_owed_by_what_is_stored_as_f32_alone(tree: Path) -> None:
         assert [finding.code for finding in found if finding.level == "error"] == codes
 
 
-def test_trailing_bytes_are_red(tree: Path) -> None:
-    dump = bins(STATE) | {"fc.weight.bin": encode_tensor(W) + b"\x00\x00"}
-    ((level, code, message), note) = list_findings(verified(tree, "pth", dump))
-    assert (level, code, note) == ("error", "trailing-bytes", NOTE)
-    assert message == (
-        "fc.weight.bin 2 bytes follow the data that the header announces (file: 38 bytes)"
-    )
-
-
 # --- keys.json -------------------------------------------------------------------------------
-
-KEY_FILES = [
-    (["fc.weight"], "resnet18-pth/keys.json: does not list fc.bias, which has a reference"),
-    ([*KEYS, "fc.bias"], "resnet18-pth/keys.json: lists a name twice"),
-    ({"fc.bias": 1}, "resnet18-pth/keys.json: must be a list of names"),
-    ([*KEYS, 1], "resnet18-pth/keys.json: must be a list of names"),
-    ([*KEYS, "gone.weight"], "resnet18-pth/keys.json: lists gone.weight without a reference"),
-]
-
-
-@pytest.mark.parametrize(("keys", "message"), KEY_FILES)
-def test_keys_that_contradict_the_references(keys: Any, message: str, tree: Path) -> None:
-    tensors = META["tensors"] | {"gone.weight": {"dtype": "float32"}}
-    write_files(
-        tree / "resnet18-pth",
-        {"keys.json": as_json(keys), "meta.json": as_json({"tensors": tensors})},
-    )
-    assert suspected(tree) == message
 
 
 def test_a_key_of_a_dtype_not_stated_is_counted(tree: Path) -> None:
     (tree / "resnet18-pth" / "meta.json").unlink()
     (_, _, message) = list_findings(verified(tree, "pth", bins(STATE)))[0]
     assert message == "1 tensor without a reference, not compared: 1 of a dtype not stated"
-
-
-def test_no_keys(tree: Path) -> None:
-    (tree / "resnet18-pth" / "keys.json").unlink()
-    assert suspected(tree) == "resnet18-pth/keys.json: cannot be read: No such file or directory"
-
-
-# --- references ------------------------------------------------------------------------------
-
-
-def test_references_that_are_not_there(tree: Path) -> None:
-    folder = tree / "resnet18-pth" / "reference_state_dict"
-    shutil.rmtree(folder)
-    assert suspected(tree) == "resnet18-pth/reference_state_dict: is missing"
-    folder.mkdir()
-    assert suspected(tree) == "resnet18-pth/reference_state_dict: contains no tensor"
-    write_files(folder, {"fc.bias.bin": np.zeros((0,), "<f4")})
-    assert suspected(tree) == "resnet18-pth/reference_state_dict: contains no element"
-
-
-def test_references_that_cannot_be_read(tree: Path) -> None:
-    folder = tree / "resnet18-pth" / "reference_state_dict"
-    write_files(folder, {"fc.bias.bin": b"\x01\x00\x00\x00"})
-    assert suspected(tree) == (
-        "resnet18-pth/reference_state_dict: fc.bias.bin ends at byte 4, where dimension 0 is "
-        "expected"
-    )
-    write_files(folder, {"fc.bias.bin": STATE["fc.bias"], "fc.bias.npy": STATE["fc.bias"]})
-    assert suspected(tree) == (
-        "resnet18-pth/reference_state_dict: the tensor 'fc.bias' is in two files"
-    )
 
 
 # --- gguf ------------------------------------------------------------------------------------
@@ -338,47 +290,6 @@ def test_dequantised_values_within_the_bound_pass(tree: Path) -> None:
     outcome = verified(tree, "gguf", dump)
     assert list_findings(outcome) == [GGUF_NOTE]
     assert outcome.margin == pytest.approx(0.5, rel=0.01)
-
-
-def test_dequantised_values_beyond_the_bound(tree: Path) -> None:
-    dump = bins(GGUF | {"norm": f32(1.0, 2.25)})
-    assert list_findings(verified(tree, "gguf", dump)) == [
-        ("error", "values",
-         ("norm: 1 of 2 elements differs; worst at [1]: expected 2, obtained 2.25 "
-         "(off by 0.25, 1,048,576 ULP); bound: max_abs <= 0.0001")),
-        GGUF_NOTE,
-    ]  # fmt: skip
-
-
-def test_dimensions_reversed_name_the_convention(tree: Path) -> None:
-    """The reference carries GGUF's own order, so the port that reverses is the one that errs."""
-    dump = bins(GGUF | {"blk.0.w": W.reshape(3, 2)})
-    assert list_findings(verified(tree, "gguf", dump))[0] == (
-        "error",
-        "shape",
-        (
-            "blk.0.w has the shape [3, 2], expected [2, 3]; the dimensions are reversed "
-            "(references have GGUF's stored order, fastest dimension first)"
-        ),
-    )
-
-
-def test_samples_do_not_forbid_what_they_do_not_know(tree: Path) -> None:
-    dump = bins(GGUF) | {"blk.1.w.bin": W, "blk.9.w.bin": W}
-    text = "blk.9.w is in the dump, the reference has no such tensor"
-    assert list_findings(verified(tree, "gguf", dump)) == [
-        ("warning", "tensor-extra", text),
-        GGUF_NOTE,
-    ]
-
-
-def test_sampled_names_are_the_references(tree: Path) -> None:
-    path = tree / "gguf" / "sampled_tensor_names.json"
-    for names, odd in ((["norm"], "blk.0.w"), ([*GGUF, "x"], "x"), (["y", "norm"], "blk.0.w, y")):
-        path.write_bytes(as_json(names))
-        assert suspected(tree, "gguf") == (
-            f"gguf/sampled_tensor_names.json: names other tensors than reference_dequant has: {odd}"
-        )
 
 
 def test_a_dequantised_nan_owes_no_payload(tree: Path) -> None:

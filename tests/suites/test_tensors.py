@@ -18,6 +18,7 @@ from tests.support.tensors import (
     bf16,
     encode_safetensors,
     f32,
+    format_findings,
     from_bits,
     list_findings,
     make_tensors_case,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.results import Finding
     from parity.suites.base import DumpComparison
 
 NAN, INF = math.nan, math.inf
@@ -256,14 +256,6 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] =
 }
 
 
-def format_finding(finding: Finding) -> str:
-    """All of a finding but its cause and measures."""
-    place = f"{finding.tensor} {list(finding.index or ())}"
-    values = f"{finding.expected} / {finding.obtained}"
-    head = f"{finding.level}[{finding.code}/{finding.kind}] {place} {values}: {finding.message}"
-    return "\n".join((head, *(f"| {line}" for line in finding.details)))
-
-
 def test_each_wrong_dump_is_reported_in_these_words(
     golden: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -273,7 +265,7 @@ def test_each_wrong_dump_is_reported_in_these_words(
         outcome = verify_dump(tmp_path, reference, dump, **more)
         compared = f"{outcome.measures['tensors']} of {outcome.measures['tensors_expected']}"
         text += f"# {name}: {compared} tensors, {outcome.compared} elements\n"
-        text += "".join(f"{format_finding(finding)}\n" for finding in outcome.findings)
+        text += format_findings(outcome)
     golden(text)
 
 

@@ -156,3 +156,13 @@ def verify_dump(
 def list_findings(outcome: DumpComparison) -> list[tuple[str, str, str]]:
     """List level, code and message of each finding."""
     return [(found.level, found.code, found.message) for found in outcome.findings]
+
+
+def format_findings(outcome: DumpComparison) -> str:
+    """Format all of the findings but their causes and measures, a line each, for golden files."""
+    text = ""
+    for found in outcome.findings:
+        place = f"{found.tensor} {list(found.index or ())} {found.expected} / {found.obtained}"
+        text += f"{found.level}[{found.code}/{found.kind}] {place}: {found.message}\n"
+        text += "".join(f"| {line}\n" for line in found.details)
+    return text
