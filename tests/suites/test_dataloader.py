@@ -501,103 +501,53 @@ def test_each_invalid_batch_file_has_one_finding(
     golden(format_sections(found))
 
 
-class TestFolder:
-    @pytest.fixture
-    def dump(self, tmp_path: Path) -> Path:
-        write_case(tmp_path / "bundle" / "c", ORDER)
-        return write_run(tmp_path / "dump", ORDER.make_run())
+def rename(names: Mapping[str, str]) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        for old, new in names.items():
+            (folder / old).rename(folder / new)
 
-    def test_a_batch_missing_in_the_middle(self, dump: Path, tmp_path: Path) -> None:
-        (dump / "batch_0001.bin").unlink()
-        assert told(judged(tmp_path)) == [
-            "error[batch-missing] batch_0001.bin is missing, batch_0002.bin is there"
-        ]
+    return change
 
-    def test_batches_counted_from_one(self, dump: Path, tmp_path: Path) -> None:
-        (dump / "batch_0000.bin").rename(dump / "batch_0003.bin")
-        assert told(judged(tmp_path)) == [
-            "error[batch-missing] batch_0000.bin is missing, batch_0003.bin is there"
-        ]
 
-    def test_names_of_another_kind_are_no_batches(self, dump: Path, tmp_path: Path) -> None:
-        for number in range(3):
-            (dump / f"batch_{number:04}.bin").rename(dump / f"batch{number}.bin")
-        assert told(judged(tmp_path)) == [
-            (
-                "error[batch-name] 3 misnamed batch files; first: batch0.bin is misnamed: "
-                "batch 0 must be named batch_0000.bin; it was not compared"
-            ),
-            "| batch1.bin is misnamed: batch 1 must be named batch_0001.bin",
-            "| batch2.bin is misnamed: batch 2 must be named batch_0002.bin",
-            (
-                "error[batch-missing/dump] the folder has no batch_NNNN.bin; expected "
-                "batch_0000.bin and so on"
-            ),
-        ]
+def add(*names: str, data: bytes = b"x") -> Callable[[Path], None]:
+    """Write further files; a name that ends in a slash is a folder."""
 
-    def test_files_of_other_kinds_are_a_warning(self, dump: Path, tmp_path: Path) -> None:
-        (dump / "meta.json").write_text("not JSON")
-        (dump / "batch_0000.bin.tmp").write_bytes(b"x")
-        (dump / "README").write_bytes(b"x")
-        (dump / ".DS_Store").write_bytes(b"x")
-        (dump / "._batch_0000.bin").write_bytes(b"x")
-        (dump / "more").mkdir()
-        (dump / "more" / "batch_0003.bin").write_bytes(b"x")
-        assert told(judged(tmp_path)) == [
-            (
-                "warning[file-unread] 4 files of the dump are not read: .DS_Store, README, "
-                "batch_0000.bin.tmp, more/batch_0003.bin; write batches as batch_NNNN.bin"
-            )
-        ]
+    def change(folder: Path) -> None:
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(data)
 
-    def test_a_batch_under_a_near_right_name_is_not_passed_over(
-        self, dump: Path, tmp_path: Path
-    ) -> None:
-        """It may be one more than is due, which the comparison would never see."""
-        for name in ("batch_3.bin", "batch_00003.bin"):
-            (dump / name).write_bytes((dump / "batch_0000.bin").read_bytes())
-            outcome = judged(tmp_path)
-            words = "is misnamed: batch 3 must be named batch_0003.bin; it was not compared"
-            assert told(outcome) == [f"error[batch-name] {name} {words}"]
-            assert outcome.compared, "the others are compared all the same"
-            (dump / name).unlink()
+    return change
 
-    def test_a_folder_with_a_batch_s_name(self, dump: Path, tmp_path: Path) -> None:
-        (dump / "batch_0003.bin").mkdir()
-        (dump / "batch_1234567890.bin").touch()
-        assert told(judged(tmp_path)) == [
-            (
-                "error[batch-name] 2 misnamed batch files; first: batch_0003.bin is a folder; "
-                "it was not compared"
-            ),
-            ("| batch_1234567890.bin is misnamed: a batch number has at most 9 digits"),
-        ]
 
-    @pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a right")
-    def test_a_pipe_or_a_link_to_nowhere_with_a_batch_s_name(
-        self, dump: Path, tmp_path: Path
-    ) -> None:
-        os.mkfifo(dump / "batch_0003.bin")
-        (dump / "batch_0004.bin").symlink_to("nowhere")
-        assert told(judged(tmp_path)) == [
-            (
-                "error[batch-name] 2 misnamed batch files; first: batch_0003.bin is a named "
-                "pipe; it was not compared"
-            ),
-            "| batch_0004.bin is a broken link",
-        ]
+#: What is done to the folder of a right dump.
+FOLDERS: dict[str, Callable[[Path], object]] = {
+    "a batch missing in the middle": lambda folder: (folder / "batch_0001.bin").unlink(),
+    "batches counted from one": rename({"batch_0000.bin": "batch_0003.bin"}),
+    "names of another kind": rename({f"batch_{n:04}.bin": f"batch{n}.bin" for n in range(3)}),
+    "files of other kinds": add(
+        *("meta.json", "batch_0000.bin.tmp", "README", ".DS_Store", "._batch_0000.bin"),
+        "more/batch_0003.bin",
+    ),
+    "one batch more, with a digit": add("batch_3.bin"),
+    "one batch more, with five digits": add("batch_00003.bin"),
+    "a folder, and too many digits": add("batch_0003.bin/", "batch_1234567890.bin"),
+    "many near names": add(*(f"batch-{number}.bin" for number in range(8))),
+    "two files without content": add("batch_0000.bin", "batch_0002.bin", data=b""),
+}
 
-    def test_many_near_names_are_counted(self, dump: Path, tmp_path: Path) -> None:
-        for number in range(8):
-            (dump / f"batch-{number}.bin").touch()
-        first, *details = told(judged(tmp_path))
-        assert first.startswith("error[batch-name] 8 misnamed batch files; first: batch-0.bin")
-        assert (len(details), details[-1]) == (5, "| and 3 more")
 
-    def test_every_unreadable_file_is_told(self, dump: Path, tmp_path: Path) -> None:
-        for number in (0, 2):
-            (dump / f"batch_000{number}.bin").write_bytes(b"")
-        assert [f.tensor for f in judged(tmp_path).findings] == ["batch_0000.bin", "batch_0002.bin"]
+def test_each_folder_is_reported_in_these_words(
+    golden: Callable[..., None], tmp_path: Path
+) -> None:
+    found = {}
+    for position, (name, change) in enumerate(FOLDERS.items()):
+        folder = tmp_path / str(position)
+        write_case(folder / "bundle" / "c", ORDER)
+        change(write_run(folder / "dump", ORDER.make_run()))
+        outcome = judged(folder)
+        found[name] = [*told(outcome), f"{outcome.compared} values compared"]
+    golden(format_sections(found))
 
 
 #: The JSON line on stdout; what is said.
@@ -719,68 +669,49 @@ def test_each_reference_that_contradicts_itself_is_suspect(
     golden(format_sections(found))
 
 
-class TestReferenceFiles:
-    def suspect(self, tmp_path: Path) -> str:
-        write_run(tmp_path / "dump", ORDER.make_run())
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, and links need a right")
+def test_a_pipe_or_a_link_to_nowhere_with_a_batch_s_name(tmp_path: Path) -> None:
+    write_case(tmp_path / "bundle" / "c", ORDER)
+    folder = write_run(tmp_path / "dump", ORDER.make_run())
+    os.mkfifo(folder / "batch_0003.bin")
+    (folder / "batch_0004.bin").symlink_to("nowhere")
+    first, second = told(judged(tmp_path))
+    assert "batch_0003.bin is a named pipe; it was not compared" in first
+    assert second == "| batch_0004.bin is a broken link"
+
+
+def write_spoiled_labels(case: Path) -> None:
+    without = {"full_dataset_features": None, "full_dataset_labels": None}
+    spoiled = ORDER.make_run()
+    label((0, 0), NAN)(spoiled)
+    write_run(write_case(case, ORDER, **without), spoiled)
+
+
+#: What is done to the folder of a right case.
+SPOILED: dict[str, Callable[[Path], object]] = {
+    "no meta.json": lambda case: (case / "meta.json").unlink(),
+    "no JSON": lambda case: (case / "meta.json").write_text("{'batch_size': 4}"),
+    "a list": lambda case: (case / "meta.json").write_text("[1]"),
+    "a batch missing": lambda case: (case / "batch_0001.bin").unlink(),
+    "a batch cut short": lambda case: (case / "batch_0001.bin").write_bytes(
+        encode_batch([make_row(4)])[:-1]
+    ),
+    "an item twice": lambda case: write_run(case, make_run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9])),
+    "a label of NaN without the data set": write_spoiled_labels,
+}
+
+
+def test_each_spoiled_reference_is_suspect(golden: Callable[..., None], tmp_path: Path) -> None:
+    found = {}
+    for position, (name, change) in enumerate(SPOILED.items()):
+        folder = tmp_path / str(position)
+        change(write_case(folder / "bundle" / "c", ORDER))
+        write_run(folder / "dump", ORDER.make_run())
         with pytest.raises(ReferenceSuspectError) as caught:
-            judged(tmp_path)
+            judged(folder)
         (problem,) = caught.value.problems
-        return f"[{problem.code}] {problem.message}"
-
-    @pytest.fixture
-    def case(self, tmp_path: Path) -> Path:
-        return write_case(tmp_path / "bundle" / "c", ORDER)
-
-    def test_no_meta_json_anywhere(self, case: Path, tmp_path: Path) -> None:
-        (case / "meta.json").unlink()
-        assert self.suspect(tmp_path) == (
-            "[no-cases] the bundle has no case: no folder in it has a meta.json; the archive "
-            "contains only the folder 'c', so that all is one folder too deep: pack its content "
-            "(tar -C 'c' -cf bundle.tar .)"
-        )
-
-    def test_a_meta_json_that_is_no_json(self, case: Path, tmp_path: Path) -> None:
-        (case / "meta.json").write_text("{'batch_size': 4}")
-        assert self.suspect(tmp_path).startswith(
-            "[reference-malformed] c/meta.json: is not JSON: Expecting property name"
-        )
-
-    def test_a_meta_json_that_is_a_list(self, case: Path, tmp_path: Path) -> None:
-        (case / "meta.json").write_text("[1]")
-        assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: contains list, not an object"
-        )
-
-    def test_a_batch_missing(self, case: Path, tmp_path: Path) -> None:
-        (case / "batch_0001.bin").unlink()
-        assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the reference's own batch_0001.bin is missing, "
-            "batch_0002.bin is there"
-        )
-
-    def test_a_batch_cut_short(self, case: Path, tmp_path: Path) -> None:
-        (case / "batch_0001.bin").write_bytes(encode_batch([make_row(4)])[:-1])
-        assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the reference's own batch_0001.bin shape [1] needs "
-            "4 bytes of data at byte 40, the file has 3 left"
-        )
-
-    def test_an_item_twice(self, case: Path, tmp_path: Path) -> None:
-        write_run(case, make_run([0, 1, 2, 3], [4, 5, 6, 3], [8, 9]))
-        assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the batch files have an item more than once"
-        )
-
-    def test_a_label_of_nan_without_the_data_set(self, tmp_path: Path) -> None:
-        without = {"full_dataset_features": None, "full_dataset_labels": None}
-        case = write_case(tmp_path / "bundle" / "c", ORDER, **without)
-        spoiled = ORDER.make_run()
-        label((0, 0), NAN)(spoiled)
-        write_run(case, spoiled)
-        assert self.suspect(tmp_path) == (
-            "[reference-malformed] c/meta.json: the batch files have a label that is NaN or "
-            "infinite"
-        )
+        found[name] = [f"[{problem.code}] {problem.message}"]
+    golden(format_sections(found))
 
 
 class TestWithoutTheDataSet:
