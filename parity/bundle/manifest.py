@@ -1,35 +1,45 @@
-"""Read ``parity.json``, the cases of a generic bundle, as strictly as the lockfile.
+"""Read the manifest of a generic bundle: its cases, and how their tensors are compared.
 
-``{"schema": 1, "cases": {"<id>": {"reference": …, "bounds": …, …}}}``; every path is
-relative to the case's folder, which is named by its id. ``docs/tensors.md`` documents it.
+It is the bundle's own `parity.json`, or a file beside the lockfile for a bundle without one.
+Schema 1 and 2 are read into the same records; ``docs/tensors.md`` documents both. Paths are
+relative to the case's folder.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import hashlib
 import re
-from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.document import read_json, read_yaml
 from parity.bundle.layout import describe_nesting
-from parity.bundle.tolerances import find_tolerance_problems, format_value, is_tolerance
-from parity.errors import Location, Problem, ReferenceSuspectError
+from parity.bundle.manifest_reader import RULE_KEYS, ManifestReader, is_present
+from parity.bundle.tensor_rules import EXACT, Rule, Rules
+from parity.bundle.tolerances import MEASURES, format_value
+from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from parity.bundle.document import Document, Place
+    from parity.bundle.tensor_rules import Check
+
 Expectation = Literal["load", "refuse", "either"]
-SCHEMA = 1
+SCHEMA = 2  # the newest; 1 is read, too
 NAME = "parity.json"
-MAX_BYTES = 4 * 2**20
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
+#: Ids of schema 2, as others spell them; each part between slashes is a folder of a dump.
+_PART = "[A-Za-z0-9_][A-Za-z0-9._+=-]*"
+FREE_ID = re.compile(rf"(?=.{{1,200}}\Z){_PART}(/{_PART})*")
 _TEXTS = ("group", "why", "rule", "blind")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
+_RULES = ("tolerance", "exact")
+_DEFAULTS = (*_RULES, "dtypes", "tensors", "words")
+_KEYS_2 = (*(key for key in _KEYS if key != "bounds"), "folder", *_DEFAULTS, "metadata")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +49,14 @@ class TensorCase:
     Attributes:
         blind: Reason for tolerances under which zeros or a constant would pass.
         folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
-        reference: A folder of `.bin` and `.npy`, or one `.safetensors`; None only where
-            nothing is to be loaded.
+        reference: A folder or a file of tensors; None only where nothing is to be loaded.
+        layout: Names of the tensors in each file of the reference, where the manifest states them.
         expect: What a port must do: load it, refuse it, or either.
         has_expectation: The bundle states ``expect``; its result then includes the port's ending.
-        tolerances: Each applies to every tensor.
+        rules: How each tensor is compared.
+        words: Placeholders of the case's own, ``{words.NAME}``.
+        metadata: Entries that `__metadata__` of a dump must have: those of the reference
+            (True), stated ones, or not asked for (None).
         names: Tensors that a port may be asked for by name, where no reference names them.
         is_transposed: The port's dump has the dimensions of its reference in reverse.
     """
@@ -58,77 +71,168 @@ class TensorCase:
     has_expectation: bool = False
     checkpoint: Path | None = None
     reference: Path | None = None
-    tolerances: Mapping[str, float] = field(default_factory=dict)
+    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules, compare=False)
+    words: Mapping[str, str] = field(default_factory=dict)
+    metadata: bool | Mapping[str, str] | None = None
     inputs: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
     is_transposed: bool = False
 
+    @property
+    def tolerances(self) -> Mapping[str, float]:
+        """The tolerances of a tensor without a rule of its own."""
+        checks: tuple[Check, ...] = self.rules.default.checks or EXACT
+        return checks[0].bounds
 
-def load(tree: Path) -> tuple[TensorCase, ...]:
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A manifest that was read; ``sha256`` is over its bytes, of a file beside the lockfile."""
+
+    cases: tuple[TensorCase, ...]
+    sha256: str = ""
+    is_strict: bool = False
+
+    def make_error(self, problems: list[Problem]) -> ConfigError | ReferenceSuspectError:
+        """Return the error of an invalid manifest: of schema 1, the bundle itself is suspect."""
+        return ConfigError(*problems) if self.is_strict else ReferenceSuspectError(*problems)
+
+
+def load(tree: Path, beside: Path | None = None) -> tuple[TensorCase, ...]:
     """Read the cases of the bundle in ``tree``, in the manifest's order.
 
     Raises:
-        ReferenceSuspectError: `parity.json` is missing or invalid, or names missing files;
-            carries all problems at once.
+        ReferenceSuspectError, ConfigError: As ``read_manifest``.
     """
-    reader = _ManifestReader(tree)
-    cases = reader.read_cases()
+    return read_manifest(tree, beside).cases
+
+
+def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:
+    """Read a bundle's `parity.json`, or the manifest ``beside`` the lockfile.
+
+    Raises:
+        ReferenceSuspectError: `parity.json` is missing, is not JSON, or is invalid in schema 1,
+            or names missing files; has all problems at once.
+        ConfigError: ``manifest``: likewise, of schema 2 or beside the lockfile, or the bundle
+            has a manifest of its own besides.
+    """
+    document = _read_document(tree, beside)
+    schema = document.value.get("schema") if isinstance(document.value, dict) else None
+    is_strict = beside is not None or schema == SCHEMA
+    reader = _CaseReader(tree, document, "manifest" if is_strict else "reference-malformed")
+    manifest = Manifest(
+        cases=reader.read_cases(is_strict=is_strict),
+        sha256="" if beside is None else hashlib.sha256(beside.read_bytes()).hexdigest(),
+        is_strict=is_strict,
+    )
     if reader.problems:
-        raise ReferenceSuspectError(*reader.problems)
-    return cases
+        raise manifest.make_error(reader.problems)
+    return manifest
 
 
-class _ManifestReader:
-    """Reads the manifest and collects all its problems."""
-
-    def __init__(self, tree: Path) -> None:
-        self.tree = tree
-        self.problems: list[Problem] = []
-
-    def add_problem(self, message: str) -> None:
-        self.problems.append(
-            Problem("reference-malformed", f"{NAME}: {message}", Location(self.tree / NAME))
+def _read_document(tree: Path, beside: Path | None) -> Document:
+    path = tree / NAME
+    if beside is not None:
+        if path.exists():
+            message = f"the bundle has a {NAME} of its own; remove the key manifest"
+            raise ConfigError(Problem("manifest", message, Location(beside)))
+        try:
+            return (read_json if beside.suffix == ".json" else read_yaml)(beside, "manifest")
+        except FileNotFoundError:
+            message = f"the manifest {beside.as_posix()} does not exist"
+            raise ConfigError(Problem("manifest", message, Location(beside))) from None
+    try:
+        return read_json(path, "reference-malformed")
+    except FileNotFoundError:
+        hint = describe_nesting(tree) or (
+            "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
         )
+        problem = Problem("reference-malformed", f"{NAME} is missing{hint}", Location(path))
+        raise ReferenceSuspectError(problem) from None
+    except ConfigError as error:
+        raise ReferenceSuspectError(*error.problems) from None
 
-    def read_cases(self) -> tuple[TensorCase, ...]:
-        top = self._read_object(_read_json(self.tree / NAME), "the file", ("schema", "cases"))
+
+class _CaseReader(ManifestReader):
+    """Reads the cases of a manifest of either schema."""
+
+    def __init__(self, tree: Path, document: Document, code: str) -> None:
+        super().__init__(document, code)
+        self.tree = tree
+
+    def read_cases(self, *, is_strict: bool) -> tuple[TensorCase, ...]:
+        value = self.document.value
+        newest = isinstance(value, dict) and value.get("schema") == SCHEMA
+        keys = ("schema", "defaults", "cases") if newest else ("schema", "cases")
+        top = self.read_object(value, "the file", keys, ())
         self._check_schema(top.get("schema"))
-        entries = self._read_object(top.get("cases"), "cases", None)
+        defaults = self.read_object(
+            top.get("defaults", {}), "defaults", _DEFAULTS, ("defaults",)
+        )
+        entries = self.read_object(top.get("cases"), "cases", None, ("cases",))
         if not entries and not self.problems:
-            self.problems.append(Problem("no-cases", f"{NAME} lists no case"))
-        return tuple(self._read_case(name, entry) for name, entry in entries.items())
+            where = Location(self.document.path)
+            self.problems.append(
+                Problem("no-cases", f"{self.document.path.name} lists no case", where)
+            )
+        shared = self._read_settings(defaults, "defaults", ("defaults",)) if newest else {}
+        cases = tuple(
+            self._read_case(name, entry, shared, is_new=newest) for name, entry in entries.items()
+        )
+        self._check_ids([case.id for case in cases])
+        return cases
 
     def _check_schema(self, value: Any) -> None:
+        place = ("schema",)
         if type(value) is int and value > SCHEMA:
-            self.add_problem(
-                f"schema {format_value(value)} is newer than {SCHEMA}; upgrade parity-action"
-            )
-        elif type(value) is not int or value != SCHEMA:
-            self.add_problem(f"schema must be {SCHEMA}, not {format_value(value)}")
+            message = f"schema {format_value(value)} is newer than {SCHEMA}; upgrade parity-action"
+            self.add_problem(message, place)
+        elif type(value) is not int or value < 1:
+            self.add_problem(f"schema must be 1 or {SCHEMA}, not {format_value(value)}", place)
 
-    def _read_case(self, name: str, entry: Any) -> TensorCase:
-        what = f"case {format_value(name)}"
-        folder = self.tree / name
-        if not ID.fullmatch(name):
-            self.add_problem(f"{what}: an id is lower-case letters, digits, '.', '_' and '-'")
+    def _check_ids(self, ids: Collection[str]) -> None:
+        """Reject ids whose dumps would share a folder, on any file system."""
+        known = {name.casefold(): name for name in reversed(list(ids))}
+        for name in ids:
+            own = name.casefold()
+            folders = [own, *(own[: at.start()] for at in re.finditer("/", own))]
+            if clash := [known[one] for one in folders if known.get(one, name) != name]:
+                message = f"case {name!r}: its dump would be in the folder of case {clash[0]!r}"
+                self.add_problem(message, ("cases", name))
+
+    def _read_case(
+        self, name: str, entry: Any, shared: Mapping[str, Any], *, is_new: bool
+    ) -> TensorCase:
+        what, place = f"case {format_value(name)}", ("cases", name)
+        if not (FREE_ID if is_new else ID).fullmatch(name):
+            form = "letters, digits, '.', '_', '+', '=', '-' and '/'" if is_new else (
+                "lower-case letters, digits, '.', '_' and '-'"
+            )
+            self.add_problem(f"{what}: an id is {form}", place)
             return TensorCase(id=name, folder=self.tree)
+        values = entry if isinstance(entry, dict) else {}
+        folder = self.tree / name
+        if is_new and "folder" in values:
+            here = (*place, "folder")
+            folder = self._read_folder(values["folder"], what, here) or folder
         if not folder.is_dir():
-            self.add_problem(f"{what} has no folder of that name")
-        values = self._read_object(entry, what, _KEYS)
-        group, why, rule, blind = (self._read_text(values, key, what) for key in _TEXTS)
-        checkpoint, reference = (
-            self._read_path(folder, values[key], f"{key} of {what}") if key in values else None
-            for key in _PATHS
-        )
+            self.add_problem(f"{what} has no folder of that name", place)
+        values = self.read_object(entry, what, _KEYS_2 if is_new else _KEYS, place)
+        group, why, rule, blind = (self.read_text(values, key, what, place) for key in _TEXTS)
+        checkpoint = self._read_file(folder, values, "checkpoint", what, place)
+        layout, reference = self._read_reference(folder, values, what, place, is_new=is_new)
         expect = values.get("expect", "load")
         if expect not in get_args(Expectation):
-            self.add_problem(
+            message = (
                 f"expect of {what} is {format_value(expect)}; it must be load, refuse or either"
             )
+            self.add_problem(message, (*place, "expect"))
         if checkpoint is not None and expect == "load":
-            self._check_complete(checkpoint, what)
+            self._check_complete(checkpoint, what, place)
         if "reference" not in values and expect != "refuse":
-            reference = self._read_path(folder, "reference", f"the default reference of {what}")
+            what_default = f"the default reference of {what}"
+            reference = self.read_path(folder, "reference", what_default, place)
         return TensorCase(
             id=name,
             folder=folder,
@@ -140,107 +244,112 @@ class _ManifestReader:
             has_expectation="expect" in values,
             checkpoint=checkpoint,
             reference=reference,
-            tolerances=self._read_tolerances(values.get("bounds", {"exact": True}), what),
-            inputs=self._read_inputs(folder, values.get("inputs", []), what),
-            names=self._read_names(values.get("names", []), what),
+            layout=layout,
+            **self._read_comparison(values, shared, what, place, is_new=is_new),
+            inputs=self._read_inputs(folder, values.get("inputs", []), what, place),
+            names=self.read_texts(
+                values.get("names", []), f"names of {what}", (*place, "names")
+            ),
         )
 
-    def _read_object(self, value: Any, what: str, keys: tuple[str, ...] | None) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            self.add_problem(f"{what} must be an object, not {format_value(value)}")
-            return {}
-        for key in value:
-            if keys is not None and key not in keys:
-                self.add_problem(f"{what} has no key {format_value(key)}; known: {', '.join(keys)}")
-        return value
+    def _read_folder(self, value: Any, what: str, place: Place) -> Path | None:
+        return self.tree if value == "." else self.read_path(
+            self.tree, value, f"folder of {what}", place
+        )
 
-    def _read_text(self, values: dict[str, Any], key: str, what: str) -> str:
-        value = values.get(key, "")
-        if not isinstance(value, str):
-            self.add_problem(f"{key} of {what} must be a string, not {format_value(value)}")
-            return ""
-        return value
-
-    def _read_path(self, folder: Path, value: Any, what: str) -> Path | None:
-        parts = PurePosixPath(value).parts if isinstance(value, str) else ()
-        if not parts or value.startswith("/") or ".." in parts or "\\" in value or ":" in value:
-            self.add_problem(
-                f"{what} is {format_value(value)}; it must be a path below the case's folder"
-            )
+    def _read_file(
+        self, folder: Path, values: Mapping[str, Any], key: str, what: str, place: Place
+    ) -> Path | None:
+        if key not in values:
             return None
-        path = folder.joinpath(*parts)
-        if not _is_present(path):
-            self.add_problem(f"{what} is {format_value(value)}, which the bundle does not have")
-        return path
+        return self.read_path(folder, values[key], f"{key} of {what}", (*place, key))
 
-    def _check_complete(self, checkpoint: Path, what: str) -> None:
+    def _read_reference(
+        self, folder: Path, values: Mapping[str, Any], what: str, place: Place, *, is_new: bool
+    ) -> tuple[dict[str, tuple[str, ...]], Path | None]:
+        value = values.get("reference")
+        if is_new and isinstance(value, dict):
+            here = (*place, "reference")
+            return self.read_layout(folder, value, f"reference of {what}", here), folder
+        if is_new and value == ".":
+            return {}, folder
+        return {}, self._read_file(folder, values, "reference", what, place)
+
+    def _check_complete(self, checkpoint: Path, what: str, place: Place) -> None:
         """Check that a checkpoint that a port must load has all its parts."""
-        missing = [part.name for part in list_parts(checkpoint) if not _is_present(part)]
+        missing = [part.name for part in list_parts(checkpoint) if not is_present(part)]
         if missing and checkpoint.name not in missing:
-            self.add_problem(f"the checkpoint of {what} lacks its part {format_value(missing[0])}")
+            message = f"the checkpoint of {what} lacks its part {format_value(missing[0])}"
+            self.add_problem(message, (*place, "checkpoint"))
 
-    def _read_inputs(self, folder: Path, value: Any, what: str) -> tuple[Path, ...]:
+    def _read_inputs(self, folder: Path, value: Any, what: str, place: Place) -> tuple[Path, ...]:
+        here = (*place, "inputs")
         if not isinstance(value, list):
-            self.add_problem(f"inputs of {what} must be a list, not {format_value(value)}")
+            self.add_problem(f"inputs of {what} must be a list, not {format_value(value)}", here)
             return ()
-        paths = [self._read_path(folder, item, f"an input of {what}") for item in value]
+        paths = [
+            self.read_path(folder, item, f"an input of {what}", (*here, at))
+            for at, item in enumerate(value)
+        ]
         return tuple(path for path in paths if path is not None)
 
-    def _read_names(self, value: Any, what: str) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            self.add_problem(
-                f"names of {what} must be a list of strings, not {format_value(value)}"
+    def _read_comparison(
+        self,
+        values: Mapping[str, Any],
+        shared: Mapping[str, Any],
+        what: str,
+        place: Place,
+        *,
+        is_new: bool,
+    ) -> dict[str, Any]:
+        """Return the fields of a case that say how it is compared."""
+        if not is_new:
+            here = (*place, "bounds")
+            bounds = self.read_tolerance(
+                values.get("bounds", {"exact": True}), f"bounds of {what}", MEASURES, here
             )
-            return ()
-        return tuple(value)
-
-    def _read_tolerances(self, value: Any, what: str) -> dict[str, float]:
-        entries = self._read_object(value, f"bounds of {what}", None)
-        for problem in find_tolerance_problems(entries):
-            self.add_problem(f"bounds of {what}: {problem}")
+            check = replace(EXACT[0], bounds=bounds)
+            return {"rules": Rules(default=Rule(checks=(check,), place=here))}
+        own = self._read_settings(values, what, place)
+        rules = Rules(
+            default=own["default"] or shared["default"] or Rule(checks=EXACT, place=place),
+            tensors={**shared["tensors"], **own["tensors"]},
+            dtypes={**shared["dtypes"], **own["dtypes"]},
+            shared=frozenset(
+                name
+                for key in ("tensors", "dtypes")
+                for name in shared[key]
+                if name not in own[key]
+            ),
+            locate=self.document.locate,
+        )
+        metadata = values.get("metadata")
+        if isinstance(metadata, dict):
+            metadata = self.read_words(metadata, f"metadata of {what}", (*place, "metadata"))
+        elif metadata not in (None, True):
+            message = f"metadata of {what} must be true or an object, not {format_value(metadata)}"
+            self.add_problem(message, (*place, "metadata"))
         return {
-            name: float(tolerance)
-            for name, tolerance in entries.items()
-            if is_tolerance(name, tolerance)
+            "rules": rules,
+            "words": {**shared["words"], **own["words"]},
+            "metadata": metadata,
+        }
+
+    def _read_settings(self, values: Mapping[str, Any], what: str, place: Place) -> dict[str, Any]:
+        """Return the keys that `defaults` and a case have in common."""
+        checks = self.read_checks(values, what, place)
+        return {
+            "default": None if checks is None else Rule(checks=checks, place=place),
+            "tensors": self.read_rules(
+                values.get("tensors", {}), f"tensors of {what}", (*place, "tensors")
+            ),
+            "dtypes": self.read_dtypes(
+                values.get("dtypes", {}), f"dtypes of {what}", (*place, "dtypes")
+            ),
+            "words": self.read_words(
+                values.get("words", {}), f"words of {what}", (*place, "words")
+            ),
         }
 
 
-def _is_present(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - Path's raises for a name that is too long
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            _raise_malformed(path, f"has more than {MAX_BYTES:,} bytes")
-        return json.loads(
-            path.read_bytes(), object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
-        )
-    except FileNotFoundError:
-        hint = describe_nesting(path.parent) or (
-            "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
-        )
-        _raise_malformed(path, f"is missing{hint}")
-    except OSError as error:
-        _raise_malformed(path, f"cannot be read: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        _raise_malformed(path, f"is not the JSON it should be: {error}")
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in entries:
-            message = f"the key {format_value(key)} is repeated in one object"
-            raise ValueError(message)
-        entries[key] = value
-    return entries
-
-
-def _reject_constant(text: str) -> NoReturn:
-    message = f"{text} is no JSON"
-    raise ValueError(message)
-
-
-def _raise_malformed(path: Path, message: str) -> NoReturn:
-    raise ReferenceSuspectError(Problem("reference-malformed", f"{NAME} {message}", Location(path)))
+__all__ = ["NAME", "RULE_KEYS", "TensorCase", "format_value", "load", "read_manifest"]

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+#: Keys of a lockfile's `bounds`, and of those in a manifest of schema 1.
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
+#: Keys of a `tolerance` in a manifest. `close` stands for torch's atol and rtol by dtype.
+TOLERANCES = (*MEASURES, "atol", "rtol", "close")
+_FLAGS = ("exact", "close")
 MAX_TOLERANCE = 1e300
 
 Tolerances = dict[str, float]
@@ -40,18 +44,22 @@ def _is_looser(measure: str, value: float, stated: float) -> bool:
     return value < stated if measure == "cosine" else value > stated
 
 
-def find_tolerance_problems(tolerances: Mapping[str, Any]) -> list[str]:
+def find_tolerance_problems(
+    tolerances: Mapping[str, Any], allowed: Collection[str] = MEASURES
+) -> list[str]:
     """Return the problems of a bundle's tolerances: unknown, not a number, or too weak."""
     found = [
-        f"{format_value(name)} is not a measure" for name in tolerances if name not in MEASURES
+        f"{format_value(name)} is not a measure" for name in tolerances if name not in allowed
     ]
     found += [
         f"{name} is {format_value(tolerance)}, which is not a tolerance"
         for name, tolerance in tolerances.items()
-        if name in MEASURES and not is_tolerance(name, tolerance)
+        if name in allowed and not is_tolerance(name, tolerance)
     ]
     if "exact" in tolerances and len(tolerances) > 1:
         found.append("exact excludes the other measures")
+    if "close" in tolerances and {"atol", "rtol"} & set(tolerances):
+        found.append("close stands for atol and rtol; state one or the other")
     if not tolerances:
         found.append("no tolerance is stated")
     if set(tolerances) == {"cosine"}:
@@ -60,12 +68,12 @@ def find_tolerance_problems(tolerances: Mapping[str, Any]) -> list[str]:
 
 
 def is_tolerance(measure: str, value: Any) -> bool:
-    """Return whether ``value`` can be the tolerance of ``measure``; ``exact`` can only be true."""
-    if measure == "exact":
+    """Return whether ``value`` can be the tolerance of ``measure``; a flag can only be true."""
+    if measure in _FLAGS:
         return value is True
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
-    return measure in MEASURES and 0 <= value <= (1 if measure == "cosine" else MAX_TOLERANCE)
+    return measure in TOLERANCES and 0 <= value <= (1 if measure == "cosine" else MAX_TOLERANCE)
 
 
 def format_value(value: Any) -> str:

@@ -72,6 +72,7 @@ class Bundle:
     dump: Dump
     why: str = ""
     mirrors: tuple[str, ...] = ()
+    manifest: str = ""  # path, relative to the lockfile, of a file that describes the bundle
     case_dumps: Mapping[str, Dump] = field(default_factory=dict)  # merged with `dump`
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Per case, measure to largest value (``exact`` is 0 or 1).

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from parity.lockfile.contents import Dump
-from parity.lockfile.yaml_reader import (
+from parity.bundle.yaml_reader import (
     YamlReader,
     make_list_reader,
     make_number_reader,
@@ -19,7 +19,7 @@ from parity.lockfile.yaml_reader import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parity.lockfile.yaml_reader import Entries, Node, Reader
+    from parity.bundle.yaml_reader import Entries, Node, Reader
 
 PLACEHOLDERS = (
     "case",
@@ -93,11 +93,16 @@ def _find_problem(dump: Dump, entries: Entries) -> str:
 def _read_arg(yaml_reader: YamlReader, node: Node, what: str) -> str:
     arg = yaml_reader.read_string(node, what, empty=True)
     for found in BRACES.finditer(arg):
-        if found[0] not in ("{{", "}}") and found[1] not in PLACEHOLDERS:
-            known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
+        if found[0] not in ("{{", "}}") and not _is_known(found[1] or ""):
+            known = ", ".join(f"{{{known}}}" for known in (*PLACEHOLDERS, "words.NAME"))
             message = f"{what} has the unknown placeholder {found[0]!r:.60}; known: {known}"
             yaml_reader.add_problem(node, f"{message}; write {{ for a brace")
     return arg
+
+
+def _is_known(name: str) -> bool:
+    """Return whether there is such a placeholder; the words of a case are its manifest's."""
+    return name in PLACEHOLDERS or name.removeprefix("words.").isidentifier() and "." in name
 
 
 _read_args = make_list_reader(_read_arg)

@@ -18,7 +18,7 @@ import yaml
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import parse
 from parity.lockfile.contents import LOCK_KEYS
-from parity.lockfile.yaml_nodes import compose
+from parity.bundle.yaml_nodes import compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

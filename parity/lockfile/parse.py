@@ -13,8 +13,8 @@ from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.contents import LOCK_KEYS, Bundle, Dump, Locked, Lockfile
 from parity.lockfile.dump_settings import read_dumps
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
-from parity.lockfile.yaml_nodes import MAX_TEXT, compose
-from parity.lockfile.yaml_reader import (
+from parity.bundle.yaml_nodes import MAX_TEXT, compose
+from parity.bundle.yaml_reader import (
     Node,
     YamlReader,
     describe,
@@ -23,11 +23,11 @@ from parity.lockfile.yaml_reader import (
 )
 
 if TYPE_CHECKING:
-    from parity.lockfile.yaml_reader import Reader
+    from parity.bundle.yaml_reader import Reader
 
 SCHEMA = 2  # the newest; 1 is read, too
 #: Keys that schema 1 does not have, and the schema that has them.
-NEWER_KEYS = {"pass-env": 2}
+NEWER_KEYS = {"pass-env": 2, "manifest": 2}
 SUITES = ("dataloader", "serialize", "pipeline", "tensors")
 ID = "[a-z0-9][a-z0-9._-]{0,99}"
 ID_FORM = "lower-case letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
@@ -150,6 +150,17 @@ def _read_source(yaml_reader: YamlReader, node: Node, what: str) -> str:
     return value
 
 
+def _read_manifest(yaml_reader: YamlReader, node: Node, what: str) -> str:
+    value = yaml_reader.read_string(node, what)
+    outside = not is_local(value) or ".." in value.split("/")
+    problem = "it must be below the lockfile's folder" if outside else find_source_problem(value)
+    if not problem and not value.endswith((".json", ".yaml", ".yml")):
+        problem = "it must end in .yaml, .yml or .json"
+    if value and problem:
+        yaml_reader.add_problem(node, f"{what} is {value!r:.200}: {problem}")
+    return value
+
+
 def _read_mirror(yaml_reader: YamlReader, node: Node, what: str) -> str:
     value = yaml_reader.read_string(node, what)
     web = not is_local(value) and not value.startswith("hf://")
@@ -220,6 +231,7 @@ BUNDLE_KEYS: dict[str, Reader] = {
     "source": _read_source,
     "mirrors": make_list_reader(_read_mirror),
     "suite": make_string_reader("|".join(SUITES), f"one of {', '.join(SUITES)}"),
+    "manifest": _read_manifest,
     "dump": read_dumps,
     "options": YamlReader.read_values,
     "bounds": _read_bounds,

@@ -26,6 +26,8 @@ class Case:
     placeholders: Mapping[str, str] = field(default_factory=dict)
     #: The bundle's, else the suite's.
     tolerances: Mapping[str, float] = field(default_factory=dict)
+    #: The lockfile's tolerances, which tighten those of single tensors, too.
+    requested: Mapping[str, float] = field(default_factory=dict)
     #: The suite's own record of the case.
     detail: Any = None
     #: A dump without a file may be right; the suite decides.
@@ -105,6 +107,8 @@ class Suite:
     audit_libraries: tuple[str, ...]
     #: Likewise, writes the correct dump of a case and lists the faults to plant.
     right_dump: str
+    #: A file beside the lockfile may describe a bundle.
+    has_manifest: bool = False
     #: File or folder of a case's reference tensors; None where it has none.
     reference_path: Callable[[Case], Path | None] = lambda _case: None
     #: Names of the suite's ``options`` with their values, or with a function that explains why

@@ -114,13 +114,8 @@ def _compare_pair(
         if typed_as_stored:
             measures = _compare_stored(name, expected, obtained, reference)
         else:
-            measures = compare(
-                expected,
-                obtained,
-                reference.tolerances,
-                payloads=payloads,
-                integers_only=reference.integers_only,
-            )
+            bounds = reference.select_bounds(name)
+            measures = compare(expected, obtained, bounds, payloads=payloads)
         findings = tensor_notices.check_carrier(name, expected, obtained)
     except FormatError as error:
         return [report_unreadable(name, error)], None
@@ -142,13 +137,12 @@ def _compare_stored(
     location = reference.locate().get(name)
     own = None if location is None else view_elements(location, obtained.dtype)
     right, given = expected.read_array(), obtained.read_array()
+    bounds = reference.select_bounds(name)
     if own is not None and own.shape == expected.shape:
         converted = obtained.dtype.round_to_f32(own)
         if converted.tobytes() == right.tobytes():
-            return compare_arrays(own, given, obtained.dtype, reference.tolerances)
-    return compare_arrays(
-        right, obtained.dtype.round_to_f32(given), expected.dtype, reference.tolerances
-    )
+            return compare_arrays(own, given, obtained.dtype, bounds)
+    return compare_arrays(right, obtained.dtype.round_to_f32(given), expected.dtype, bounds)
 
 
 def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:

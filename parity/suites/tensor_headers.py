@@ -120,9 +120,7 @@ def _describe_stated_shape(
     )
     turned = replace(obtained, shape=expected.shape)
     try:
-        measures = compare(
-            expected, turned, reference.tolerances, integers_only=reference.integers_only
-        )
+        measures = compare(expected, turned, reference.select_bounds(name))
     except FormatError:
         return text
     count = format_count(expected.count, "elements")

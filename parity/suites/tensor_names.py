@@ -51,10 +51,10 @@ def check_names(
     Returns:
         The findings, and by the reference's name the dump's name of each renamed tensor.
     """
-    broken = {name.rsplit(".", 1)[0] for name in found.unreadable}
     many_broken = any(name.endswith(".safetensors") for name in found.unreadable)
     missing = [name for name in reference.tensors if name not in found.tensors]
-    reported = [] if many_broken else [name for name in missing if name not in broken]
+    missing = [name for name in missing if not reference.is_optional(name)]
+    reported = [] if many_broken else [name for name in missing if name not in found.lost]
     extra = [
         name
         for name in found.tensors
@@ -96,7 +96,7 @@ def _find_renaming(
             best = rule, renamed
     tried = list(best[1].items())[:_MAX_TRIED]
     matching = sum(
-        _is_right(reference.tensors[name], found.tensors[other], reference.tolerances)
+        _is_right(reference.tensors[name], found.tensors[other], reference.select_bounds(name))
         for name, other in tried
     )
     return best if 2 * matching > len(tried) else (none, {})

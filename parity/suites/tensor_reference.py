@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from parity.bundle.tensor_rules import Check
+from parity.bundle.tolerances import tighten
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from parity.bundle.tensor_rules import Rule
     from parity.checkpoints import StorageLocation
     from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
@@ -31,6 +34,8 @@ class TensorReference:
             so that no NaN's payload is expected.
         stored_dtypes: The checkpoint's own dtype where the bundle states it, by name.
         blind: The bundle's reason for a tolerance that is blind, or ``""``.
+        rules: The manifest's, by tensor; they decide instead of ``tolerances``.
+        requested: The lockfile's tolerances, which every rule is tightened by.
         locate: Returns where tensors are in their checkpoint; empty where not recorded.
     """
 
@@ -42,6 +47,8 @@ class TensorReference:
     widened: Collection[str] = ()
     stored_dtypes: Mapping[str, DType] = field(default_factory=dict)
     blind: str = ""
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    requested: Mapping[str, float] = field(default_factory=dict)
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
     @cached_property
@@ -49,10 +56,39 @@ class TensorReference:
         """Tell whether no tensor has floats, so that ``max_abs`` is meant for integers."""
         return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
 
-    def select_bounds(self, name: str) -> Mapping[str, float]:
-        """Return the bounds that apply to one tensor."""
+    def select_checks(self, name: str) -> tuple[Check, ...]:
+        """Return the conditions of one tensor, one of which must be met."""
+        rule = self.rules.get(name)
+        if rule is None or rule.checks is None:
+            return (self._select(Check(bounds=self.tolerances), name, is_named=False),)
+        return tuple(
+            self._select(
+                replace(check, bounds=tighten(check.bounds, self.requested)[0]),
+                name,
+                is_named=rule.names_dtype,
+            )
+            for check in rule.checks
+        )
+
+    def _select(self, check: Check, name: str, *, is_named: bool) -> Check:
+        """Leave out tolerances that are not meant for the tensor's dtype."""
+        if is_named or not check.bounds:
+            return check
         dtype = self.tensors[name].dtype
-        return select_bounds(dtype, self.tolerances, integers_only=self.integers_only)
+        bounds = select_bounds(dtype, check.bounds, integers_only=self.integers_only)
+        return replace(check, bounds=bounds)
+
+    def select_bounds(self, name: str) -> Mapping[str, float]:
+        """Return the bounds that apply to one tensor; those of the first branch of several."""
+        return self.select_checks(name)[0].bounds
+
+    def is_optional(self, name: str) -> bool:
+        """Tell whether a port may leave a tensor out."""
+        return name in self.rules and bool(self.rules[name].optional)
+
+    def find_blind_reason(self, name: str) -> str:
+        """Return why a tensor's tolerance may be blind, or ``""``."""
+        return (self.rules[name].blind if name in self.rules else "") or self.blind
 
     def is_dequantised(self, name: str) -> bool:
         """Tell whether the tensor's values were decoded from blocks of a quantised type."""

@@ -64,9 +64,8 @@ def compare(
     bounds: Mapping[str, float],
     *,
     payloads: bool = True,
-    integers_only: bool = False,
 ) -> Measures:
-    """Compare two tensors of one shape under all ``bounds`` that apply; none means exact.
+    """Compare two tensors of one shape under all ``bounds``; none means exact.
 
     Where the obtained one is float32 in a `.bin`, which states no dtype, an expected one of
     another dtype is rounded once to float32; otherwise the caller checks that the dtypes
@@ -75,10 +74,9 @@ def compare(
     Args:
         expected: The reference.
         obtained: The dump.
-        bounds: By measure; see ``select_bounds``.
+        bounds: By measure, as ``select_bounds`` returns them.
         payloads: Whether a NaN's payload counts under exact; not where the reference itself
             was widened or dequantised.
-        integers_only: The case has integers only.
 
     Raises:
         FormatError: A file cannot be read.
@@ -87,7 +85,6 @@ def compare(
     if expected.shape != obtained.shape or obtained.dtype not in (expected.dtype, F32):
         message = f"{expected.dtype.name} {expected.shape} / {obtained.dtype.name} {obtained.shape}"
         raise ValueError(message)
-    bounds = select_bounds(expected.dtype, bounds, integers_only=integers_only)
 
     def compare_part(part: range) -> _Comparison:
         state = _Comparison(
@@ -109,7 +106,7 @@ def compare_arrays(
     expected: NDArray[Any], obtained: NDArray[Any], dtype: DType, bounds: Mapping[str, float]
 ) -> Measures:
     """Compare two arrays in memory, of equal shape and of ``dtype``'s storage type."""
-    state = _Comparison(dtype, dtype, select_bounds(dtype, bounds), expected.shape)
+    state = _Comparison(dtype, dtype, bounds, expected.shape)
     state.add(Chunk(0, expected.reshape(-1), obtained.reshape(-1)))
     return state.finish()
 

@@ -10,7 +10,7 @@ from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from parity.tensors.stored import StoredTensor
@@ -31,12 +31,26 @@ class FolderContents:
         unreadable: Errors by path, of files that should contain a tensor.
         duplicates: Names that more than one file has.
         unread: Paths of all other files, and of folders that are too deep.
+        lost: Names of tensors that unreadable files should contain.
     """
 
     tensors: dict[str, StoredTensor] = field(default_factory=dict)
     unreadable: dict[str, FormatError] = field(default_factory=dict)
     duplicates: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
+
+    def add_file(self, name: str, path: Path, names: Sequence[str] | None = None) -> None:
+        """Add the tensors of a file; ``names`` are those of several in a `.bin`."""
+        try:
+            tensors = _locate_tensors(name, path, names)
+        except FormatError as error:
+            if not is_companion(path):
+                self.unreadable[name] = error
+                self.lost |= {*names} if names else {name.removesuffix(path.suffix)}
+            return
+        self.duplicates += [name for name in tensors if name in self.tensors]
+        self.tensors.update(tensors)
 
     def list_problems(self) -> list[str]:
         """List why these cannot be references: unreadable, named twice, or without an element."""
@@ -52,26 +66,41 @@ class FolderContents:
         return found
 
 
-def list_tensors(place: Path) -> FolderContents:
-    """List the tensors of a folder with its subfolders, or of one `.safetensors` file.
+def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None) -> FolderContents:
+    """List the tensors of a folder with its subfolders, or of one file.
 
     Only headers are read. A symbolic link to a folder is not followed.
+
+    Args:
+        place: The folder or file.
+        layout: Names of the tensors in a file, by its path below the folder. Where there is one
+            such file, the folder has none of its name, and one `.bin` without a name of its own
+            is left, then that one is it.
     """
-    contents = FolderContents()
-    for name, path in _walk(place, "", 0):
-        if path.suffix not in SUFFIXES or path.is_dir():
-            if not is_companion(path):
-                contents.unread.append(name)
-            continue
-        try:
-            tensors = _locate_tensors(name, path)
-        except FormatError as error:
-            if not is_companion(path):
-                contents.unreadable[name] = error
-            continue
-        contents.duplicates += [name for name in tensors if name in contents.tensors]
-        contents.tensors.update(tensors)
+    contents, layout = FolderContents(), layout or {}
+    files = dict(_walk(place, "", 0))
+    renamed = _find_renamed(files, layout)
+    for name, path in files.items():
+        if path.suffix in SUFFIXES and not path.is_dir():
+            contents.add_file(name, path, layout.get(renamed.get(name, name)))
+        elif not is_companion(path):
+            contents.unread.append(name)
     return contents
+
+
+def list_named(folder: Path, layout: Mapping[str, Sequence[str]]) -> FolderContents:
+    """List the tensors of the files that ``layout`` names, and of no other."""
+    contents = FolderContents()
+    for name, names in layout.items():
+        contents.add_file(name, folder / name, names)
+    return contents
+
+
+def _find_renamed(files: Mapping[str, Path], layout: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Return the dump's name of the one file of several tensors, whose name the port chose."""
+    missing = [name for name in layout if name not in files]
+    found = [name for name, path in files.items() if path.suffix == ".bin" and name not in layout]
+    return {found[0]: missing[0]} if len(missing) == len(layout) == len(found) == 1 else {}
 
 
 def is_companion(path: Path) -> bool:
@@ -111,9 +140,45 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _locate_tensors(name: str, path: Path) -> dict[str, StoredTensor]:
+def _locate_tensors(
+    name: str, path: Path, names: Sequence[str] | None
+) -> dict[str, StoredTensor]:
     if path.suffix == ".safetensors":
+        if names:
+            message = "names its tensors itself; no names can be stated for it"
+            raise FormatError("bad-header", message)
         folder = name[: -len(path.name)]
         return {folder + key: tensor for key, tensor in safetensors.locate_tensors(path).items()}
     locate = bin_codec.locate_tensor if path.suffix == ".bin" else npy.locate_tensor
-    return {name.removesuffix(path.suffix): locate(path)}
+    if not names:
+        return {name.removesuffix(path.suffix): locate(path)}
+    if len(names) == 1 and (path.suffix != ".bin" or _is_single(path)):
+        return {names[0]: locate(path)}
+    return dict(zip(names, _locate_several(path, len(names)), strict=True))
+
+
+def _is_single(path: Path) -> bool:
+    try:
+        bin_codec.locate_tensor(path)
+    except FormatError:
+        return False
+    return True
+
+
+def _locate_several(path: Path, count: int) -> list[StoredTensor]:
+    """Locate the tensors of a `.bin`, which may begin with their number or not."""
+    if path.suffix != ".bin":
+        raise FormatError("bad-header", f"is one tensor, expected {count:,} in a .bin")
+    found: list[list[StoredTensor]] = []
+    errors: list[FormatError] = []
+    for counted in (True, False):
+        try:
+            found.append(bin_codec.locate_batch(path, counted=counted))
+        except FormatError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    if right := [tensors for tensors in found if len(tensors) == count]:
+        return right[0]
+    message = f"contains {len(found[0]):,} tensors, expected {count:,}"
+    raise FormatError("tensor-count", message)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from parity.bundle.tolerances import Tolerances, tighten
 from parity.errors import ConfigError, ParityError, Problem
@@ -41,6 +42,7 @@ class PreparedBundle:
         cases: Cases that the command line selects; ``all_cases``: all of the bundle.
         bounds: Tolerances by case id: the bundle's, tightened by the lockfile.
         seconds: Time of fetching.
+        manifest: SHA-256 of the manifest beside the lockfile, None without one.
     """
 
     bundle: Bundle
@@ -52,6 +54,7 @@ class PreparedBundle:
     bounds: Mapping[str, Tolerances]
     findings: tuple[Finding, ...]
     seconds: float
+    manifest: str | None = None
 
 
 def prepare_bundle(
@@ -76,7 +79,10 @@ def _prepare(
     started = time.perf_counter()
     fetched = fetch_bundle(bundle, options, console, deadline)
     seconds = time.perf_counter() - started
-    cases = chosen.cases(fetched.path, bundle.options)
+    cases = tuple(
+        replace(case, requested=bundle.bounds.get(case.id, {}))
+        for case in chosen.cases(fetched.path, _build_options(bundle, options))
+    )
     bounds = _tighten_bounds(bundle, cases)
     _check_names(bundle, cases)
     return PreparedBundle(
@@ -92,7 +98,13 @@ def _prepare(
             *find_unread(fetched.path, chosen, cases),
         ),
         seconds=seconds,
+        manifest=_hash_manifest(bundle, options),
     )
+
+
+def _hash_manifest(bundle: Bundle, options: VerifyOptions) -> str | None:
+    path = _build_options(bundle, options).get("manifest")
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
 
 
 def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: RunConsole) -> None:
@@ -123,8 +135,18 @@ def fetch_bundle(
     return fetched
 
 
+def _build_options(bundle: Bundle, options: VerifyOptions) -> dict[str, Any]:
+    """Return the suite's options, with the path of the manifest beside the lockfile."""
+    if not bundle.manifest:
+        return dict(bundle.options)
+    return {**bundle.options, "manifest": options.lockfile.resolve().parent / bundle.manifest}
+
+
 def _check_options(bundle: Bundle, chosen: Suite) -> None:
     where = bundle.where.get("options")
+    if bundle.manifest and not chosen.has_manifest:
+        message = f"suite {chosen.name} of {bundle.id!r} has no manifest; remove the key"
+        raise ConfigError(Problem("manifest", message, bundle.where.get("manifest")))
     for key, value in bundle.options.items():
         allowed = chosen.options.get(key)
         if allowed is None:

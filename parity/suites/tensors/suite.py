@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from parity import checkpoints
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.layout import make_suspect_error
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
@@ -23,6 +22,12 @@ from parity.suites.filenames import is_file_name, is_portable
 from parity.suites.messages import EXAMPLES, format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
+from parity.suites.tensors.rules import (
+    apply_rules,
+    find_rule_problems,
+    list_references,
+    read_references,
+)
 from parity.tensors.folder import list_tensors
 from parity.text import format_count
 
@@ -47,20 +52,26 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     """Read the cases of a generic bundle.
 
     Raises:
-        ReferenceSuspectError: `parity.json` is wrong, or names files that the bundle lacks.
+        ReferenceSuspectError, ConfigError: The manifest is wrong, or names files or tensors that
+            the bundle lacks.
     """
     logical = options.get("gguf-dims") == "logical"
-    return tuple(
-        _build_case(entry, turned=logical and _is_gguf(entry)) for entry in manifest.load(tree)
-    )
+    read = manifest.read_manifest(tree, options.get("manifest"))
+    details = [
+        replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases
+    ]
+    if problems := find_rule_problems(details):
+        raise read.make_error(problems)
+    return tuple(map(_build_case, details))
 
 
 def _is_gguf(entry: TensorCase) -> bool:
     return entry.checkpoint is not None and entry.checkpoint.suffix == ".gguf"
 
 
-def _build_case(entry: TensorCase, *, turned: bool) -> Case:
+def _build_case(entry: TensorCase) -> Case:
     placeholders = {"group": entry.group or entry.id}
+    placeholders |= {f"words.{name}": word for name, word in entry.words.items()}
     if entry.checkpoint is not None:
         placeholders["checkpoint"] = str(entry.checkpoint)
     return Case(
@@ -68,7 +79,7 @@ def _build_case(entry: TensorCase, *, turned: bool) -> Case:
         folder=entry.folder,
         placeholders=placeholders,
         tolerances=entry.tolerances,
-        detail=replace(entry, is_transposed=turned),
+        detail=entry,
         expect=entry.expect if entry.has_expectation else "",
         why=entry.why,
     )
@@ -81,7 +92,9 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         ReferenceSuspectError: A reference cannot be read or is missing.
     """
     detail: TensorCase = case.detail
-    found, dumped = read_references(detail), list_tensors(dump.folder)
+    found = read_references(detail)
+    applied = apply_rules(detail, found, list_tensors(dump.folder, detail.layout))
+    found, dumped = dict(applied.tensors), applied.found
     undumpable = _find_undumpable(found, dumped) if case.expect else []
     expected = {name: tensor for name, tensor in found.items() if name not in undumpable}
     note = ""
@@ -93,12 +106,14 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         shape_note=note,
         stored_dtypes=read_stored_dtypes(detail.folder),
         blind=detail.blind,
+        rules=applied.rules,
+        requested=case.requested,
+        unreferenced=applied.unreferenced,
         locate=_build_locator(detail),
     )
     outcome = compare_tensors(reference, dumped)
-    if not undumpable:
-        return outcome
-    return replace(outcome, findings=(*outcome.findings, _report_undumpable(undumpable)))
+    more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
+    return replace(outcome, findings=(*outcome.findings, *more))
 
 
 def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocation]]:
@@ -109,23 +124,6 @@ def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocat
         if checkpoint is None
         else cache(lambda: checkpoints.locate_tensors(detail.folder, checkpoint))
     )
-
-
-def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
-    """Read the tensors that a port must produce, with dimensions as it must dump them.
-
-    Raises:
-        ReferenceSuspectError: They cannot be read or are missing.
-    """
-    place = detail.reference
-    if place is None:
-        raise make_suspect_error(detail.folder, "has no reference")
-    found = list_tensors(place)
-    if problems := found.list_problems():
-        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
-    if not detail.is_transposed:
-        return found.tensors
-    return {name: replace(one, shape=one.shape[::-1]) for name, one in found.tensors.items()}
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
@@ -162,7 +160,7 @@ def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
 def list_files(case: Case) -> list[Path]:
     """List the files of a case: its checkpoint with all parts, references, and inputs."""
     detail: TensorCase = case.detail
-    references = list_tensors(detail.reference).tensors.values() if detail.reference else ()
+    references = list_references(detail).tensors.values() if detail.reference else ()
     parts = list_parts(detail.checkpoint) if detail.checkpoint else ()
     inputs = (
         path for place in (detail.checkpoint, *detail.inputs) for path in list_files_below(place)
@@ -177,6 +175,7 @@ SUITE = Suite(
     verify=verify,
     view=_build_view,
     list_files=list_files,
+    has_manifest=True,
     reference_path=lambda case: case.detail.reference,
     pin="parity.lab.pins.tensors:pin",
     audit="parity.lab.audits.tensors:audit",

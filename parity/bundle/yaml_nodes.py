@@ -26,14 +26,14 @@ _INVISIBLE = re.compile(
 )
 
 
-def compose(path: Path, data: bytes) -> yaml.Node:
+def compose(path: Path, data: bytes, max_bytes: int = MAX_TEXT) -> yaml.Node:
     """Return the root node of the one YAML document in ``data``.
 
     Raises:
         ConfigError: Too large, not UTF-8, a merge conflict, malformed, too deep, or
             using anchors, aliases, tags or several documents.
     """
-    text = _decode(path, data)
+    text = _decode(path, data, max_bytes)
     try:
         _reject_unsupported(path, text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -51,9 +51,9 @@ def compose(path: Path, data: bytes) -> yaml.Node:
     return root
 
 
-def _decode(path: Path, data: bytes) -> str:
-    if len(data) > MAX_TEXT:
-        message = f"the file is larger than {MAX_TEXT:,} bytes, the most that is read"
+def _decode(path: Path, data: bytes, max_bytes: int) -> str:
+    if len(data) > max_bytes:
+        message = f"the file is larger than {max_bytes:,} bytes, the most that is read"
         raise _make_error("yaml-size", message, Location(path))
     data = data.removeprefix(codecs.BOM_UTF8)
     try:

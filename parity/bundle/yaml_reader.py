@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from parity.errors import Problem
-from parity.lockfile.yaml_nodes import locate_mark
+from parity.bundle.yaml_nodes import locate_mark
 from parity.text import truncate
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ Reader = Callable[["YamlReader", Node, str], Any]
 class YamlReader:
     """Reads typed values from nodes; collects problems and continues."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, code: str = "lockfile") -> None:
         self.path = path
+        self.code = code
         self.problems: list[Problem] = []
         #: Keys of records that the file's schema does not have yet, and the schema that has.
         self.newer_keys: Mapping[str, int] = {}
@@ -50,9 +51,9 @@ class YamlReader:
         """Return the place of each key."""
         return {name: self.locate(key) for name, (key, _) in entries.items()}
 
-    def add_problem(self, node: Node, message: str, code: str = "lockfile") -> None:
+    def add_problem(self, node: Node, message: str, code: str = "") -> None:
         """Record a problem of ``node``."""
-        self.problems.append(Problem(code, message, self.locate(node)))
+        self.problems.append(Problem(code or self.code, message, self.locate(node)))
 
     def read_mapping(
         self,
@@ -88,7 +89,7 @@ class YamlReader:
         return entries
 
     def _read_key(self, node: Node, what: str, seen: dict[str, Node]) -> str | None:
-        key, code = str(node.value), "lockfile"
+        key, code = str(node.value), self.code
         if node.tag == f"{_TAG}merge":
             problem, code = "merge keys are not read; write the entries out", "yaml-merge"
         elif not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
@@ -198,7 +199,7 @@ class YamlReader:
             return None
         if node.tag == f"{_TAG}bool":
             return self.read_boolean(node, what)
-        if node.tag in _NUMBERS:
+        if _is_number(node) and not node.style:
             return self.read_number(node, what, -1e300, 1e300)
         return self.read_string(node, what, empty=True)
 

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parity.errors import ConfigError
-from parity.lockfile.yaml_nodes import MAX_DEPTH, MAX_TEXT, compose
-from parity.lockfile.yaml_reader import YamlReader
+from parity.bundle.yaml_nodes import MAX_DEPTH, MAX_TEXT, compose
+from parity.bundle.yaml_reader import YamlReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable

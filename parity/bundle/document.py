@@ -1,0 +1,177 @@
+"""Read a JSON or YAML file into plain values, with the line and column of each where one is wrong.
+
+JSON is read by Python's `json`, which is fast and has no positions: they are searched for only
+when a problem is reported. Duplicate keys are rejected in both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+from parity.bundle.tolerances import format_value
+from parity.bundle.yaml_nodes import compose, locate_mark
+from parity.bundle.yaml_reader import YamlReader
+from parity.errors import ConfigError, Location, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_JSON = 4 * 2**20
+MAX_YAML = 256 * 1024
+#: Keys and numbers of items that lead to a value, from the top.
+Place = tuple[str | int, ...]
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+
+
+@dataclass(frozen=True)
+class Document:
+    """The value of a file; ``locate`` finds where in the file a part of it is."""
+
+    path: Path
+    value: Any
+    text: str = ""
+    root: yaml.Node | None = None
+
+    def locate(self, place: Place) -> Location:
+        """Return line and column of a key or an item; those of the nearest one that is there."""
+        if self.root is not None:
+            return locate_mark(self.path, _find_node(self.root, place).start_mark)
+        known = self._indices
+        while place and place not in known:
+            place = place[:-1]
+        return _locate_index(self.path, self.text, known.get(place, 0))
+
+    @cached_property
+    def _indices(self) -> dict[Place, int]:
+        return dict(_iterate_json(self.text))
+
+
+def read_json(path: Path, code: str) -> Document:
+    """Read a JSON file of at most ``MAX_JSON`` bytes.
+
+    Raises:
+        ConfigError: ``code``: It cannot be read, is too large, is not JSON or has a key twice.
+        FileNotFoundError: It does not exist.
+    """
+    data = _read_bytes(path, MAX_JSON, code)
+    hint = "is not the JSON it should be"
+    try:
+        text = data.decode()
+        value = json.loads(
+            text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant
+        )
+    except json.JSONDecodeError as error:
+        place = Location(path, error.lineno, error.colno)
+        raise _make_error(path, code, f"{hint}: {error}", place) from None
+    except _DuplicateError as error:
+        raise _make_error(path, code, f"{hint}: {error}", _find_duplicate(path, text)) from None
+    except (ValueError, RecursionError) as error:
+        raise _make_error(path, code, f"{hint}: {error}") from None
+    return Document(path, value, text)
+
+
+def read_yaml(path: Path, code: str) -> Document:
+    """Read a YAML file of at most ``MAX_YAML`` bytes, as strictly as the lockfile.
+
+    Raises:
+        ConfigError: It cannot be read, is too large, or is not the YAML that is accepted.
+        FileNotFoundError: It does not exist.
+    """
+    root = compose(path, _read_bytes(path, MAX_YAML, code), MAX_YAML)
+    reader = YamlReader(path, code)
+    value = reader.read_value(root, path.name)
+    if reader.problems:
+        raise ConfigError(*reader.problems)
+    return Document(path, value, root=root)
+
+
+def _read_bytes(path: Path, max_bytes: int, code: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _make_error(path, code, f"cannot be read: {error.strerror}") from None
+    if len(data) > max_bytes:
+        raise _make_error(path, code, f"has more than {max_bytes:,} bytes")
+    return data
+
+
+def _make_error(path: Path, code: str, message: str, where: Location | None = None) -> ConfigError:
+    return ConfigError(Problem(code, f"{path.name} {message}", where or Location(path)))
+
+
+class _DuplicateError(ValueError):
+    """A key is repeated."""
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) == len(pairs):
+        return entries
+    seen: set[str] = set()
+    key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    message = f"the key {format_value(key)} is repeated in one object"
+    raise _DuplicateError(message)
+
+
+def _reject_constant(text: str) -> NoReturn:
+    message = f"{text} is no JSON"
+    raise ValueError(message)
+
+
+def _find_duplicate(path: Path, text: str) -> Location:
+    seen: set[Place] = set()
+    for place, index in _iterate_json(text):
+        if place in seen:
+            return _locate_index(path, text, index)
+        seen.add(place)
+    return Location(path)
+
+
+def _iterate_json(text: str) -> Iterator[tuple[Place, int]]:
+    """Yield the place and the index of each key and item of a valid JSON text, in its order."""
+    places: list[str | int | None] = []
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in ("}", "]"):
+            places.pop()
+        elif mark == ",":
+            places[-1] = places[-1] + 1 if isinstance(places[-1], int) else None
+        elif mark != ":":
+            is_key = bool(places) and places[-1] is None
+            if is_key:
+                places[-1] = json.loads(mark)
+            if is_key or (places and isinstance(places[-1], int)):
+                yield tuple(place for place in places if place is not None), token.start()
+            if mark in ("{", "["):
+                places.append(None if mark == "{" else 0)
+
+
+def _locate_index(path: Path, text: str, index: int) -> Location:
+    start = text.rfind("\n", 0, index) + 1
+    return Location(path, text.count("\n", 0, index) + 1, index - start + 1)
+
+
+def _find_node(node: yaml.Node, place: Place) -> yaml.Node:
+    """Return the node of a key or an item, or the last one on the way to it."""
+    found = node
+    for step in place:
+        if isinstance(node, yaml.MappingNode):
+            pairs = [pair for pair in node.value if pair[0].value == step]
+            if not pairs:
+                break
+            found, node = pairs[0]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            found = node = node.value[step]
+        else:
+            break
+    return found

@@ -1,0 +1,190 @@
+"""How each tensor of a case is compared: rules by name, glob and dtype, and their precedence.
+
+A tensor's own entry decides before a glob, a glob before the dtype, the dtype before the case's
+default. `tolerance`, `measures`, `any_of` and `ignore` are one statement, which replaces the less
+specific one whole; `optional` and `blind` are decided each by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from parity.errors import Problem
+from parity.known_failures import match_glob
+from parity.text import join_limited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from parity.bundle.document import Place
+    from parity.errors import Location
+    from parity.tensors.dtypes import DType
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Conditions that must all be met.
+
+    Attributes:
+        bounds: Tolerances of each element, and ``cosine``, by name.
+        measures: Settings of measures of the whole tensor, by name.
+    """
+
+    bounds: Mapping[str, float] = field(default_factory=dict)
+    measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+EXACT = (Check(bounds={"exact": 1.0}),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What the manifest states of a tensor, a glob, a dtype, or by default.
+
+    Attributes:
+        checks: One of them must pass; None where the entry states none.
+        ignore: Why the tensor is not compared.
+        optional: The port may leave it out.
+        like: Name of the tensor of the same dump that is expected instead of a reference.
+        blind: Why the tolerance may be blind.
+        names_dtype: The checks are stated for a name or a dtype, and so for integers too.
+        place: Where the manifest has it.
+    """
+
+    checks: tuple[Check, ...] | None = None
+    ignore: str = ""
+    optional: bool | None = None
+    like: str = ""
+    blind: str = ""
+    names_dtype: bool = False
+    place: Place = ()
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The keys that can contradict each other, with their values."""
+        found = {
+            "comparison": (self.checks, self.ignore),
+            "optional": self.optional,
+            "blind": self.blind,
+        }
+        return {key: value for key, value in found.items() if value not in (None, "", (None, ""))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """The rules of a case.
+
+    Attributes:
+        tensors: By name or glob. ``dtypes``: by safetensors' name of the dtype.
+        shared: Names, globs and dtypes that come from `defaults`; one case must have a match.
+        locate: Returns line and column of a place.
+    """
+
+    default: Rule = field(default_factory=lambda: Rule(checks=EXACT))
+    tensors: Mapping[str, Rule] = field(default_factory=dict)
+    dtypes: Mapping[str, Rule] = field(default_factory=dict)
+    shared: frozenset[str] = frozenset()
+    locate: Callable[[Place], Location | None] = lambda _place: None
+
+    def make_problem(self, message: str, rule: Rule) -> Problem:
+        """Return a problem of one rule."""
+        return Problem("manifest", message, self.locate(rule.place))
+
+    def find_ignored(self, name: str) -> str:
+        """Return why a tensor that has no reference is ignored, or ``""``."""
+        rule, _ = self.resolve(name, None)
+        return rule.ignore
+
+    def find_likes(self) -> dict[str, str]:
+        """Return the tensors that are compared with another one of the dump, and that one."""
+        return {name: rule.like for name, rule in self.tensors.items() if rule.like}
+
+    def resolve(self, name: str, dtype: str | None) -> tuple[Rule, list[str]]:
+        """Return the rule of one tensor, and the globs that contradict each other, if any."""
+        result = self.default
+        if dtype in self.dtypes:
+            result = _override(result, self.dtypes[dtype], names_dtype=True)
+        own = self.tensors.get(name)
+        globs = [glob for glob in self.match_globs(name) if glob != name]
+        clash = list(_find_clash({glob: self.tensors[glob] for glob in globs}, own))
+        for glob in globs:
+            result = _override(result, self.tensors[glob], names_dtype=False)
+        if own is not None:
+            result = _override(result, own, names_dtype=True)
+        return result, clash
+
+    def match_globs(self, name: str) -> list[str]:
+        """Return the globs that match a name."""
+        return [glob for glob in self.tensors if "*" in glob and match_glob(glob, name)]
+
+
+def _override(general: Rule, special: Rule, *, names_dtype: bool) -> Rule:
+    changes: dict[str, Any] = {"like": special.like} if special.like else {}
+    if "comparison" in special.stated:
+        changes |= {"checks": special.checks, "ignore": special.ignore, "place": special.place}
+        changes["names_dtype"] = names_dtype
+    if special.optional is not None:
+        changes["optional"] = special.optional
+    if special.blind:
+        changes["blind"] = special.blind
+    return replace(general, **changes)
+
+
+def _find_clash(globs: Mapping[str, Rule], own: Rule | None) -> Iterator[str]:
+    """Yield the globs that set a key that another one sets too, and the tensor's entry does not."""
+    decided = set(own.stated) if own else set()
+    for glob, rule in globs.items():
+        others = [other.stated.keys() for name, other in globs.items() if name != glob]
+        if any((rule.stated.keys() & keys) - decided for keys in others):
+            yield glob
+
+
+def resolve_rules(
+    rules: Rules, tensors: Mapping[str, DType], case: str
+) -> tuple[dict[str, Rule], list[Problem], set[str]]:
+    """Return the rule of each tensor of a reference, the rules' problems, and what matched.
+
+    Names, globs and dtypes of the case that match nothing are problems; those of `defaults` are
+    left to the caller, and so are `ignore` entries, which a dump's tensors may match.
+    """
+    resolved: dict[str, Rule] = {}
+    problems: list[Problem] = []
+    matched: set[str] = {dtype.name for dtype in tensors.values()}
+    for name, dtype in tensors.items():
+        resolved[name], clash = rules.resolve(name, dtype.name)
+        matched |= {name, *rules.match_globs(name)}
+        if clash:
+            globs = " and ".join(map(repr, clash))
+            message = (
+                f"case {case!r}: {globs} set the same key for {name!r}; give the tensor an entry "
+                "of its own, or make the globs disjoint"
+            )
+            problems.append(rules.make_problem(message, rules.tensors[clash[-1]]))
+    problems += _find_like_problems(rules, resolved, case)
+    for name, rule in {**rules.tensors, **rules.dtypes}.items():
+        if name not in matched | rules.shared and not rule.like and not rule.ignore:
+            problems.append(rules.make_problem(describe_unmatched(name, case, tensors), rule))
+    if resolved and all(rule.ignore for rule in resolved.values()):
+        message = f"case {case!r}: every tensor is ignored, so that nothing is compared"
+        problems.append(rules.make_problem(message, next(iter(resolved.values()))))
+    return resolved, problems, matched
+
+
+def describe_unmatched(name: str, case: str, tensors: Iterable[str]) -> str:
+    """Describe a name, a glob or a dtype that matches no tensor."""
+    what = f"case {case!r}" if case else "defaults"
+    return f"{what}: {name!r} matches no tensor; tensors: {join_limited(list(tensors), 5) or 'none'}"
+
+
+def _find_like_problems(rules: Rules, resolved: Mapping[str, Rule], case: str) -> Iterator[Problem]:
+    for name, target in rules.find_likes().items():
+        rule = rules.tensors[name]
+        what = f"case {case!r}: {name!r} is to be like {target!r}"
+        if name in resolved:
+            message = f"{what}, and the reference has {name!r} itself; remove one of the two"
+            yield rules.make_problem(message, rule)
+        elif target not in resolved or resolved[target].ignore:
+            reason = "is ignored" if target in resolved else "has no reference"
+            message = f"{what}, which {reason}: name a tensor that is compared with the reference"
+            yield rules.make_problem(message, rule)

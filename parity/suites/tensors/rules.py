@@ -1,0 +1,164 @@
+"""Apply the rules of a manifest to a case's reference and to a dump."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from parity.bundle.layout import make_suspect_error
+from parity.bundle.tensor_rules import EXACT, describe_unmatched, resolve_rules
+from parity.results import Finding
+from parity.suites.messages import EXAMPLES, format_count, format_list, report_error
+from parity.tensors.folder import FolderContents, list_named, list_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_rules import Rule
+    from parity.errors import Problem
+    from parity.tensors.stored import StoredTensor
+
+
+def list_references(detail: TensorCase) -> FolderContents:
+    """List the files of a case's reference, as far as they can be read."""
+    if detail.reference is None:
+        return FolderContents()
+    if detail.layout:
+        return list_named(detail.reference, detail.layout)
+    return list_tensors(detail.reference)
+
+
+def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
+    """Read the tensors of a case's reference, with dimensions as a port must dump them.
+
+    Raises:
+        ReferenceSuspectError: They cannot be read or are missing.
+    """
+    place = detail.reference
+    if place is None:
+        raise make_suspect_error(detail.folder, "has no reference")
+    found = list_references(detail)
+    if problems := found.list_problems():
+        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
+    if not detail.is_transposed:
+        return found.tensors
+    return {name: replace(one, shape=one.shape[::-1]) for name, one in found.tensors.items()}
+
+
+def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
+    """Return the problems of all cases' rules: contradictions, and those that match nothing.
+
+    Raises:
+        ReferenceSuspectError: A reference that a rule is for cannot be read.
+    """
+    problems: list[Problem] = []
+    unmatched: dict[str, TensorCase] = {}
+    matched: set[str] = set()
+    for case in cases:
+        rules = case.rules
+        if not rules.tensors and not rules.dtypes:
+            continue
+        names = {} if case.reference is None else read_references(case)
+        dtypes = {name: tensor.dtype for name, tensor in names.items()}
+        _, found, here = resolve_rules(rules, dtypes, case.id)
+        problems += found
+        matched |= here
+        unmatched |= {name: case for name in rules.shared}
+    for name, case in unmatched.items():
+        rule = {**case.rules.tensors, **case.rules.dtypes}[name]
+        if name not in matched and not rule.ignore and not rule.like:
+            problems.append(case.rules.make_problem(describe_unmatched(name, "", ()), rule))
+    return problems
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppliedRules:
+    """A case's reference and dump as the rules leave them.
+
+    Attributes:
+        tensors: What is expected: of the reference, or of the dump itself (``like``).
+        rules: By name of the tensor.
+        found: The dump without ignored tensors.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    rules: Mapping[str, Rule]
+    found: FolderContents
+    findings: tuple[Finding, ...] = ()
+    unreferenced: Mapping[str, str]
+
+
+def apply_rules(
+    detail: TensorCase, references: Mapping[str, StoredTensor], dumped: FolderContents
+) -> AppliedRules:
+    """Apply the rules of a case to its reference and to a dump."""
+    rules, _, matched = resolve_rules(
+        detail.rules, {name: one.dtype for name, one in references.items()}, detail.id
+    )
+    default = detail.rules.default.checks or EXACT
+    ignored = {name: rule.ignore for name, rule in rules.items() if rule.ignore}
+    for name in [*dumped.tensors, *dumped.lost]:
+        if name not in rules and (reason := detail.rules.find_ignored(name)):
+            ignored[name] = reason
+            matched |= {name, *detail.rules.match_globs(name)}
+    tensors = {name: one for name, one in references.items() if name not in ignored}
+    findings = [*_report_ignored(ignored), *_report_unused(detail, matched)]
+    unreferenced: dict[str, str] = {}
+    for name, target in detail.rules.find_likes().items():
+        rules[name] = detail.rules.resolve(name, None)[0]
+        expected = dumped.tensors.get(target)
+        if expected is not None:
+            tensors[name] = expected
+            continue
+        if name in dumped.tensors:
+            unreferenced[name] = dumped.tensors[name].dtype.name
+        if not rules[name].optional or name in dumped.tensors:
+            message = f"{name} is compared with {target}, which is missing from the dump"
+            findings.append(report_error("tensor-missing", message, tensor=name))
+    if not any(check.measures for check in default) and len(default) == 1:
+        # The caller has tightened the default by the lockfile's tolerances.
+        rules = {
+            name: replace(rule, checks=None) if rule.checks is default else rule
+            for name, rule in rules.items()
+        }
+    return AppliedRules(
+        tensors=tensors,
+        rules=rules,
+        found=_remove_ignored(dumped, ignored),
+        findings=tuple(findings),
+        unreferenced=unreferenced,
+    )
+
+
+def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> FolderContents:
+    """Return a dump without the ignored tensors, and without broken files of these alone."""
+    return replace(
+        dumped,
+        tensors={name: one for name, one in dumped.tensors.items() if name not in ignored},
+        unreadable={
+            path: error
+            for path, error in dumped.unreadable.items()
+            if path.rpartition(".")[0] not in ignored
+        },
+        duplicates=[name for name in dumped.duplicates if name not in ignored],
+    )
+
+
+def _report_ignored(ignored: Mapping[str, str]) -> Iterator[Finding]:
+    if ignored:
+        reasons = [f"{name}: {reason}" for name, reason in ignored.items()]
+        message = f"{format_count(len(ignored), 'tensor')} ignored: {format_list(reasons)}"
+        yield Finding(level="notice", code="ignored", message=message)
+
+
+def _report_unused(detail: TensorCase, matched: set[str]) -> Iterator[Finding]:
+    """Report `ignore` entries of a case that neither the reference nor the dump needs."""
+    for name, rule in detail.rules.tensors.items():
+        if rule.ignore and not rule.optional and name not in matched | detail.rules.shared:
+            message = (
+                f"{name!r} is ignored, but neither the reference nor the dump has such a tensor; "
+                "remove the entry, or state `optional: true` where only some ports write it"
+            )
+            where = detail.rules.locate(rule.place)
+            yield report_error("names-nothing", message, kind="config", where=where)
