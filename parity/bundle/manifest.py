@@ -122,7 +122,7 @@ def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:
     is_strict = beside is not None or schema == SCHEMA
     reader = _CaseReader(tree, document, "manifest" if is_strict else "reference-malformed")
     manifest = Manifest(
-        cases=reader.read_cases(is_strict=is_strict),
+        cases=reader.read_cases(),
         sha256="" if beside is None else hashlib.sha256(beside.read_bytes()).hexdigest(),
         is_strict=is_strict,
     )
@@ -161,15 +161,13 @@ class _CaseReader(ManifestReader):
         super().__init__(document, code)
         self.tree = tree
 
-    def read_cases(self, *, is_strict: bool) -> tuple[TensorCase, ...]:
+    def read_cases(self) -> tuple[TensorCase, ...]:
         value = self.document.value
         newest = isinstance(value, dict) and value.get("schema") == SCHEMA
         keys = ("schema", "defaults", "cases") if newest else ("schema", "cases")
         top = self.read_object(value, "the file", keys, ())
         self._check_schema(top.get("schema"))
-        defaults = self.read_object(
-            top.get("defaults", {}), "defaults", _DEFAULTS, ("defaults",)
-        )
+        defaults = self.read_object(top.get("defaults", {}), "defaults", _DEFAULTS, ("defaults",))
         entries = self.read_object(top.get("cases"), "cases", None, ("cases",))
         if not entries and not self.problems:
             where = Location(self.document.path)
@@ -206,8 +204,10 @@ class _CaseReader(ManifestReader):
     ) -> TensorCase:
         what, place = f"case {format_value(name)}", ("cases", name)
         if not (FREE_ID if is_new else ID).fullmatch(name):
-            form = "letters, digits, '.', '_', '+', '=', '-' and '/'" if is_new else (
-                "lower-case letters, digits, '.', '_' and '-'"
+            form = (
+                "letters, digits, '.', '_', '+', '=', '-' and '/'"
+                if is_new
+                else ("lower-case letters, digits, '.', '_' and '-'")
             )
             self.add_problem(f"{what}: an id is {form}", place)
             return TensorCase(id=name, folder=self.tree)
@@ -247,14 +247,14 @@ class _CaseReader(ManifestReader):
             layout=layout,
             **self._read_comparison(values, shared, what, place, is_new=is_new),
             inputs=self._read_inputs(folder, values.get("inputs", []), what, place),
-            names=self.read_texts(
-                values.get("names", []), f"names of {what}", (*place, "names")
-            ),
+            names=self.read_texts(values.get("names", []), f"names of {what}", (*place, "names")),
         )
 
     def _read_folder(self, value: Any, what: str, place: Place) -> Path | None:
-        return self.tree if value == "." else self.read_path(
-            self.tree, value, f"folder of {what}", place
+        return (
+            self.tree
+            if value == "."
+            else self.read_path(self.tree, value, f"folder of {what}", place)
         )
 
     def _read_file(

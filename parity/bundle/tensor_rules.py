@@ -103,8 +103,8 @@ class Rules:
     def resolve(self, name: str, dtype: str | None) -> tuple[Rule, list[str]]:
         """Return the rule of one tensor, and the globs that contradict each other, if any."""
         result = self.default
-        if dtype in self.dtypes:
-            result = _override(result, self.dtypes[dtype], names_dtype=True)
+        if (of_dtype := self.dtypes.get(dtype or "")) is not None:
+            result = _override(result, of_dtype, names_dtype=True)
         own = self.tensors.get(name)
         globs = [glob for glob in self.match_globs(name) if glob != name]
         clash = list(_find_clash({glob: self.tensors[glob] for glob in globs}, own))
@@ -174,7 +174,8 @@ def resolve_rules(
 def describe_unmatched(name: str, case: str, tensors: Iterable[str]) -> str:
     """Describe a name, a glob or a dtype that matches no tensor."""
     what = f"case {case!r}" if case else "defaults"
-    return f"{what}: {name!r} matches no tensor; tensors: {join_limited(list(tensors), 5) or 'none'}"
+    known = join_limited(list(tensors), 5)
+    return f"{what}: {name!r} matches no tensor" + (f"; tensors: {known}" if known else "")
 
 
 def _find_like_problems(rules: Rules, resolved: Mapping[str, Rule], case: str) -> Iterator[Problem]:

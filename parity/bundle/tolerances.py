@@ -48,9 +48,7 @@ def find_tolerance_problems(
     tolerances: Mapping[str, Any], allowed: Collection[str] = MEASURES
 ) -> list[str]:
     """Return the problems of a bundle's tolerances: unknown, not a number, or too weak."""
-    found = [
-        f"{format_value(name)} is not a measure" for name in tolerances if name not in allowed
-    ]
+    found = [f"{format_value(name)} is not a measure" for name in tolerances if name not in allowed]
     found += [
         f"{name} is {format_value(tolerance)}, which is not a tolerance"
         for name, tolerance in tolerances.items()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from parity.errors import Problem
 from parity.bundle.yaml_nodes import locate_mark
+from parity.errors import Problem
 from parity.text import truncate
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class YamlReader:
             return None
         if node.tag == f"{_TAG}bool":
             return self.read_boolean(node, what)
-        if _is_number(node) and not node.style:
+        if _is_number(node) and not getattr(node, "style", None):
             return self.read_number(node, what, -1e300, 1e300)
         return self.read_string(node, what, empty=True)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from parity.lockfile.contents import Dump
 from parity.bundle.yaml_reader import (
     YamlReader,
     make_list_reader,
     make_number_reader,
     make_string_reader,
 )
+from parity.lockfile.contents import Dump
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,7 @@ def _read_arg(yaml_reader: YamlReader, node: Node, what: str) -> str:
 
 def _is_known(name: str) -> bool:
     """Return whether there is such a placeholder; the words of a case are its manifest's."""
-    return name in PLACEHOLDERS or name.removeprefix("words.").isidentifier() and "." in name
+    return name in PLACEHOLDERS or (name.removeprefix("words.").isidentifier() and "." in name)
 
 
 _read_args = make_list_reader(_read_arg)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from parity.bundle.yaml_nodes import compose
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import parse
 from parity.lockfile.contents import LOCK_KEYS
-from parity.bundle.yaml_nodes import compose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

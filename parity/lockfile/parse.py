@@ -9,10 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES
-from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.contents import LOCK_KEYS, Bundle, Dump, Locked, Lockfile
-from parity.lockfile.dump_settings import read_dumps
-from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
 from parity.bundle.yaml_reader import (
     Node,
@@ -21,6 +17,10 @@ from parity.bundle.yaml_reader import (
     make_list_reader,
     make_string_reader,
 )
+from parity.errors import ConfigError, Location, Problem
+from parity.lockfile.contents import LOCK_KEYS, Bundle, Dump, Locked, Lockfile
+from parity.lockfile.dump_settings import read_dumps
+from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 
 if TYPE_CHECKING:
     from parity.bundle.yaml_reader import Reader

@@ -8,7 +8,7 @@ from itertools import islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
-from parity.suites.messages import report_error
+from parity.suites.messages import format_list, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import format_count, sanitize
@@ -53,14 +53,15 @@ def check_names(
     """
     many_broken = any(name.endswith(".safetensors") for name in found.unreadable)
     missing = [name for name in reference.tensors if name not in found.tensors]
-    missing = [name for name in missing if not reference.is_optional(name)]
+    absent = [name for name in missing if reference.is_optional(name)]
+    missing = [name for name in missing if name not in absent]
     reported = [] if many_broken else [name for name in missing if name not in found.lost]
     extra = [
         name
         for name in found.tensors
         if name not in reference.tensors and name not in reference.unreferenced
     ]
-    findings: list[Finding] = []
+    findings = _report_absent(absent, reference)
     renamed: dict[str, str] = {}
     mapped: set[str] = set()
     for _ in range(_MAX_RENAMINGS):
@@ -81,6 +82,18 @@ def check_names(
         message = f"{format_name(name)} is in the dump, the reference has no such tensor"
         findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
     return findings, renamed
+
+
+def _report_absent(names: list[str], reference: TensorReference) -> list[Finding]:
+    """Report optional tensors that are missing; all tensors missing is an error."""
+    if not names:
+        return []
+    listed = format_list(map(format_name, names))
+    if len(names) == len(reference.tensors):
+        message = f"the dump has none of {format_count(len(names), 'optional tensors')}: {listed}"
+        return [report_error("nothing-compared", message)]
+    message = f"{format_count(len(names), 'optional tensors')} not in the dump: {listed}"
+    return [Finding(level="notice", code="optional-missing", message=message)]
 
 
 def _find_renaming(

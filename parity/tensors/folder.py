@@ -140,9 +140,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _locate_tensors(
-    name: str, path: Path, names: Sequence[str] | None
-) -> dict[str, StoredTensor]:
+def _locate_tensors(name: str, path: Path, names: Sequence[str] | None) -> dict[str, StoredTensor]:
     if path.suffix == ".safetensors":
         if names:
             message = "names its tensors itself; no names can be stated for it"

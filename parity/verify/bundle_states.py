@@ -7,11 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
+from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.lockfile import parse
 from parity.lockfile.source_rules import is_local
-from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.port import process
 from parity.store import archive
 from parity.text import sanitize

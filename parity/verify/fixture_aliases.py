@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem
-from parity.suites.tensors.suite import NAMES_FILE, read_references
+from parity.suites.tensors.rules import read_references
+from parity.suites.tensors.suite import NAMES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -55,8 +55,8 @@ def test_default_case_is_exact_and_expects_load(tree: Path) -> None:
         folder=tree / "a",
         expect="load",
         reference=tree / "a" / "reference",
-        tolerances={"exact": 1.0},
     )
+    assert case.tolerances == {"exact": 1.0}
 
 
 def test_every_key_is_read(tree: Path) -> None:
@@ -106,17 +106,17 @@ KEYS = "group, why, rule, blind, checkpoint, reference, expect, bounds, inputs, 
 
 CONTENT: dict[str, tuple[Any, list[str]]] = {
     "a list": ([], [
-        "the file must be an object, not []", "schema must be 1, not None",
+        "the file must be an object, not []", "schema must be 1 or 2, not None",
         "cases must be an object, not None"]),
-    "nothing in it": ({}, ["schema must be 1, not None", "cases must be an object, not None"]),
+    "nothing in it": ({}, ["schema must be 1 or 2, not None", "cases must be an object, not None"]),
     "no case": ({"schema": 1, "cases": {}}, ["lists no case"]),
-    "an older schema": (whole(schema=0), ["schema must be 1, not 0"]),
-    "a newer schema": (whole(schema=2), ["schema 2 is newer than 1; upgrade parity-action"]),
+    "an older schema": (whole(schema=0), ["schema must be 1 or 2, not 0"]),
+    "a newer schema": (whole(schema=3), ["schema 3 is newer than 2; upgrade parity-action"]),
     "a schema of digits": (whole(schema=10**400), [
-        f"schema 1{'0' * 59} is newer than 1; upgrade parity-action"]),
-    "a true schema": (whole(schema=True), ["schema must be 1, not True"]),
-    "a schema with a point": (whole(schema=1.0), ["schema must be 1, not 1.0"]),
-    "a schema in quotes": (whole(schema="1"), ["schema must be 1, not '1'"]),
+        f"schema 1{'0' * 59} is newer than 2; upgrade parity-action"]),
+    "a true schema": (whole(schema=True), ["schema must be 1 or 2, not True"]),
+    "a schema with a point": (whole(schema=1.0), ["schema must be 1 or 2, not 1.0"]),
+    "a schema in quotes": (whole(schema="1"), ["schema must be 1 or 2, not '1'"]),
     "another key": (whole(bundle="x"), ["the file has no key 'bundle'; known: schema, cases"]),
     "cases in a list": (whole(cases=["a"]), ["cases must be an object, not ['a']"]),
     "a case that is null": ({"schema": 1, "cases": {"a": None}}, [
@@ -286,7 +286,7 @@ def test_all_problems_are_reported_at_once(tree: Path) -> None:
     }
     assert problems(tree, content) == [
         "parity.json: the file has no key 'case'; known: schema, cases",
-        "parity.json: schema 3 is newer than 1; upgrade parity-action",
+        "parity.json: schema 3 is newer than 2; upgrade parity-action",
         f"parity.json: case 'A': {ID_FORM}",
         "parity.json: group of case 'a' must be a string, not 1",
         f"parity.json: reference of case 'a' is '..'; {BELOW}",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from parity.errors import ConfigError
 from parity.bundle.yaml_nodes import MAX_DEPTH, MAX_TEXT, compose
 from parity.bundle.yaml_reader import YamlReader
+from parity.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -32,7 +32,8 @@ F32_MAX = float(np.finfo(np.float32).max)
 def held(
     expected: NDArray[Any], obtained: NDArray[Any], bounds: dict[str, float], dtype: str = "F32"
 ) -> Measures:
-    return compare_arrays(expected, obtained, DTYPES[dtype], bounds)
+    selected = select_bounds(DTYPES[dtype], bounds)
+    return compare_arrays(expected, obtained, DTYPES[dtype], selected)
 
 
 # What must fail: expected, obtained, bounds, then (bad, lost, zeros, payloads) as counted.
@@ -320,12 +321,12 @@ def test_max_abs_applies_to_integers_in_a_case_of_integers_only(tmp_path: Path) 
     ids = store_npy(tmp_path / "a.npy", np.array([1, 2**53 + 1], "<i8"))
     off = store_npy(tmp_path / "b.npy", np.array([2, 2**53], "<i8"))
     bounds = {"max_abs": 1.0, "ulp": 0.0, "cosine": 1.0}
-    found = compare(ids, off, bounds, integers_only=True)
+    found = compare(ids, off, select_bounds(DTYPES["I64"], bounds, integers_only=True))
     assert (found.passed, found.bounds, found.margin) == (True, {"max_abs": 1.0}, 1.0)
-    assert not compare(ids, off, {"max_abs": 0.5}, integers_only=True).passed
-    assert not compare(ids, off, {"ulp": 4.0}, integers_only=True).passed
-    assert not compare(ids, off, {"max_abs": 9.0, "exact": 1.0}, integers_only=True).passed
-    assert not compare(ids, off, bounds).passed
+    assert not compare(ids, off, select_bounds(DTYPES["I64"], {"max_abs": 0.5}, integers_only=True)).passed
+    assert not compare(ids, off, select_bounds(DTYPES["I64"], {"ulp": 4.0}, integers_only=True)).passed
+    assert not compare(ids, off, select_bounds(DTYPES["I64"], {"max_abs": 9.0, "exact": 1.0}, integers_only=True)).passed
+    assert select_bounds(DTYPES["I64"], bounds) == EXACT
 
 
 def test_booleans_are_exact_even_among_integers() -> None:
@@ -683,7 +684,8 @@ def test_measures_do_not_depend_on_chunks(
     left = generator.integers(0, 256, 23 * storage.itemsize, "u1").view(storage)
     right = left.copy()
     right[[0, 6, 7, 13, 14, 22]] = left[[1, 7, 6, 14, 13, 21]]
-    found = compare(store_tensor(tmp_path, left, name), store_tensor(tmp_path, right, name), bounds)
+    sides = [store_tensor(tmp_path, side, name) for side in (left, right)]
+    found = compare(*sides, select_bounds(DTYPES[name], bounds))
     whole = held(left, right, bounds, name)
     assert plain(found) == plain(whole)
     assert found.cosine == (whole.cosine if whole.cosine is None else pytest.approx(whole.cosine))

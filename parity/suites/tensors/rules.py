@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from parity.bundle.layout import make_suspect_error
 from parity.bundle.tensor_rules import EXACT, describe_unmatched, resolve_rules
 from parity.results import Finding
-from parity.suites.messages import EXAMPLES, format_count, format_list, report_error
+from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.tensors.folder import FolderContents, list_named, list_tensors
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
         _, found, here = resolve_rules(rules, dtypes, case.id)
         problems += found
         matched |= here
-        unmatched |= {name: case for name in rules.shared}
+        unmatched |= dict.fromkeys(rules.shared, case)
     for name, case in unmatched.items():
         rule = {**case.rules.tensors, **case.rules.dtypes}[name]
         if name not in matched and not rule.ignore and not rule.like:
@@ -148,7 +149,7 @@ def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> Folde
 def _report_ignored(ignored: Mapping[str, str]) -> Iterator[Finding]:
     if ignored:
         reasons = [f"{name}: {reason}" for name, reason in ignored.items()]
-        message = f"{format_count(len(ignored), 'tensor')} ignored: {format_list(reasons)}"
+        message = f"{format_count(len(ignored), 'tensors')} ignored: {format_list(reasons)}"
         yield Finding(level="notice", code="ignored", message=message)
 
 

@@ -19,7 +19,7 @@ from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.bundle_files import list_files_below
 from parity.suites.filenames import is_file_name, is_portable
-from parity.suites.messages import EXAMPLES, format_list
+from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors.rules import (
@@ -57,9 +57,7 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     """
     logical = options.get("gguf-dims") == "logical"
     read = manifest.read_manifest(tree, options.get("manifest"))
-    details = [
-        replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases
-    ]
+    details = [replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases]
     if problems := find_rule_problems(details):
         raise read.make_error(problems)
     return tuple(map(_build_case, details))
