@@ -52,17 +52,25 @@ def match_glob(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
 
 
-def parse_known_failures(known: Mapping[str, str]) -> list[KnownFailure]:
-    """Parse a bundle's ``known-failures``, a mapping of pattern to reason."""
-    found = []
-    for text, reason in known.items():
-        case, slash, tensor = text.partition("/")
-        code = None
-        if not slash:
-            case, colon, rest = text.partition(":")
-            code = rest if colon else None
-        found.append(KnownFailure(text, reason, case, tensor if slash else None, code))
-    return found
+def parse_known_failures(known: Mapping[str, str], cases: Iterable[str] = ()) -> list[KnownFailure]:
+    """Parse a bundle's ``known-failures``, a mapping of pattern to reason.
+
+    ``cases`` are the bundle's: the ids of some contain slashes.
+    """
+    nested = [case for case in cases if "/" in case]
+    return [_parse_known_failure(text, reason, nested) for text, reason in known.items()]
+
+
+def _parse_known_failure(text: str, reason: str, nested: Collection[str]) -> KnownFailure:
+    def has_case(pattern: str) -> bool:
+        return any(match_glob(pattern, case) for case in nested)
+
+    places = [found.start() for found in re.finditer("/", text)]
+    if places and not has_case(text.partition(":")[0]):
+        at = next((at for at in reversed(places) if has_case(text[:at])), places[0])
+        return KnownFailure(text, reason, text[:at], text[at + 1 :], None)
+    case, colon, code = text.partition(":")
+    return KnownFailure(text, reason, case, None, code if colon else None)
 
 
 def find_unmatched(known: Iterable[KnownFailure], cases: Collection[str]) -> list[str]:

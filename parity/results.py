@@ -111,6 +111,7 @@ class BundleResult:
     suite: str
     sha256: str | None = None
     tree: str | None = None
+    manifest: str | None = None  # SHA-256 of the manifest beside the lockfile
     #: Tested port: crate, package and commit, command, or folder of dumps.
     port: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[CaseResult, ...] = ()

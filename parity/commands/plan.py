@@ -64,6 +64,7 @@ def _describe_bundle(entry: PreparedBundle | PreparationError) -> dict[str, str]
         "suite": entry.bundle.suite,
         "digest": locked.sha256 if locked else "",
         "tree": entry.tree_digest if isinstance(entry, PreparedBundle) else "",
+        "manifest": (isinstance(entry, PreparedBundle) and entry.manifest) or "",
     }
 
 

@@ -96,7 +96,8 @@ def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext
     if isinstance(entry, PreparationError):
         return _add_error(base, entry.error)
     seconds = {"fetch": entry.seconds}
-    base = replace(base, tree=entry.tree_digest, seconds=seconds, findings=entry.findings)
+    base = replace(base, tree=entry.tree_digest, manifest=entry.manifest)
+    base = replace(base, seconds=seconds, findings=entry.findings)
     try:
         return run_cases(entry, base, context)
     except ParityError as error:

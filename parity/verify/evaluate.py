@@ -63,7 +63,8 @@ class CaseEvaluator:
 
     def __post_init__(self) -> None:
         where = self.prepared.bundle.where.get("known-failures")
-        known = parse_known_failures(self.prepared.bundle.known_failures)
+        ids = [case.id for case in self.prepared.all_cases]
+        known = parse_known_failures(self.prepared.bundle.known_failures, ids)
         self._known_failures = KnownFailures(
             known, [case.id for case in self.prepared.all_cases], where
         )

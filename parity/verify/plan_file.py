@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _JOB_KEYS = ("name", "bundles", "cases")
-_BUNDLE_KEYS = ("suite", "digest", "tree")
+_BUNDLE_KEYS = ("suite", "digest", "tree", "manifest")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Plan:
         cases: Planned cases, ``bundle/case``; ``bundle/*`` for a bundle that was not available.
         lock_sha256: Digest of the lockfile, empty if the plan does not state it.
         version: Version of parity, empty if the plan does not state it.
-        bundles: By id, the bundle's suite, digest and tree, as far as known.
+        bundles: By id, the bundle's suite and digests, as far as known.
     """
 
     cases: list[str]
@@ -52,7 +52,7 @@ def read_plan(path: Path) -> Plan:
     try:
         jobs = [{key: _check_text(job[key]) for key in _JOB_KEYS} for job in value["include"]]
         bundles = {
-            name: {key: _check_text(one[key]) for key in _BUNDLE_KEYS}
+            name: {key: _check_text({"manifest": "", **one}[key]) for key in _BUNDLE_KEYS}
             for name, one in value.get("bundles", {}).items()
         }
         return Plan(

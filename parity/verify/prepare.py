@@ -179,7 +179,7 @@ def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolera
 def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
     """Reject names in the entry that match no case, instead of ignoring them."""
     ids = [case.id for case in cases]
-    known = parse_known_failures(bundle.known_failures)
+    known = parse_known_failures(bundle.known_failures, ids)
     found = [
         Problem("names-nothing", text, bundle.where.get("known-failures"))
         for text in find_unmatched(known, ids)

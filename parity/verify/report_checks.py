@@ -101,10 +101,11 @@ def find_differences(file: ReportFile, first: ReportFile, plan: Plan | None) -> 
         planned = plan.bundles.get(bundle.bundle)
         if planned is None:
             continue
-        stated = {"suite": bundle.suite, "digest": bundle.sha256, "tree": bundle.tree}
+        stated = {"suite": bundle.suite, "digest": bundle.sha256}
+        # A bundle that could not be fetched has neither.
+        stated |= {"tree": bundle.tree, "manifest": bundle.manifest} if bundle.tree else {}
         for name, value in stated.items():
-            # A bundle that could not be fetched has no tree.
-            if planned.get(name) and value != planned[name] and (name != "tree" or value):
+            if planned.get(name) and value != planned[name]:
                 found.append(f"bundle {bundle.bundle!r} has another {name} than planned")
     return found
 
@@ -117,6 +118,8 @@ def compare_bundles(one: BundleResult, other: BundleResult) -> list[str]:
         found.append(f"another suite or digest of bundle {one.bundle!r}")
     elif one.tree and other.tree and one.tree != other.tree:
         found.append(f"another tree of bundle {one.bundle!r}")
+    elif one.tree and other.tree and one.manifest != other.manifest:
+        found.append(f"another manifest of bundle {one.bundle!r}")
     return found
 
 

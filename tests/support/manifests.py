@@ -60,6 +60,10 @@ class ManifestBench:
         ran = self.verify(manifest)
         assert ran.code == 2, ran.out + ran.err
         found = [one for one in ran.list_findings("b") if one["level"] == "error"]
-        found += [one for case in ran.verdicts for one in ran.list_findings(case)
-                  if one["level"] == "error"]
+        found += [
+            one
+            for case in ran.verdicts
+            for one in ran.list_findings(case)
+            if one["level"] == "error"
+        ]
         return [(one["where"]["line"], one["where"]["column"], one["message"]) for one in found]
