@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -172,6 +172,14 @@ def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -
         raise ValueError(message)
     real = values[mask].astype(np.float64).tolist()
     return math.fsum(real) / len(real) if real else None
+
+
+def compute_run_mean(batches: Sequence[Batch]) -> float | None:
+    """Compute the masked mean of all labels of a run; None where it has no batch."""
+    if not batches:
+        return None
+    labels = np.concatenate([batch.y for batch in batches])
+    return compute_masked_mean(labels, np.concatenate([batch.mask for batch in batches]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from parity.items.reference_pipeline import (
     Dataset,
     Pipeline,
     compute_fingerprint,
-    compute_masked_mean,
+    compute_run_mean,
 )
 from parity.lab.audits.compare_reference import Provenance, compare_batches, make_error, make_result
 
@@ -72,7 +72,7 @@ def _check_meta(
         "omitted_ids": tuple(pipeline.find_omitted_ids(case.seed, case.epoch)),
         "batch_sizes": tuple(len(batch.ids) for batch in batches),
         "fingerprint": compute_fingerprint(pipeline.dataset),
-        "masked_mean": _compute_masked_mean(batches),
+        "masked_mean": compute_run_mean(batches),
     }
     return [
         make_error(
@@ -84,10 +84,3 @@ def _check_meta(
         for key, value in expected.items()
         if getattr(case, key) != value
     ]
-
-
-def _compute_masked_mean(batches: list[Batch]) -> float | None:
-    if not batches:
-        return None
-    labels = np.concatenate([batch.y for batch in batches])
-    return compute_masked_mean(labels, np.concatenate([batch.mask for batch in batches]))

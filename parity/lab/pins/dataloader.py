@@ -17,7 +17,6 @@ from parity.lab.pins import packing
 from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -29,20 +28,16 @@ _FORMAT = "little-endian: u32 num_tensors; per tensor u32 ndim, u32 shape[ndim],
 
 
 class LoaderSettings(NamedTuple):
-    """Parameters of one DataLoader.
-
-    Attributes:
-        seed: Given to ``torch.manual_seed`` before the loader is made; None
-            where nothing is random.
-        equality: Allowed differences: ``ORDER`` none, ``SET`` the order of items,
-            ``SUBSET`` also which items are dropped.
-    """
+    """Parameters of one DataLoader."""
 
     name: str
     batch_size: int
     shuffle: bool
     drop_last: bool
+    #: Given to ``torch.manual_seed`` before the loader is made; None where nothing is random.
     seed: int | None
+    #: Allowed differences: ``ORDER`` none, ``SET`` the order of items, ``SUBSET`` also which
+    #: items are dropped.
     equality: Literal["ORDER", "SET", "SUBSET"]
 
 
@@ -63,10 +58,7 @@ class LabelledBatch(NamedTuple):
 
 
 def pin(target_dir: Path) -> Path:
-    """Write ``dataloader-batches-v1.tar`` into ``target_dir``; there are no options.
-
-    Returns:
-        Path of the tar.
+    """Write ``dataloader-batches-v1.tar`` into ``target_dir``; return its path.
 
     Raises:
         ConfigError: torch is not installed.
@@ -76,16 +68,11 @@ def pin(target_dir: Path) -> Path:
         "provenance.json": packing.encode_provenance(BUNDLE_ID, libraries=["torch"], seeds=seeds)
     }
     for case in CASES:
-        files |= _build_case_files(case)
+        batches = _load_batches(case)
+        files[f"{case.name}/meta.json"] = packing.encode_json(_build_meta(case, batches))
+        for number, batch in enumerate(batches):
+            files[f"{case.name}/batch_{number:04d}.bin"] = encode_batch(batch)
     return packing.pack(files, target_dir / f"{BUNDLE_ID}.tar")
-
-
-def _build_case_files(case: LoaderSettings) -> dict[str, bytes]:
-    batches = _load_batches(case)
-    files = {f"{case.name}/meta.json": packing.encode_json(_build_meta(case, batches))}
-    for number, batch in enumerate(batches):
-        files[f"{case.name}/batch_{number:04d}.bin"] = encode_batch(batch)
-    return files
 
 
 def _load_batches(case: LoaderSettings) -> list[LabelledBatch]:
@@ -100,7 +87,8 @@ def _load_batches(case: LoaderSettings) -> list[LabelledBatch]:
             drop_last=case.drop_last,
             num_workers=0,
         )
-        return [_convert_to_f32(batch) for batch in loader]
+        pairs = [(batch["features"].numpy(), batch["label"].numpy()) for batch in loader]
+    return [LabelledBatch(features, labels.astype(np.float32)) for features, labels in pairs]
 
 
 def _make_dataset() -> list[dict[str, Any]]:
@@ -110,15 +98,9 @@ def _make_dataset() -> list[dict[str, Any]]:
     return [{"features": base + item * 0.1, "label": item % 3} for item in range(NUM_ITEMS)]
 
 
-def _convert_to_f32(batch: Mapping[str, Any]) -> LabelledBatch:
-    return LabelledBatch(batch["features"].numpy(), batch["label"].numpy().astype(np.float32))
-
-
 def _build_meta(case: LoaderSettings, batches: list[LabelledBatch]) -> dict[str, Any]:
     """Build `meta.json`; its items are those delivered, in the order of delivery."""
-    items = [
-        {"features": item["features"].numpy(), "label": item["label"]} for item in _make_dataset()
-    ]
+    items = _make_dataset()
     whole, partial = divmod(NUM_ITEMS, case.batch_size)
     return {
         "name": case.name,

@@ -12,7 +12,7 @@ cases, so that a verifier need not parse names:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from parity.items.reference_pipeline import (
     Policy,
     build_lesson_dataset,
     compute_fingerprint,
-    compute_masked_mean,
+    compute_run_mean,
 )
 from parity.lab.pins import packing
 from parity.tensors.bin import encode_batch
@@ -47,11 +47,7 @@ TENSORS = ("id", "x", "y", "mask")
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """One run: the pipeline's parameters, epoch and first batch.
-
-    Attributes:
-        relations: Keys of ``meta.json`` that name another case, as the module says.
-    """
+    """One run: the pipeline's parameters, epoch and first batch."""
 
     name: str
     policy: Policy = "keep"
@@ -60,86 +56,79 @@ class RunSettings:
     seed: int = SEED
     epoch: int = EPOCH
     start_batch: int = 0
+    #: Keys of ``meta.json`` that name another case, as the module says.
     relations: Mapping[str, str] = field(default_factory=dict)
 
 
-def _make_batch_size_cases(policy: Policy, *sizes: int) -> list[RunSettings]:
-    return [RunSettings(name=f"{policy}-batch-{b}", policy=policy, batch_size=b) for b in sizes]
-
-
-def _make_resume_cases(policy: Policy) -> list[RunSettings]:
-    """Make a case for every cut of the epoch into two parts; 3 is its end."""
+def _resume(whole: RunSettings, *cuts: int) -> list[RunSettings]:
+    """Make a case of a whole run for each batch from which it is resumed."""
     return [
-        RunSettings(
-            name=f"{policy}-resume-{cut}",
-            policy=policy,
+        replace(
+            whole,
+            name=f"{whole.name}-resume-{cut}",
             start_batch=cut,
-            relations={"resume_of": policy},
+            relations={"resume_of": whole.name},
         )
-        for cut in range(4)
+        for cut in cuts
     ]
 
 
-def _make_key_case(
-    seed: int, epoch: int, *, policy: Policy = "keep", cut: int = 0, **links: str
-) -> RunSettings:
-    """Make a case, named after its seed or epoch, that begins at batch ``cut``."""
-    parts: list[str] = [policy]
-    parts += [f"seed-{seed}"] if seed != SEED else []
-    parts += [f"epoch-{epoch}"] if epoch != EPOCH else []
-    whole = "-".join(parts)
-    name, relations = (f"{whole}-resume-{cut}", {"resume_of": whole}) if cut else (whole, links)
-    return RunSettings(
-        name=name, policy=policy, seed=seed, epoch=epoch, start_batch=cut, relations=relations
-    )
+def _make_key_case(seed: int, epoch: int, *, policy: Policy = "keep", **links: str) -> RunSettings:
+    """Make a case that is named after its policy, and its seed or epoch."""
+    name: str = policy
+    name += f"-seed-{seed}" if seed != SEED else ""
+    name += f"-epoch-{epoch}" if epoch != EPOCH else ""
+    return RunSettings(name=name, policy=policy, seed=seed, epoch=epoch, relations=links)
 
 
-#: Runs with other seeds, epochs and both, whole and resumed. Each is compared with the run
-#: whose order it would have if its key were truncated.
-_KEY_CASES = (
+_KEEP, _PAD = RunSettings(name="keep"), RunSettings(name="pad", policy="pad")
+_SIZES: Mapping[Policy, tuple[int, ...]] = {
+    "keep": (1, 3, 5, 11, 16),
+    "drop": (3, 5, 11, 16),
+    "pad": (3, 5, 11, 16),
+}
+_LARGE_KEY = _make_key_case(
+    LARGE_SEED,
+    LARGE_EPOCH,
+    other_seed_of=f"keep-epoch-{LARGE_EPOCH}",
+    other_epoch_of=f"keep-seed-{LARGE_SEED}",
+)
+_PADDED_KEY = _make_key_case(LARGE_SEED, LARGE_EPOCH, policy="pad")
+#: Eleven records leave 1 over in fives, 2 (one short) in threes, 0 in elevens and
+#: ones, and do not fill one batch of sixteen. Runs are resumed at every cut; 3 is the end.
+#: The last ones have other seeds, epochs and both, whole and resumed: each is compared with the
+#: run whose order it would have if its key were truncated.
+CASES = (
+    RunSettings(name="sequential", shuffle=False),
+    _KEEP,
+    RunSettings(name="drop", policy="drop"),
+    _PAD,
+    RunSettings(name="keep-again", relations={"same_as": "keep"}),
+    _make_key_case(SEED, 1, other_epoch_of="keep"),
+    _make_key_case(18, EPOCH, other_seed_of="keep"),
+    *(
+        RunSettings(name=f"{policy}-batch-{size}", policy=policy, batch_size=size)
+        for policy, sizes in _SIZES.items()
+        for size in sizes
+    ),
+    *_resume(_KEEP, 0, 1, 2, 3),
+    *_resume(_PAD, 0, 1, 2, 3),
     _make_key_case(SEED, LARGE_EPOCH, other_epoch_of="keep-epoch-1"),
     _make_key_case(18, 1, other_seed_of="keep-epoch-1", other_epoch_of="keep-seed-18"),
     _make_key_case(LARGE_SEED, EPOCH, other_seed_of="keep-seed-18"),
-    _make_key_case(
-        LARGE_SEED,
-        LARGE_EPOCH,
-        other_seed_of=f"keep-epoch-{LARGE_EPOCH}",
-        other_epoch_of=f"keep-seed-{LARGE_SEED}",
-    ),
-    _make_key_case(LARGE_SEED, LARGE_EPOCH, cut=1),
-    _make_key_case(LARGE_SEED, LARGE_EPOCH, cut=2),
-    _make_key_case(LARGE_SEED, LARGE_EPOCH, policy="pad"),
-    _make_key_case(LARGE_SEED, LARGE_EPOCH, policy="pad", cut=1),
-)
-
-#: Eleven records leave 1 over in fives, 2 (one short) in threes, 0 in elevens and
-#: ones, and do not fill one batch of sixteen.
-CASES = (
-    RunSettings(name="sequential", shuffle=False),
-    RunSettings(name="keep"),
-    RunSettings(name="drop", policy="drop"),
-    RunSettings(name="pad", policy="pad"),
-    RunSettings(name="keep-again", relations={"same_as": "keep"}),
-    RunSettings(name="keep-epoch-1", epoch=1, relations={"other_epoch_of": "keep"}),
-    RunSettings(name="keep-seed-18", seed=18, relations={"other_seed_of": "keep"}),
-    *_make_batch_size_cases("keep", 1, 3, 5, 11, 16),
-    *_make_batch_size_cases("drop", 3, 5, 11, 16),
-    *_make_batch_size_cases("pad", 3, 5, 11, 16),
-    *_make_resume_cases("keep"),
-    *_make_resume_cases("pad"),
-    *_KEY_CASES,
+    _LARGE_KEY,
+    *_resume(_LARGE_KEY, 1, 2),
+    _PADDED_KEY,
+    *_resume(_PADDED_KEY, 1),
 )
 
 
 def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
-    """Write ``input-pipeline-v1.tar`` into ``target_dir``.
+    """Write ``input-pipeline-v1.tar`` into ``target_dir``; return its path.
 
     Args:
         target_dir: Folder of the tar, made where it is missing.
         dataset: Records to run over; by default the lesson's eleven.
-
-    Returns:
-        Path of the tar.
 
     Raises:
         ConfigError: An id is not exact in f32, the only type that a batch file has.
@@ -199,7 +188,7 @@ def _build_meta(case: RunSettings, pipeline: Pipeline, batches: list[Batch]) -> 
         "order": data.ids[order].tolist(),
         "omitted_ids": pipeline.find_omitted_ids(case.seed, case.epoch),
         "fingerprint": compute_fingerprint(data),
-        "masked_mean": _compute_masked_mean(batches),
+        "masked_mean": compute_run_mean(batches),
         "dataset": {"ids": data.ids.tolist(), "x": data.x.tolist(), "y": data.y.tolist()},
         # The name that the lesson gives the fingerprint.
         "digest": compute_fingerprint(data),
@@ -207,10 +196,3 @@ def _build_meta(case: RunSettings, pipeline: Pipeline, batches: list[Batch]) -> 
         **case.relations,
         "disjoint_with": [],
     }
-
-
-def _compute_masked_mean(batches: list[Batch]) -> float | None:
-    if not batches:
-        return None
-    labels = np.concatenate([batch.y for batch in batches])
-    return compute_masked_mean(labels, np.concatenate([batch.mask for batch in batches]))

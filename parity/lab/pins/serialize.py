@@ -18,14 +18,13 @@ from parity.lab.pins import (
     packing,
     serialize_gguf,
     serialize_onnx,
-    serialize_pth,
-    serialize_safetensors,
+    serialize_state,
     synthetic_state,
 )
 
 if TYPE_CHECKING:
     from parity.lab.pins.serialize_gguf import GgufTensorSpec
-    from parity.lab.pins.serialize_pth import State
+    from parity.lab.pins.serialize_state import State
 
 BUNDLE_ID = "serialize-parity-v1"
 UPSTREAM_BUNDLE_ID = "serialize-upstream-v1"
@@ -82,34 +81,34 @@ def pin(
         ConfigError: A library is missing, or a given file cannot be used.
         ReferenceSuspectError: A library does not read back what it wrote.
     """
-    _check_sources(pth, gguf)
+    sources = [source for source in (pth, gguf) if source]
+    if missing := [source for source in sources if not source.is_file()]:
+        raise ConfigError(*(Problem("not-found", f"{one} is not a file") for one in missing))
     target_dir.mkdir(parents=True, exist_ok=True)
     names = _choose_names(pth, gguf, upstream_only=upstream_only)
-    plain = upstream_only or size == "full"
     bundle = UPSTREAM_BUNDLE_ID if upstream_only else BUNDLE_ID
     with TemporaryDirectory(dir=target_dir, prefix=f".{bundle}-") as scratch:
         root = Path(scratch)
         state = {} if pth else _make_state(size, upstream_only=upstream_only)
-        loaded = serialize_pth.write_pth_case(
+        loaded = serialize_state.write_pth_case(
             root / "resnet18-pth", names.pth, state=state, source=pth
         )
-        serialize_safetensors.write_safetensors_case(
+        serialize_state.write_safetensors_case(
             root / "safetensors-rt", names.safetensors, state=loaded
         )
-        specs = _choose_specs(size, plain=plain)
+        specs = _choose_specs(size, plain=upstream_only)
         serialize_gguf.write_gguf_case(
             root / "gguf", names.gguf, specs=specs, seed=SEED, source=gguf
         )
         serialize_onnx.write_onnx_case(root / "onnx-mlp", seed=SEED)
-        (root / "provenance.json").write_bytes(_build_provenance(bundle, pth, gguf))
+        provenance = packing.encode_provenance(
+            bundle,
+            libraries=_LIBRARIES,
+            seeds={"tensors": SEED},
+            upstream=[_describe_upstream(source) for source in sources],
+        )
+        (root / "provenance.json").write_bytes(provenance)
         return packing.pack(packing.list_files(root), target_dir / f"{bundle}.tar")
-
-
-def _check_sources(*sources: Path | None) -> None:
-    missing = [source for source in sources if source and not source.is_file()]
-    problems = [Problem("not-found", f"{source} is not a file") for source in missing]
-    if problems:
-        raise ConfigError(*problems)
 
 
 def _choose_names(pth: Path | None, gguf: Path | None, *, upstream_only: bool) -> CheckpointNames:
@@ -133,13 +132,6 @@ def _choose_specs(size: str, *, plain: bool) -> list[GgufTensorSpec]:
         return model_shapes.list_smollm2_specs()
     upstream = {"F32", "Q8_0"}
     return [spec for spec in serialize_gguf.SMALL_SPECS if not plain or spec.kind in upstream]
-
-
-def _build_provenance(bundle: str, *sources: Path | None) -> bytes:
-    upstream = [_describe_upstream(source) for source in sources if source]
-    return packing.encode_provenance(
-        bundle, libraries=_LIBRARIES, seeds={"tensors": SEED}, upstream=upstream
-    )
 
 
 def _describe_upstream(source: Path) -> dict[str, str]:

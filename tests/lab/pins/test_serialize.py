@@ -21,8 +21,7 @@ from parity.lab.pins import (
     serialize,
     serialize_gguf,
     serialize_onnx,
-    serialize_pth,
-    serialize_safetensors,
+    serialize_state,
     synthetic_state,
 )
 from parity.lab.pins.seeded_random import SeededRandom
@@ -173,8 +172,8 @@ def test_counters_do_not_survive_f32(tree: Path) -> None:
 
 def test_a_zip_has_no_trace_of_a_path(tmp_path: Path) -> None:
     state = synthetic_state.make_plain_state(1)
-    serialize_pth.write_pth_case(tmp_path / "one", "some name.pth", state=state)
-    serialize_pth.write_pth_case(tmp_path / "two", "x.pth", state=state)
+    serialize_state.write_pth_case(tmp_path / "one", "some name.pth", state=state)
+    serialize_state.write_pth_case(tmp_path / "two", "x.pth", state=state)
     one = (tmp_path / "one" / "some name.pth").read_bytes()
     assert one == (tmp_path / "two" / "x.pth").read_bytes()
 
@@ -189,7 +188,7 @@ def test_safetensors_holds_the_floats_of_the_pth(tree: Path) -> None:
     floats = {k: v for k, v in loaded_pth(tree).items() if v.is_floating_point()}
     assert read_json(tree / "safetensors-rt" / "keys.json") == list(floats)
     assert seen.keys() == floats.keys()
-    assert all(serialize_pth.is_same_tensor(seen[name], floats[name]) for name in floats)
+    assert all(serialize_state.is_same_tensor(seen[name], floats[name]) for name in floats)
     assert {record["dtype"] for record in records(tree, "safetensors-rt").values()} == {
         *("F32", "F16", "BF16", "F64")
     }
@@ -500,23 +499,23 @@ def test_a_pth_that_reads_back_otherwise_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = import_library("torch")
-    monkeypatch.setattr(serialize_pth, "load_state", lambda _: {"x": torch.zeros(2)})
-    with pytest.raises(ReferenceSuspectError, match="x was saved and is loaded as something else"):
-        serialize_pth.write_pth_case(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
+    monkeypatch.setattr(serialize_state, "load_state", lambda _: {"x": torch.zeros(2)})
+    with pytest.raises(ReferenceSuspectError, match="saved and loaded as something else: x"):
+        serialize_state.write_pth_case(tmp_path / "pth", "x.pth", state={"x": torch.ones(2)})
 
 
 def test_a_place_where_the_tensor_does_not_lie_is_not_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = serialize_pth._find_storages
+    places = serialize_state._find_storages
 
     def shifted(path: Path) -> dict[str, tuple[str, int]]:
         return {name: (key, first + 4) for name, (key, first) in places(path).items()}
 
-    monkeypatch.setattr(serialize_pth, "_find_storages", shifted)
+    monkeypatch.setattr(serialize_state, "_find_storages", shifted)
     state = {"x": import_library("torch").arange(1.0, 5.0)}
     with pytest.raises(ReferenceSuspectError, match=r"x is not at bytes \d+ to \d+ of x.pth"):
-        serialize_pth.write_pth_case(tmp_path / "pth", "x.pth", state=state)
+        serialize_state.write_pth_case(tmp_path / "pth", "x.pth", state=state)
 
 
 def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
@@ -532,7 +531,7 @@ def test_a_safetensors_file_that_reads_back_otherwise_is_not_pinned(
     monkeypatch.setattr(module, "save_file", scrambling)
     state = {"x": torch.arange(4.0)}
     with pytest.raises(ReferenceSuspectError, match="saved and loaded as something else: x"):
-        serialize_safetensors.write_safetensors_case(tmp_path / "st", "x.safetensors", state=state)
+        serialize_state.write_safetensors_case(tmp_path / "st", "x.safetensors", state=state)
 
 
 def test_a_gguf_file_that_reads_back_otherwise_is_not_pinned(
