@@ -56,10 +56,7 @@ NOT_PLAIN = {
 }
 
 #: Views that are turned on reading; what lies there is what they were before.
-TURNED = {
-    "pth-i-negated-view": np.negative,
-    "pth-i-conjugated-view": np.conj,
-}
+TURNED = {"pth-i-negated-view": np.negative, "pth-i-conjugated-view": np.conj}
 
 
 @pytest.fixture(scope="module")

@@ -198,7 +198,7 @@ def test_typeflags(put: Put, flag: int) -> None:
 _INVISIBLE = "\xa0\u034f\u115f\u1160\u17b4\u180b\u2003\u2800\u3000\u3164\ufe0f\uffa0\U000e0100"
 BAD_NAMES = {
     "a part of the name is empty, '.' or '..'": [
-        *("", ".", "..", "./", "././a", ".//a", "../a", "a/../b", "a/./b", "a//b", "/a", "a/"),
+        *("", ".", "..", "./", "././a", ".//a", "../a", "a/../b", "a/./b", "a//b", "/a", "a/")
     ],
     "the name contains a character that is not allowed": [
         *("a\\b", "C:/a", "a:stream", "a*", "a?", 'a"', "a<b", "a>b", "a|b", "a\nb", "a\x1b[31m"),
@@ -211,7 +211,7 @@ BAD_NAMES = {
     ],
     "a part of the name ends with a dot or space": ["a.", "d /a", "..."],
     "the name belongs to git": [
-        *(".git/hooks/post-checkout", "d/.GitHub/workflows/a.yml", "GIT~1/config"),
+        *(".git/hooks/post-checkout", "d/.GitHub/workflows/a.yml", "GIT~1/config")
     ],
     "a part of the name is too long": ["p" * 256, "ü" * 128],
     "the name is too deep": ["/".join("d" * 33)],
@@ -334,7 +334,7 @@ REJECTED: dict[str, list[bytes]] = {
         make_tar(make_pax(), make_pax(), make_member("a")),
     ],
     "archive-compressed": [
-        *(gzip.compress(b"x"), b"PK\x03\x04" + bytes(600), b"\x28\xb5\x2f\xfd" + bytes(600)),
+        *(gzip.compress(b"x"), b"PK\x03\x04" + bytes(600), b"\x28\xb5\x2f\xfd" + bytes(600))
     ],
     "archive-format": [
         make_tar(make_header("a", magic=bytes(8))),

@@ -24,6 +24,8 @@ from tests.support.tar import make_member, make_tar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Put = Callable[..., Path]
+
 HOUR, DAY = 3600.0, 86_400.0
 DATA = {name: make_tar(make_member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
 #: The same content as "aa", in another archive.
@@ -38,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def put(store: Store, tmp_path: Path) -> Callable[..., Path]:
+def put(store: Store, tmp_path: Path) -> Put:
     """Have a bundle in the store, used ``ago`` seconds ago."""
 
     def put(name: str, ago: float = 0.0, data: bytes | None = None) -> Path:
@@ -89,9 +91,7 @@ def gc(*words: str, folder: Path) -> int:
 # ls
 
 
-def test_a_list(
-    put: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], store: Store
-) -> None:
+def test_a_list(put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str], store: Store) -> None:
     put("aa", DAY)
     put("bb")
     (store.paths.make_folder("crates") / "built").mkdir()
@@ -119,9 +119,7 @@ def test_an_empty_store(store: Store, capsys: pytest.CaptureFixture[str], tmp_pa
 # verify
 
 
-def test_a_whole_store(
-    put: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_whole_store(put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     put("aa")
 
     assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
@@ -130,11 +128,7 @@ def test_a_whole_store(
 
 @pytest.mark.parametrize("part", ["archive", "tree", "orphan", "extra"])
 def test_damage_is_reported_and_removed(
-    put: Callable[..., Path],
-    store: Store,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    part: str,
+    put: Put, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
 ) -> None:
     tree = put("aa")
     put("bb")
@@ -170,9 +164,7 @@ def test_damage_is_reported_and_removed(
 # gc
 
 
-def test_least_recently_used_is_removed_first(
-    put: Callable[..., Path], store: Store, tmp_path: Path
-) -> None:
+def test_least_recently_used_is_removed_first(put: Put, store: Store, tmp_path: Path) -> None:
     trees = {name: put(name, ago) for name, ago in [("aa", DAY), ("bb", 3 * DAY), ("cc", 2 * DAY)]}
     each = len(DATA["aa"]) + 2000
 
@@ -185,7 +177,7 @@ def test_least_recently_used_is_removed_first(
     assert there(store) == set()
 
 
-def test_old_entries_are_removed(put: Callable[..., Path], store: Store, tmp_path: Path) -> None:
+def test_old_entries_are_removed(put: Put, store: Store, tmp_path: Path) -> None:
     for name, ago in [("aa", 1.0), ("bb", 3 * DAY), ("cc", 2 * DAY - 60)]:
         put(name, ago)
 
@@ -193,9 +185,7 @@ def test_old_entries_are_removed(put: Callable[..., Path], store: Store, tmp_pat
     assert there(store) == {"aa", "cc"}
 
 
-def test_gc_without_options_removes_only_orphans(
-    put: Callable[..., Path], store: Store, tmp_path: Path
-) -> None:
+def test_gc_without_options_removes_only_orphans(put: Put, store: Store, tmp_path: Path) -> None:
     put("aa", 1000 * DAY)
     orphan = store.paths.locate_tree("0" * 64)
     orphan.mkdir(parents=True)
@@ -212,7 +202,7 @@ def test_gc_without_options_removes_only_orphans(
 
 
 def test_recently_used_entries_are_kept(
-    put: Callable[..., Path], store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    put: Put, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run may be using it."""
     put("aa", HOUR - 60)
@@ -225,7 +215,7 @@ def test_recently_used_entries_are_kept(
 
 @pytest.mark.parametrize("words", [("--max-size", "0"), ("--older-than", "1s")])
 def test_archives_named_by_a_lockfile_are_kept(
-    put: Callable[..., Path], store: Store, tmp_path: Path, words: tuple[str, ...]
+    put: Put, store: Store, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     for name in DATA:
         put(name, 9 * DAY)
@@ -243,7 +233,7 @@ def test_archives_named_by_a_lockfile_are_kept(
 
 
 def test_nothing_is_removed_with_an_unreadable_lockfile(
-    put: Callable[..., Path], store: Store, tmp_path: Path
+    put: Put, store: Store, tmp_path: Path
 ) -> None:
     put("aa", 9 * DAY)
     lockfile(tmp_path, "bb").write_text("bundles: [", encoding="utf-8")
@@ -253,9 +243,7 @@ def test_nothing_is_removed_with_an_unreadable_lockfile(
     assert there(store) == {"aa"}
 
 
-def test_tree_of_another_archive_is_kept(
-    put: Callable[..., Path], store: Store, tmp_path: Path
-) -> None:
+def test_tree_of_another_archive_is_kept(put: Put, store: Store, tmp_path: Path) -> None:
     first = put("aa", 9 * DAY)
     second = put("twin", 1 * DAY, TWIN)
     assert first == second
@@ -265,9 +253,7 @@ def test_tree_of_another_archive_is_kept(
     assert read_files(second) == {"aa": b"aa" * 1000}
 
 
-def test_entries_in_the_making_are_kept(
-    put: Callable[..., Path], store: Store, tmp_path: Path
-) -> None:
+def test_entries_in_the_making_are_kept(put: Put, store: Store, tmp_path: Path) -> None:
     put("aa", 9 * DAY)
     with filelock.FileLock(store.paths.locate_lock(compute_sha256(DATA["aa"]))):
         assert gc("--older-than", "1d", folder=tmp_path) == 0
@@ -290,7 +276,7 @@ def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path
 
 
 def test_a_half_removed_bundle_is_not_found(
-    put: Callable[..., Path], store: Store, monkeypatch: pytest.MonkeyPatch
+    put: Put, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put("aa", 9 * DAY)
     (entry,) = entries.list_entries(store.paths)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from parity.store.store import FetchedBundle
 
+    Fetch = Callable[..., FetchedBundle]
+
 pytestmark = pytest.mark.network
 
 SIZE = len(DATA)
@@ -244,15 +246,12 @@ def server() -> Iterator[s.FaultServer]:
 
 
 @pytest.fixture
-def fetch(store: Store, tmp_path: Path) -> Callable[..., FetchedBundle]:
+def fetch(store: Store, tmp_path: Path) -> Fetch:
     return lambda entry, **options: store.fetch_tree(entry, lockfile_dir=tmp_path, **options)
 
 
 def problem_of(
-    fetch: Callable[..., FetchedBundle],
-    *sources: str,
-    kind: type[ParityError] = FetchError,
-    **options: Any,
+    fetch: Fetch, *sources: str, kind: type[ParityError] = FetchError, **options: Any
 ) -> Problem:
     with pytest.raises(kind) as caught:
         fetch(make_bundle(*sources), **options)
@@ -260,7 +259,7 @@ def problem_of(
     return problem
 
 
-def ends(fetch: Callable[..., FetchedBundle], *sources: str) -> str:
+def ends(fetch: Fetch, *sources: str) -> str:
     """``"ok"``, or the code of the error."""
     try:
         assert read_files(fetch(make_bundle(*sources)).path) == FILES
@@ -271,11 +270,7 @@ def ends(fetch: Callable[..., FetchedBundle], *sources: str) -> str:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults(
-    name: str,
-    fetch: Callable[..., FetchedBundle],
-    server: s.FaultServer,
-    store: Store,
-    time_: FakeClock,
+    name: str, fetch: Fetch, server: s.FaultServer, store: Store, time_: FakeClock
 ) -> None:
     fault = FAULTS[name]
     server.add("/b.tar", *fault.answers())
@@ -299,7 +294,7 @@ def test_faults(
 
 
 def test_if_range_is_sent_for_strong_etags_only(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
+    fetch: Fetch, server: s.FaultServer, store: Store
 ) -> None:
     sent = {}
     for etag in ('"v1"', 'W/"v1"', "", 'v1"\x01'):
@@ -319,7 +314,7 @@ def test_if_range_is_sent_for_strong_etags_only(
 
 @pytest.mark.parametrize("status", [304, 400, 405, 412, 416, 417, 501])
 def test_server_that_rejects_a_range_is_asked_once_without(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, status: int
+    fetch: Fetch, server: s.FaultServer, status: int
 ) -> None:
     """Some servers and proxies answer an error to any ``Range`` or ``If-Range``."""
     server.add("/b", ServedFile(DATA, drops=[1000]), s.make_status(status), ServedFile(DATA))
@@ -330,7 +325,7 @@ def test_server_that_rejects_a_range_is_asked_once_without(
 
 @pytest.mark.parametrize("status", [304, 400, 412])
 def test_server_that_rejects_every_request_is_not_asked_forever(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, status: int
+    fetch: Fetch, server: s.FaultServer, status: int
 ) -> None:
     server.add("/b", ServedFile(DATA, drops=[1000]), s.make_status(status))
 
@@ -339,7 +334,7 @@ def test_server_that_rejects_every_request_is_not_asked_forever(
     assert server.list_ranges() == ["", "bytes=1000-", ""]
 
 
-def test_next_run_resumes(fetch: Callable[..., FetchedBundle], server: s.FaultServer) -> None:
+def test_next_run_resumes(fetch: Fetch, server: s.FaultServer) -> None:
     file = ServedFile(DATA, drops=[CUT, 0, 0, 0, 0])
     server.add("/b.tar", file)
 
@@ -349,9 +344,7 @@ def test_next_run_resumes(fetch: Callable[..., FetchedBundle], server: s.FaultSe
     assert sum(file.sent) == SIZE  # not a byte twice
 
 
-def test_next_run_resumes_at_a_mirror(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_next_run_resumes_at_a_mirror(fetch: Fetch, server: s.FaultServer) -> None:
     server.add("/b.tar", ServedFile(DATA, drops=[CUT, *[0] * 4]), s.make_status(404))
     mirror = ServedFile(DATA, etag='"of the mirror"')
     server.add(f"/{compute_sha256(DATA)}.tar", mirror)
@@ -365,9 +358,7 @@ def test_next_run_resumes_at_a_mirror(
     assert (s.find_header(last, "range"), s.find_header(last, "if-range")) == (REST, "")
 
 
-def test_an_etag_that_changed_between_runs(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_an_etag_that_changed_between_runs(fetch: Fetch, server: s.FaultServer) -> None:
     server.add("/b.tar", ServedFile(DATA, drops=[CUT, 0, 0, 0, 0]))
     assert ends(fetch, f"{server.url}/b.tar") == "fetch-network"
     other = ServedFile(DATA, etag='"v2"')
@@ -378,9 +369,7 @@ def test_an_etag_that_changed_between_runs(
     assert s.find_header(server.requests[-1], "if-range") == '"v1"'
 
 
-def test_complete_part_needs_no_request(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
-) -> None:
+def test_complete_part_needs_no_request(fetch: Fetch, server: s.FaultServer, store: Store) -> None:
     (store.paths.make_folder("partial") / f"{compute_sha256(DATA)}.part").write_bytes(DATA)
 
     assert ends(fetch, f"{server.url}/b.tar") == "ok"
@@ -391,7 +380,7 @@ def test_complete_part_needs_no_request(
     "content", [DATA + b"1", OTHER_DATA[:HALF], OTHER_DATA, b"", b"x" * 3 * SIZE]
 )
 def test_part_of_any_content_is_replaced(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store, content: bytes
+    fetch: Fetch, server: s.FaultServer, store: Store, content: bytes
 ) -> None:
     (store.paths.make_folder("partial") / f"{compute_sha256(DATA)}.part").write_bytes(content)
     server.add("/b.tar", ServedFile(DATA))
@@ -399,18 +388,14 @@ def test_part_of_any_content_is_replaced(
     assert ends(fetch, f"{server.url}/b.tar") == "ok"
 
 
-def test_wrong_bytes_are_not_resumed(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
-) -> None:
+def test_wrong_bytes_are_not_resumed(fetch: Fetch, server: s.FaultServer, store: Store) -> None:
     server.add("/b.tar", s.make_ok(OTHER_DATA))
 
     assert ends(fetch, f"{server.url}/b.tar") == "integrity-hash"
     assert not list((store.root / "partial").iterdir())
 
 
-def test_warm_store_makes_no_request(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_warm_store_makes_no_request(fetch: Fetch, server: s.FaultServer) -> None:
     server.add("/b.tar", s.make_ok(DATA))
     entry = make_bundle(f"{server.url}/b.tar", f"{server.url}/mirror")
 
@@ -421,9 +406,7 @@ def test_warm_store_makes_no_request(
 # Mirrors
 
 
-def test_next_source_is_used_after_wrong_bytes(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_next_source_is_used_after_wrong_bytes(fetch: Fetch, server: s.FaultServer) -> None:
     server.add("/b.tar", s.make_ok(OTHER_DATA))
     server.add(f"/by/{compute_sha256(DATA)}", s.make_ok(DATA))
 
@@ -436,7 +419,7 @@ def test_next_source_is_used_after_wrong_bytes(
     [s.make_status(404), s.make_status(401), b"", s.make_ok(b""), s.make_redirect("ftp://x")],
 )
 def test_next_source_is_used_after_any_error(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, fault: bytes
+    fetch: Fetch, server: s.FaultServer, fault: bytes
 ) -> None:
     server.add("/b.tar", fault)
     server.add("/mirror", s.make_ok(DATA))
@@ -444,9 +427,7 @@ def test_next_source_is_used_after_any_error(
     assert ends(fetch, f"{server.url}/b.tar", f"{server.url}/mirror") == "ok"
 
 
-def test_all_sources_are_reported(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_all_sources_are_reported(fetch: Fetch, server: s.FaultServer) -> None:
     url = server.url
     server.add("/b.tar", s.make_status(404))
     server.add("/wrong", s.make_ok(OTHER_DATA))
@@ -468,9 +449,7 @@ def test_all_sources_are_reported(
     )
 
 
-def test_mirrors_are_not_used_offline(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_mirrors_are_not_used_offline(fetch: Fetch, server: s.FaultServer) -> None:
     problem = problem_of(fetch, f"{server.url}/b.tar?sig=x", f"{server.url}/m", offline=True)
 
     assert problem.code == "offline-miss"
@@ -478,9 +457,7 @@ def test_mirrors_are_not_used_offline(
     assert server.requests == []
 
 
-def test_a_local_source_may_have_mirrors(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_a_local_source_may_have_mirrors(fetch: Fetch, server: s.FaultServer) -> None:
     server.add("/m", s.make_ok(DATA))
 
     assert ends(fetch, "missing.tar", f"{server.url}/m") == "ok"
@@ -489,9 +466,7 @@ def test_a_local_source_may_have_mirrors(
 # Time
 
 
-def test_one_deadline_covers_all_sources(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, store: Store
-) -> None:
+def test_one_deadline_covers_all_sources(fetch: Fetch, server: s.FaultServer, store: Store) -> None:
     """Bytes keep coming and each try gets further, and yet it ends; what came is kept."""
     server.add("/b.tar", s.send_slowly(s.make_head(200, f"Content-Length: {SIZE}") + DATA, 0.001))
     server.add("/m", s.make_ok(DATA))
@@ -519,7 +494,7 @@ def test_fetch_has_a_total_time(tmp_path: Path, server: s.FaultServer, time_: Fa
 
 
 def test_silent_name_server_ends_at_the_deadline(
-    fetch: Callable[..., FetchedBundle], monkeypatch: pytest.MonkeyPatch
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silence = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: silence.wait(8) and [])
@@ -533,7 +508,7 @@ def test_silent_name_server_ends_at_the_deadline(
 
 
 def test_unknown_host_fails(
-    fetch: Callable[..., FetchedBundle], monkeypatch: pytest.MonkeyPatch, time_: FakeClock
+    fetch: Fetch, monkeypatch: pytest.MonkeyPatch, time_: FakeClock
 ) -> None:
     def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
@@ -547,9 +522,7 @@ def test_unknown_host_fails(
     assert "canary" not in str(problem)
 
 
-def test_no_thread_is_left_behind(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_no_thread_is_left_behind(fetch: Fetch, server: s.FaultServer) -> None:
     for fault in (
         s.send_and_wait(b"", 5),
         s.send_flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -580,9 +553,7 @@ def test_waits_are_reported(store: Store, tmp_path: Path, server: s.FaultServer)
 # Redirects
 
 
-def test_an_address_that_expires_is_asked_for_anew(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer
-) -> None:
+def test_an_address_that_expires_is_asked_for_anew(fetch: Fetch, server: s.FaultServer) -> None:
     """A presigned address: good once, then forbidden."""
     with s.FaultServer(
         {"/cdn": [s.make_ok(DATA[:CUT], length=SIZE), s.make_status(403), ServedFile(DATA)]}
@@ -596,10 +567,7 @@ def test_an_address_that_expires_is_asked_for_anew(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_nothing_secret_goes_to_another_origin(
-    fetch: Callable[..., FetchedBundle],
-    server: s.FaultServer,
-    monkeypatch: pytest.MonkeyPatch,
-    host: str,
+    fetch: Fetch, server: s.FaultServer, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
     """Another port, or another name for the same machine, is another origin."""
     monkeypatch.setenv("HF_ENDPOINT", server.url)
@@ -633,7 +601,7 @@ ABSENT = "the Hub denies access: the repo is private, gated or missing"
     ],
 )
 def test_messages_about_the_hub(
-    fetch: Callable[..., FetchedBundle],
+    fetch: Fetch,
     server: s.FaultServer,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -648,7 +616,7 @@ def test_messages_about_the_hub(
 
 
 def test_locked_commit_is_requested(
-    fetch: Callable[..., FetchedBundle], server: s.FaultServer, monkeypatch: pytest.MonkeyPatch
+    fetch: Fetch, server: s.FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", server.url)
     rev = "c0ffee" * 6 + "c0ff"

@@ -35,6 +35,8 @@ from tests.support.tar import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Get = Callable[..., FetchedBundle]
+
 DATA = make_tar(make_folder("d/"), make_member("d/a", b"1" * 3000), make_member("b", b"22"))
 REPACKED = make_tar(
     make_pax(make_record("comment", "x")),
@@ -94,7 +96,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def get(store: Store, home: Path) -> Callable[..., FetchedBundle]:
+def get(store: Store, home: Path) -> Get:
     def get(entry: Bundle | None = None, **options: Any) -> FetchedBundle:
         return store.fetch_tree(entry or bundle(), lockfile_dir=home, **options)
 
@@ -102,10 +104,7 @@ def get(store: Store, home: Path) -> Callable[..., FetchedBundle]:
 
 
 def problems(
-    kind: type[ParityError],
-    get: Callable[..., FetchedBundle],
-    entry: Bundle | None = None,
-    **options: Any,
+    kind: type[ParityError], get: Get, entry: Bundle | None = None, **options: Any
 ) -> tuple[Problem, ...]:
     with pytest.raises(kind) as caught:
         get(entry, **options)
@@ -140,7 +139,7 @@ def everything(root: Path) -> dict[str, tuple[int, int]]:
 # What is made, and found again
 
 
-def test_a_bundle_is_unpacked(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_a_bundle_is_unpacked(get: Get, store: Store) -> None:
     fetched = get()
 
     assert fetched == FetchedBundle(store.root / "trees" / TREE, sha(DATA), TREE, cached=False)
@@ -153,9 +152,7 @@ def test_a_bundle_is_unpacked(get: Callable[..., FetchedBundle], store: Store) -
     )
 
 
-def test_store_has_a_readme_and_a_cachedir_tag(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_store_has_a_readme_and_a_cachedir_tag(get: Get, store: Store) -> None:
     get()
 
     tag = (store.root / "CACHEDIR.TAG").read_bytes()
@@ -164,16 +161,14 @@ def test_store_has_a_readme_and_a_cachedir_tag(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has one bit of mode")
-def test_a_tree_is_read_only(get: Callable[..., FetchedBundle]) -> None:
+def test_a_tree_is_read_only(get: Get) -> None:
     path = get().path
 
     modes = {p.name: stat.S_IMODE(p.lstat().st_mode) for p in [path, *path.rglob("*")]}
     assert modes == {TREE: 0o555, "d": 0o555, "a": 0o444, "b": 0o444}
 
 
-def test_cache_hit_reads_neither_source_nor_archive(
-    get: Callable[..., FetchedBundle], home: Path, store: Store
-) -> None:
+def test_cache_hit_reads_neither_source_nor_archive(get: Get, home: Path, store: Store) -> None:
     first = get()
     (home / "b.tar").unlink()
     disk.remove(store.paths.locate_blob(sha(DATA)))
@@ -182,7 +177,7 @@ def test_cache_hit_reads_neither_source_nor_archive(
     assert get(offline=True, rehash=True) == replace(first, cached=True)
 
 
-def test_cache_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_cache_hit_writes_nothing(get: Get, store: Store) -> None:
     get()
     before = everything(store.root)
 
@@ -191,9 +186,7 @@ def test_cache_hit_writes_nothing(get: Callable[..., FetchedBundle], store: Stor
     assert everything(store.root) == before
 
 
-def test_cache_hit_renews_the_record_for_gc(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_cache_hit_renews_the_record_for_gc(get: Get, store: Store) -> None:
     get()
     noted = store.paths.locate_record(sha(DATA))
     os.utime(noted, (1, 1))
@@ -203,15 +196,13 @@ def test_cache_hit_renews_the_record_for_gc(
     assert noted.stat().st_mtime > 1
 
 
-def test_lock_with_a_hash_only(get: Callable[..., FetchedBundle]) -> None:
+def test_lock_with_a_hash_only(get: Get) -> None:
     entry = bundle(size=None, files=None, unpacked=None, tree=None)
 
     assert (get(entry).tree, get(entry).cached) == (TREE, True)
 
 
-def test_two_archives_with_one_content_share_a_tree(
-    get: Callable[..., FetchedBundle], home: Path
-) -> None:
+def test_two_archives_with_one_content_share_a_tree(get: Get, home: Path) -> None:
     first = get()
     (home / "c.tar").write_bytes(REPACKED)
 
@@ -221,7 +212,7 @@ def test_two_archives_with_one_content_share_a_tree(
 
 
 def test_bundle_made_by_another_process_meanwhile_is_used(
-    get: Callable[..., FetchedBundle], store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+    get: Get, store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a lock that works, two make the same; both are right."""
     real = archive.unpack
@@ -268,9 +259,7 @@ def test_threads_at_once_fetch_once(
     assert sorted(fetched.cached for fetched in got) == [False] + [True] * 5
 
 
-def test_locked_bundle_is_fetched_before_the_deadline(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_locked_bundle_is_fetched_before_the_deadline(get: Get, store: Store) -> None:
     import time  # noqa: PLC0415
 
     with store.paths.acquire_lock(sha(DATA), 0, lambda _: None):
@@ -282,7 +271,7 @@ def test_locked_bundle_is_fetched_before_the_deadline(
 # Rejected
 
 
-def test_bundle_without_a_lock_is_rejected(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_bundle_without_a_lock_is_rejected(get: Get, store: Store) -> None:
     entry = replace(bundle(), locked=None)
 
     assert problems(ConfigError, get, entry) == (
@@ -308,7 +297,7 @@ MIXED = [
 
 @pytest.mark.parametrize(("key", "value", "code", "wanted", "got"), MIXED)
 def test_mixed_lock_fails_with_a_warm_store(
-    get: Callable[..., FetchedBundle], *, key: str, value: Any, code: str, wanted: str, got: str
+    get: Get, *, key: str, value: Any, code: str, wanted: str, got: str
 ) -> None:
     get()
 
@@ -330,7 +319,7 @@ def test_mixed_lock_fails_with_a_warm_store(
 @pytest.mark.parametrize("blob", [False, True], ids=["cold", "archive only"])
 @pytest.mark.parametrize(("key", "value", "code"), [row[:3] for row in MIXED])
 def test_mixed_lock_fails_with_a_cold_store(
-    get: Callable[..., FetchedBundle], store: Store, *, key: str, value: Any, code: str, blob: bool
+    get: Get, store: Store, *, key: str, value: Any, code: str, blob: bool
 ) -> None:
     if blob:
         get()
@@ -346,7 +335,7 @@ def test_mixed_lock_fails_with_a_cold_store(
     assert partials(store) == []
 
 
-def test_all_differing_keys_are_reported(get: Callable[..., FetchedBundle]) -> None:
+def test_all_differing_keys_are_reported(get: Get) -> None:
     get()
 
     found = problems(IntegrityError, get, bundle(files=7, tree="0" * 64))
@@ -354,9 +343,7 @@ def test_all_differing_keys_are_reported(get: Callable[..., FetchedBundle]) -> N
     assert [problem.code for problem in found] == ["archive-files", "integrity-tree"]
 
 
-def test_wrong_bytes_never_get_the_final_name(
-    get: Callable[..., FetchedBundle], store: Store, home: Path
-) -> None:
+def test_wrong_bytes_never_get_the_final_name(get: Get, store: Store, home: Path) -> None:
     (home / "b.tar").write_bytes(DATA[:-1] + b"x")
 
     (problem,) = problems(IntegrityError, get)
@@ -366,9 +353,7 @@ def test_wrong_bytes_never_get_the_final_name(
     assert partials(store) == []
 
 
-def test_unsafe_archive_with_the_right_hash_is_rejected(
-    get: Callable[..., FetchedBundle], store: Store, home: Path
-) -> None:
+def test_unsafe_archive_with_the_right_hash_is_rejected(get: Get, store: Store, home: Path) -> None:
     evil = make_member("a", b"1") + make_header("l", flag=b"2", link=b"/etc") + END
     (home / "b.tar").write_bytes(evil)
 
@@ -387,7 +372,7 @@ def test_unsafe_archive_with_the_right_hash_is_rejected(
 # Offline
 
 
-def test_offline_without_the_bundle_fails(get: Callable[..., FetchedBundle]) -> None:
+def test_offline_without_the_bundle_fails(get: Get) -> None:
     entry = bundle("https://x.org/b.tar?sig=secret")
 
     assert problems(FetchError, get, entry, offline=True) == (
@@ -404,11 +389,11 @@ def test_offline_without_the_bundle_fails(get: Callable[..., FetchedBundle]) -> 
     )
 
 
-def test_offline_with_a_local_source(get: Callable[..., FetchedBundle]) -> None:
+def test_offline_with_a_local_source(get: Get) -> None:
     assert files_of(get(offline=True).path) == FILES
 
 
-def test_offline_with_the_archive_only(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_offline_with_the_archive_only(get: Get, store: Store) -> None:
     get()
     disk.remove(store.paths.locate_tree(TREE))
 
@@ -416,7 +401,7 @@ def test_offline_with_the_archive_only(get: Callable[..., FetchedBundle], store:
 
 
 @pytest.mark.network
-def test_from_a_server_once(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_from_a_server_once(get: Get, store: Store) -> None:
     with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as server:
         entry = bundle(f"{server.url}/b.tar")
 
@@ -426,7 +411,7 @@ def test_from_a_server_once(get: Callable[..., FetchedBundle], store: Store) -> 
 
 
 @pytest.mark.network
-def test_failed_download_keeps_its_part(get: Callable[..., FetchedBundle], store: Store) -> None:
+def test_failed_download_keeps_its_part(get: Get, store: Store) -> None:
     with s.FaultServer({"/b.tar": [s.make_ok(DATA[:900], length=len(DATA))]}) as server:
         (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
 
@@ -449,9 +434,7 @@ def damage(path: Path, data: bytes) -> None:
     path.chmod(0o444)
 
 
-def test_missing_file_is_detected_without_reading(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_missing_file_is_detected_without_reading(get: Get, store: Store) -> None:
     lose(get().path / "b")
 
     fetched = get()
@@ -462,7 +445,7 @@ def test_missing_file_is_detected_without_reading(
     assert partials(store) == []
 
 
-def test_short_file_is_detected_without_reading(get: Callable[..., FetchedBundle]) -> None:
+def test_short_file_is_detected_without_reading(get: Get) -> None:
     damage(get().path / "b", b"")
 
     assert get().notices == (
@@ -482,12 +465,7 @@ def test_short_file_is_detected_without_reading(get: Callable[..., FetchedBundle
     ],
 )
 def test_changed_bytes_are_detected_on_ci_and_with_rehash(
-    get: Callable[..., FetchedBundle],
-    monkeypatch: pytest.MonkeyPatch,
-    ci: str | None,
-    *,
-    verify: bool,
-    seen: bool,
+    get: Get, monkeypatch: pytest.MonkeyPatch, ci: str | None, *, verify: bool, seen: bool
 ) -> None:
     damage(get().path / "b", b"33")
     if ci is not None:
@@ -499,7 +477,7 @@ def test_changed_bytes_are_detected_on_ci_and_with_rehash(
     assert files_of(fetched.path)["b"] == (b"22" if seen else b"33")
 
 
-def test_a_link_in_a_tree_is_damage(get: Callable[..., FetchedBundle], tmp_path: Path) -> None:
+def test_a_link_in_a_tree_is_damage(get: Get, tmp_path: Path) -> None:
     path = get().path
     (tmp_path / "outside").write_bytes(b"22")
     lose(path / "b")
@@ -511,9 +489,7 @@ def test_a_link_in_a_tree_is_damage(get: Callable[..., FetchedBundle], tmp_path:
     assert (tmp_path / "outside").read_bytes() == b"22"
 
 
-def test_damaged_archive_is_downloaded_again(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_damaged_archive_is_downloaded_again(get: Get, store: Store) -> None:
     disk.remove(get().path)
     damage(store.paths.locate_blob(sha(DATA)), DATA[:-1] + b"x")
 
@@ -523,9 +499,7 @@ def test_damaged_archive_is_downloaded_again(
     assert files_of(fetched.path) == FILES
 
 
-def test_damaged_archive_without_a_source_fails(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_damaged_archive_without_a_source_fails(get: Get, store: Store) -> None:
     disk.remove(get().path)
     damage(store.paths.locate_blob(sha(DATA)), b"")
 
@@ -542,9 +516,7 @@ def test_damaged_archive_without_a_source_fails(
      json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "../../x"}),
      json.dumps({"schema": 1, "size": 1, "files": 1, "unpacked": 1, "tree": "0" * 64, "x": 1})],
 )  # fmt: skip
-def test_damaged_record_is_written_again(
-    get: Callable[..., FetchedBundle], store: Store, text: str
-) -> None:
+def test_damaged_record_is_written_again(get: Get, store: Store, text: str) -> None:
     get()
     noted = store.paths.locate_record(sha(DATA))
     noted.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -574,13 +546,7 @@ def test_damaged_record_is_written_again(
      "parity.store.disk.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
-    get: Callable[..., FetchedBundle],
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    place: str,
-    number: int,
-    code: str,
+    get: Get, store: Store, monkeypatch: pytest.MonkeyPatch, *, place: str, number: int, code: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -606,11 +572,7 @@ def test_errors_of_the_system(
      "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(
-    get: Callable[..., FetchedBundle],
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    error: type[BaseException],
+    get: Get, store: Store, monkeypatch: pytest.MonkeyPatch, place: str, error: type[BaseException]
 ) -> None:
     def fail(*_: object) -> None:
         raise error
@@ -626,7 +588,7 @@ def test_nothing_is_left_behind_on_an_interrupt(
 
 
 def test_free_space_is_checked_before_a_download(
-    get: Callable[..., FetchedBundle], store: Store, monkeypatch: pytest.MonkeyPatch
+    get: Get, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = (len(DATA) + 3002) * 21 // 20
     free = [needed - 1]
@@ -649,9 +611,7 @@ def test_free_space_is_checked_before_a_download(
     assert files_of(get().path) == FILES
 
 
-def test_closed_progress_output_is_not_a_store_error(
-    get: Callable[..., FetchedBundle], store: Store
-) -> None:
+def test_closed_progress_output_is_not_a_store_error(get: Get, store: Store) -> None:
     def progress(*_: object) -> None:
         raise BrokenPipeError
 
