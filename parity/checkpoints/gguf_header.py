@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -34,8 +33,7 @@ _ALIGNMENT = "general.alignment"
 PARSE_ERRORS = (ValueError, KeyError, IndexError, struct.error, OverflowError)
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """A tensor as the header states it; ``start`` counts from the file's beginning."""
 
     name: str
@@ -57,20 +55,17 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
         found, size = _parse_start(path, read_tensor_infos)
     except (OSError, *PARSE_ERRORS):
         return {}
-    locations = {info.name: _locate(path, info, size) for info in found}
-    return {name: location for name, location in locations.items() if location is not None}
-
-
-def _locate(path: Path, info: TensorInfo, size: int) -> StorageLocation | None:
-    kind, count = BY_CODE.get(info.type_code), prod(info.dims)
-    if kind is None or count % kind.elements:
-        return None
-    stop = info.start + count // kind.elements * kind.size
-    if stop > size:
-        return None
-    return StorageLocation(
-        path=path, start=info.start, stop=stop, type_name=kind.name, shape=info.dims[::-1]
-    )
+    located = {}
+    for name, type_code, dims, start in found:
+        kind, count = BY_CODE.get(type_code), prod(dims)
+        if kind is None or count % kind.elements:
+            continue
+        stop = start + count // kind.elements * kind.size
+        if stop <= size:
+            located[name] = StorageLocation(
+                path=path, start=start, stop=stop, type_name=kind.name, shape=dims[::-1]
+            )
+    return located
 
 
 def read_tensor_infos(data: bytes) -> list[TensorInfo]:
@@ -92,7 +87,7 @@ def read_tensor_infos(data: bytes) -> list[TensorInfo]:
         info, at = _read_info(data, at)
         found.append(info)
     start = -(-at // max(alignment, 1)) * max(alignment, 1)
-    return [TensorInfo(one.name, one.type_code, one.dims, start + one.start) for one in found]
+    return [info._replace(start=start + info.start) for info in found]
 
 
 def _walk_pairs(data: bytes) -> Iterator[tuple[str, int, int, int]]:
@@ -163,6 +158,14 @@ def _find_shape(data: bytes, tensor: str) -> StatedShape | None:
     return found
 
 
+def _read_shape(data: bytes, at: int, key: str) -> StatedShape | None:
+    inner, count = struct.unpack_from("<IQ", data, at)
+    code = _VALUES.get(inner, "")
+    if code not in _INTEGERS or not code or count > _MAX_NDIM:
+        return None
+    return StatedShape(key, struct.unpack_from(f"<{count}{code}", data, at + 12))
+
+
 def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed, int]:
     """Parse a header from as many of the file's first bytes as it takes; return also its size."""
     limit = _FIRST_READ
@@ -177,11 +180,3 @@ def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed
                 if len(data) < limit:
                     raise
             limit *= 16
-
-
-def _read_shape(data: bytes, at: int, key: str) -> StatedShape | None:
-    inner, count = struct.unpack_from("<IQ", data, at)
-    code = _VALUES.get(inner, "")
-    if code not in _INTEGERS or not code or count > _MAX_NDIM:
-        return None
-    return StatedShape(key, struct.unpack_from(f"<{count}{code}", data, at + 12))

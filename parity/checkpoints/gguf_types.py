@@ -9,20 +9,13 @@ from typing import NamedTuple
 
 
 class GgufType(NamedTuple):
-    """A tensor type.
-
-    Attributes:
-        code: Its number in a file.
-        elements: Elements of a block; 1 where elements are stored one by one.
-        size: Bytes of a block.
-        scale_offsets: Bytes of a block at which its f16 scales and minima begin; empty where
-            the scales are of another form.
-    """
+    """A tensor type; ``code`` is its number in a file."""
 
     code: int
     name: str
-    elements: int
-    size: int
+    elements: int  # of a block; 1 where elements are stored one by one
+    size: int  # bytes of a block
+    #: Bytes of a block at which its f16 scales and minima begin; none if of another form.
     scale_offsets: tuple[int, ...] = ()
 
 

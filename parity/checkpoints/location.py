@@ -24,54 +24,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class StorageLocation:
-    """A tensor's bytes in a checkpoint.
+    """A tensor's bytes in a checkpoint: ``start`` to ``stop`` are its storage.
 
-    Attributes:
-        start, stop: Bytes of its storage, which other tensors may share; ``stop`` excluded.
-        type_name: GGUF's type, else safetensors' name of the dtype.
-        shape: Logical, row-major.
-        stride: In elements; None where the tensor is row-major.
-        storage_offset: Element of the storage at which the tensor begins.
+    Other tensors may share a storage.
     """
 
     path: Path
     start: int
     stop: int
-    type_name: str
+    type_name: str  # GGUF's type, else safetensors' name of the dtype
     shape: tuple[int, ...]
-    stride: tuple[int, ...] | None = None
-    storage_offset: int = 0
+    stride: tuple[int, ...] | None = None  # in elements; None where the tensor is row-major
+    storage_offset: int = 0  # element of the storage at which the tensor begins
 
 
 def read_recorded(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
     """Read the locations that ``meta.json`` in a case's folder records, by tensor."""
     try:
-        entries: Any = read_json(folder / "meta.json").get("tensors")
         size = checkpoint.stat().st_size
-    except (ReferenceSuspectError, OSError):
+    except OSError:
         return {}
-    if not isinstance(entries, dict):
-        return {}
+    entries = _read_entries(folder)
     found = {name: parse_record(checkpoint, entry, size) for name, entry in entries.items()}
     return {name: location for name, location in found.items() if location is not None}
 
 
-def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
-    """Parse an entry of `meta.json`; return None where it is not a valid location.
+def _read_entries(folder: Path) -> Mapping[str, Any]:
+    try:
+        entries = read_json(folder / "meta.json").get("tensors")
+    except ReferenceSuspectError:
+        return {}
+    return entries if isinstance(entries, dict) else {}
 
-    Args:
-        path: The checkpoint.
-        entry: Its dtype or type, shape or dims, byte range, strides, and offset.
-        size: Bytes of the file.
+
+def parse_record(path: Path, entry: Any, size: int) -> StorageLocation | None:
+    """Parse an entry of `meta.json` about a checkpoint of ``size`` bytes, None if it is invalid.
+
+    It has dtype or type, shape or dims, byte range, strides, and offset.
     """
     if not isinstance(entry, dict):
         return None
     span, kind = _parse_integers(entry.get("byte_range")), _parse_type(entry)
-    shape = (
-        _parse_integers(entry.get("shape"))
-        if "shape" in entry
-        else _parse_integers(entry.get("dims"))
-    )
+    shape = _parse_integers(entry["shape"] if "shape" in entry else entry.get("dims"))
     stride, offset = _parse_integers(entry.get("stride")), entry.get("storage_offset", 0)
     if span is None or len(span) != 2 or not span[0] <= span[1] <= size:  # noqa: PLR2004 - a pair
         return None
@@ -104,13 +98,8 @@ def apply_stride(
 
 def read_stored_dtypes(folder: Path) -> dict[str, DType]:
     """Read the dtype of each tensor in its checkpoint where `meta.json` states a plain one."""
-    try:
-        entries: Any = read_json(folder / "meta.json").get("tensors")
-    except ReferenceSuspectError:
-        return {}
-    if not isinstance(entries, dict):
-        return {}
-    names = {key: _parse_type(entry) for key, entry in entries.items() if isinstance(entry, dict)}
+    entries = _read_entries(folder).items()
+    names = {key: _parse_type(entry) for key, entry in entries if isinstance(entry, dict)}
     return {key: DTYPES[name] for key, name in names.items() if name in DTYPES}
 
 

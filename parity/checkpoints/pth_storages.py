@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zipfile
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from parity.checkpoints.location import StorageLocation, apply_stride
@@ -46,14 +47,8 @@ _WRAPPERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter
 #: the function's arguments.
 _SUBCLASSES = ("torch._tensor._rebuild_from_type", "torch._tensor._rebuild_from_type_v2")
 _PARSE_ERRORS = (
-    ValueError,
-    KeyError,
-    IndexError,
-    TypeError,
-    AttributeError,
-    struct.error,
-    OverflowError,
-    RecursionError,
+    *(ValueError, LookupError, TypeError, AttributeError, struct.error),
+    *(OverflowError, RecursionError),
 )
 
 
@@ -74,14 +69,14 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
             root = read_pickle(_read_member(archive, f"{prefix}data.pkl"))
             spans = locate_members(archive, path)
         calls = list(_walk_tensors(root, ()))
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError):
-        return {}
-    except _PARSE_ERRORS:
+    except (OSError, zipfile.BadZipFile, RuntimeError, EOFError, *_PARSE_ERRORS):
         return {}
     names = Counter(name for keys, _ in calls for name in _list_names(keys))
     located: dict[str, StorageLocation] = {}
     for keys, call in calls:
-        location = _locate(path, call, prefix, spans)
+        location = None
+        with suppress(*_PARSE_ERRORS):
+            location = _locate(path, call, prefix, spans)
         if location is not None:
             full, *shorter = _list_names(keys)
             located |= dict.fromkeys([full, *(n for n in shorter if names[n] == 1)], location)
@@ -140,16 +135,11 @@ def _walk_tensors(
 def _locate(
     path: Path, rebuilt: PickledCall, prefix: str, spans: Mapping[str, Span]
 ) -> StorageLocation | None:
-    try:
-        return _parse_view(path, rebuilt, prefix, spans)
-    except _PARSE_ERRORS:
-        return None
+    """Return the view that a call rebuilds: storage, offset, sizes, strides, and in v3 a dtype.
 
-
-def _parse_view(
-    path: Path, rebuilt: PickledCall, prefix: str, spans: Mapping[str, Span]
-) -> StorageLocation | None:
-    """Return the view that a call rebuilds: storage, offset, sizes, strides, and in v3 a dtype."""
+    Raises:
+        One of ``_PARSE_ERRORS``: The call has other arguments.
+    """
     call, (storage, offset, sizes, strides, *more) = str(rebuilt.function), rebuilt.args
     if call not in (_V1, _V2, _V3):
         return None
