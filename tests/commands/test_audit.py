@@ -748,9 +748,7 @@ def test_a_type_that_no_reference_can_bear_is_held_as_f32(
 ) -> None:
     import torch  # noqa: PLC0415 - not in every environment
 
-    monkeypatch.delitem(
-        audit_of_tensors._TORCH_DTYPES, "float8_e8m0fnu"
-    )  # as if it had no name yet
+    monkeypatch.delitem(audit_of_tensors.TORCH_DTYPES, "float8_e8m0fnu")  # as if it had no name yet
     values = torch.tensor([0.5, 4.0])
     files = {
         "a/m.pth": pickled({"x": values.to(torch.float8_e8m0fnu)}),

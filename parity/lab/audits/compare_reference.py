@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
 
+    #: Findings, and the number of elements compared.
+    CaseFindings = tuple[list[Finding], int]
+
 #: Findings of one case before the rest is only counted.
 MAX_FINDINGS = 40
 _EXACT = {"exact": 1.0}
@@ -44,6 +47,14 @@ class DerivedTensor(NamedTuple):
     def of(cls, values: NDArray[Any]) -> DerivedTensor:
         """Wrap an array that is in memory already."""
         return cls(values.shape, values.dtype, lambda: values)
+
+
+class UnreadableError(Exception):
+    """A library rejects a checkpoint; the message is fit for a finding."""
+
+
+class UnderivableError(UnreadableError):
+    """A checkpoint may be right, but its library does not support its kind."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +87,47 @@ class Provenance:
 
 def make_error(code: str, message: str, *, tensor: str | None = None, **more: Any) -> Finding:
     """Make an error about the bundle, not about a port."""
-    return Finding(
-        level="error", kind="reference", code=code, message=message, tensor=tensor, **more
-    )
+    fields = {"level": "error", "kind": "reference", **more}
+    return Finding(code=code, message=message, tensor=tensor, **fields)
 
 
 def make_notice(code: str, message: str, *, tensor: str | None = None, **more: Any) -> Finding:
     """Make a notice for the maintainer, which fails nothing."""
-    return Finding(
-        level="notice", kind="reference", code=code, message=message, tensor=tensor, **more
-    )
+    return make_error(code, message, tensor=tensor, level="notice", **more)
+
+
+def audit_case(
+    bundle: str,
+    case: str,
+    derive: Callable[[], CaseFindings],
+    *,
+    verb: str = "",
+    may_skip: bool = False,
+) -> CaseResult:
+    """Make the result of a case from the findings of ``derive``, or from what ends it.
+
+    Args:
+        bundle: Its id.
+        case: Its id.
+        derive: Derives the references again and compares them.
+        verb: What cannot be done where NumPy or torch rejects the case's own data, such as
+            "delivered"; without it such an error is raised.
+        may_skip: The case is skipped where its library does not support the checkpoint's kind.
+    """
+    try:
+        findings, compared = derive()
+    except ReferenceSuspectError as error:
+        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
+    except UnreadableError as error:
+        if may_skip and isinstance(error, UnderivableError):
+            return make_skipped(bundle, case, str(error))
+        findings, compared = [make_error("checkpoint-unreadable", str(error))], 0
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
+        if not verb:
+            raise
+        message = f"cannot be {verb}: {error}"
+        findings, compared = [make_error("reference-malformed", message)], 0
+    return make_result(bundle, case, findings, compared)
 
 
 def make_result(bundle: str, case: str, findings: list[Finding], compared: int) -> CaseResult:
@@ -123,13 +165,10 @@ def compare_names(references: Iterable[str], derived: Iterable[str], source: str
 
 def compare_references(
     references: Mapping[str, StoredTensor], derived: Mapping[str, DerivedTensor], versions: str
-) -> tuple[list[Finding], int]:
+) -> CaseFindings:
     """Compare each reference that was derived again, bit by bit.
 
     NaN beside NaN is equal: no payload is promised where a type was widened.
-
-    Returns:
-        Findings, and the number of elements compared.
     """
     findings, compared = [], 0
     for name, tensor in derived.items():
@@ -208,12 +247,8 @@ def _find_swapped_tensor(
 
 def compare_batches(
     folder: Path, derived: Mapping[int, Sequence[NDArray[Any]]], versions: str
-) -> tuple[list[Finding], int]:
-    """Compare the `batch_NNNN.bin` of ``folder`` with the batches derived again, by number.
-
-    Returns:
-        Findings, and the number of elements compared.
-    """
+) -> CaseFindings:
+    """Compare the `batch_NNNN.bin` of ``folder`` with the batches derived again, by number."""
     files = find_batch_files(folder)
     findings, compared = [], 0
     for number in sorted(files.keys() | derived.keys()):
@@ -229,9 +264,7 @@ def compare_batches(
     return findings, compared
 
 
-def _compare_batch(
-    path: Path, expected: Sequence[NDArray[Any]], versions: str
-) -> tuple[list[Finding], int]:
+def _compare_batch(path: Path, expected: Sequence[NDArray[Any]], versions: str) -> CaseFindings:
     try:
         tensors = locate_batch(path)
     except FormatError as error:

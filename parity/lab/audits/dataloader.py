@@ -6,13 +6,18 @@ bundle of the dataset card it is also computed from its formula.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.bundle.layout import find_case_folders, read_json, read_loader_case
-from parity.errors import ReferenceSuspectError
-from parity.lab.audits.compare_reference import Provenance, compare_batches, make_error, make_result
+from parity.lab.audits.compare_reference import (
+    Provenance,
+    audit_case,
+    compare_batches,
+    make_error,
+)
 from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.bundle.layout import LoaderCase
+    from parity.lab.audits.compare_reference import CaseFindings
     from parity.results import CaseResult, Finding
 
     Array = NDArray[np.float32]
@@ -36,20 +42,16 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
         ReferenceSuspectError: There is no case.
     """
     line = provenance.format_versions("torch")
-    return tuple(_audit_case(folder, bundle, line) for folder in find_case_folders(tree))
+    return tuple(
+        audit_case(
+            bundle, folder.name, partial(_compare_case, folder, bundle, line), verb="delivered"
+        )
+        for folder in find_case_folders(tree)
+    )
 
 
-def _audit_case(folder: Path, bundle: str, versions: str) -> CaseResult:
-    try:
-        findings, compared = _compare_case(read_loader_case(folder), bundle, versions)
-    except ReferenceSuspectError as error:
-        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
-    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
-        findings, compared = [make_error("reference-malformed", f"cannot be delivered: {error}")], 0
-    return make_result(bundle, folder.name, findings, compared)
-
-
-def _compare_case(case: LoaderCase, bundle: str, versions: str) -> tuple[list[Finding], int]:
+def _compare_case(folder: Path, bundle: str, versions: str) -> CaseFindings:
+    case = read_loader_case(folder)
     if case.features is None or case.labels is None:
         message = "meta.json has no data set to deliver again"
         return [make_error("reference-malformed", message)], 0

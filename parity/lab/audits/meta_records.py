@@ -28,22 +28,21 @@ def check_torch_records(folder: Path, path: Path, state: Mapping[str, Any]) -> l
     if not recorded:
         return []
     content = path.read_bytes()
-    expected = {name: _describe_tensor(tensor) for name, tensor in state.items()}
+    expected = {
+        name: {
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "stride": list(tensor.stride()),
+            "storage_offset": tensor.storage_offset(),
+        }
+        for name, tensor in state.items()
+    }
     findings = _compare_records(recorded, expected)
     for name in recorded.keys() & state.keys():
         span = recorded[name].get("byte_range")
         if span is not None and _slice_bytes(content, span) != _read_storage(state[name]):
             findings.append(_make_stale_finding(name, f"byte_range {span} is not its storage"))
     return findings
-
-
-def _describe_tensor(tensor: Any) -> dict[str, Any]:
-    return {
-        "dtype": str(tensor.dtype).removeprefix("torch."),
-        "shape": list(tensor.shape),
-        "stride": list(tensor.stride()),
-        "storage_offset": tensor.storage_offset(),
-    }
 
 
 def _read_storage(tensor: Any) -> bytes:
@@ -62,15 +61,9 @@ def check_safetensors_records(folder: Path, path: Path) -> list[Finding]:
         start = 8 + int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(start - 8))
     header.pop("__metadata__", None)
-    expected = {
-        name: {
-            "dtype": entry["dtype"],
-            "shape": entry["shape"],
-            "byte_range": [start + offset for offset in entry["data_offsets"]],
-        }
-        for name, entry in header.items()
-    }
-    return _compare_records(recorded, expected)
+    for entry in header.values():
+        entry["byte_range"] = [start + offset for offset in entry.pop("data_offsets")]
+    return _compare_records(recorded, header)
 
 
 def check_gguf_records(folder: Path, tensors: Mapping[str, Any]) -> list[Finding]:
@@ -78,17 +71,14 @@ def check_gguf_records(folder: Path, tensors: Mapping[str, Any]) -> list[Finding
     recorded = _read_records(folder)
     if not recorded:
         return []
-    expected = {
-        name: {
+    expected = {}
+    for name, tensor in tensors.items():
+        first = int(tensor.data_offset)
+        expected[name] = {
             "type": tensor.tensor_type.name,
             "dims": tensor.shape.tolist(),
-            "byte_range": [
-                int(tensor.data_offset),
-                int(tensor.data_offset) + int(tensor.n_bytes),
-            ],
+            "byte_range": [first, first + int(tensor.n_bytes)],
         }
-        for name, tensor in tensors.items()
-    }
     return _compare_records(recorded, expected)
 
 
@@ -103,23 +93,16 @@ def _read_records(folder: Path) -> Records:
 
 
 def _compare_records(recorded: Records, expected: Records) -> list[Finding]:
-    findings = [
-        _make_stale_finding(name, "the checkpoint does not have it")
-        for name in recorded
-        if name not in expected
+    missing = "the checkpoint does not have it"
+    problems = [(name, missing) for name in recorded if name not in expected]
+    problems += [(name, "it is not recorded") for name in expected if name not in recorded]
+    problems += [
+        (name, f"{key} is {recorded[name][key]!r:.60}, read is {value}")
+        for name in recorded.keys() & expected.keys()
+        for key, value in expected[name].items()
+        if key in recorded[name] and recorded[name][key] != value
     ]
-    findings += [
-        _make_stale_finding(name, "it is not recorded") for name in expected if name not in recorded
-    ]
-    for name in recorded.keys() & expected.keys():
-        for key, value in expected[name].items():
-            if key in recorded[name] and recorded[name][key] != value:
-                findings.append(
-                    _make_stale_finding(
-                        name, f"{key} is {recorded[name][key]!r:.60}, read is {value}"
-                    )
-                )
-    return findings
+    return [_make_stale_finding(name, problem) for name, problem in problems]
 
 
 def _make_stale_finding(name: str, problem: str) -> Finding:

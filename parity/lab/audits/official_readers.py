@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.bundle.checkpoint_parts import list_parts
-from parity.lab.audits.compare_reference import DerivedTensor
+from parity.lab.audits.compare_reference import DerivedTensor, UnderivableError, UnreadableError
 from parity.lab.libraries import import_library
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 8
 #: The highest pickle protocol that torch reads with ``weights_only``.
 _MAX_PROTOCOL = 3
-
-
-class UnreadableError(Exception):
-    """A library rejects a checkpoint; the message is fit for a finding."""
-
-
-class UnderivableError(Exception):
-    """A checkpoint may be right, but its library does not support its kind."""
 
 
 def load_torch_state(path: Path) -> State:

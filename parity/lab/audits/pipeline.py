@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.bundle.layout import find_case_folders, read_pipeline_case
-from parity.errors import ReferenceSuspectError
 from parity.items.reference_pipeline import (
     Dataset,
     Pipeline,
     compute_fingerprint,
     compute_run_mean,
 )
-from parity.lab.audits.compare_reference import Provenance, compare_batches, make_error, make_result
+from parity.lab.audits.compare_reference import (
+    Provenance,
+    audit_case,
+    compare_batches,
+    make_error,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.bundle.layout import PipelineCase
     from parity.items.reference_pipeline import Batch
+    from parity.lab.audits.compare_reference import CaseFindings
     from parity.results import CaseResult, Finding
 
 
@@ -31,20 +37,14 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
         ReferenceSuspectError: There is no case.
     """
     line = provenance.format_versions("numpy")
-    return tuple(_audit_case(folder, bundle, line) for folder in find_case_folders(tree))
+    return tuple(
+        audit_case(bundle, folder.name, partial(_compare_case, folder, line), verb="run")
+        for folder in find_case_folders(tree)
+    )
 
 
-def _audit_case(folder: Path, bundle: str, versions: str) -> CaseResult:
-    try:
-        findings, compared = _compare_case(read_pipeline_case(folder), versions)
-    except ReferenceSuspectError as error:
-        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
-    except (ValueError, TypeError, OverflowError) as error:
-        findings, compared = [make_error("reference-malformed", f"cannot be run: {error}")], 0
-    return make_result(bundle, folder.name, findings, compared)
-
-
-def _compare_case(case: PipelineCase, versions: str) -> tuple[list[Finding], int]:
+def _compare_case(folder: Path, versions: str) -> CaseFindings:
+    case = read_pipeline_case(folder)
     data = Dataset(
         np.asarray(case.ids, np.int64),
         np.asarray(case.x, np.float32),

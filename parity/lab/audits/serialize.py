@@ -11,25 +11,23 @@ from typing import TYPE_CHECKING, Any
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import read_names
 from parity.errors import Problem, ReferenceSuspectError
-from parity.lab.audits import meta_records, official_readers, onnx_mlp, unused_bytes
+from parity.lab.audits import meta_records, official_readers, onnx_outputs, unused_bytes
 from parity.lab.audits.compare_reference import (
     Provenance,
+    audit_case,
     compare_names,
     compare_references,
     make_error,
-    make_result,
 )
-from parity.lab.audits.official_readers import UnderivableError, UnreadableError
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
     from pathlib import Path
 
+    from parity.lab.audits.compare_reference import CaseFindings
     from parity.results import CaseResult, Finding
     from parity.tensors.stored import StoredTensor
-
-    CaseFindings = tuple[list[Finding], int]
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
@@ -39,7 +37,7 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
         ReferenceSuspectError: ``no-cases``.
     """
     results = [
-        _audit_case(bundle, name, partial(audit_format, tree / folder, provenance))
+        audit_case(bundle, name, partial(audit_format, tree / folder, provenance))
         for name, (folder, audit_format) in _CASES.items()
         if (tree / folder).is_dir()
     ]
@@ -48,24 +46,13 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
     return tuple(results)
 
 
-def _audit_case(bundle: str, name: str, derive: Callable[[], CaseFindings]) -> CaseResult:
-    try:
-        findings, compared = derive()
-    except (UnreadableError, UnderivableError) as error:
-        findings, compared = [make_error("checkpoint-unreadable", str(error))], 0
-    except ReferenceSuspectError as error:
-        findings, compared = [make_error(p.code, p.message) for p in error.problems], 0
-    return make_result(bundle, name, findings, compared)
-
-
 def _audit_pth(folder: Path, provenance: Provenance) -> CaseFindings:
     path = find_checkpoint(folder, ".pth")
     state = official_readers.load_torch_state(path)
     findings, compared = _compare_state(folder, state, state, provenance.format_versions("torch"))
     findings += meta_records.check_torch_records(folder, path, state)
-    return findings + unused_bytes.find_unreferenced(
-        path, official_readers.load_torch(path)
-    ), compared
+    loaded = official_readers.load_torch(path)
+    return findings + unused_bytes.find_unreferenced(path, loaded), compared
 
 
 def _audit_safetensors(folder: Path, provenance: Provenance) -> CaseFindings:
@@ -93,20 +80,10 @@ def _check_keys(
     listed: list[str], state: dict[str, Any], expected: Collection[str]
 ) -> list[Finding]:
     """Report names in `keys.json` that the checkpoint lacks, and those missing in it."""
-    extra = sorted(set(listed) - state.keys())
-    missing = sorted(set(expected) - set(listed))
-    return [
-        *(
-            make_error("keys-stale", f"keys.json lists {name!r}, which the checkpoint lacks",
-                    tensor=name)
-            for name in extra
-        ),
-        *(
-            make_error("keys-stale", f"keys.json does not list {name!r} of the checkpoint",
-                    tensor=name)
-            for name in missing
-        ),
-    ]  # fmt: skip
+    extra, missing = sorted(set(listed) - state.keys()), sorted(set(expected) - set(listed))
+    texts = {name: f"keys.json lists {name!r}, which the checkpoint lacks" for name in extra}
+    texts |= {name: f"keys.json does not list {name!r} of the checkpoint" for name in missing}
+    return [make_error("keys-stale", text, tensor=name) for name, text in texts.items()]
 
 
 def _audit_gguf(folder: Path, provenance: Provenance) -> CaseFindings:
@@ -115,14 +92,13 @@ def _audit_gguf(folder: Path, provenance: Provenance) -> CaseFindings:
     references = read_references(folder / "reference_dequant")
     sampled = read_names(folder / "sampled_tensor_names.json")
     findings = compare_names(references, sampled, "sampled_tensor_names.json")
-    findings += [
-        make_error("keys-stale", f"{name!r} is sampled, but not in the checkpoint", tensor=name)
-        for name in sampled
-        if name not in tensors
-    ]
-    derived = {
-        name: official_readers.derive_gguf(tensors[name]) for name in sampled if name in tensors
-    }
+    derived = {}
+    for name in sampled:
+        if name in tensors:
+            derived[name] = official_readers.derive_gguf(tensors[name])
+        else:
+            message = f"{name!r} is sampled, but not in the checkpoint"
+            findings.append(make_error("keys-stale", message, tensor=name))
     drifted, compared = compare_references(references, derived, provenance.format_versions("gguf"))
     return findings + drifted + meta_records.check_gguf_records(folder, tensors), compared
 
@@ -146,22 +122,20 @@ def read_references(folder: Path) -> dict[str, StoredTensor]:
     Raises:
         ReferenceSuspectError: ``reference-malformed``: one cannot be read, or there is none.
     """
-    references = list_tensors(folder) if folder.exists() else None
-    broken = (
-        [f"{name} {error.message}" for name, error in references.unreadable.items()]
-        if references
-        else []
-    )
-    if references is None or broken or references.duplicates or not references.tensors:
-        reason = broken[0] if broken else "contains no tensor, or one twice"
-        message = f"{folder.parent.name}/{folder.name}: {reason}"
-        raise ReferenceSuspectError(Problem("reference-malformed", message))
-    return references.tensors
+    reason = "contains no tensor, or one twice"
+    if folder.exists():
+        references = list_tensors(folder)
+        broken = [f"{name} {error.message}" for name, error in references.unreadable.items()]
+        if references.tensors and not broken and not references.duplicates:
+            return references.tensors
+        reason = (broken or [reason])[0]
+    message = f"{folder.parent.name}/{folder.name}: {reason}"
+    raise ReferenceSuspectError(Problem("reference-malformed", message))
 
 
 _CASES = {
     "pth": ("resnet18-pth", _audit_pth),
     "safetensors": ("safetensors-rt", _audit_safetensors),
     "gguf": ("gguf", _audit_gguf),
-    "onnx": ("onnx-mlp", onnx_mlp.audit_mlp),
+    "onnx": ("onnx-mlp", onnx_outputs.audit_mlp),
 }

@@ -8,12 +8,16 @@ difference is a notice.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from parity.lab.audits.compare_reference import Provenance, make_error, make_notice
-from parity.lab.audits.official_readers import UnreadableError
+from parity.lab.audits.compare_reference import (
+    Provenance,
+    UnreadableError,
+    make_error,
+    make_notice,
+)
 from parity.lab.libraries import import_library
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_batch, read_tensor
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+T = TypeVar("T")
 #: The tolerance of the dataset card, absolute.
 TOLERANCE = 1e-5
 _TOLERANCE_SHARE = 0.1
@@ -48,29 +53,20 @@ def audit_mlp(folder: Path, provenance: Provenance) -> tuple[list[Finding], int]
     compared = 0
     for path in outputs:
         name = path.stem.removeprefix("torch_forward_")
-        x, y = _read_tensor(folder / f"input_{name}.bin"), _read_tensor(path)
+        x, y = _read(folder / f"input_{name}.bin", read_tensor), _read(path, read_tensor)
         compared += y.size
         for witness, forward in _list_witnesses().items():
             findings += _compare_output(path.stem, y, forward(weights, x), witness, provenance)
-    findings += _find_orphans(folder, outputs)
+    findings += [
+        make_error("reference-missing", f"{path.name} has no torch_forward")
+        for path in sorted(folder.glob("input_*.bin"))
+        if folder / f"torch_forward_{path.stem.removeprefix('input_')}.bin" not in outputs
+    ]
     return findings, compared
 
 
-def _find_orphans(folder: Path, outputs: list[Path]) -> list[Finding]:
-    names = {path.stem.removeprefix("torch_forward_") for path in outputs}
-    return [
-        make_error("reference-missing", f"{path.name} has no torch_forward")
-        for path in sorted(folder.glob("input_*.bin"))
-        if path.stem.removeprefix("input_") not in names
-    ]
-
-
 def _read_weights(path: Path) -> list[Array]:
-    try:
-        weights = [tensor.read_array() for tensor in locate_batch(path, counted=False)]
-    except FormatError as error:
-        message = f"{path.name} {error.message}"
-        raise UnreadableError(message) from error
+    weights = _read(path, lambda at: [t.read_array() for t in locate_batch(at, counted=False)])
     dims = [array.ndim for array in weights]
     if dims != [2, 1, 2, 1]:
         message = f"{path.name} has tensors of {dims} dimensions, expected [2, 1, 2, 1]"
@@ -78,9 +74,9 @@ def _read_weights(path: Path) -> list[Array]:
     return weights
 
 
-def _read_tensor(path: Path) -> Array:
+def _read(path: Path, read: Callable[[Path], T]) -> T:
     try:
-        return read_tensor(path)
+        return read(path)
     except FormatError as error:
         message = f"{path.name} {error.message}"
         raise UnreadableError(message) from error
