@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import erf, pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from parity.diagnose.casts import read_words, round_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,9 +103,16 @@ _ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+def _replace(**fields: Any) -> Callable[[Mlp], Mlp]:
+    return lambda mlp: replace(mlp, **fields)
+
+
+def _change(field: str, change: Callable[[Array], Array]) -> Callable[[Mlp], Mlp]:
+    return lambda mlp: _replace(**{field: change(getattr(mlp, field))})(mlp)
+
+
 def _make_activation_mistake(text: str, **places: Callable[[Array], Array]) -> MlpMistake:
-    changes: dict[str, Any] = places
-    return MlpMistake("onnx-activation", text, lambda mlp: replace(mlp, **changes))
+    return MlpMistake("onnx-activation", text, _replace(**places))
 
 
 def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
@@ -110,29 +120,20 @@ def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
     found = []
     for layer in (1, 2):
         weight, bias = f"weight{layer}", f"bias{layer}"
-        found += [
-            MlpMistake(
+        swapped = _describe_byte_order(getattr(mlp, weight))
+        rows: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
+            (
                 "onnx-trans-b",
                 f"the Gemm of fc{layer} takes its weight without transposing it (transB)",
-                _make_change(weight, lambda w: w.reshape(w.shape[::-1]).T),
+                weight,
+                lambda w: w.reshape(w.shape[::-1]).T,
             ),
-            MlpMistake("onnx-bias", f"fc{layer} has no bias", _make_change(bias, np.zeros_like)),
-            MlpMistake(
-                "onnx-byte-order",
-                f"the weight of fc{layer} {_describe_byte_order(getattr(mlp, weight))}",
-                _make_change(weight, _swap_bytes),
-            ),
-            MlpMistake(
-                "onnx-weight-zero",
-                f"the weight of fc{layer} is all zero",
-                _make_change(weight, np.zeros_like),
-            ),
-            MlpMistake(
-                "onnx-byte-order",
-                f"the bias of fc{layer} is stored big-endian",
-                _make_change(bias, _swap_bytes),
-            ),
-        ]
+            ("onnx-bias", f"fc{layer} has no bias", bias, np.zeros_like),
+            ("onnx-byte-order", f"the weight of fc{layer} {swapped}", weight, _swap_bytes),
+            ("onnx-weight-zero", f"the weight of fc{layer} is all zero", weight, np.zeros_like),
+            ("onnx-byte-order", f"the bias of fc{layer} is stored big-endian", bias, _swap_bytes),
+        )
+        found += [MlpMistake(code, text, _change(field, how)) for code, text, field, how in rows]
     found += [
         _make_activation_mistake("the ReLU between the layers is missing", hidden=lambda x: x),
         _make_activation_mistake("a ReLU follows the last layer", last=_apply_relu),
@@ -142,9 +143,9 @@ def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
         for name, function in _ACTIVATIONS.items()
     ]
     if mlp.weight1.size == mlp.weight2.size:
-        found.append(
-            MlpMistake("onnx-swapped", "the weights of fc1 and fc2 are exchanged", _swap_weights)
-        )
+        one, two = mlp.weight1, mlp.weight2
+        swap = _replace(weight1=two.reshape(one.shape), weight2=one.reshape(two.shape))
+        found.append(MlpMistake("onnx-swapped", "the weights of fc1 and fc2 are exchanged", swap))
     return found
 
 
@@ -158,71 +159,47 @@ def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
             _make_activation_mistake(f"{name} follows the ReLU", hidden=_follow_relu(function)),
         ]
     groups = {
-        "all weights and biases": ("weight1", "bias1", "weight2", "bias2"),
-        "the weights of both layers": ("weight1", "weight2"),
-        "the weight of fc1": ("weight1",),
-        "the weight of fc2": ("weight2",),
+        "all weights and biases were": ("weight1", "bias1", "weight2", "bias2"),
+        "the weights of both layers were": ("weight1", "weight2"),
+        "the weight of fc1 was": ("weight1",),
+        "the weight of fc2 was": ("weight2",),
     }
     for who, fields in groups.items():
         for code, text, change in _CONVERSIONS:
-            with np.errstate(all="ignore"):
-                values: dict[str, Any] = {field: change(getattr(mlp, field)) for field in fields}
-            verb = "were" if len(fields) > 1 else "was"
-            found.append(MlpMistake(code, f"{who} {verb} {text}", _make_replacement(values)))
+            values = {field: change(getattr(mlp, field)) for field in fields}
+            found.append(MlpMistake(code, f"{who} {text}", _replace(**values)))
     return found
 
 
-def _make_replacement(values: dict[str, Any]) -> Callable[[Mlp], Mlp]:
-    return lambda mlp: replace(mlp, **values)
+def make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
+    """Make the mistake of a Gemm that multiplies its product by alpha, and its bias by beta."""
+    if alpha == beta:
+        text = f"the outputs of fc{layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
+    elif beta == 1:
+        text = f"the product of fc{layer} is multiplied by {alpha:g} (alpha of its Gemm)"
+    elif alpha == 1:
+        text = f"the bias of fc{layer} is multiplied by {beta:g} (beta of its Gemm)"
+    else:
+        text = (
+            f"the product of fc{layer} is multiplied by {alpha:g} and its bias by {beta:g} (alpha "
+            "and beta of its Gemm)"
+        )
+    scale = _change(f"weight{layer}", lambda weight: alpha * weight)
+    move = _change(f"bias{layer}", lambda bias: beta * bias)
+    return MlpMistake("onnx-factor", text, lambda mlp: move(scale(mlp)))
 
 
 def _follow_relu(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: function(_apply_relu(x))
 
 
-def _round_to_f16(array: Array) -> Array:
-    return array.astype("<f2").astype(np.float64)
-
-
-def _widen_bf16(bits: NDArray[np.uint16]) -> Array:
-    return (bits.astype("<u4") << 16).view("<f4").astype(np.float64)
-
-
-def _take_bf16(array: Array) -> NDArray[np.uint16]:
-    """Round to the nearest bf16, ties to even; returns its bits."""
-    bits = array.astype("<f4").view("<u4")
-    rounded: NDArray[np.uint16] = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
-    return rounded
-
-
 #: Code, text and function of what may have been done to the numbers of an initialiser.
 _CONVERSIONS: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-    ("onnx-precision", "rounded to f16", _round_to_f16),
-    ("onnx-precision", "rounded to bf16", lambda a: _widen_bf16(_take_bf16(a))),
-    (
-        "onnx-dtype",
-        "stored as f16 and labelled bf16",
-        lambda a: _widen_bf16(a.astype("<f2").view("<u2")),
-    ),
-    (
-        "onnx-dtype",
-        "stored as bf16 and labelled f16",
-        lambda a: _take_bf16(a).view("<f2").astype(np.float64),
-    ),
+    ("onnx-precision", "rounded to f16", partial(round_through, name="f16")),
+    ("onnx-precision", "rounded to bf16", partial(round_through, name="bf16")),
+    ("onnx-dtype", "stored as f16 and labelled bf16", partial(read_words, stored="f16")),
+    ("onnx-dtype", "stored as bf16 and labelled f16", partial(read_words, stored="bf16")),
 )
-
-
-def _make_change(field: str, change: Callable[[Array], Array]) -> Callable[[Mlp], Mlp]:
-    def changed(mlp: Mlp) -> Mlp:
-        fields: dict[str, Any] = {field: change(getattr(mlp, field))}
-        return replace(mlp, **fields)
-
-    return changed
-
-
-def _swap_weights(mlp: Mlp) -> Mlp:
-    one, two = mlp.weight1, mlp.weight2
-    return replace(mlp, weight1=two.reshape(one.shape), weight2=one.reshape(two.shape))
 
 
 def _swap_bytes(array: Array) -> Array:

@@ -6,14 +6,19 @@ reference's on at least one. Two mistakes at once are tried, too.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity.diagnose.cause import Cause
-from parity.diagnose.onnx_mistakes import Mlp, MlpMistake, list_mistakes, list_rare_mistakes
+from parity.diagnose.onnx_mistakes import (
+    Mlp,
+    MlpMistake,
+    list_mistakes,
+    list_rare_mistakes,
+    make_factor_mistake,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,9 +39,9 @@ def find_mlp_mistake(
 
     Args:
         weights: The four arrays of the MLP.
-        inputs: ``[1, in]`` by name.
-        expected: The reference's outputs, by name.
-        obtained: The model's outputs, by name; all names of ``inputs``.
+        inputs: ``[1, in]`` by name; the outputs have the same names.
+        expected: The reference's outputs.
+        obtained: The model's outputs.
         tolerance: Largest difference, absolute.
     """
     names = [name for name in inputs if name in obtained]
@@ -84,10 +89,10 @@ def _fit_factors(mlp: Mlp, x: Array, obtained: Array) -> Iterator[MlpMistake]:
         columns = np.column_stack((product.ravel(), bias.ravel()))
         (alpha, beta), *_ = np.linalg.lstsq(columns, obtained.ravel(), rcond=None)
         for one, other in ((alpha, alpha), (alpha, 1.0), (1.0, beta), (alpha, beta)):
-            yield _make_factor_mistake(2, _round_factor(one), _round_factor(other))
+            yield make_factor_mistake(2, _round_factor(one), _round_factor(other))
     for factor in _FACTORS:
         for one, other in ((factor, factor), (factor, 1.0), (1.0, factor)):
-            yield _make_factor_mistake(1, one, other)
+            yield make_factor_mistake(1, one, other)
 
 
 #: Factors that are tried on the first layer, whose ReLU hides the exact one.
@@ -98,27 +103,3 @@ def _round_factor(factor: float) -> float:
     """Return the short decimal that a factor was meant to be, where it is close to one."""
     short = float(f"{factor:.4g}")
     return short if abs(short - factor) <= 1e-5 * abs(factor) else float(factor)
-
-
-def _make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
-    if alpha == beta:
-        text = f"the outputs of fc{layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
-    elif beta == 1:
-        text = f"the product of fc{layer} is multiplied by {alpha:g} (alpha of its Gemm)"
-    elif alpha == 1:
-        text = f"the bias of fc{layer} is multiplied by {beta:g} (beta of its Gemm)"
-    else:
-        text = (
-            f"the product of fc{layer} is multiplied by {alpha:g} and its bias by {beta:g} (alpha "
-            "and beta of its Gemm)"
-        )
-
-    def make(mlp: Mlp) -> Mlp:
-        weight, bias = f"weight{layer}", f"bias{layer}"
-        fields: dict[str, Any] = {
-            weight: alpha * getattr(mlp, weight),
-            bias: beta * getattr(mlp, bias),
-        }
-        return replace(mlp, **fields)
-
-    return MlpMistake("onnx-factor", text, make)
