@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.diagnose.failing_tensor import FailingTensor
+    from parity.tensors.dtypes import DType
 
 
 @dataclass
@@ -55,89 +56,67 @@ class ErrorSummary:
         self, tensor: FailingTensor, start: int, expected: NDArray[Any], obtained: NDArray[Any]
     ) -> None:
         """Add a run of elements."""
-        at = np.flatnonzero(tensor.find_violations(expected, obtained))
-        self._add_values(expected, obtained)
-        self._add_numbers(tensor, expected, obtained)
+        dtype = tensor.obtained_dtype
+        bits = view_bits(expected), view_bits(obtained)
+        first = self._first_bits = self._first_bits or (bits[0][0], bits[1][0])
+        expected_varied, obtained_varied = (
+            before or bool((side != one).any())
+            for before, side, one in zip(self.varied, bits, first, strict=True)
+        )
+        self.varied = expected_varied, obtained_varied
         with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
-            there = np.flatnonzero(obtained != 0)
-        if len(there):
-            self.zero_from = start + int(there[-1]) + 1
+            nonzero = np.flatnonzero(obtained != 0)
+        self.zero_from = start + int(nonzero[-1]) + 1 if len(nonzero) else self.zero_from
         self.nonzero += int(np.count_nonzero(expected))
+        left, right = dtype.decode(expected), dtype.decode(obtained)
+        self.has_negatives |= dtype.kind != "complex" and bool((right < 0).any())
+        self.has_subnormals |= bool(_find_subnormals(dtype, right).any())
+        if dtype.kind in ("float", "complex"):
+            self.squared_error += sum_squared_errors(left, right)
+        at = np.flatnonzero(tensor.find_violations(expected, obtained))
         if len(at):
             self.first = start + int(at[0]) if self.first < 0 else self.first
             self.last = start + int(at[-1])
             self.differing += len(at)
-            self._add_differing(tensor, expected[at], obtained[at])
+            self._add_differing(dtype, left[at], right[at])
 
-    def _add_values(self, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        left, right = view_bits(expected), view_bits(obtained)
-        self._first_bits = self._first_bits or (left[0], right[0])
-        self.varied = (
-            self.varied[0] or bool((left != self._first_bits[0]).any()),
-            self.varied[1] or bool((right != self._first_bits[1]).any()),
-        )
-
-    def _add_numbers(
-        self, tensor: FailingTensor, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> None:
-        dtype = tensor.obtained_dtype
-        left, right = dtype.decode(expected), dtype.decode(obtained)
-        if dtype.kind != "complex":
-            self.has_negatives |= bool((right < 0).any())
-        if dtype.kind == "float":
-            self.has_subnormals |= bool(_find_subnormals(tensor, right).any())
-        if dtype.kind in ("float", "complex"):
-            self.squared_error += sum_squared_errors(left, right)
-
-    def _add_differing(
-        self, tensor: FailingTensor, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> None:
-        dtype = tensor.obtained_dtype
-        left, right = dtype.decode(expected), dtype.decode(obtained)
+    def _add_differing(self, dtype: DType, left: NDArray[Any], right: NDArray[Any]) -> None:
         self.only_zeros &= bool((right == 0).all())
         if dtype.kind in ("int", "bool"):
-            gap = compute_integer_error(expected, obtained)
-            steps = gap.max() == 1 and len(np.unique(right > left)) == 1
-            self.only_steps &= bool(steps)
-            self.only_nonfinite = self.only_zero_signs = self.only_lost_subnormals = False
+            gap: NDArray[Any] = compute_integer_error(left, right)
+            self.only_steps &= gap.max() == 1 and len(np.unique(right > left)) == 1
+            self.only_nonfinite = self.only_zero_signs = False
         else:
             self.only_steps = False
-            gap = self._add_floats(tensor, left, right)
-        if dtype.kind == "complex":
-            self.only_lost_negatives = self.only_lost_subnormals = False
-        else:
-            self.only_lost_negatives &= bool(((left <= 0) & (right == 0)).all())
-        self._add_decades(gap[np.isfinite(gap) & (gap > 0)])
-
-    def _add_floats(
-        self, tensor: FailingTensor, left: NDArray[Any], right: NDArray[Any]
-    ) -> NDArray[np.float64]:
-        with np.errstate(all="ignore"):
-            gap = np.abs(left - right)
-            units = np.where(gap == 0, 0, gap / (np.abs(left) * tensor.obtained_dtype.epsilon))
-        self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
-        self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
-        if tensor.obtained_dtype.kind == "float":
-            lost = _find_subnormals(tensor, left) & (right == 0)
-            self.only_lost_subnormals &= bool(lost.all())
-        # Beside an infinity or a NaN no distance is a number: the largest one there is.
-        self.max_ulp = max(
-            self.max_ulp, float(np.nan_to_num(units, nan=np.inf, posinf=np.inf).max())
+            gap = self._add_floats(dtype, left, right)
+        lost = _find_subnormals(dtype, left) & (right == 0)
+        self.only_lost_subnormals &= bool(lost.all())
+        self.only_lost_negatives &= dtype.kind != "complex" and bool(
+            ((left <= 0) & (right == 0)).all()
         )
-        found: NDArray[np.float64] = gap
-        return found
-
-    def _add_decades(self, gap: NDArray[np.float64]) -> None:
-        powers, counts = np.unique(np.floor(np.log10(gap)).astype(int), return_counts=True)
+        sizes = gap[np.isfinite(gap) & (gap > 0)]
+        powers, counts = np.unique(np.floor(np.log10(sizes)).astype(int), return_counts=True)
         for power, count in zip(powers.tolist(), counts.tolist(), strict=True):
             self.decades[power] = self.decades.get(power, 0) + count
 
+    def _add_floats(
+        self, dtype: DType, left: NDArray[Any], right: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        with np.errstate(all="ignore"):
+            gap: NDArray[np.float64] = np.abs(left - right)
+            units = np.where(gap == 0, 0, gap / (np.abs(left) * dtype.epsilon))
+        self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
+        self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
+        # Beside an infinity or a NaN no distance is a number: the largest one there is.
+        worst = float(np.nan_to_num(units, nan=np.inf, posinf=np.inf).max())
+        self.max_ulp = max(self.max_ulp, worst)
+        return gap
 
-def _find_subnormals(tensor: FailingTensor, values: NDArray[Any]) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = (np.abs(values) < tensor.obtained_dtype.smallest_normal) & (
-        values != 0
-    )
-    return found
+
+def _find_subnormals(dtype: DType, values: NDArray[Any]) -> NDArray[np.bool_]:
+    if dtype.kind != "float":
+        return np.zeros(values.shape, np.bool_)
+    return np.asarray((np.abs(values) < dtype.smallest_normal) & (values != 0))
 
 
 def sum_squared_errors(left: NDArray[Any], right: NDArray[Any]) -> float:

@@ -61,15 +61,16 @@ def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[L
     rank = expected.ndim
     if not 1 < rank <= _MAX_RANK:
         return
-    single = [(axis,) for axis in range(rank) if expected.shape[axis] > 1]
-    both = [(rank - 2, rank - 1)] if rank > 2 else []  # noqa: PLR2004 - else all of it is reversed
-    for axes in (*single, *both):
-        one = len(axes) == 1
-        which = f"axis {axes[0]}" if one else f"axes {axes[0]} and {axes[1]}"
+    names: dict[tuple[int, ...], str] = {
+        (axis,): f"axis {axis} runs" for axis in range(rank) if expected.shape[axis] > 1
+    }
+    if rank > 2:  # noqa: PLR2004 - else all of it is reversed
+        names[rank - 2, rank - 1] = f"axes {rank - 2} and {rank - 1} run"
+    for axes, name in names.items():
         yield Layout(
             code="reversed",
-            text=f"{which} run{'s' * one} backwards",
-            how=f"after reversing the order along {which}",
+            text=f"{name} backwards",
+            how=f"after reversing the order along {name.rsplit(' ', 1)[0]}",
             expected=np.flip(expected, axes),
             obtained=obtained.reshape(expected.shape),
         )
@@ -123,23 +124,20 @@ def _propose_shifts(
 ) -> Iterator[Layout]:
     flat, count = expected.reshape(-1), obtained.size
     row = expected.shape[-1] if expected.ndim > 1 else 1
-    steps = dict.fromkeys(
-        [*range(1, max_shift + 1), *(row * k for k in range(1, _MAX_ROW_SHIFT + 1))]
-    )
-    for by in steps:
+    rows = (row * k for k in range(1, _MAX_ROW_SHIFT + 1))
+    for by in dict.fromkeys([*range(1, max_shift + 1), *rows]):
         if 2 * by > count:
             continue
-        width = obtained.itemsize * by
-        where = f"{by:,} element{'s' * (by != 1)} ({width:,} bytes)"
-        yield _make_shifted(f"right by {where}", flat[: count - by], obtained[by:])
-        yield _make_shifted(f"left by {where}", flat[by:], obtained[: count - by])
-
-
-def _make_shifted(where: str, expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
-    return Layout(
-        code="shifted",
-        text=f"the values are shifted {where}: a header, an offset or the alignment was misread",
-        how=f"after shifting the reference {where}",
-        expected=expected,
-        obtained=obtained,
-    )
+        where = f"by {by:,} element{'s' * (by != 1)} ({obtained.itemsize * by:,} bytes)"
+        for way, expected_part, obtained_part in (
+            ("right", flat[: count - by], obtained[by:]),
+            ("left", flat[by:], obtained[: count - by]),
+        ):
+            yield Layout(
+                code="shifted",
+                text=f"the values are shifted {way} {where}: a header, an offset or the alignment "
+                "was misread",
+                how=f"after shifting the reference {way} {where}",
+                expected=expected_part,
+                obtained=obtained_part,
+            )

@@ -19,12 +19,10 @@ from parity.diagnose.hypothesis import iterate_tiles
 from parity.tensors.dtypes import DTYPES, view_bits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
     from parity.diagnose.failing_tensor import FailingTensor
-    from parity.diagnose.tensor_slices import SliceTest, TensorSlices
+    from parity.diagnose.tensor_slices import TensorSlices
 
 #: Elements that must have moved: fewer are found elsewhere by chance.
 _MIN_DIFFERING = 8
@@ -39,23 +37,28 @@ GROUP_SIZES = (16, 32, 64, 128, 256)
 #: One of so many elements must have moved, or no order within groups is named.
 _MIN_MOVED = 4
 
-_NUMBERS = (
-    (tensor_slices.check_factors, "factor-of-groups", "each {} is multiplied by its own number"),
-    (tensor_slices.check_addends, "addend-of-groups", "a different number is added to each {}"),
-)
-_ORDERS = (
+_Pattern = tuple[Any, str, str, str]
+#: Test, code, text, and the probable cause of the pattern in blocks.
+_NUMBERS: tuple[_Pattern, ...] = (
     (
-        tensor_slices.check_orders,
-        "order-in-groups",
-        "each {} has the right values in another order",
+        tensor_slices.check_factors,
+        "factor-of-groups",
+        "each {} is multiplied by its own number",
+        "scales of blocks or their sub-scales are probably decoded wrongly",
+    ),
+    (
+        tensor_slices.check_addends,
+        "addend-of-groups",
+        "a different number is added to each {}",
+        "minima of blocks are probably ignored or decoded wrongly",
     ),
 )
-#: Probable causes of such a pattern in blocks.
-_BLOCK_CAUSES = {
-    "factor-of-groups": "scales of blocks or their sub-scales are probably decoded wrongly",
-    "addend-of-groups": "minima of blocks are probably ignored or decoded wrongly",
-    "order-in-groups": "codes of a block are probably unpacked in another order",
-}
+_ORDER: _Pattern = (
+    tensor_slices.check_orders,
+    "order-in-groups",
+    "each {} has the right values in another order",
+    "codes of a block are probably unpacked in another order",
+)
 _ZERO_POINT = "a wrong zero point is probably subtracted from the codes of blocks"
 
 
@@ -89,24 +92,21 @@ def _find_origin(cut: TensorSlices) -> NDArray[np.int64] | None:
     """Return the reference's slice of each slice of the dump; None where one has none."""
     expected, obtained = _compute_digests(cut)
     origin, moved = np.arange(cut.count), np.flatnonzero(expected != obtained)
-    left, right = (
-        moved[expected[moved].argsort(kind="stable")],
-        moved[obtained[moved].argsort(kind="stable")],
-    )
+    left, right = (moved[side[moved].argsort(kind="stable")] for side in (expected, obtained))
     if not np.array_equal(expected[left], obtained[right]):
         return None
     origin[right] = left
     return origin
 
 
-def _compute_digests(cut: TensorSlices) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a digest of each slice; those of different slices hardly ever agree."""
+def _compute_digests(cut: TensorSlices) -> list[NDArray[np.uint64]]:
+    """Return a digest of each slice of both sides; those of different slices hardly ever agree."""
     odd = np.random.default_rng(0).integers(0, 2**64, cut.size, np.uint64, endpoint=False) | 1
-    step, found = max(1, _MAX_PART // cut.size), ([], [])  # type: ignore[var-annotated]
-    for start in range(0, cut.count, step):
-        for side, chunk in zip(found, cut.read_sides(start, start + step), strict=True):
-            side.append((view_bits(chunk).astype(np.uint64) * odd).sum(axis=1, dtype=np.uint64))
-    return np.concatenate(found[0]), np.concatenate(found[1])
+    digests = [
+        [(view_bits(chunk).astype(np.uint64) * odd).sum(axis=1, dtype=np.uint64) for chunk in sides]
+        for sides in cut.read_sides(_MAX_PART)
+    ]
+    return [np.concatenate(side) for side in zip(*digests, strict=True)]
 
 
 def _check_origin(cut: TensorSlices, origin: NDArray[np.int64]) -> bool:
@@ -137,32 +137,24 @@ def find_group_pattern(tensor: FailingTensor) -> Cause | None:
     if tensor.obtained_dtype.kind != "float":
         return None
     kind = None if tensor.raw is None else tensor.raw.type_name
-    axes, neighbours = tensor_slices.cut_axes(tensor), _list_groups(tensor)
-    if kind is None:
-        cuts = (*axes, *neighbours)
-    else:
+    cuts = [*tensor_slices.cut_axes(tensor)]
+    if kind not in DTYPES:
+        groups = [
+            tensor_slices.cut_groups(tensor, size)
+            for size in GROUP_SIZES
+            if tensor.count % size == 0 and tensor.count >= 2 * size
+        ]
         # Rows of whole blocks say less of the mistake than their blocks do.
-        cuts = tuple(axes) if kind in DTYPES else (*neighbours, *axes)
+        cuts = [*cuts, *groups] if kind is None else [*groups, *cuts]
     # An order within small groups is one within large groups, too.
     small = sorted(cuts, key=lambda cut: cut.size)
-    tried = (*product(cuts, _NUMBERS), *product(small, _ORDERS))
-    found = (_find_pattern(tensor, cut, *test) for cut, test in tried)
+    tried = (*product(cuts, _NUMBERS), *product(small, (_ORDER,)))
+    found = (_find_pattern(tensor, cut, pattern) for cut, pattern in tried)
     return next((cause for cause in found if cause is not None), None)
 
 
-def _list_groups(tensor: FailingTensor) -> Iterator[TensorSlices]:
-    for size in GROUP_SIZES:
-        if tensor.count % size == 0 and tensor.count >= 2 * size:
-            yield tensor_slices.cut_groups(tensor, size)
-
-
-def _find_pattern(
-    tensor: FailingTensor,
-    cut: TensorSlices,
-    test: Callable[[Any, Any], SliceTest],
-    code: str,
-    text: str,
-) -> Cause | None:
+def _find_pattern(tensor: FailingTensor, cut: TensorSlices, pattern: _Pattern) -> Cause | None:
+    test, code, text, why = pattern
     changed, differing = tensor_slices.count_changed(cut, test), tensor.summary.differing
     # Two elements that changed places are in another order within some group, too.
     few = code == "order-in-groups" and _MIN_MOVED * differing < tensor.count
@@ -173,13 +165,8 @@ def _find_pattern(
         f"in all {cut.count:,} {cut.plural} of {cut.size:,} elements{some} "
         f"({differing:,} of {tensor.count:,} elements differ)"
     )
-    return Cause(code, text.format(cut.noun) + _describe_block_cause(tensor, cut, code), evidence)
-
-
-def _describe_block_cause(tensor: FailingTensor, cut: TensorSlices, code: str) -> str:
-    """Describe the probable cause where neighbours are parts of blocks."""
-    if cut.code:
-        return ""
+    # Neighbours are parts of blocks.
     decoder = None if tensor.raw is None else blocks.DECODERS.get(tensor.raw.type_name)
-    no_minima = code == "addend-of-groups" and decoder is not None and decoder.mins is None
-    return f"; {_ZERO_POINT if no_minima else _BLOCK_CAUSES[code]}"
+    if code == "addend-of-groups" and decoder is not None and decoder.mins is None:
+        why = _ZERO_POINT
+    return Cause(code, text.format(cut.noun) + f"; {why}" * (not cut.code), evidence)

@@ -33,18 +33,15 @@ _MIN_DISTINCT = 3
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSlices:
-    """Both sides cut into slices: views of the shape ``(outer, slices, inner)``.
-
-    Attributes:
-        tensor: The failing tensor.
-        expected: Correct values.
-        noun: Name of a slice, such as "row".
-        code: Cause of slices in another order; empty for runs of neighbours.
-    """
+    """Both sides cut into slices: views of the shape ``(outer, slices, inner)``."""
 
     tensor: FailingTensor
+    #: Correct values.
     expected: NDArray[Any]
-    noun: str
+    #: Name of a slice, such as "row", and of several.
+    noun: str = "group of neighbours"
+    plural: str = "groups"
+    #: Cause of slices in another order; empty for runs of neighbours.
     code: str = ""
 
     @property
@@ -62,83 +59,64 @@ class TensorSlices:
         """The obtained values, cut alike."""
         return self.tensor.obtained_flat.reshape(self.expected.shape)
 
-    @property
-    def plural(self) -> str:
-        """Name of several slices."""
-        first, *rest = self.noun.split(" ")
-        return " ".join([f"{first}s", *rest]) if self.code else "groups"
+    def read_sides(self, max_elements: int) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """Yield a few slices of a correct dump and of the dump, ``(slices, elements)``."""
+        step = max(1, max_elements // self.size)
+        for start in range(0, self.count, step):
+            some = slice(start, start + step)
+            expected = self.tensor.convert_expected(self._read_slices(self.expected, some))
+            yield expected, self._read_slices(self.obtained, some)
 
-    def read_sides(self, first: int, last: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Read slices of a correct dump and of the dump, ``(slices, elements)``."""
-        left, right = (
-            self.read_slices(side, first, last) for side in (self.expected, self.obtained)
-        )
-        return self.tensor.convert_expected(left), right
-
-    def read_slices(self, side: NDArray[Any], first: int, last: int) -> NDArray[Any]:
+    def _read_slices(self, side: NDArray[Any], some: slice) -> NDArray[Any]:
         """Read slices of one side, ``(slices, elements)``; pages are released once copied."""
         outer, count, inner = side.shape
         step, found = max(1, _MAX_READ // (count * inner * side.itemsize)), []
         for start in range(0, outer, step):
-            found.append(np.array(side[start : start + step, first:last]))
+            found.append(np.array(side[start : start + step, some]))
             self.tensor.maps.release()
         return np.moveaxis(np.concatenate(found), 1, 0).reshape(-1, self.size)
-
-    def read_runs(self) -> Iterator[tuple[int, Floats, Floats]]:
-        """Yield the index of the first of a few slices, and their numbers on both sides."""
-        values, step = self.tensor.obtained_dtype.decode, max(1, _MAX_PART // self.size)
-        for start in range(0, self.count, step):
-            left, right = self.read_sides(start, start + step)
-            yield start, values(left), values(right)
 
 
 def cut_groups(tensor: FailingTensor, size: int) -> TensorSlices:
     """Cut a tensor into runs of so many neighbours."""
-    return TensorSlices(
-        tensor=tensor,
-        expected=tensor.expected_logical.reshape(1, -1, size),
-        noun="group of neighbours",
-    )
+    return TensorSlices(tensor=tensor, expected=tensor.expected_logical.reshape(1, -1, size))
 
 
 def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
     """Cut a tensor along each axis; slices along the first are rows, along the last columns."""
     shape, rank = tensor.expected_logical.shape, tensor.expected_logical.ndim
     for axis in range(rank if rank > 1 else 0):
-        first, last = axis == 0, axis == rank - 1
-        name = "rows" if first else "columns" if last else "slices"
-        expected = tensor.expected_logical.reshape(
-            prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-        )
+        name = "row" if axis == 0 else "column" if axis == rank - 1 else "slice"
+        which = "" if rank == 2 else f" along axis {axis}"  # noqa: PLR2004 - a matrix
+        parts = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         cut = TensorSlices(
             tensor=tensor,
-            expected=expected,
-            noun=name[:-1] if rank == 2 else f"slice along axis {axis}",  # noqa: PLR2004 - a matrix
-            code=f"{name}-permuted",
+            expected=tensor.expected_logical.reshape(parts),
+            noun=f"{'slice' if which else name}{which}",
+            plural=f"{'slice' if which else name}s{which}",
+            code=f"{name}s-permuted",
         )
         if 1 < cut.count <= MAX_ELEMENTS and 1 < cut.size <= MAX_ELEMENTS:
             yield cut
 
 
 class SliceTest(NamedTuple):
-    """The result of a test, for each of a few slices.
+    """The result of a test, for each of a few slices."""
 
-    Attributes:
-        fits: The slice has the pattern, or does not contradict it.
-        changed: It differs from the reference.
-        conclusive: It has enough different values to prove the pattern.
-    """
-
+    #: The slice has the pattern, or does not contradict it.
     fits: Flags
+    #: It differs from the reference.
     changed: Flags
+    #: It has enough different values to prove the pattern.
     conclusive: Flags
 
 
 def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]) -> int:
     """Count the changed slices; 0 unless all fit and half of the changed ones are conclusive."""
     changed = conclusive = 0
-    for _, left, right in cut.read_runs():
-        result = test(left, right)
+    decode = cut.tensor.obtained_dtype.decode
+    for left, right in cut.read_sides(_MAX_PART):
+        result = test(decode(left), decode(right))
         if not result.fits.all():
             return 0
         changed += int(result.changed.sum())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating]
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
+    _Batches = tuple[Sequence[int], int]
 
 
 class BatchPosition(NamedTuple):
@@ -36,16 +37,12 @@ class BatchPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class DeliveredBatches:
-    """Items as a loader delivered them.
+    """Items of all batches, one after another, as a loader delivered them."""
 
-    Attributes:
-        features: ``(n, d)``, the items of all batches one after another.
-        labels: ``(n,)``.
-        sizes: Items of each batch; their sum is ``n``.
-    """
-
+    #: ``(n, d)`` and ``(n,)``.
     features: Floats
     labels: Floats
+    #: Items of each batch; their sum is ``n``.
     sizes: tuple[int, ...]
 
     def locate(self, position: int) -> BatchPosition:
@@ -63,27 +60,21 @@ def locate_row(sizes: Sequence[int], position: int, first_batch: int = 0) -> Bat
 
 @dataclass(frozen=True)
 class MembershipDifference:
-    """Difference between the delivered items and the expected ones.
+    """Difference between the delivered items, by their positions, and the expected ones."""
 
-    Attributes:
-        unknown: Positions of rows that are no item of the data set.
-        unexpected: Positions of items that are not expected.
-        repeated: Positions of items that were delivered as often as expected before.
-        earlier: For each of ``repeated``, an earlier position of the item.
-        missing: Expected items that were not delivered, ascending; an item that is expected twice
-            and delivered once is listed once.
-    """
-
+    #: Rows that are no item of the data set.
     unknown: Ints
+    #: Items that are not expected.
     unexpected: Ints
+    #: Items that were delivered as often as expected before, each with an earlier position of it.
     repeated: Ints
     earlier: Ints
+    #: Expected items that were not delivered, ascending; an item that is expected twice and
+    #: delivered once is listed once.
     missing: Ints
 
     def __bool__(self) -> bool:
-        return bool(
-            len(self.unknown) or len(self.unexpected) or len(self.repeated) or len(self.missing)
-        )
+        return any(map(len, (self.unknown, self.unexpected, self.repeated, self.missing)))
 
 
 def compare_membership(
@@ -105,15 +96,16 @@ def compare_membership(
     missing = values[:0] if is_subset else values[obtained_counts < expected_counts]
     # Only items that were delivered too often need their order of arrival.
     too_often = matched[(obtained_counts > expected_counts)[slot]]
+    items = obtained[too_often]
     surplus = (
-        count_earlier_occurrences(obtained[too_often])
-        >= expected_counts[_index_expected(expected, obtained[too_often])[2]]
+        count_earlier_occurrences(items) >= expected_counts[_index_expected(expected, items)[2]]
     )
+    known_items, first = np.unique(items, return_index=True)
     return MembershipDifference(
         unknown=np.flatnonzero(obtained == UNKNOWN),
         unexpected=known[~inside],
         repeated=too_often[surplus],
-        earlier=_find_first_positions(too_often, obtained[too_often], obtained[too_often[surplus]]),
+        earlier=too_often[first[np.searchsorted(known_items, items[surplus])]],
         missing=missing,
     )
 
@@ -126,60 +118,37 @@ def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
         present = np.bincount(expected) > 0
         slots = np.where(present, np.cumsum(present) - 1, UNKNOWN)
         inside = (obtained >= 0) & (obtained <= high)
-        return np.flatnonzero(present), slots[expected], _look_up_slots(slots, obtained, inside)
+        obtained_slots = np.full(len(obtained), UNKNOWN, np.int64)
+        obtained_slots[inside] = slots[obtained[inside]]
+        return np.flatnonzero(present), slots[expected], obtained_slots
     values, expected_slots = np.unique(expected, return_inverse=True)
     found = np.minimum(np.searchsorted(values, obtained), len(values) - 1)
     return values, expected_slots, np.where(values[found] == obtained, found, UNKNOWN)
 
 
-def _look_up_slots(slots: Ints, obtained: Ints, inside: Bools) -> Ints:
-    found = np.full(len(obtained), UNKNOWN, np.int64)
-    found[inside] = slots[obtained[inside]]
-    return found
-
-
-def _find_first_positions(positions: Ints, ids: Ints, queries: Ints) -> Ints:
-    """Return the first of the ascending ``positions`` of each of the ``queries``."""
-    known, first = np.unique(ids, return_index=True)
-    return positions[first[np.searchsorted(known, queries)]]
-
-
 @dataclass(frozen=True)
 class OrderDifference:
-    """Difference between the delivered order and the expected one.
+    """Difference between the delivered order and the expected one."""
 
-    Attributes:
-        displaced: Positions of items that are not the expected ones.
-        batches: For each delivered batch the expected batch that has its items in their order;
-            None where any batch is none of the expected ones.
-    """
-
+    #: Positions of items that are not the expected ones.
     displaced: Ints
+    #: For each delivered batch the expected batch that has its items in their order; None where
+    #: any batch is none of the expected ones.
     batches: tuple[int, ...] | None
 
 
 def compare_order(expected: Ints, obtained: Ints, sizes: Sequence[int]) -> OrderDifference:
-    """Compare two orders of one length, item by item.
-
-    Args:
-        expected: ``(n,)`` items in the expected order.
-        obtained: ``(n,)`` items as delivered.
-        sizes: Items of each batch.
-    """
+    """Compare two orders of ``(n,)`` items, with ``sizes`` items in each batch."""
     displaced = np.flatnonzero(expected != obtained)
-    return OrderDifference(
-        displaced, _find_batch_order(expected, obtained, sizes) if len(displaced) else None
-    )
+    batches = _find_batch_order(expected, obtained, sizes) if len(displaced) else None
+    return OrderDifference(displaced, batches)
 
 
 def _find_batch_order(
     expected: Ints, obtained: Ints, sizes: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Return which expected batch each delivered one is; repeats count in their order."""
-    expected_order, obtained_order = (
-        np.argsort(expected, kind="stable"),
-        np.argsort(obtained, kind="stable"),
-    )
+    expected_order, obtained_order = (np.argsort(x, kind="stable") for x in (expected, obtained))
     if not np.array_equal(expected[expected_order], obtained[obtained_order]):
         return None
     sources = np.empty(len(expected), np.int64)
@@ -220,24 +189,21 @@ def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float
 
 @dataclass(frozen=True)
 class LabelDifference:
-    """Difference between delivered labels and those of the items of their rows.
+    """Difference between delivered labels and those of the items of their rows."""
 
-    Attributes:
-        wrong: Positions whose label is not exactly the item's.
-        fractional: Those of ``wrong`` whose label is not a whole number (NaN included).
-        shift: k where every label is that of the item k positions later within the whole run and
-            at least one is wrong, else 0.
-        permuted: All labels are there, at other positions.
-        batch_shift: As ``shift``, within each batch; 0 for a single batch.
-        period: Fewest positions by which the expected labels roll onto themselves (over the run if
-            ``shift``), so that the shift may be so much larger; 0 where there are none.
-    """
-
+    #: Positions whose label is not exactly the item's.
     wrong: Ints
+    #: Those of ``wrong`` whose label is not a whole number (NaN included).
     fractional: Ints
+    #: k where every label is that of the item k positions later within the whole run and at least
+    #: one is wrong, else 0.
     shift: int
+    #: All labels are there, at other positions.
     permuted: bool
+    #: As ``shift``, within each batch; 0 for a single batch.
     batch_shift: int = 0
+    #: Fewest positions by which the expected labels roll onto themselves (over the run if
+    #: ``shift``), so that the shift may be so much larger; 0 where there are none.
     period: int = 0
 
 
@@ -259,13 +225,16 @@ def compare_labels(
     permuted = bool(is_close(np.sort(expected), np.sort(obtained), tolerance).all())
     if not permuted:
         return LabelDifference(wrong, fractional, 0, permuted)
-    shift = _find_shift(expected, obtained, tolerance)
-    batch_shift = _find_batch_shift(expected, obtained, tolerance, sizes)
-    period = 0
+    count = len(expected)
+    whole: _Batches = ((count,), min(_MAX_SHIFT, count // 2))
+    shift, period, batch_shift = _find_shift(expected, obtained, tolerance, *whole), 0, 0
     if shift:
-        period = _find_shift(expected, expected, tolerance)
-    elif batch_shift:
-        period = _find_batch_shift(expected, expected, tolerance, sizes)
+        period = _find_shift(expected, expected, tolerance, *whole)
+    if len(sizes) > 1 and sum(sizes) == count:  # one batch is the run
+        batches: _Batches = (sizes, min(_MAX_SHIFT, max(sizes) - 1))
+        batch_shift = _find_shift(expected, obtained, tolerance, *batches)
+        if batch_shift and not shift:
+            period = _find_shift(expected, expected, tolerance, *batches)
     return LabelDifference(wrong, fractional, shift, permuted, batch_shift, period)
 
 
@@ -281,31 +250,22 @@ _MAX_SHIFT = 64
 _PREFIX = 256
 
 
-def _find_shift(expected: Floats, obtained: Floats, tolerance: float) -> int:
-    max_shift = min(_MAX_SHIFT, len(expected) // 2)
-    prefix = np.arange(min(_PREFIX, len(expected)))
-    for distance in (sign * k for k in range(1, max_shift + 1) for sign in (1, -1)):
-        # The first few labels rule out most shifts.
-        if not is_close(
-            expected.take(prefix + distance, mode="wrap"), obtained[prefix], tolerance
-        ).all():
-            continue
-        if is_close(np.roll(expected, -distance), obtained, tolerance).all():
-            return distance
-    return 0
-
-
-def _find_batch_shift(
-    expected: Floats, obtained: Floats, tolerance: float, sizes: Sequence[int]
+def _find_shift(
+    expected: Floats, obtained: Floats, tolerance: float, sizes: Sequence[int], max_shift: int
 ) -> int:
-    """Find a shift as ``_find_shift`` does, within each batch."""
-    if len(sizes) < 2 or sum(sizes) != len(expected):  # noqa: PLR2004 - one batch is the run
-        return 0
+    """Find how far each label is that of a later item of its batch, or an earlier one; or 0."""
     size = np.repeat(np.asarray(sizes, np.int64), sizes)
     start = np.repeat(np.cumsum(sizes) - sizes, sizes)
     row = np.arange(len(expected)) - start
-    max_shift = min(_MAX_SHIFT, max(sizes) - 1)
     for distance in (sign * k for k in range(1, max_shift + 1) for sign in (1, -1)):
-        if is_close(expected[start + (row + distance) % size], obtained, tolerance).all():
+        # The first few labels rule out most shifts.
+        if all(
+            is_close(
+                expected[start[part] + (row[part] + distance) % size[part]],
+                obtained[part],
+                tolerance,
+            ).all()
+            for part in (slice(_PREFIX), slice(None))
+        ):
             return distance
     return 0

@@ -59,16 +59,11 @@ def iterate_other_columns(table: Floats, tolerance: float) -> Iterator[Ints]:
 
 
 class Projections(NamedTuple):
-    """Projected items and rows.
-
-    Attributes:
-        table: ``(m,)``, the items.
-        rows: ``(n,)``.
-        slack: ``(n,)``, largest distance of a matching item from the row; -1 where none matches.
-    """
+    """Projected items, ``(m,)``, and rows, ``(n,)``."""
 
     table: Doubles
     rows: Doubles
+    #: Largest distance of a matching item from the row; -1 where none matches.
     slack: Doubles
 
 
@@ -140,13 +135,7 @@ def _hash_patterns(rows: Floats) -> NDArray[np.uint64]:
 
 
 class CandidateWindows(NamedTuple):
-    """Items sorted by projection, and each row's window of those that can match.
-
-    Attributes:
-        order: ``(m,)`` items, ascending.
-        low: ``(n,)`` start of each row's window in ``order``.
-        high: ``(n,)`` its end.
-    """
+    """Items sorted by projection, ``(m,)``, and each row's window, ``(n,)``, of candidates."""
 
     order: Ints
     low: Ints

@@ -49,12 +49,7 @@ PADDING_ID = -1
 class Dataset:
     """Records in a fixed order, each identified by its id, not by its position.
 
-    The arrays are copied and made read-only, so that a fingerprint stays true.
-
-    Attributes:
-        ids: ``[n]``, int64, unique, none negative.
-        x: ``[n]``, f32, one feature a record.
-        y: ``[n]``, f32, one label a record.
+    The arrays, all ``[n]``, are copied and made read-only, so that a fingerprint stays true.
 
     Raises:
         ValueError: Lengths differ, an array is not one-dimensional, an id is repeated or negative.
@@ -71,16 +66,10 @@ class Dataset:
             column = np.asarray(getattr(self, name)).astype(dtype, casting="same_kind")
             column.setflags(write=False)
             object.__setattr__(self, name, column)
-        self._check_shapes()
-        self._check_ids()
-
-    def _check_shapes(self) -> None:
         shapes = {"ids": self.ids.shape, "x": self.x.shape, "y": self.y.shape}
         if len(set(shapes.values())) > 1 or self.ids.ndim != 1:
             message = f"ids, x and y must be vectors of one length, obtained shapes {shapes}"
             raise ValueError(message)
-
-    def _check_ids(self) -> None:
         values, counts = np.unique(self.ids, return_counts=True)
         if duplicates := values[counts > 1].tolist():
             message = f"ids must be unique, these are not: {duplicates}"
@@ -139,14 +128,7 @@ def compute_epoch_order(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
 
 
 class Batch(NamedTuple):
-    """Slots of one batch, all arrays ``[B]``.
-
-    Attributes:
-        ids: int64, ``PADDING_ID`` in a padded slot.
-        x: f32, 0 in a padded slot.
-        y: f32, 0 in a padded slot.
-        mask: bool, False in a padded slot.
-    """
+    """Slots of one batch, all arrays ``[B]``; a padded slot is ``PADDING_ID``, 0, 0, False."""
 
     ids: NDArray[np.int64]
     x: NDArray[np.float32]
@@ -158,11 +140,7 @@ def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -
     """Compute the mean over the real observations, None where there is none.
 
     Dividing by the number of slots would count padding as observations of zero. The exact sum is
-    rounded once, so that the order of the records does not matter.
-
-    Args:
-        values: ``[n]``, any float dtype.
-        mask: ``[n]``, True for a real observation.
+    rounded once, so that the order of the records does not matter. Both arrays are ``[n]``.
 
     Raises:
         ValueError: The shapes differ.
@@ -184,33 +162,20 @@ def compute_run_mean(batches: Sequence[Batch]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cursor:
-    """Position in an epoch: all that is needed to continue, and to reject other data.
-
-    The position counts records, not batches, whose size may change.
-
-    Attributes:
-        seed: Decides, with ``epoch``, the order.
-        epoch: Number of the epoch.
-        position: Number of records that were passed.
-        batch_size: Slots of a full batch.
-        fingerprint: Of the dataset's ids, x and y.
-    """
+    """Position in an epoch: all that is needed to continue, and to reject other data."""
 
     seed: int
     epoch: int
+    #: Number of records that were passed, not of batches, whose size may change.
     position: int
     batch_size: int
+    #: Of the dataset's ids, x and y.
     fingerprint: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """Batches of a dataset under one batch size and one policy.
-
-    Attributes:
-        batch_size: Slots of a full batch, at least 1.
-        policy: Policy for a last batch that is not full.
-        shuffle: Each epoch has an order of its own, else the dataset's.
+    """Batches of a dataset under one batch size and one policy for the last batch.
 
     Raises:
         ValueError: The batch size is not positive, or the policy is unknown.
@@ -219,6 +184,7 @@ class Pipeline:
     dataset: Dataset
     batch_size: int
     policy: Policy = "keep"
+    #: Each epoch has an order of its own, else the dataset's.
     shuffle: bool = True
 
     def __post_init__(self) -> None:
@@ -269,11 +235,13 @@ class Pipeline:
 
     def build_batch(self, chosen: NDArray[np.int64]) -> Batch:
         """Build the batch of the records ``chosen``, ``[b]``: one index for all columns."""
-        data = self.dataset
+        data, width = self.dataset, (0, self.batch_size - len(chosen))
         mask = np.ones(len(chosen), np.bool_)
         batch = Batch(data.ids[chosen], data.x[chosen], data.y[chosen], mask)
-        missing = self.batch_size - len(chosen)
-        return _pad_batch(batch, missing) if self.policy == "pad" and missing else batch
+        if self.policy != "pad":
+            return batch
+        ids = np.pad(batch.ids, width, constant_values=PADDING_ID)
+        return Batch(ids, np.pad(batch.x, width), np.pad(batch.y, width), np.pad(mask, width))
 
     def find_omitted_ids(self, seed: int, epoch: int) -> list[int]:
         """Find the ids that the policy omits from an epoch, ascending."""
@@ -291,9 +259,3 @@ class Pipeline:
         if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):
             message = f"no batch of {self.batch_size} begins at record {position} of {n}"
             raise ValueError(message)
-
-
-def _pad_batch(batch: Batch, missing: int) -> Batch:
-    width = (0, missing)
-    ids = np.pad(batch.ids, width, constant_values=PADDING_ID)
-    return Batch(ids, np.pad(batch.x, width), np.pad(batch.y, width), np.pad(batch.mask, width))
