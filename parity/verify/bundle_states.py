@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
@@ -17,6 +17,8 @@ from parity.store import archive
 from parity.text import sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parity.lockfile import Bundle, Locked, Lockfile
     from parity.reports.console import RunConsole
     from parity.store.store import FetchedBundle, Store
@@ -41,23 +43,23 @@ def _read_revision(revision: str, path: Path) -> str:
     if not revision or revision.startswith("-"):
         raise _build_git_error(path, f"{revision!r} is not a revision")
     folder = path.resolve().parent
-    args = ["git", "show", "--no-textconv", f"{revision}:./{path.name}"]
-    env = process.build_environment({"GIT_OPTIONAL_LOCKS": "0"})
+    args = ("show", "--no-textconv", f"{revision}:./{path.name}")
     try:
         # One byte more than a lockfile may have, so that a truncated one is rejected, not misread.
-        completed = process.run(
-            args, cwd=folder, env=env, timeout=_TIMEOUT_SECONDS, stdout_limit=MAX_TEXT + 1
-        )
+        completed = _run_git(args, folder, stdout_limit=MAX_TEXT + 1)
     except process.NotStartedError as error:
         raise _build_git_error(path, str(error)) from None
     if completed.exit_code:
-        stderr_lines = completed.stderr.strip().splitlines() or [f"exit {completed.exit_code}"]
-        raise _build_git_error(
-            path, f"{path.name} does not exist at {revision!r}", stderr_lines[-1]
-        )
+        last_line = (completed.stderr.strip().splitlines() or [f"exit {completed.exit_code}"])[-1]
+        raise _build_git_error(path, f"{path.name} does not exist at {revision!r}", last_line)
     if completed.exit_code is None:
         raise _build_git_error(path, f"git did not answer within {_TIMEOUT_SECONDS:g} s")
     return completed.stdout
+
+
+def _run_git(args: Sequence[str], cwd: Path, **options: Any) -> process.ProcessResult:
+    env = process.build_environment({"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"})
+    return process.run(["git", *args], cwd=cwd, env=env, timeout=_TIMEOUT_SECONDS, **options)
 
 
 def _build_git_error(path: Path, reason: str, git_message: str = "") -> ConfigError:
@@ -83,17 +85,11 @@ class BundleState(NamedTuple):
 
 
 def load_earlier(
-    bundle: Bundle,
-    store: Store,
-    folder: Path,
-    console: RunConsole,
-    *,
-    offline: bool,
-    revision: str = "HEAD",
+    bundle: Bundle, store: Store, folder: Path, console: RunConsole, **options: Any
 ) -> BundleState:
-    """Return a bundle as it was locked before; its files may be gone."""
+    """Return a bundle as it was locked before, by ``obtain_files``; its files may be gone."""
     try:
-        fetched = obtain_files(bundle, store, folder, console, offline=offline, revision=revision)
+        fetched = obtain_files(bundle, store, folder, console, **options)
     except ParityError as error:
         problem = error.problems[0]
         return BundleState(bundle.locked, None, f"[{problem.code}] {problem.message}")
@@ -122,9 +118,9 @@ def obtain_files(
             bundle, lockfile_dir=folder, offline=offline, progress=console.show_download(bundle.id)
         )
     except ParityError:
-        if not is_local(bundle.source):
-            raise
-        found = _load_committed(bundle, revision, store, folder)
+        found = None
+        if is_local(bundle.source):
+            found = _load_committed(bundle, revision, store, folder)
         if found is None:
             raise
         return found
@@ -138,11 +134,10 @@ def _load_committed(
     with TemporaryDirectory(prefix="parity-") as name:
         scratch = Path(name)
         # Of a tree, not of a commit: for a commit git adds a pax header.
-        args = ["git", "archive", "--format=tar", f"--output={scratch / 'file.tar'}"]
+        args = ["archive", "--format=tar", f"--output={scratch / 'file.tar'}"]
         args += [f"{revision}^{{tree}}", "--", archive_path.name]
-        env = process.build_environment({"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"})
         try:
-            process.run(args, cwd=archive_path.resolve().parent, env=env, timeout=_TIMEOUT_SECONDS)
+            _run_git(args, archive_path.resolve().parent)
             (scratch / "out").mkdir()
             archive.unpack(scratch / "file.tar", scratch / "out", archive.Limits())
             source = str(scratch / "out" / archive_path.name)
@@ -156,13 +151,11 @@ def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleD
     if after.locked is None:
         msg = "the later state must have a lock"
         raise ValueError(msg)
-    trees = None
-    if before.fetched is not None and after.fetched is not None:
-        trees = compare_trees(before.fetched.path, after.fetched.path)
+    old, new = before.fetched, after.fetched
     return BundleDrift(
         bundle=name,
         before=before.locked,
         after=after.locked,
-        trees=trees,
+        trees=compare_trees(old.path, new.path) if old and new else None,
         missing=before.missing,
     )

@@ -16,7 +16,7 @@ from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from pathlib import Path
 
     from parity.errors import Location
@@ -44,7 +44,7 @@ class _CaseRuns:
         return any(finding.level == "error" for finding in self.findings)
 
     @property
-    def is_right_load(self) -> bool:
+    def loads_right(self) -> bool:
         """Whether all runs loaded the case correctly; `expect: load` may be stated or not."""
         if self.comparison is None or not self.comparison.tensors or self.has_errors:
             return False
@@ -62,24 +62,25 @@ class CaseEvaluator:
     _known_failures: KnownFailures = field(init=False)
 
     def __post_init__(self) -> None:
-        where = self.prepared.bundle.where.get("known-failures")
-        ids = [case.id for case in self.prepared.all_cases]
-        known = parse_known_failures(self.prepared.bundle.known_failures, ids)
-        self._known_failures = KnownFailures(
-            known, [case.id for case in self.prepared.all_cases], where
-        )
+        bundle, ids = self.prepared.bundle, [case.id for case in self.prepared.all_cases]
+        known = parse_known_failures(bundle.known_failures, ids)
+        self._known_failures = KnownFailures(known, ids, bundle.where.get("known-failures"))
 
     def add(self, case: Case, dump_run: DumpResult) -> None:
         """Compare one run of a case; further runs must also equal the first byte for byte."""
         started = time.perf_counter()
         ending = None
+        is_empty = all(finding.code == "dump-empty" for finding in dump_run.findings)
+        comparison: DumpComparison | None = None
         if case.expect:
             ending = outcomes.classify_run(
                 case, dump_run, lambda: self._verify_dump(case, dump_run)
             )
             comparison, findings = ending.comparison, list(ending.findings)
+        elif dump_run.findings and not (case.may_be_empty and is_empty):
+            findings = list(dump_run.findings)
         else:
-            comparison, findings = self._compare(case, dump_run)
+            comparison, findings = self._verify_dump(case, dump_run)
         seconds = {"dump": dump_run.seconds, "compare": time.perf_counter() - started}
         earlier = self._runs.get(case.id)
         if earlier is None:
@@ -89,13 +90,6 @@ class CaseEvaluator:
         if not earlier.findings:
             earlier.findings = findings or _find_differences(earlier.first.folder, dump_run.folder)
             earlier.ending = ending if findings else earlier.ending
-
-    def _compare(
-        self, case: Case, dump_run: DumpResult
-    ) -> tuple[DumpComparison | None, list[Finding]]:
-        if dump_run.findings and not (case.may_be_empty and _is_only_empty(dump_run)):
-            return None, list(dump_run.findings)
-        return self._verify_dump(case, dump_run)
 
     def _verify_dump(
         self, case: Case, dump_run: DumpResult
@@ -120,16 +114,17 @@ class CaseEvaluator:
         self._check_controls()
         found = []
         for case in self.prepared.cases:
-            case_runs = self._runs[case.id]
-            result = self._build_result(case_runs, across.get(case.id, ()))
-            found.append(result)
-            on_result(result)
+            runs = self._runs[case.id]
+            tensors = runs.comparison.tensors if runs.comparison else None
+            result = self._build_result(runs, across.get(case.id, ()))
+            found.append(limit_findings(self._known_failures.apply(result, tensors)))
+            on_result(found[-1])
         return tuple(found)
 
     def _check_controls(self) -> None:
         """Skip rejections whose group has no right load; other endings need no control."""
         runs = [self._runs[case.id] for case in self.prepared.cases]
-        controls = outcomes.find_controls(one.case for one in runs if one.is_right_load)
+        controls = outcomes.find_controls(one.case for one in runs if one.loads_right)
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue
@@ -142,61 +137,43 @@ class CaseEvaluator:
         if suite.across is None:
             return {}
         compared_cases = {
-            name: (
-                case_runs.case,
-                Dump(folder=case_runs.first.folder) if case_runs.comparison else None,
-            )
-            for name, case_runs in self._runs.items()
+            name: (runs.case, Dump(folder=runs.first.folder) if runs.comparison else None)
+            for name, runs in self._runs.items()
         }
         return dict(suite.across(compared_cases))
 
     def build_single_result(self, case: Case) -> CaseResult:
         """Return the result of one case alone, without known failures and controls."""
-        return self._build_raw_result(self._runs[case.id], ())
+        return self._build_result(self._runs[case.id], ())
 
-    def _build_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
-        result = self._build_raw_result(case_runs, more)
-        tensors = case_runs.comparison.tensors if case_runs.comparison else None
-        return limit_findings(self._known_failures.apply(result, tensors))
-
-    def _build_raw_result(self, case_runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
-        ending = case_runs.ending or outcomes.CaseOutcome()
-        findings = ending.findings if ending.skip else (*case_runs.findings, *more)
-        comparison = case_runs.comparison or DumpComparison()
+    def _build_result(self, runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
+        case, ending = runs.case, runs.ending or outcomes.CaseOutcome()
+        findings = ending.findings if ending.skip else (*runs.findings, *more)
+        verdict = "skipped" if ending.skip else decide_verdict(findings)
+        is_empty = runs.comparison is not None and not runs.comparison.compared
+        passes_empty = is_empty and decide_verdict(findings) == "pass"
+        comparison = runs.comparison or DumpComparison()
         return CaseResult(
             bundle=self.prepared.bundle.id,
-            case=case_runs.case.id,
-            verdict="skipped" if ending.skip else decide_verdict(findings),
+            case=case.id,
+            verdict=verdict,
             findings=findings,
             measures=comparison.measures,
-            seconds=case_runs.seconds,
+            seconds=runs.seconds,
             margin=comparison.margin,
             compared=comparison.compared,
-            command=self.format_command(case_runs.case, case_runs.control),
-            reason=ending.skip or _explain_empty(case_runs, findings),
-            expect=case_runs.case.expect,
+            command=self.format_command(case, runs.control),
+            reason=ending.skip or ("the reference has no elements" if passes_empty else ""),
+            expect=case.expect,
             outcome=ending.word,
-            group=outcomes.get_group(case_runs.case),
-            why=case_runs.case.why,
-            source=self.find_source(case_runs.case),
+            group=outcomes.get_group(case),
+            why=case.why,
+            source=self.find_source(case),
         )
 
     def list_bundle_findings(self) -> list[Finding]:
         """Return errors for known failures that no case shows any more."""
         return self._known_failures.find_unused()
-
-
-def _explain_empty(case_runs: _CaseRuns, findings: Iterable[Finding]) -> str:
-    """Return why a case passes though no element was compared, or an empty text."""
-    comparison = case_runs.comparison
-    is_empty = comparison is not None and not comparison.compared
-    passes = decide_verdict(findings) == "pass"
-    return "the reference has no elements" if is_empty and passes else ""
-
-
-def _is_only_empty(dump_run: DumpResult) -> bool:
-    """Return whether the program succeeded and wrote no file."""
-    return all(finding.code == "dump-empty" for finding in dump_run.findings)
 
 
 def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
@@ -206,13 +183,11 @@ def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
     }
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
-        is_link = path.is_symlink()
-        if is_link or (
-            os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids and path.is_file()
-        ):
-            description = "a symbolic link" if is_link else "the reference's own file"
+        is_same = os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids
+        if path.is_symlink() or (is_same and path.is_file()):
+            what = "a symbolic link" if path.is_symlink() else "the reference's own file"
             name = path.relative_to(folder).as_posix()
-            message = f"{name} is {description}; a dump must consist of regular files of its own"
+            message = f"{name} is {what}; a dump must consist of regular files of its own"
             return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
     return None
 

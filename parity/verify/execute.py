@@ -17,7 +17,7 @@ from parity.verify import fixture_aliases
 from parity.verify.evaluate import CaseEvaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from parity.lockfile import Dump
@@ -37,17 +37,12 @@ EXPECT_BYTES = 2**30
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """The parameters of a run beside the bundle.
-
-    Attributes:
-        outputs: Folder for the dumps, ``<bundle>/<case>`` below it.
-        deadline: End of the run, in seconds of ``time.monotonic``.
-    """
+    """The parameters of a run beside the bundle."""
 
     options: VerifyOptions
     console: RunConsole
-    outputs: Path
-    deadline: float | None
+    outputs: Path  # folder for the dumps, `<bundle>/<case>` below it
+    deadline: float | None  # end of the run, in seconds of `time.monotonic`
 
 
 def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext) -> BundleResult:
@@ -63,17 +58,16 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         lambda case, control: _format_case_command(prepared, case, control, context.options),
         source,
     )
-    if context.options.dumps is not None:
-        port = {"dumps": display_path(context.options.dumps)}
+    if (dumps := context.options.dumps) is not None:
+        port = {"dumps": display_path(dumps)}
         for case in prepared.cases:
-            folder = context.options.dumps
-            evaluator.add(case, load_dump(folder, prepared.bundle.id, case.id))
+            evaluator.add(case, load_dump(dumps, prepared.bundle.id, case.id))
     else:
         with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
             port = run_dumps(prepared, evaluator, context, sources, alias_folder)
     context.console.start_cases(len(prepared.cases))
     cases = evaluator.finish_results(context.console.print_case)
-    if context.options.dumps is None:
+    if dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
     found = (*base.findings, *evaluator.list_bundle_findings())
     return replace(base, port=port, cases=cases, findings=found)
@@ -92,15 +86,8 @@ def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:
 @dataclass(frozen=True)
 class _BuildResult:
     program: Program | None
-    args: tuple[str, ...] = ()
+    args: tuple[str, ...] | None = None  # of a command
     findings: tuple[Finding, ...] = ()
-
-    @property
-    def ready(self) -> Program:
-        """The program; raises DumpError if the build failed."""
-        if self.program is None:
-            raise DumpError
-        return self.program
 
 
 class DumpSink(Protocol):
@@ -133,17 +120,18 @@ def run_dumps(
     jobs: list[tuple[Case, Job]] = []
     for case in prepared.cases:
         dump = prepared.bundle.find_dump(case.id)
-        program = _build_program(prepared, case, dump, builds, context)
-        if program.program is None:
-            sink.add(case, _build_failed_run(context, prepared, case, program.findings))
+        build = _build_program(prepared, case, dump, builds, context)
+        if build.program is None:
+            folder = context.outputs / prepared.bundle.id / case.id
+            sink.add(case, DumpResult(folder=folder, findings=build.findings))
             continue
-        if program.program.source:
-            sources[case.id] = program.program.source
+        if build.program.source:
+            sources[case.id] = build.program.source
+        aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
+        args = dump.args if build.args is None else build.args
+        options: dict[str, Any] = {"program": build.program, "args": args, "aliases": aliases}
         runs = range(1, context.options.repeat + 1)
-        jobs += [
-            (case, _build_job(prepared, case, program, context, run=run, alias_folder=alias_folder))
-            for run in runs
-        ]
+        jobs += [(case, _build_job(prepared, case, context, **options, run=run)) for run in runs]
     results = run_jobs(
         [job for _, job in jobs], workers=context.options.jobs, deadline=context.deadline
     )
@@ -151,12 +139,6 @@ def run_dumps(
     for (case, _), result in zip(jobs, results, strict=True):
         sink.add(case, result)
     return next((dict(b.program.port) for b in builds.values() if b.program), {})
-
-
-def _build_failed_run(
-    context: RunContext, prepared: PreparedBundle, case: Case, findings: tuple[Finding, ...]
-) -> DumpResult:
-    return DumpResult(folder=context.outputs / prepared.bundle.id / case.id, findings=findings)
 
 
 def _build_program(
@@ -210,28 +192,26 @@ def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
 def _build_job(
     prepared: PreparedBundle,
     case: Case,
-    build: _BuildResult,
     context: RunContext,
     *,
+    program: Program,
+    args: Sequence[str] | None,
+    aliases: Mapping[str, str],
     run: int,
-    alias_folder: Path | None,
 ) -> Job:
     dump = prepared.bundle.find_dump(case.id)
+    where = _locate_program(dump)
     name = case.id if run == 1 else f"{case.id}@{run}"
     folder = context.outputs / prepared.bundle.id / name
-    args = build.args if dump.command else dump.args
-    aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
     values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
     return Job(
         name=name,
-        program=build.ready,
-        args=expand_placeholders(
-            prepared.suite.args if args is None else args, values, _locate_program(dump)
-        ),
+        program=program,
+        args=expand_placeholders(prepared.suite.args if args is None else args, values, where),
         output_dir=folder,
         timeout=_choose_timeout(case, dump),
         repo=context.options.repo,
-        where=_locate_program(dump),
+        where=where,
         memory=EXPECT_BYTES if case.expect else None,
     )
 

@@ -46,16 +46,17 @@ def build_placeholders(bundle: Bundle, case: Case, alias_folder: Path | None) ->
         ConfigError: The checkpoint is too large to be copied.
     """
     checkpoint = Path(case.placeholders.get("checkpoint", ""))
-    names: Mapping[str, Any] = bundle.options.get(OPTION, {})
-    if alias_folder is None or checkpoint.suffix not in names:
+    aliases: Mapping[str, Any] = bundle.options.get(OPTION, {})
+    if alias_folder is None or checkpoint.suffix not in aliases:
         return {}
-    target = alias_folder / case.id / names[checkpoint.suffix]
+    target = alias_folder / case.id / aliases[checkpoint.suffix]
     if not target.exists():
         _copy_checkpoint(checkpoint, target, bundle)
-        if checkpoint.suffix == ".gguf":
-            (target.parent / NAMES_FILE).write_text(
-                json.dumps(_list_tensor_names(case)), encoding="utf-8"
-            )
+        if checkpoint.suffix == ".gguf":  # the tensors that a port must produce
+            detail = case.detail
+            names = detail.names if detail.reference is None else read_references(detail)
+            text = json.dumps(list(names))
+            (target.parent / NAMES_FILE).write_text(text, encoding="utf-8")
     return {"fixture_dir": str(target.parent), "checkpoint": str(target)}
 
 
@@ -69,9 +70,3 @@ def _copy_checkpoint(checkpoint: Path, target: Path, bundle: Bundle) -> None:
         raise ConfigError(Problem("too-large", message, bundle.where.get("options")))
     target.parent.mkdir(parents=True)
     shutil.copyfile(checkpoint, target)
-
-
-def _list_tensor_names(case: Case) -> list[str]:
-    """List the names of the tensors that a port must produce."""
-    detail = case.detail
-    return list(detail.names) if detail.reference is None else list(read_references(detail))

@@ -48,15 +48,13 @@ def _format_lock_change(
     from parity.store.store import FetchedBundle, Store
 
     before = bundle_states.BundleState(None, None)
-    folder = options.lockfile.resolve().parent
     if previous and locked:
-        store = Store.from_environment()
+        store, folder = Store.from_environment(), options.lockfile.resolve().parent
         before = bundle_states.load_earlier(
             previous, store, folder, console, offline=options.offline
         )
     digest = bundle.locked.sha256
     fetched = FetchedBundle(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
-    drift = bundle_states.compute_drift(
-        bundle.id, before, bundle_states.BundleState(bundle.locked, fetched)
-    )
+    after = bundle_states.BundleState(bundle.locked, fetched)
+    drift = bundle_states.compute_drift(bundle.id, before, after)
     return [*drift_text.format_markdown(drift), ""]

@@ -15,53 +15,36 @@ SUMMARIES = ("full", "compact", "false")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of every verb.
+    """Options of every verb."""
 
-    Attributes:
-        repo: The repo under test.
-        rehash: Hash trees of the store again before they are used.
-        bundles: Ids of the chosen bundles; empty for all.
-    """
-
-    repo: Path
+    repo: Path  # under test
     lockfile: Path
     offline: bool = False
-    rehash: bool = False
-    bundles: Sequence[str] = ()
+    rehash: bool = False  # hash trees of the store again before they are used
+    bundles: Sequence[str] = ()  # ids of the chosen bundles; empty for all
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """Options of reports.
-
-    Attributes:
-        annotations: Maximum number of annotated errors, and of warnings, on GitHub.
-        summary: ``full``, ``compact`` or ``false``.
-    """
+    """Options of reports."""
 
     report_dir: Path | None = None
     report_formats: Sequence[str] = ("json",)
     fail_on: str = "mismatch"
     min_cases: int = 1
-    annotations: int = 10
-    summary: str = "full"
+    annotations: int = 10  # most annotated errors, and warnings, on GitHub
+    summary: str = "full"  # one of `SUMMARIES`
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(Options, ReportOptions):
-    """The command line of ``verify``; see its help for each.
-
-    Attributes:
-        private_bundles: Bundles of which no dump is kept.
-        deadline: Seconds for the whole run, None for no limit.
-        dumps: Folder of existing dumps; nothing is built or run then.
-    """
+    """The command line of ``verify``; see its help for each."""
 
     cases: Sequence[str] = ()
-    dumps: Path | None = None
+    dumps: Path | None = None  # folder of existing dumps; nothing is built or run then
     toolchain: str = ""
     cargo_args: Sequence[str] = ()
     jobs: int | None = None
     repeat: int = 1
-    deadline: float | None = None
-    private_bundles: Sequence[str] = ()
+    deadline: float | None = None  # seconds for the whole run, None for no limit
+    private_bundles: Sequence[str] = ()  # of which no dump is kept

@@ -41,19 +41,12 @@ ACCEPTABLE = {"load": ("right",), "refuse": ("refused",), "either": ("right", "r
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """The outcome of one run of a case that states what it expects.
+    """The outcome of one run of a case that states what it expects."""
 
-    Attributes:
-        word: Of ``MEANINGS``; empty if the run cannot be classified.
-        findings: At most one error, whose code is the word.
-        comparison: Result of the comparison, None if nothing was compared.
-        skip: Code of the reason why the case is skipped, empty if it is not.
-    """
-
-    word: str = ""
-    findings: tuple[Finding, ...] = ()
-    comparison: DumpComparison | None = None
-    skip: str = ""
+    word: str = ""  # of `MEANINGS`; empty if the run cannot be classified
+    findings: tuple[Finding, ...] = ()  # at most one error, whose code is the word
+    comparison: DumpComparison | None = None  # None if nothing was compared
+    skip: str = ""  # code of the reason why the case is skipped, empty if it is not
 
 
 def classify_run(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
@@ -65,11 +58,9 @@ def classify_run(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutc
     word = _find_ending(dump_run)
     if word == "refused":
         return _check_refusal(case, dump_run, compare)
-    return (
-        _check_ending(case, word, dump_run.findings)
-        if word
-        else _check_load(case, dump_run, compare)
-    )
+    if word:
+        return _check_ending(case, word, dump_run.findings)
+    return _check_load(case, dump_run, compare)
 
 
 def _classify_unknown_end(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
@@ -105,16 +96,13 @@ def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOu
         files = format_count(len(leftovers), "dump files")
         message = f"rejected, but {files} were written: {', '.join(leftovers[:3])}"
         return CaseOutcome(word, (_build_error(word, message, dump_run.findings),))
-    if case.expect != "refuse" and (skipped := _skip_unnameable(compare)):
-        return skipped
+    if case.expect != "refuse" and (comparison := compare()[0]):
+        # A port may reject just a tensor whose name is not a file name.
+        code = "not-a-file-name"
+        notices = [finding for finding in comparison.findings if finding.code == code]
+        if notices:
+            return CaseOutcome("", tuple(notices), None, code)
     return _check_ending(case, "refused", dump_run.findings)
-
-
-def _skip_unnameable(compare: Compare) -> CaseOutcome | None:
-    """Skip a case with a tensor whose name is not a file name: the port may reject just that."""
-    comparison, _ = compare()
-    notices = [f for f in comparison.findings if f.code == "not-a-file-name"] if comparison else []
-    return CaseOutcome("", tuple(notices), None, notices[0].code) if notices else None
 
 
 def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:

@@ -18,18 +18,12 @@ _BUNDLE_KEYS = ("suite", "digest", "tree", "manifest")
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A plan that was read.
+    """A plan that was read."""
 
-    Attributes:
-        cases: Planned cases, ``bundle/case``; ``bundle/*`` for a bundle that was not available.
-        lock_sha256: Digest of the lockfile, empty if the plan does not state it.
-        version: Version of parity, empty if the plan does not state it.
-        bundles: By id, the bundle's suite and digests, as far as known.
-    """
-
-    cases: list[str]
-    lock_sha256: str = ""
-    version: str = ""
+    cases: list[str]  # `bundle/case`, or `bundle/*` for a bundle that was not available
+    lock_sha256: str = ""  # of the lockfile; empty if the plan does not state it
+    version: str = ""  # of parity; empty if the plan does not state it
+    #: By id, the bundle's suite and digests, as far as known.
     bundles: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def has_bundle(self, bundle: str) -> bool:

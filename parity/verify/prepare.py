@@ -36,25 +36,18 @@ class PreparationError:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedBundle:
-    """A bundle that is ready to be verified.
-
-    Attributes:
-        cases: Cases that the command line selects; ``all_cases``: all of the bundle.
-        bounds: Tolerances by case id: the bundle's, tightened by the lockfile.
-        seconds: Time of fetching.
-        manifest: SHA-256 of the manifest beside the lockfile, None without one.
-    """
+    """A bundle that is ready to be verified."""
 
     bundle: Bundle
     suite: Suite
     tree: Path
     tree_digest: str
-    cases: tuple[Case, ...]
+    cases: tuple[Case, ...]  # that the command line selects
     all_cases: tuple[Case, ...]
-    bounds: Mapping[str, Tolerances]
+    bounds: Mapping[str, Tolerances]  # by case id: the bundle's, tightened by the lockfile
     findings: tuple[Finding, ...]
-    seconds: float
-    manifest: str | None = None
+    seconds: float  # of fetching
+    manifest: str | None = None  # SHA-256 of the manifest beside the lockfile, None without one
 
 
 def prepare_bundle(
@@ -85,6 +78,7 @@ def _prepare(
     )
     bounds = _tighten_bounds(bundle, cases)
     _check_names(bundle, cases)
+    notices = [Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices]
     return PreparedBundle(
         bundle=bundle,
         suite=chosen,
@@ -93,10 +87,7 @@ def _prepare(
         cases=tuple(c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)),
         all_cases=cases,
         bounds=bounds,
-        findings=(
-            *(Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices),
-            *find_unread(fetched.path, chosen, cases),
-        ),
+        findings=(*notices, *find_unread(fetched.path, chosen, cases)),
         seconds=seconds,
         manifest=_hash_manifest(bundle, options),
     )
@@ -143,7 +134,6 @@ def _build_options(bundle: Bundle, options: VerifyOptions) -> dict[str, Any]:
 
 
 def _check_options(bundle: Bundle, chosen: Suite) -> None:
-    where = bundle.where.get("options")
     if bundle.manifest and not chosen.has_manifest:
         message = f"suite {chosen.name} of {bundle.id!r} has no manifest; remove the key"
         raise ConfigError(Problem("manifest", message, bundle.where.get("manifest")))
@@ -152,15 +142,16 @@ def _check_options(bundle: Bundle, chosen: Suite) -> None:
         if allowed is None:
             known = ", ".join(chosen.options) or "none"
             message = f"suite {chosen.name} of {bundle.id!r} has no option {key!r}; known: {known}"
-            raise ConfigError(Problem("no-such-option", message, where))
-        if callable(allowed):
-            if reason := allowed(value):
-                message = f"option {key} of {bundle.id!r}: {reason}"
-                raise ConfigError(Problem("no-such-option", message, where))
+        elif callable(allowed):
+            reason = allowed(value)
+            message = f"option {key} of {bundle.id!r}: {reason}" if reason else ""
         elif value not in allowed:
             choices = ", ".join(map(str, allowed))
             message = f"option {key} of {bundle.id!r} is {value!r}; it must be one of {choices}"
-            raise ConfigError(Problem("no-such-option", message, where))
+        else:
+            message = ""
+        if message:
+            raise ConfigError(Problem("no-such-option", message, bundle.where.get("options")))
 
 
 def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolerances]:
@@ -168,10 +159,8 @@ def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolera
     for case in cases:
         bounds[case.id], rejected = tighten(case.tolerances, bundle.bounds.get(case.id, {}))
         if rejected:
-            message = (
-                f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states: "
-                + "; ".join(rejected)
-            )
+            what = f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states"
+            message = f"{what}: {'; '.join(rejected)}"
             raise ConfigError(Problem("bounds-loosened", message, bundle.where.get("bounds")))
     return bounds
 
@@ -180,19 +169,12 @@ def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:
     """Reject names in the entry that match no case, instead of ignoring them."""
     ids = [case.id for case in cases]
     known = parse_known_failures(bundle.known_failures, ids)
-    found = [
-        Problem("names-nothing", text, bundle.where.get("known-failures"))
-        for text in find_unmatched(known, ids)
-    ]
+    texts = [("known-failures", text) for text in find_unmatched(known, ids)]
     for key, names in (("bounds", bundle.bounds), ("dump", bundle.case_dumps)):
-        found += [
-            Problem(
-                "names-nothing",
-                f"{key} of {bundle.id!r} names the case {name!r}; cases: {', '.join(ids)}",
-                bundle.where.get(key),
-            )
-            for name in names
-            if name not in ids
+        what = f"{key} of {bundle.id!r} names the case"
+        texts += [
+            (key, f"{what} {name!r}; cases: {', '.join(ids)}") for name in names if name not in ids
         ]
-    if found:
-        raise ConfigError(*found)
+    if texts:
+        where = bundle.where
+        raise ConfigError(*(Problem("names-nothing", text, where.get(k)) for k, text in texts))

@@ -17,7 +17,7 @@ from parity.store.disk import find_link, replace_file
 from parity.text import sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from parity.results import CaseResult, Report
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 #: File name of each format, and the libraries that write it.
 REPORT_FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}
-_SUMMARY_NAME = "the job's summary"
 _LIBRARIES = {"junit": ("junitparser",), "html": ("jinja2", "matplotlib")}
 
 
@@ -39,13 +38,10 @@ def check_writable(options: ReportOptions) -> None:
     if folder is None:
         return
     for report_format in options.report_formats:
-        if missing := [
-            name for name in _LIBRARIES.get(report_format, ()) if find_spec(name) is None
-        ]:
-            message = (
-                f"--report-formats {report_format} needs {' and '.join(missing)}: "
-                "pip install '.[reports]' in a clone of parity-action"
-            )
+        libraries = _LIBRARIES.get(report_format, ())
+        if missing := " and ".join(name for name in libraries if find_spec(name) is None):
+            hint = "pip install '.[reports]' in a clone of parity-action"
+            message = f"--report-formats {report_format} needs {missing}: {hint}"
             raise ConfigError(Problem("missing-library", message))
     check_no_link(folder)
     _clear_folder(folder)
@@ -146,32 +142,27 @@ def _write_report(report_format: str, report: Report, code: int, folder: Path) -
     if report_format == "json":
         json_report.write_json(report, code, folder)
         return
-    text = _format_report(report_format, report, code).encode("utf-8", "backslashreplace")
-    replace_file(folder / REPORT_FILES[report_format], text)
-
-
-def _format_report(report_format: str, report: Report, code: int) -> str:
     if report_format == "junit":
         from parity.reports import junit
 
-        return junit.format_junit(report)
-    from parity.reports import html
+        text = junit.format_junit(report)
+    else:
+        from parity.reports import html
 
-    return html.render_html(report, code)
+        text = html.render_html(report, code)
+    data = text.encode("utf-8", "backslashreplace")
+    replace_file(folder / REPORT_FILES[report_format], data)
 
 
 @contextmanager
 def fence_output() -> Iterator[None]:
     """On GitHub, stop the runner from obeying commands printed meanwhile."""
-    if not parity_github.is_on_github():
-        yield
-        return
     opening, closing = parity_github.make_fence()
-    _print_line(opening)
+    _print_on_github([opening])
     try:
         yield
     finally:
-        _print_line(closing)
+        _print_on_github([closing])
 
 
 def publish_report(
@@ -189,14 +180,13 @@ def publish_report(
         ConfigError: ``unwritten`` names reports; raised after all else is published.
     """
     if parity_github.is_on_github():
-        for line in github_annotations.format_annotations(report, options.annotations):
-            _print_line(line)
-    with _warn_on_failure(_SUMMARY_NAME):
-        if options.summary != "false" and (room := parity_github.measure_summary_room()):
-            text = markdown.format_summary(
-                report, code, form=options.summary, max_bytes=room, drift=drift
-            )
-            parity_github.add_summary(text)
+        _print_on_github(github_annotations.format_annotations(report, options.annotations))
+
+    def format_summary(room: int) -> str:
+        form = options.summary
+        return markdown.format_summary(report, code, form=form, max_bytes=room, drift=drift)
+
+    _add_summary(options, format_summary)
     set_outputs({**_build_outputs(report, code, options), "command": command})
     if unwritten:
         error = ConfigError(*unwritten)
@@ -206,13 +196,16 @@ def publish_report(
 
 def publish_error(error: ParityError, options: ReportOptions) -> None:
     """Publish an error that ends the verb."""
-    if parity_github.is_on_github():
-        for line in github_annotations.format_error_annotations(error, options.annotations):
-            _print_line(line)
-    with _warn_on_failure(_SUMMARY_NAME):
-        if options.summary != "false" and (room := parity_github.measure_summary_room()):
-            parity_github.add_summary(markdown.format_error(error, room))
+    _print_on_github(github_annotations.format_error_annotations(error, options.annotations))
+    _add_summary(options, lambda room: markdown.format_error(error, room))
     set_outputs({"conclusion": "error", "failure-kind": error.kind})
+
+
+def _add_summary(options: ReportOptions, format_text: Callable[[int], str]) -> None:
+    """Add to the step's summary the text that ``format_text`` returns for the bytes left."""
+    with _warn_on_failure("the job's summary"):
+        if options.summary != "false" and (room := parity_github.measure_summary_room()):
+            parity_github.add_summary(format_text(room))
 
 
 def set_outputs(values: Mapping[str, str]) -> None:
@@ -228,50 +221,39 @@ def _warn_on_failure(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         why = sanitize(error.strerror or str(error))
-        problem = Problem(
-            "runner-file", f"{what} cannot be written: {why}; the verdict is unchanged"
-        )
-        text = f"warning[{problem.code}] {problem.message}"
-        print(text, file=sys.stderr)  # noqa: T201 - this is what prints
-        if parity_github.is_on_github():
-            _print_line(
-                parity_github.format_command(
-                    "warning", problem.message, title=f"parity: {problem.code}"
-                )
-            )
+        code, message = "runner-file", f"{what} cannot be written: {why}; the verdict is unchanged"
+        print(f"warning[{code}] {message}", file=sys.stderr)  # noqa: T201 - this is what prints
+        command = parity_github.format_command("warning", message, title=f"parity: {code}")
+        _print_on_github([command])
 
 
-def _print_line(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - this is what prints
+def _print_on_github(lines: Iterable[str]) -> None:
+    if parity_github.is_on_github():
+        for line in lines:
+            print(line, flush=True)  # noqa: T201 - this is what prints
 
 
 def _build_outputs(report: Report, code: int, options: ReportOptions) -> dict[str, str]:
     cases = report.cases
     verdicts = [case.verdict for case in cases]
-    kind = report.failure_kind
-    is_mismatch = kind in ("mismatch", None)
+    kind = report.failure_kind or "mismatch"
     return {
-        "conclusion": ("failure" if is_mismatch else "error") if code else "success",
-        "failure-kind": (kind or "mismatch") if code else "",
+        "conclusion": ("failure" if kind == "mismatch" else "error") if code else "success",
+        "failure-kind": kind if code else "",
         "total": str(len(cases)),
         "passed": str(verdicts.count("pass")),
         "failed": str(verdicts.count("fail") + verdicts.count("error")),
         "warnings": str(sum(f.level == "warning" for _, f in report.collect_findings())),
         "worst-case": _find_worst_case(cases),
         "lock-sha256": report.lock_sha256,
-        **_build_path_outputs(options),
+        **(_build_path_outputs(options.report_dir.resolve()) if options.report_dir else {}),
     }
 
 
-def _build_path_outputs(options: ReportOptions) -> dict[str, str]:
-    folder = options.report_dir
-    if folder is None:
-        return {}
-    paths = {report_format: folder.resolve() / name for report_format, name in REPORT_FILES.items()}
-    found = {
-        f"report-{report_format}": p.as_posix() for report_format, p in paths.items() if p.is_file()
-    }
-    return {"report-dir": folder.resolve().as_posix(), **found}
+def _build_path_outputs(folder: Path) -> dict[str, str]:
+    paths = {f"report-{form}": folder / name for form, name in REPORT_FILES.items()}
+    found = {name: path.as_posix() for name, path in paths.items() if path.is_file()}
+    return {"report-dir": folder.as_posix(), **found}
 
 
 def _find_worst_case(cases: Sequence[CaseResult]) -> str:

@@ -92,15 +92,12 @@ def find_differences(file: ReportFile, first: ReportFile, plan: Plan | None) -> 
         found.append(f"version {file.version} of parity, not {version or first.version}")
     if plan is None:
         return found
-    unplanned = [
-        bundle.bundle for bundle in report.bundles if not plan.has_bundle(bundle.bundle)
-    ] + [case.name for case in report.cases if not plan.has_case(case.name)]
+    unplanned = [one.bundle for one in report.bundles if not plan.has_bundle(one.bundle)]
+    unplanned += [case.name for case in report.cases if not plan.has_case(case.name)]
     if unplanned:
         found.append(f"not planned: {join_limited(unplanned, 5)}")
     for bundle in report.bundles:
-        planned = plan.bundles.get(bundle.bundle)
-        if planned is None:
-            continue
+        planned = plan.bundles.get(bundle.bundle, {})
         stated = {"suite": bundle.suite, "digest": bundle.sha256}
         # A bundle that could not be fetched has neither.
         stated |= {"tree": bundle.tree, "manifest": bundle.manifest} if bundle.tree else {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, Problem
 from parity.known_failures import match_glob
+from parity.text import join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,12 +32,8 @@ def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()
         raise ConfigError(Problem("no-such-bundle", message, Location(lock.path)))
     chosen = [known[name] for name in dict.fromkeys(ids)] or list(lock.bundles)
     _check_bundle_globs(globs, [bundle.id for bundle in chosen])
-    bundle_globs = [_split_glob(glob)[0] for glob in globs if not glob.startswith("!")]
-    return [
-        b
-        for b in chosen
-        if not bundle_globs or any(match_glob(part, b.id) for part in bundle_globs)
-    ]
+    parts = [_split_glob(glob)[0] for glob in globs if not glob.startswith("!")] or ["*"]
+    return [bundle for bundle in chosen if any(match_glob(part, bundle.id) for part in parts)]
 
 
 def _check_bundle_globs(globs: Sequence[str], ids: Sequence[str]) -> None:
@@ -59,37 +56,29 @@ def check_locked(chosen: Iterable[Bundle]) -> None:
     Raises:
         ConfigError: One has no ``locked`` block; names the command that writes it.
     """
-    problems = [
-        Problem(
-            "not-locked",
-            f"bundle {bundle.id!r} has no 'locked' block; `parity bump {bundle.id}` downloads it "
-            "and records its digest",
-            bundle.where.get(""),
-        )
-        for bundle in chosen
-        if bundle.locked is None
-    ]
+    hint = "downloads it and records its digest"
+    problems = []
+    for bundle in (one for one in chosen if one.locked is None):
+        message = f"bundle {bundle.id!r} has no 'locked' block; `parity bump {bundle.id}` {hint}"
+        problems.append(Problem("not-locked", message, bundle.where.get("")))
     if problems:
         raise ConfigError(*problems)
 
 
 def is_selected(globs: Sequence[str], bundle: str, case: str) -> bool:
     """Return whether the globs select ``bundle/case``: all if none is positive; ``!`` excludes."""
-    positive = [glob for glob in globs if not glob.startswith("!")]
+    positive = [glob for glob in globs if not glob.startswith("!")] or ["*"]
     negative = [glob[1:] for glob in globs if glob.startswith("!")]
-    chosen = not positive or any(_is_match(glob, bundle, case) for glob in positive)
+    chosen = any(_is_match(glob, bundle, case) for glob in positive)
     return chosen and not any(_is_match(glob, bundle, case) for glob in negative)
 
 
 def check_case_globs(
     globs: Sequence[str], names: Iterable[tuple[str, str]], is_complete: bool
 ) -> None:
-    """Check that every glob matches at least one case.
+    """Check that every glob matches at least one case of ``names``: (bundle, case).
 
-    Args:
-        globs: As typed.
-        names: (bundle, case) of all known cases.
-        is_complete: False if a bundle could not be read.
+    The names are not complete if a bundle could not be read; then nothing is checked.
 
     Raises:
         ConfigError: A glob that matches nothing; lists the cases.
@@ -99,9 +88,7 @@ def check_case_globs(
         g for g in globs if not any(_is_match(g.removeprefix("!"), *name) for name in known)
     ]
     if unmatched and is_complete:
-        available = ", ".join(f"{bundle}/{case}" for bundle, case in known[:_MAX_EXAMPLES])
-        if len(known) > _MAX_EXAMPLES:
-            available += f" and {len(known) - _MAX_EXAMPLES:,} more"
+        available = join_limited(["/".join(name) for name in known], _MAX_EXAMPLES)
         message = f"--case {_quote_names(unmatched)} matches no case; cases: {available}"
         raise ConfigError(Problem("no-such-case", message))
 

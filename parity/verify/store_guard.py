@@ -31,23 +31,23 @@ class StoreGuard:
     def find_changes(self, lockfile_dir: Path) -> dict[str, Finding]:
         """Return an error for each bundle whose files were changed; repair the store.
 
-        Args:
-            lockfile_dir: Folder that a local source is relative to.
+        A local source is relative to ``lockfile_dir``.
         """
         found = {}
         for entry, before in self._states:
             name = _find_first_change(entry.tree, before)
             if name is not None:
-                repaired = _repair(entry, lockfile_dir)
-                found[entry.bundle.id] = _build_finding(entry.bundle.id, name, repaired=repaired)
+                found[entry.bundle.id] = _report_change(entry, name, lockfile_dir)
         return found
 
 
-def _build_finding(bundle: str, name: str, *, repaired: bool) -> Finding:
+def _report_change(entry: PreparedBundle, name: str, lockfile_dir: Path) -> Finding:
+    repaired = _repair(entry, lockfile_dir)
     end = "the store was repaired" if repaired else "they were removed; fetch the bundle again"
     message = (
-        f"files of {bundle!r} in the store were changed while the port ran (first: {name}), so no "
-        f"verdict of this run counts; {end}. A dump program must write to its output folder only"
+        f"files of {entry.bundle.id!r} in the store were changed while the port ran (first: "
+        f"{name}), so no verdict of this run counts; {end}. A dump program must write to its "
+        "output folder only"
     )
     return Finding(level="error", kind="integrity", code="reference-touched", message=message)
 
