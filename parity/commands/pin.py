@@ -45,15 +45,15 @@ def pin(options: PinOptions, console: RunConsole) -> int:
         ConfigError: Unknown kind, an option that the kind does not have, or a library missing.
         ReferenceSuspectError: Reading the bundle back gave other values than written.
     """
-    from parity.lab.pins import EMBEDDED, PINS
+    from parity.lab.pins import EMBEDDED, find_pin, list_kinds
 
-    _check_usage(options, list(PINS))
+    _check_usage(options, list_kinds())
     publish.check_no_link(options.out)
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = {options.kind: (options.kind, options.extra)} if options.kind else EMBEDDED
     for name, (kind, extra) in jobs.items():
         console.print_line(f"pinning {name}")
-        archive = PINS[kind](options.out, **extra)
+        archive = find_pin(kind)(options.out, **extra)
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = f"{archive.stat().st_size:,} bytes"

@@ -15,7 +15,6 @@ from parity.bundle.yaml_reader import (
     YamlReader,
     describe,
     make_list_reader,
-    make_string_reader,
 )
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.contents import LOCK_KEYS, Bundle, Dump, Locked, Lockfile
@@ -28,7 +27,11 @@ if TYPE_CHECKING:
 SCHEMA = 2  # the newest; 1 is read, too
 #: Keys that schema 1 does not have, and the schema that has them.
 NEWER_KEYS = {"pass-env": 2, "manifest": 2}
-SUITES = ("dataloader", "serialize", "pipeline", "tensors")
+#: The registry of suites: each name with the module that has its record ``SUITE``.
+SUITES = {
+    name: f"parity.suites.{name}.suite"
+    for name in ("dataloader", "serialize", "pipeline", "tensors")
+}
 ID = "[a-z0-9][a-z0-9._-]{0,99}"
 ID_FORM = "lower-case letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
 #: Events whose workflow has secrets while it runs code of somebody else.
@@ -225,12 +228,16 @@ def _read_digest(yaml_reader: YamlReader, node: Node, what: str, prefix: str, di
     return digest
 
 
+def _read_suite(yaml_reader: YamlReader, node: Node, what: str) -> str:
+    return yaml_reader.read_string(node, what, "|".join(SUITES), f"one of {', '.join(SUITES)}")
+
+
 #: Keys of a bundle, and what reads each; the JSON schema has them in this order.
 BUNDLE_KEYS: dict[str, Reader] = {
     "why": YamlReader.read_string,
     "source": _read_source,
     "mirrors": make_list_reader(_read_mirror),
-    "suite": make_string_reader("|".join(SUITES), f"one of {', '.join(SUITES)}"),
+    "suite": _read_suite,
     "manifest": _read_manifest,
     "dump": read_dumps,
     "options": YamlReader.read_values,

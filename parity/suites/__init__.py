@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 def find_suite(name: str) -> Suite | None:
     """Import and return the suite of this name; None for an unknown one."""
-    return import_module(f"{__name__}.{name}.suite").SUITE if name in SUITES else None
+    return import_module(SUITES[name]).SUITE if name in SUITES else None

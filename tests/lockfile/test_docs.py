@@ -59,7 +59,7 @@ def test_schema_has_every_key_in_the_order_of_the_parser() -> None:
     assert list_keys("dump") == (*DUMP_KEYS, "cases")
     assert list_keys("bounds") == MEASURES
     assert set(list_keys("locked")) == {"sha256", "size", "files", "unpacked", "tree", "rev"}
-    assert tuple(SCHEMA["$defs"]["bundle"]["properties"]["suite"]["enum"]) == SUITES
+    assert tuple(SCHEMA["$defs"]["bundle"]["properties"]["suite"]["enum"]) == tuple(SUITES)
 
 
 def test_schema_names_every_placeholder() -> None:

@@ -1,7 +1,7 @@
 """Audit one bundle in a process of its own, which a foreign checkpoint may crash.
 
-``python -m parity.lab.audits SUITE TREE BUNDLE`` prints one line of JSON: the cases, or the
-error that ended it.
+``python -m parity.lab.audits SUITE=MODULE TREE BUNDLE`` prints one line of JSON: the cases, or the
+error that ended it. ``MODULE`` is the suite's in the registry of the process that starts it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.errors import ParityError
 from parity.lab.audits import audit
+from parity.lockfile.parse import SUITES
 from parity.results import make_json_value
 
 if TYPE_CHECKING:
@@ -43,4 +44,6 @@ def _encode_case(case: CaseResult) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_audit(sys.argv[1], Path(sys.argv[2]), sys.argv[3])))  # noqa: T201 - the answer
+    name, _, module = sys.argv[1].partition("=")
+    SUITES[name] = module
+    print(json.dumps(run_audit(name, Path(sys.argv[2]), sys.argv[3])))  # noqa: T201 - the answer

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import parity
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab import audits
+from parity.lockfile.parse import SUITES
 from parity.port import process
 from parity.reports import phrases
 from parity.results import CaseResult, Finding
@@ -36,7 +37,8 @@ def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
         ReferenceSuspectError: No case could be read; or ``audit-crashed``: a library crashed
             or did not end on the bundle's files.
     """
-    args = [sys.executable, "-m", "parity.lab.audits", bundle.suite, str(tree), bundle.id]
+    suite = f"{bundle.suite}={SUITES[bundle.suite]}"
+    args = [sys.executable, "-m", "parity.lab.audits", suite, str(tree), bundle.id]
     package_parent = Path(parity.__file__).parent.parent
     env = process.build_environment({"PYTHONPATH": str(package_parent), "PYTHONWARNINGS": "ignore"})
     completed = process.run(

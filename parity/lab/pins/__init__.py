@@ -29,12 +29,21 @@ def _pin_zoo(target_dir: Path) -> Path:
     return zoo.pin(target_dir)
 
 
-#: The maker of each kind: takes the folder to write into and the kind's own keyword
-#: options, writes ``<bundle id>.tar`` there and returns its path.
-PINS: dict[str, Callable[..., Path]] = {
-    **{name: resolve_hook(suite.pin) for name in SUITES if (suite := find_suite(name))},
-    "zoo": _pin_zoo,
-}
+def find_pin(kind: str) -> Callable[..., Path]:
+    """Return the maker of a kind of bundle, one of ``list_kinds()``.
+
+    It takes the folder to write into and the kind's own keyword options, writes
+    ``<bundle id>.tar`` there and returns its path.
+    """
+    suite = find_suite(kind)
+    pin: Callable[..., Path] = _pin_zoo if suite is None else resolve_hook(suite.pin)
+    return pin
+
+
+def list_kinds() -> list[str]:
+    """List the kinds of bundles that can be made."""
+    return [*SUITES, "zoo"]
+
 
 #: The bundles in `tests/bundles`, by id: kind and options that make each.
 EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from parity.lab.libraries import require_version
-from parity.lab.pins import EMBEDDED, PINS
+from parity.lab.pins import EMBEDDED, find_pin
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
@@ -25,9 +25,9 @@ SCRIPT = """
 import os, sys
 os.umask(int(sys.argv[3], 8))
 from pathlib import Path
-from parity.lab.pins import EMBEDDED, PINS
+from parity.lab.pins import EMBEDDED, find_pin
 kind, options = EMBEDDED[sys.argv[1]]
-print(PINS[kind](Path(sys.argv[2]), **options))
+print(find_pin(kind)(Path(sys.argv[2]), **options))
 """
 
 
@@ -86,7 +86,7 @@ def test_two_surroundings_give_one_digest(bundle: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("bundle", EMBEDDED)
 def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None:
     kind, options = EMBEDDED[bundle]
-    fresh = PINS[kind](tmp_path, **options)
+    fresh = find_pin(kind)(tmp_path, **options)
     embedded = BUNDLES / f"{bundle}.tar"
     recorded = provenance_of(embedded)["versions"]
     installed = {name: require_version(name) for name in recorded}
@@ -98,7 +98,7 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("bundle", EMBEDDED)
 def test_a_bundle_does_not_say_where_it_was_made(bundle: str, tmp_path: Path) -> None:
     kind, options = EMBEDDED[bundle]
-    content = PINS[kind](tmp_path, **options).read_bytes()
+    content = find_pin(kind)(tmp_path, **options).read_bytes()
     traces = [str(tmp_path), str(ROOT), str(Path.home()), platform.node(), "+cu1", "+cpu"]
     # A name of a few letters may stand in random bytes by chance.
     found = [trace for trace in traces if len(trace) > 3 and trace.encode() in content]
