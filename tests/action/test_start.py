@@ -26,6 +26,7 @@ STEERING = {
 }
 TOKENS = {
     "PARITY_INPUT_HF_TOKEN": "secret",
+    "PARITY_INPUT_CARGO_ARGS": "secret",
     "HF_TOKEN": "secret",
     "GITHUB_TOKEN": "secret",
     "ACTIONS_RUNTIME_URL": "secret",
@@ -96,6 +97,7 @@ def test_the_set_up_sees_no_token_and_no_setting(
     assert not step.keys() & {*STEERING, "NOXSESSION"}
     hidden = {name.removeprefix(start.CALLER_PREFIX): value for name, value in step.items()}
     assert STEERING.items() <= hidden.items()
+    assert "NOXSESSION" not in hidden
 
 
 @pytest.mark.parametrize(

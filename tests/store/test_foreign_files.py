@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,10 +15,9 @@ from parity.__main__ import run_command_line
 from parity.store import disk
 from parity.store.entries import list_entries
 from parity.store.integrity import ArchiveRecord
+from parity.store.paths import StorePaths
 from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
-from tests.support import fault_server as s
-from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, FILES, compute_sha256, make_bundle, read_files
 
 if TYPE_CHECKING:
@@ -139,6 +140,14 @@ def _make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+def _make_device(path: Path) -> None:
+    """A device whose bytes never end."""
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("only root may make a device")
+
+
 def _make_folder(path: Path) -> None:
     path.mkdir()
     (path / "inside").write_bytes(b"x")
@@ -159,6 +168,7 @@ DAMAGED = {
     "negative": b'{"schema": 1, "size": -1, "files": 2, "unpacked": 3, "tree": "%s"}' % (b"0" * 64),
     "huge": b" " * (16 << 20),
     "pipe": _make_pipe,
+    "device": _make_device,
     "folder": _make_folder,
     "link": _make_link,
 }
@@ -229,7 +239,7 @@ PLACES: dict[str, Callable[[Bench], Path]] = {
 
 @posix
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("make", [_make_pipe, _make_folder, _make_link])
+@pytest.mark.parametrize("make", [_make_pipe, _make_device, _make_folder, _make_link])
 def test_other_things_in_place_of_files(
     bench: Bench, place: str, make: Callable[[Path], None]
 ) -> None:
@@ -291,19 +301,21 @@ def test_tree_that_is_a_link_is_made_again(bench: Bench, tmp_path: Path) -> None
 # Locks
 
 
-@pytest.mark.network
-def test_lock_of_a_stopped_process_leaves_time_for_the_fetch(tmp_path: Path) -> None:
+def test_lock_of_a_stopped_process_leaves_time_for_the_fetch(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The lock only saves work, so waiting for it does not use up the deadline."""
-    store = Store(tmp_path / "store", retry_policy=RetryPolicy(max_tries=1))
-    began = time.monotonic()
-    with (
-        s.FaultServer({"/b.tar": [ServedFile(DATA)]}) as server,
-        store.paths.acquire_lock(SHA256, 0, lambda _: None),
-    ):
-        fetched = store.fetch_tree(
-            make_bundle(f"{server.url}/b.tar"), lockfile_dir=tmp_path, deadline=began + 4
-        )
+    waits: list[float] = []
 
-    assert read_files(fetched.path) == FILES
-    assert time.monotonic() - began < 4
-    disk.remove(store.root)
+    @contextmanager
+    def acquire_lock(_: StorePaths, _name: str, max_wait: float, _notify: object) -> Iterator[None]:
+        waits.append(max_wait)
+        yield
+
+    monkeypatch.setattr(StorePaths, "acquire_lock", acquire_lock)
+    for deadline in (time.monotonic() + 400, None):
+        disk.remove(bench.record)
+        bench.store.fetch_tree(make_bundle("b.tar"), lockfile_dir=bench.home, deadline=deadline)
+
+    assert 100 < waits[0] <= 200
+    assert waits[1] == 900
