@@ -17,6 +17,8 @@ from parity.results import CaseResult, Finding
 from parity.text import sanitize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from parity.lab.zoo.reader_results import ReaderResults
     from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
@@ -49,21 +51,16 @@ def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
         stdout_limit=_MAX_OUTPUT,
         memory=MEMORY_BYTES,
     )
-    output = _parse_output(completed.stdout) if completed.exit_code == 0 else None
-    if output is None:
+    try:
+        output: dict[str, Any] = json.loads(completed.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        output = {}
+    if not output or completed.exit_code != 0:
         raise _build_crash_error(bundle, completed)
     if "kind" in output:
         kind = ConfigError if output["kind"] == "config" else ReferenceSuspectError
         raise kind(*(Problem(code, text) for code, text in output["problems"]))
     return tuple(_build_case(bundle.id, case) for case in output["cases"])
-
-
-def _parse_output(text: str) -> dict[str, Any] | None:
-    try:
-        parsed: dict[str, Any] = json.loads(text.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        return None
-    return parsed
 
 
 def _build_case(bundle: str, case: dict[str, Any]) -> CaseResult:
@@ -74,15 +71,12 @@ def _build_case(bundle: str, case: dict[str, Any]) -> CaseResult:
 
 
 def _build_crash_error(bundle: Bundle, completed: process.ProcessResult) -> ReferenceSuspectError:
-    end = "did not end in time" if completed.timed_out else f"ended with {_describe_end(completed)}"
+    code = completed.signal or f"exit code {completed.exit_code}"
+    end = "did not end in time" if completed.timed_out else f"ended with {code}"
     last_lines = completed.stderr.strip().splitlines()[-3:]
     message = f"{bundle.id}: the audit {end}; a library fails on one of the bundle's files"
     details = tuple(sanitize(line) for line in last_lines)
     return ReferenceSuspectError(Problem("audit-crashed", message, bundle.where.get(""), details))
-
-
-def _describe_end(completed: process.ProcessResult) -> str:
-    return completed.signal or f"exit code {completed.exit_code}"
 
 
 def print_reader(bundle: Bundle, reader: ReaderResults, console: RunConsole) -> bool:
@@ -90,9 +84,8 @@ def print_reader(bundle: Bundle, reader: ReaderResults, console: RunConsole) -> 
     console.print_bundle(bundle.id, reader.summary)
     for case in reader.unexpected:
         console.print_case(case)
-    for finding in (*reader.drift, *(found for case in reader.unexpected for found in case.errors)):
-        for line in phrases.format_finding(finding):
-            console.print_line(f"    {line}")
+    errors = [error for case in reader.unexpected for error in case.errors]
+    _print_findings([*reader.drift, *errors], console)
     return not reader.drift and not reader.unexpected
 
 
@@ -100,10 +93,14 @@ def print_cases(cases: tuple[CaseResult, ...], console: RunConsole) -> bool:
     """Print the results of an audit; return whether all are good."""
     for case in cases:
         console.print_case(case)
-        for finding in case.findings:
-            for line in phrases.format_finding(finding):
-                console.print_line(f"    {line}")
+        _print_findings(case.findings, console)
     return not any(case.errors for case in cases)
+
+
+def _print_findings(findings: Iterable[Finding], console: RunConsole) -> None:
+    for finding in findings:
+        for line in phrases.format_finding(finding):
+            console.print_line(f"    {line}")
 
 
 def audit_before_lock(

@@ -16,35 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InjectionResult:
-    """Parts of a dump that an injection changed.
-
-    Attributes:
-        changed: Tensors, or other parts of the dump, that differ from before.
-        unchanged: Those that the fault leaves as they are, such as a value that rounding keeps.
-    """
+    """Parts of a dump, such as tensors, that an injection changed."""
 
     changed: tuple[str, ...] = ()
+    #: Those that the fault leaves as they are, such as a value that rounding keeps.
     unchanged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A way in which ports go wrong, injected into a dump that was right.
+    """A way in which ports go wrong, injected into a dump that was right."""
 
-    Attributes:
-        name: Kebab-case; GGUF's faults have the block type behind a colon.
-        text: The port's mistake, in half a sentence.
-        codes: Causes and findings that name it.
-        inject: Injects it into the dump in a folder.
-        per_tensor: Each tensor that it changes must be found wrong by itself; else the dump.
-        why_unnamed: Why no cause can name it, where that is so.
-        why_allowed: Why the case allows it; it is injected all the same.
-    """
-
+    #: Kebab-case; GGUF's faults have the block type behind a colon.
     name: str
+    #: The port's mistake, in half a sentence.
     text: str
+    #: Causes and findings that name it.
     codes: tuple[str, ...] = ()
+    #: Injects it into the dump in a folder.
     inject: Callable[[Path], InjectionResult] = field(repr=False)
+    #: Each tensor that it changes must be found wrong by itself; else the dump.
     per_tensor: bool = False
+    #: Why no cause can name it, where that is so.
     why_unnamed: str = ""
+    #: Why the case allows it; it is injected all the same.
     why_allowed: str = ""

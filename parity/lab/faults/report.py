@@ -16,19 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Detection:
-    """The result of one fault in one case.
-
-    Attributes:
-        changed: Parts of the dump that it changed; ``void`` those left unchanged.
-        missed: Parts of ``changed`` that were not found wrong.
-        named: Parts of ``changed`` whose cause or finding names the fault.
-        other_codes: Codes that were found instead of its name.
-    """
+    """The result of one fault in one case: parts of the dump that it changed, or left alone."""
 
     changed: tuple[str, ...] = ()
     void: tuple[str, ...] = ()
+    #: Parts of ``changed`` that were not found wrong.
     missed: tuple[str, ...] = ()
+    #: Parts of ``changed`` whose cause or finding names the fault.
     named: tuple[str, ...] = ()
+    #: Codes that were found instead of its name.
     other_codes: tuple[str, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from parity.text import join_limited, sanitize_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from parity.results import BundleResult, CaseResult, Report
 
@@ -39,16 +39,12 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """The result of one port on one case.
-
-    Attributes:
-        word: Outcome in one or two words.
-        tone: How bad the outcome is; ``mild`` is a rejection of a file that must be loaded.
-        case: The complete result, None if the port was not run.
-    """
+    """The result of one port on one case: its outcome in a word or two, and how bad it is."""
 
     word: str
+    #: ``mild`` is a rejection of a file that must be loaded.
     tone: Tone
+    #: The complete result, None if the port was not run.
     case: CaseResult | None = None
 
 
@@ -139,7 +135,8 @@ def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scorebo
     """
     name = _find_common_bundle(reports, bundle)
     ports = [
-        PortColumn(port, _find_bundle(report, name), report) for port, report in reports.items()
+        PortColumn(port, next(one for one in report.bundles if one.bundle == name), report)
+        for port, report in reports.items()
     ]
     digests = {port.bundle.sha256 or "" for port in ports}
     if len(digests) > 1:
@@ -149,20 +146,11 @@ def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scorebo
     return Scoreboard(name, digests.pop(), tuple(ports), _group_cases(ports))
 
 
-def _find_bundle(report: Report, name: str) -> BundleResult:
-    return next(bundle for bundle in report.bundles if bundle.bundle == name)
-
-
 def _find_common_bundle(reports: Mapping[str, Report], chosen: str) -> str:
     """Return the bundle that all reports have in common."""
-    names_by_report = [
-        {bundle.bundle: None for bundle in report.bundles} for report in reports.values()
-    ]
-    common = [
-        name for name in names_by_report[0] if all(name in names for names in names_by_report)
-    ]
-    if chosen:
-        common = [name for name in common if name == chosen]
+    names = [[bundle.bundle for bundle in report.bundles] for report in reports.values()]
+    common = [one for one in dict.fromkeys(names[0]) if all(one in listed for listed in names)]
+    common = [one for one in common if chosen in ("", one)]
     if len(common) == 1:
         return common[0]
     if common:
@@ -183,11 +171,8 @@ def _group_cases(ports: Sequence[PortColumn]) -> tuple[Group, ...]:
     for name, case in first.items():
         cells = tuple(_make_cell(cases.get(name)) for cases in results)
         by_title.setdefault(_format_title(case), []).append(Row(name, case.why, cells))
-    return tuple(Group(title, tuple(rows)) for title, rows in _sort_groups(by_title))
-
-
-def _sort_groups(by_title: Mapping[str, list[Row]]) -> Iterable[tuple[str, list[Row]]]:
-    return sorted(by_title.items(), key=lambda item: item[0].partition(",")[0])
+    groups = sorted(by_title.items(), key=lambda item: item[0].partition(",")[0])
+    return tuple(Group(title, tuple(rows)) for title, rows in groups)
 
 
 def _format_title(case: CaseResult) -> str:
@@ -204,11 +189,9 @@ def _make_cell(case: CaseResult | None) -> Cell:
 
 def _choose_word(case: CaseResult) -> str:
     """Return the outcome in one word; ``not shown`` if the result says nothing about the port."""
-    if case.verdict in ("skipped", "error"):
-        return NOT_SHOWN
-    if case.outcome == "partial" and case.reason.lower().startswith(EXAMPLE_REASON):
-        return NOT_SHOWN
-    if not case.outcome and _is_unverified(case):
+    by_example = case.outcome == "partial" and case.reason.lower().startswith(EXAMPLE_REASON)
+    is_unknown = case.verdict in ("skipped", "error") or by_example
+    if is_unknown or (not case.outcome and _is_unverified(case)):
         return NOT_SHOWN
     if case.outcome in ("", "right"):
         wrong = [finding for finding in case.errors if finding.code != "known-failure-passes"]

@@ -49,7 +49,9 @@ def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
         counts = "  ".join(f"{n:,}".ljust(width) for n, width in zip(numbers, widths, strict=True))
         yield f"  {name.ljust(first)}  {counts}".rstrip()
     yield ""
-    yield from _format_port_facts(board)
+    for port in board.ports:
+        facts = (f"{sanitize_message(key)} {sanitize_message(text)}" for key, text in port.facts)
+        yield f"{sanitize_message(port.name)}: {', '.join(facts)}"
 
 
 def _measure_first_column(board: Scoreboard) -> int:
@@ -62,14 +64,6 @@ def _measure_first_column(board: Scoreboard) -> int:
     return max([*map(len, indented), *(len(title) - 2 for title in titles)], default=0)
 
 
-def _format_port_facts(board: Scoreboard) -> Iterator[str]:
-    for port in board.ports:
-        facts = ", ".join(
-            f"{sanitize_message(key)} {sanitize_message(value)}" for key, value in port.facts
-        )
-        yield f"{sanitize_message(port.name)}: {facts}"
-
-
 def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
     text = f"{SIGNS[cell.tone]} {sanitize_message(cell.word)}".ljust(width)
     return f"\x1b[{_COLOURS[cell.tone]}m{text}\x1b[0m" if colour else text
@@ -78,7 +72,11 @@ def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
 def format_markdown(board: Scoreboard) -> str:
     """Return the totals, and the cases that some port gets wrong."""
     heads = [code(port.name) for port in board.ports]
-    parts = [_format_table(["", *heads], _list_totals(board), numbers=True)]
+    totals = (
+        [name, *(f"{number:,}" if number else "" for number in numbers)]
+        for name, numbers in board.count_totals()
+    )
+    parts = [_format_table(["", *heads], totals, numbers=True)]
     parts += [_fold_group(group, heads, references=board.has_references) for group in board.groups]
     clean = sum(row.is_clean for row in board.rows)
     parts.append(
@@ -97,11 +95,6 @@ _REFERENCES = (
     " A column (reference) is the format's own reader, run by `parity audit`. If it disagrees with "
     "another reader or with the rule, the case's line says how."
 )
-
-
-def _list_totals(board: Scoreboard) -> Iterator[list[str]]:
-    for name, numbers in board.count_totals():
-        yield [name, *(f"{number:,}" if number else "" for number in numbers)]
 
 
 def _fold_group(group: Group, heads: Sequence[str], *, references: bool) -> str:
@@ -166,17 +159,8 @@ def _describe_machine(facts: Sequence[tuple[str, str]]) -> str:
 
 def format_section(board: Scoreboard, date: str) -> str:
     """Return the section of a page, with its markers."""
-    parts = [
-        BEGIN,
-        "",
-        format_markdown(board),
-        FACTS,
-        "",
-        format_facts(board, date).rstrip("\n"),
-        "",
-        END,
-    ]
-    return "\n".join(parts)
+    facts = format_facts(board, date).rstrip("\n")
+    return "\n".join([BEGIN, "", format_markdown(board), FACTS, "", facts, "", END])
 
 
 def replace_section(page: str, new: str) -> str:

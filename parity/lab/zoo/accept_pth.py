@@ -42,14 +42,8 @@ def _make_plain() -> dict[str, Any]:
     return {"weight": make_f32("plain", 3, 5), "bias": make_f32("bias", 3)}
 
 
-def _make_parameter() -> Any:
-    return import_library("torch").nn.Parameter(make_f32("parameter", 4, 3))
-
-
-def _make_stateful_parameter() -> Any:
-    parameter = import_library("torch").nn.Parameter(make_f32("stateful", 3, 4).t())
-    parameter.tag = "a Python attribute"
-    return parameter
+def _make_parameter(values: Any) -> Any:
+    return import_library("torch").nn.Parameter(values)
 
 
 def _make_attributed(tensor: Any) -> Any:
@@ -92,10 +86,6 @@ def _make_shared_pair() -> dict[str, Any]:
     return {"left": flat[:12].view(3, 4), "right": flat[6:26].view(4, 5).t()}
 
 
-def _make_empty() -> Any:
-    return import_library("torch").empty(0, 3)
-
-
 def _make_images() -> Any:
     images = make_f32("images", 2, 3, 4, 5)
     return images.contiguous(memory_format=import_library("torch").channels_last)
@@ -110,7 +100,8 @@ _STATES = [
         lambda: save(OrderedDict(_make_plain())), _SAVE),
     yes("module", "a module's state dict, whose _metadata BUILD attaches",
         lambda: save(_make_module_state()), _SAVE),
-    yes("parameter", "a Parameter around its tensor", lambda: save({"weight": _make_parameter()}),
+    yes("parameter", "a Parameter around its tensor",
+        lambda: save({"weight": _make_parameter(make_f32("parameter", 4, 3))}),
         "torch._utils._rebuild_parameter"),
     yes("nested", "a state dict beside an epoch and a loss; a tensor under a, then b is a.b",
         lambda: save(
@@ -119,7 +110,7 @@ _STATES = [
     yes("nested-views", "a state dict two keys deep; its tensors are views of one storage",
         lambda: save(_make_checkpoint()), _SAVE),
     yes("parameter-with-state", "a transposed Parameter with a Python attribute",
-        lambda: save({"weight": _make_stateful_parameter()}),
+        lambda: save({"weight": _make_attributed(_make_parameter(make_f32("stateful", 3, 4).t()))}),
         "torch._utils._rebuild_parameter_with_state"),
     yes("tensor-with-state", "a transposed tensor with a Python attribute",
         lambda: save_w(_make_attributed(make_f32("of type", 3, 5).t())),
@@ -169,7 +160,8 @@ _LAYOUTS = [
         lambda: save(dict.fromkeys(["embed.weight", "head.weight"], make_f32("layouts", 7, 9))),
         _SAVE),
     yes("empty", "a tensor without an element beside one with some",
-        lambda: save({"none": _make_empty(), "some": make_f32("some", 2, 3)}), _SAVE),
+        lambda: save(
+            {"none": import_library("torch").empty(0, 3), "some": make_f32("some", 2, 3)}), _SAVE),
 ]
 _NAMES = [
     yes("name-dots", "dots in a name", lambda: save({"a.b.0.weight": make_f32("dots", 2, 3)}),

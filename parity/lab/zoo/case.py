@@ -40,32 +40,28 @@ class ExpectedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class ZooCase:
-    """One checkpoint with one feature.
+    """One checkpoint with one feature."""
 
-    Attributes:
-        id: ``<group>-y-…`` must be loaded, ``-n-`` rejected, ``-i-`` either.
-        build: Builds the file.
-        why: The feature, in one line.
-        rule: The source of the rule: a section of a document, or the readers that reject it.
-        by_document: The rule is a sentence of a document, which overrules a reader that is more
-            lenient. Otherwise every reference reader has to reject a ``-n-`` case.
-        disputed: A reference reader loads an ``-i-`` case although the rule forbids it.
-        hostile: Must not be given to a reader that would execute it.
-        bounds: Tolerance of the comparison with the reference.
-        names: Tensors that a port may be asked for by name, of a case without a reference.
-        expected: The right tensors, where the reference reader is not asked for them.
-    """
-
+    #: ``<group>-y-…`` must be loaded, ``-n-`` rejected, ``-i-`` either.
     id: str
     build: Callable[[], bytes]
+    #: The feature, in one line.
     why: str
+    #: The source of the rule: a section of a document, or the readers that reject it.
     rule: str
     _: KW_ONLY
+    #: The rule is a sentence of a document, which overrules a reader that is more lenient.
+    #: Otherwise every reference reader has to reject a ``-n-`` case.
     by_document: bool = False
+    #: A reference reader loads an ``-i-`` case although the rule forbids it.
     disputed: bool = False
+    #: Must not be given to a reader that would execute it.
     hostile: bool = False
+    #: Tolerance of the comparison with the reference.
     bounds: Mapping[str, float] = field(default_factory=lambda: dict(EXACT))
+    #: Tensors that a port may be asked for by name, of a case without a reference.
     names: tuple[str, ...] = ()
+    #: The right tensors, where the reference reader is not asked for them.
     expected: Mapping[str, ExpectedTensor] | None = None
 
     @cached_property

@@ -13,56 +13,36 @@ from parity.lab.zoo.case import draw_dyadic
 
 #: Codes of GGUF's value types, and how ``struct`` writes those of fixed size.
 SCALARS: dict[str, tuple[int, str]] = {
-    "uint8": (0, "B"),
-    "int8": (1, "b"),
-    "uint16": (2, "H"),
-    "int16": (3, "h"),
-    "uint32": (4, "I"),
-    "int32": (5, "i"),
-    "float32": (6, "f"),
-    "bool": (7, "?"),
-    "uint64": (10, "Q"),
-    "int64": (11, "q"),
-    "float64": (12, "d"),
-}
+    "uint8": (0, "B"), "int8": (1, "b"), "uint16": (2, "H"), "int16": (3, "h"),
+    "uint32": (4, "I"), "int32": (5, "i"), "float32": (6, "f"), "bool": (7, "?"),
+    "uint64": (10, "Q"), "int64": (11, "q"), "float64": (12, "d"),
+}  # fmt: skip
 STRING, ARRAY = 8, 9
 F32 = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorInfo:
-    """A tensor of a GGUF file.
-
-    Attributes:
-        dims: As stored, fastest first.
-        kind: Code of its type.
-        offset: Where it begins in the data section, by default after the one before.
-        ndim: The number of dimensions that is stated, if it is not ``len(dims)``.
-    """
+    """A tensor of a GGUF file: its dims as stored, fastest first, and the code of its type."""
 
     name: str | bytes
     dims: tuple[int, ...]
     kind: int
     data: bytes
+    #: Where it begins in the data section, by default after the one before.
     offset: int | None = None
+    #: The number of dimensions that is stated, if it is not ``len(dims)``.
     ndim: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GgufFile:
-    """A GGUF file; every field can contradict the others.
-
-    Attributes:
-        metadata: Each pair as bytes (``encode_pair``).
-        alignment: Alignment of the data; stated only in ``metadata``.
-        order: ``<`` or ``>``.
-        padding: The byte that pads.
-        has_32bit_counts: Counts have 32 bits, as in version 1.
-        data_order: Indices of the tensors in the order of their data, by default as listed.
-    """
+    """A GGUF file; every field can contradict the others."""
 
     tensors: tuple[TensorInfo, ...]
+    #: Each pair as bytes (``encode_pair``).
     metadata: tuple[bytes, ...] = ()
+    #: Alignment of the data; stated only in ``metadata``.
     alignment: int = 32
     magic: bytes = b"GGUF"
     version: int = 3
@@ -70,7 +50,9 @@ class GgufFile:
     tensor_count: int | None = None
     pair_count: int | None = None
     padding: bytes = b"\0"
+    #: Counts have 32 bits, as in version 1.
     has_32bit_counts: bool = False
+    #: Indices of the tensors in the order of their data, by default as listed.
     data_order: tuple[int, ...] = ()
 
     def build_head(self) -> bytes:
