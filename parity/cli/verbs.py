@@ -111,7 +111,10 @@ def _add_pin(parser: argparse.ArgumentParser) -> None:
     text = "kind of bundle (default: all embedded ones)"
     add("kind", nargs="?", default="", metavar="KIND", help=text)
     path = partial(add, type=values.parse_path)
-    path("folder", nargs="?", metavar="FOLDER", help="tensors only: folder to pack")
+    text = "tensors only: a folder, or a file of arrays (.npz, .npy, .safetensors, .pt, .json)"
+    path("folder", nargs="?", metavar="PATH", help=text)
+    path("more", nargs="*", metavar="FILE", help="tensors only: further files, each a case")
+    add("--name", help="tensors only: id of the bundle (default: the first path's name)")
     path("--out", default="tests/bundles", metavar="DIR", help="output folder (%(default)s)")
     add("--size", choices=("small", "full"), help="serialize only")
     text = "serialize only: the cases of upstream's bundle"

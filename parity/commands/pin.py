@@ -10,12 +10,16 @@ from parity.errors import ConfigError, Problem
 from parity.verify import publish
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from parity.reports.console import RunConsole
 
 
-_KIND_OPTIONS = {"serialize": {"size", "upstream_only", "pth", "gguf"}, "tensors": {"folder"}}
+_KIND_OPTIONS = {
+    "serialize": {"size", "upstream_only", "pth", "gguf"},
+    "tensors": {"folder", "name"},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,8 @@ class PinOptions:
     pth: Path | None = None
     gguf: Path | None = None
     folder: Path | None = None
+    more: Sequence[Path] = ()
+    name: str | None = None
 
     @property
     def extra(self) -> dict[str, object]:
@@ -70,6 +76,6 @@ def _check_usage(options: PinOptions, kinds: list[str]) -> None:
         description = f"the kind {options.kind!r}" if options.kind else "all embedded bundles"
         message = f"{', '.join(unknown)}: not an option of {description}"
     elif options.kind == "tensors" and "folder" not in options.extra:
-        message = "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"
+        message = "`pin tensors PATH` packs a folder with its parity.json, or files; name one"
     if message:
         raise ConfigError(Problem("usage", message))

@@ -107,8 +107,9 @@ def test_torch_is_not_needed(folder: Path, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["tensors"],
-         "`pin tensors FOLDER` packs a folder with its parity.json; name the folder"),
-        (["tensors", "/nowhere"], "/nowhere is not a folder; `pin tensors FOLDER` packs one"),
+         "`pin tensors PATH` packs a folder with its parity.json, or files; name one"),
+        (["tensors", "/nowhere"],
+         "/nowhere is not a folder; `pin tensors` packs a folder, or files"),
         (["serialize", "x"], "folder: not an option of the kind 'serialize'"),
         (["tensors", "x", "--size", "full"], "size: not an option of the kind 'tensors'"),
         (["tensor", "x"], "unknown kind 'tensor'; known: "),

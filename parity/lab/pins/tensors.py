@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from parity.bundle import manifest
@@ -14,14 +15,45 @@ from parity.suites.tolerance_findings import find_blindness, report_blindness
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from parity.bundle.manifest import TensorCase
     from parity.tensors.stored import StoredTensor
 
 
-def pin(target_dir: Path, *, folder: Path) -> Path:
+#: Names of arrays that a port reads: `inputs/x`, and as joined from nested dicts `inputs.x`.
+_INPUT = re.compile(r"inputs?[./]")
+
+
+def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str = "") -> Path:
+    """Pack a folder with its `parity.json`, or files of arrays, each as a case.
+
+    Args:
+        target_dir: Receives ``NAME.tar``.
+        folder: A folder, or a file that ``array_files.read_arrays`` reads.
+        more: Further files, if that is one.
+        name: Of the bundle; by default the folder's, or the first file's without its suffix.
+
+    Raises:
+        ConfigError, ReferenceSuspectError: As ``pack_folder``, ``BundleWriter`` and
+            ``read_arrays``.
+    """
+    if not (more or folder.is_file()):
+        return pack_folder(target_dir, folder, name)
+    from parity.lab.array_files import read_arrays
+    from parity.lab.bundle_writer import BundleWriter
+
+    writer = BundleWriter(name or folder.stem.lower(), tolerance="close")
+    for path in (folder, *more):
+        arrays = read_arrays(path)
+        inputs = {_INPUT.sub("", key): one for key, one in arrays.items() if _INPUT.match(key)}
+        outputs = {key: one for key, one in arrays.items() if not _INPUT.match(key)}
+        writer.add_case(path.stem, outputs, inputs)
+    return writer.write(target_dir)
+
+
+def pack_folder(target_dir: Path, folder: Path, name: str = "") -> Path:
     """Pack ``folder`` as ``<its name>.tar`` in ``target_dir``; returns the tar's path.
 
     Every reference is read first, so that nothing is packed that `verify` would reject, and
@@ -34,7 +66,7 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
             blind without a stated reason, or no case reads a file.
     """
     if not folder.is_dir():
-        message = f"{folder.as_posix()} is not a folder; `pin tensors FOLDER` packs one"
+        message = f"{folder.as_posix()} is not a folder; `pin tensors` packs a folder, or files"
         raise ConfigError(Problem("usage", message))
     if target_dir.resolve().is_relative_to(folder.resolve()):
         message = (
@@ -47,7 +79,7 @@ def pin(target_dir: Path, *, folder: Path) -> Path:
     if unread := find_unread(folder, suite.SUITE, suite.read_cases(folder, {})):
         message = f"{unread[0].message}; name them in `parity.json` as inputs, or remove them"
         raise ReferenceSuspectError(Problem("file-unread", message))
-    name = folder.resolve().name
+    name = name or folder.resolve().name
     return packing.pack(packing.list_files(folder), target_dir / f"{name}.tar")
 
 

@@ -34,7 +34,7 @@ def make_torch_reader(*, weights_only: bool) -> ReadFunction:
     def read(path: Path) -> Callable[[], Tensors]:
         loaded = torch.load(path, map_location="cpu", weights_only=weights_only)
         return lambda: {
-            name: _encode_torch_tensor(tensor) for name, tensor in _walk_tensors(loaded, "", ())
+            name: encode_torch_tensor(tensor) for name, tensor in _walk_tensors(loaded, "", ())
         }
 
     return read
@@ -52,7 +52,8 @@ def _walk_tensors(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[t
             yield from _walk_tensors(item, name, (*parents, id(value)))
 
 
-def _encode_torch_tensor(tensor: Any) -> Tensor:
+def encode_torch_tensor(tensor: Any) -> Tensor:
+    """Encode a tensor of any layout: dtype, shape, bytes."""
     import torch
 
     if tensor.is_nested:
