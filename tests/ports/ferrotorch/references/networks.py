@@ -1,0 +1,246 @@
+"""Rows 6, 10 to 13, 15 and 16: tiny models of the same architectures, with seeded weights.
+
+What the examples download lies under ``files/``, by its address without the scheme; the lockfile
+names each as an extra file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+import transformers
+
+from .seeded import draw, fill
+from .text import train_bert, train_bytes
+
+SENTENCE = "The lazy dog does not mind."
+
+
+def place(model: str, files: dict[str, Any]) -> dict[str, Any]:
+    """Place the files of ``ferrotorch/MODEL`` where the example looks for them."""
+    return {f"files/{model}/{name}": value for name, value in files.items()}
+
+
+def make_jit() -> dict[str, Any]:
+    """Row 6: two linear layers with a relu between; eager, traced and compiled."""
+    weights = {
+        "l1_weight": draw("l1", 16, 8, scale=0.3),
+        "l1_bias": draw("b1", 16, scale=0.1),
+        "l2_weight": draw("l2", 4, 16, scale=0.3),
+        "l2_bias": draw("b2", 4, scale=0.1),
+    }
+    x = draw("jit", 5, 8)
+    hidden = F.relu(F.linear(x, weights["l1_weight"], weights["l1_bias"]))
+    out = F.linear(hidden, weights["l2_weight"], weights["l2_bias"])
+    return {
+        "mlp/_value_parity_input.bin": x,
+        "mlp/_value_parity_output.bin": out,
+        "files/jit-trace-parity-v1.safetensors": weights,
+    }
+
+
+def make_gcn() -> dict[str, Any]:
+    """Row 10: two graph convolutions, by the normalised adjacency with self-loops."""
+    nodes, features, hidden, classes = 60, 12, 16, 7
+    x = draw("nodes", nodes, features)
+    pairs = draw("pairs", nodes, nodes).triu(1) > 1.8  # noqa: PLR2004 - about 60 edges
+    edges = torch.cat([pairs.nonzero(), pairs.nonzero().flip(1)]).T.contiguous()
+    adjacency = (pairs | pairs.T).float() + torch.eye(nodes)
+    scale = adjacency.sum(1).rsqrt()
+    adjacency = scale[:, None] * adjacency * scale
+    weights = {
+        "conv1.bias": draw("bias1", hidden),
+        "conv1.lin.weight": draw("lin1", hidden, features),
+        "conv2.bias": draw("bias2", classes),
+        "conv2.lin.weight": draw("lin2", classes, hidden),
+    }
+    inner = F.relu(adjacency @ (x @ weights["conv1.lin.weight"].T) + weights["conv1.bias"])
+    logits = adjacency @ (inner @ weights["conv2.lin.weight"].T) + weights["conv2.bias"]
+    return {
+        "gcn/_value_parity_x.bin": x,
+        "gcn/_value_parity_edge_index.bin": edges,
+        "gcn/_value_parity_logits.bin": logits,
+        **place("gcn-cora", {"config.json": {}, "model.safetensors": weights}),
+    }
+
+
+def make_ppo() -> dict[str, Any]:
+    """Row 11: policy and value networks of two tanh layers each."""
+    sizes, weights = {"0": (64, 4), "2": (64, 64)}, {}
+    for net in ("policy_net", "value_net"):
+        for layer, shape in sizes.items():
+            prefix = f"mlp_extractor.{net}.{layer}"
+            weights[f"{prefix}.weight"] = draw(f"{prefix}.weight", *shape, scale=0.3)
+            weights[f"{prefix}.bias"] = draw(f"{prefix}.bias", shape[0], scale=0.1)
+    for head, rows in (("action_net", 2), ("value_net", 1)):
+        weights[f"{head}.weight"] = draw(f"{head}.weight", rows, 64)
+        weights[f"{head}.bias"] = draw(f"{head}.bias", rows)
+    x = draw("observations", 5, 4)
+
+    def run(net: str, head: str) -> torch.Tensor:
+        inner = x
+        for layer in sizes:
+            prefix = f"mlp_extractor.{net}.{layer}"
+            inner = torch.tanh(
+                F.linear(inner, weights[f"{prefix}.weight"], weights[f"{prefix}.bias"])
+            )
+        return F.linear(inner, weights[f"{head}.weight"], weights[f"{head}.bias"])
+
+    return {
+        "ppo/obs.bin": x,
+        "ppo/reference/policy_action_logits.bin": run("policy_net", "action_net"),
+        "ppo/reference/policy_value.bin": run("value_net", "value_net"),
+        **place("ppo-cartpole-v1", {"config.json": {}, "model.safetensors": weights}),
+    }
+
+
+def make_bert() -> dict[str, Any]:
+    """Row 12: a sentence's embedding: BERT, mean over the tokens, unit length."""
+    tokenizer = train_bert(pad_to=32)
+    config = transformers.BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    model = fill(transformers.BertModel(config, add_pooling_layer=False), scale=0.3)
+    ids = [one for one in tokenizer.encode(SENTENCE).ids if one]
+    hidden = model(torch.tensor([ids])).last_hidden_state
+    return {
+        "sentence/token_ids.json": {"shape": [1, 32], "kept": len(ids), "token_ids": ids},
+        "sentence/reference/embedding.bin": F.normalize(hidden.mean(1), dim=-1),
+        **place(
+            "all-MiniLM-L6-v2",
+            {
+                "config.json": config.to_dict(),
+                "model.safetensors": dict(model.state_dict()),
+                "tokenizer.json": json.loads(tokenizer.to_str()),
+            },
+        ),
+    }
+
+
+def make_llama() -> dict[str, Any]:
+    """Row 13: logits of a causal language model with grouped queries."""
+    tokenizer = train_bytes(["<|endoftext|>"])
+    config = transformers.LlamaConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        tie_word_embeddings=True,
+    )
+    model = fill(transformers.LlamaForCausalLM(config), scale=0.3)
+    ids = tokenizer.encode(SENTENCE).ids
+    logits = model(torch.tensor([ids]), use_cache=False).logits
+    written = {**config.to_dict(), "rope_theta": 10000.0}
+    weights = {name: one for name, one in model.state_dict().items() if name != "lm_head.weight"}
+    return {
+        "prompt/reference/logits.bin": logits,
+        "prompt/stdout.json": {
+            "argmax_last": int(logits[0, -1].argmax()),
+            "argmax_per_pos": logits[0].argmax(-1).tolist(),
+            "token_ids": ids,
+        },
+        **place(
+            "smollm-135m",
+            {
+                "config.json": written,
+                "model.safetensors": weights,
+                "tokenizer.json": json.loads(tokenizer.to_str()),
+            },
+        ),
+    }
+
+
+def make_whisper() -> dict[str, Any]:
+    """Row 15: hidden states of Whisper's encoder."""
+    config = transformers.WhisperConfig(
+        vocab_size=64,
+        d_model=32,
+        encoder_layers=2,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_layers=1,
+        decoder_attention_heads=4,
+        decoder_ffn_dim=64,
+        max_source_positions=50,
+        max_target_positions=16,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    model = fill(transformers.WhisperModel(config).encoder, scale=0.2)
+    mel = draw("mel", 1, 80, 100)
+    state = {f"model.encoder.{name}": one for name, one in model.state_dict().items()}
+    return {
+        "mel/mel.bin": mel,
+        "mel/reference/hidden.bin": model(mel).last_hidden_state,
+        **place(
+            "whisper-tiny-encoder", {"config.json": config.to_dict(), "model.safetensors": state}
+        ),
+    }
+
+
+def make_diffusion() -> dict[str, Any]:
+    """Row 16: CLIP's text encoder, the VAE's decoder and the UNet of a diffusion pipeline."""
+    import diffusers
+
+    config = transformers.CLIPTextConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_hidden_layers=2,
+        max_position_embeddings=16,
+        eos_token_id=99,
+    )
+    clip = fill(transformers.CLIPTextModel(config), scale=0.2)
+    ids = torch.arange(16)[None] * 6 + 1
+    vae_config = {
+        "latent_channels": 4,
+        "out_channels": 3,
+        "block_out_channels": [8, 16],
+        "layers_per_block": 1,
+        "norm_num_groups": 4,
+        "sample_size": 16,
+        "scaling_factor": 0.18215,
+    }
+    vae = fill(
+        diffusers.AutoencoderKL(
+            **vae_config,
+            down_block_types=["DownEncoderBlock2D"] * 2,
+            up_block_types=["UpDecoderBlock2D"] * 2,
+        ),
+        scale=0.1,
+    )
+    latent = draw("latent", 1, 4, 8, 8)
+    vae_state = {
+        name: one
+        for name, one in vae.state_dict().items()
+        if name.startswith(("decoder.", "post_quant_conv."))
+    }
+    clip_state = {
+        name if name.startswith("text_model.") else f"text_model.{name}": one
+        for name, one in clip.state_dict().items()
+    }
+    return {
+        "clip/input_ids.bin": ids.float(),
+        "clip/reference/out.bin": clip(ids).last_hidden_state,
+        **place(
+            "sd-v1-5-clip-text-encoder",
+            {"config.json": config.to_dict(), "model.safetensors": clip_state},
+        ),
+        "vae/latent.bin": latent,
+        "vae/reference/out.bin": vae.decode(latent / vae_config["scaling_factor"]).sample,
+        **place("sd-v1-5-vae-decoder", {"config.json": vae_config, "model.safetensors": vae_state}),
+    }

@@ -1,0 +1,61 @@
+"""Verify ferrotorch's rows one after another, and print a table: row, cases, verdict, seconds.
+
+`--all` takes every row, else only those of crates that build within minutes. Other arguments go to
+`parity verify`. A row's seconds are those of its whole verification, with the build.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from parity.lockfile import load
+
+LOCKFILE = Path(__file__).with_name("registry.lock.yaml")
+#: Crates whose rows run without `--all`.
+QUICK = ("ferrotorch-data", "ferrotorch-serialize", "ferrotorch-core", "ferrotorch-optim")
+
+
+def main(words: list[str]) -> int:
+    """Verify the chosen rows; return the largest exit code."""
+    chosen = [
+        bundle
+        for bundle in load(LOCKFILE).bundles
+        if "--all" in words or (bundle.dump.crate or "").startswith(tuple(f"{c}@" for c in QUICK))
+    ]
+    more = [word for word in words if word != "--all"]
+    results = [(bundle, *verify(bundle.id, more)) for bundle in chosen]
+    print(f"\n{'check':<64} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201
+    for bundle, code, report, seconds in results:
+        verdicts = count_verdicts(report)
+        text = ", ".join(f"{count} {name}" for name, count in verdicts.items()) or f"exit {code}"
+        cases = sum(verdicts.values())
+        print(f"{bundle.why:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201
+    return max((code for _, code, _, _ in results), default=0)
+
+
+def verify(bundle: str, more: list[str]) -> tuple[int, dict, float]:
+    """Run `parity verify` for one bundle; return its exit code, its report and its seconds."""
+    started = time.monotonic()
+    with TemporaryDirectory(prefix="parity-") as folder:
+        args = ["--lockfile", LOCKFILE, "--bundle", bundle, "--report-dir", folder, *more]
+        code = subprocess.run([sys.executable, "-m", "parity", "verify", *args]).returncode
+        report = Path(folder, "report.json")
+        content = json.loads(report.read_bytes()) if report.exists() else {}
+    return code, content, time.monotonic() - started
+
+
+def count_verdicts(report: dict) -> Counter[str]:
+    """Count the cases of a report by their verdict."""
+    return Counter(
+        case["verdict"] for bundle in report.get("bundles", []) for case in bundle["cases"]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
