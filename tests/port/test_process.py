@@ -17,6 +17,8 @@ import pytest
 from parity.port import process
 from parity.port.process import child as child_module
 from parity.port.process.child import Child
+from parity.port.process.environment import is_token
+from parity.text import mask_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -462,6 +464,12 @@ def test_children_do_not_see_our_own_venv(tmp_path: Path, monkeypatch: pytest.Mo
     assert "VIRTUAL_ENV" not in env
     assert env["EXTRA"] == "1"
 
+    # An empty entry is the current folder.
+    monkeypatch.setenv("PATH", os.pathsep.join(["", str(other)]))
+    assert process.build_environment()["PATH"] == os.pathsep.join(["", str(other)])
+    monkeypatch.chdir(own)
+    assert process.build_environment()["PATH"] == str(other)
+
 
 def test_an_interpreter_without_venv_keeps_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else /usr/bin would vanish, and cargo with it."""
@@ -487,8 +495,8 @@ def test_no_token_reaches_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
         "ACTIONS_RUNTIME_TOKEN",
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
     ]
-    for name in tokens:
-        monkeypatch.setenv(name, "secret")
+    for number, name in enumerate(tokens):
+        monkeypatch.setenv(name, f"token of nobody, {number}")
     monkeypatch.setenv("HF_HOME", "/models")
 
     env = process.build_environment()
@@ -499,6 +507,18 @@ def test_no_token_reaches_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name for name in tokens if name in passed} == {"HF_TOKEN"}
     own = process.build_environment({"HF_TOKEN": "its own"})
     assert [own[name] for name in tokens if name in own] == ["its own"]
+    # A child may find them elsewhere, and print them.
+    assert [mask_secrets(f"token of nobody, {number}") for number in range(len(tokens))] == [
+        "***"
+    ] * len(tokens)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [("hf_token", True), ("Actions_Cache_Url", True), ("HF_HOME", False), ("MY_ACTIONS_", False)],
+)
+def test_tokens_are_recognised_in_any_case(name: str, *, is_secret: bool) -> None:
+    assert is_token(name) == is_secret
 
 
 @process_test
