@@ -39,6 +39,7 @@ _STORAGES = {
     "ByteStorage": "U8",
     "BoolStorage": "BOOL",
     "ComplexFloatStorage": "C64",
+    "ComplexDoubleStorage": "C128",
 }
 _V1, _V2, _V3 = (f"torch._utils._rebuild_tensor{suffix}" for suffix in ("", "_v2", "_v3"))
 #: Calls that wrap a tensor, which is their first argument.

@@ -108,7 +108,7 @@ def find_rounding(tensor: FailingTensor) -> Cause | None:
     if tensor.obtained_dtype.kind == "int":
         return _find_steps(tensor)
     if (
-        tensor.obtained_dtype.name not in ("F32", "F64", "C64")
+        tensor.obtained_dtype.name not in ("F32", "F64", "C64", "C128")
         or summary.max_ulp > MAX_ROUNDING_ULPS
         or summary.differing < _MIN_DIFFERING
     ):

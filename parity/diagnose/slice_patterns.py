@@ -101,11 +101,15 @@ def _find_origin(cut: TensorSlices) -> NDArray[np.int64] | None:
 
 def _compute_digests(cut: TensorSlices) -> list[NDArray[np.uint64]]:
     """Return a digest of each slice of both sides; those of different slices hardly ever agree."""
-    odd = np.random.default_rng(0).integers(0, 2**64, cut.size, np.uint64, endpoint=False) | 1
-    digests = [
-        [(view_bits(chunk).astype(np.uint64) * odd).sum(axis=1, dtype=np.uint64) for chunk in sides]
-        for sides in cut.read_sides(_MAX_PART)
-    ]
+    width = cut.obtained.itemsize
+    words = cut.size * max(1, width // 8)
+    odd = np.random.default_rng(0).integers(0, 2**64, words, np.uint64, endpoint=False) | 1
+
+    def compute_digest(chunk: NDArray[Any]) -> NDArray[np.uint64]:
+        codes = np.ascontiguousarray(chunk).view(f"<u{min(width, 8)}").astype(np.uint64)
+        return np.asarray((codes * odd).sum(axis=1, dtype=np.uint64))
+
+    digests = [[compute_digest(side) for side in sides] for sides in cut.read_sides(_MAX_PART)]
     return [np.concatenate(side) for side in zip(*digests, strict=True)]
 
 

@@ -193,7 +193,7 @@ def _choose_code(measures: Measures) -> tuple[str, str]:
 
 def _format_value(value: Any, dtype: DType) -> str:
     if dtype.kind == "complex":
-        return str(np.complex64(value))
+        return str(dtype.storage.type(value))
     narrow = {"F32": np.float32, "F16": np.float16}.get(dtype.name)
     return format_number(value if narrow is None else narrow(value))
 

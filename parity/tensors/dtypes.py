@@ -23,6 +23,7 @@ Kind = Literal["float", "int", "bool", "complex"]
 _FORMATS = {
     "F64": (52, 1023),
     "F32": (23, 127),
+    "C128": (52, 1023),
     "F16": (10, 15),
     "BF16": (7, 127),
     "F8_E4M3": (3, 7),
@@ -115,8 +116,9 @@ class DType:
 
 
 def view_bits(chunk: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements' bits as unsigned integers, without a copy."""
-    return chunk.view(f"<u{chunk.dtype.itemsize}")
+    """Return the elements' bits without a copy: unsigned integers, 16 plain bytes of C128."""
+    width = chunk.dtype.itemsize
+    return chunk.view(f"<u{width}" if width in (1, 2, 4, 8) else f"V{width}")
 
 
 @cache
@@ -165,6 +167,7 @@ def _build_dtypes() -> dict[str, DType]:
         ("U8", "u1", "int", "uint8"),
         ("BOOL", "u1", "bool", "bool"),
         ("C64", "<c8", "complex", "complex64"),
+        ("C128", "<c16", "complex", "complex128"),
     )
     return {name: DType(name, np.dtype(code), kind, 0, torch) for name, code, kind, torch in rows}
 

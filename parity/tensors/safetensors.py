@@ -27,6 +27,8 @@ MAX_HEADER = 100_000_000
 MAX_NDIM = 32
 _LENGTH_BYTES = 8
 _LIMIT = 2**63
+#: The format's types; of complex numbers it has those of two f32 alone.
+_DTYPES = {name: dtype for name, dtype in (DTYPES | PACKED).items() if name != "C128"}
 
 
 def locate_tensors(path: Path) -> dict[str, StoredTensor]:
@@ -150,7 +152,7 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
 
 
 def _find_dtype(name: str, value: object) -> DType:
-    dtype = DTYPES.get(value, PACKED.get(value)) if isinstance(value, str) else None
+    dtype = _DTYPES.get(value) if isinstance(value, str) else None
     if dtype is None:
         _fail("bad-header", f"tensor {name!r:.200} has the unknown dtype {value!r:.80}")
     return dtype

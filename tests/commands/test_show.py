@@ -99,9 +99,9 @@ def test_a_slice_that_does_not_fit_says_why(text: str, why: str) -> None:
     assert caught.value.problems[0].message == why
 
 
-def sides(expected: Any, obtained: Any, **more: Any) -> TensorView:
-    due, came = (np.asarray(side, "<f4") for side in (expected, obtained))
-    return TensorView(expected=due, obtained=came, dtype=DTYPES["F32"], **more)
+def sides(expected: Any, obtained: Any, dtype: str = "F32", **more: Any) -> TensorView:
+    due, came = (np.asarray(side, DTYPES[dtype].storage) for side in (expected, obtained))
+    return TensorView(expected=due, obtained=came, dtype=DTYPES[dtype], **more)
 
 
 def told(both: TensorView, text: str = "", **bounds: float) -> list[str]:
@@ -133,6 +133,11 @@ def test_bits_decide_under_exact() -> None:
         "! [0]  0         -0        -0",
         "! [2]  1         nan       +nan",
     ]
+
+
+def test_complex_numbers_of_two_f64_have_all_their_digits() -> None:
+    both = sides([0.1 + 2j, 1], [0.1 + 1e-15 + 2j, 1], "C128")
+    assert told(both)[-1] == "! [0]  (0.1+2j)  (0.100000000000001+2j)  +9.99e-16+0j"
 
 
 def test_the_output_is_bounded() -> None:

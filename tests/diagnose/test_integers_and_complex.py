@@ -162,25 +162,43 @@ COMPLEX: dict[str, tuple[Any, str, str]] = {
     "imaginary only": (lambda a: 1j * a.imag, "real-lost", "the real part is 0 everywhere"),
     "negated": (np.negative, "sign-flipped", "every sign is the opposite one"),
     "through f16": (
-        *(lambda a: a.view("<f4").astype("<f2").astype("<f4").view("<c8"), "rounded-f16"),
+        *(
+            lambda a: _change_parts(a, "f", lambda x: x.astype("<f2").astype(x.dtype)),
+            "rounded-f16",
+        ),
         "the values went through float16",
     ),
     "doubled": (lambda a: a * 2, "factor", "every value is multiplied by 2"),
     "rotated": (lambda a: a * 1j, "factor", "every number is multiplied by 0+1j"),
     "transposed": (lambda a: a.T, "transposed", "axes 0 and 1 are exchanged"),
     "big-endian": (
-        *(lambda a: a.view("<u4").byteswap().view("<c8"), "byte-swapped"),
+        *(lambda a: _change_parts(a, "u", np.ndarray.byteswap), "byte-swapped"),
         "the bytes of each value are swapped",
     ),
     "zeros": (np.zeros_like, "all-zero", "all values are zero"),
+    "rows exchanged": (
+        lambda a: a[[0, 3, 2, 1]],
+        "rows-permuted",
+        "the rows are in another order",
+    ),
 }
 
 
+def _change_parts(waves: NDArray[Any], kind: str, change: Any) -> NDArray[Any]:
+    parts = waves.view(f"<{kind}{waves.itemsize // 2}")
+    return np.ascontiguousarray(change(parts)).view(waves.dtype)
+
+
 @pytest.mark.parametrize("name", COMPLEX)
-@pytest.mark.parametrize("bounds", [{"exact": 1.0}, {"max_abs": 1e-6}])
-def test_causes_of_complex_numbers(name: str, bounds: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "bounds"),
+    [("C64", {"exact": 1.0}), ("C64", {"max_abs": 1e-6}), ("C128", {"exact": 1.0})],
+)
+def test_causes_of_complex_numbers(name: str, dtype: str, bounds: dict[str, float]) -> None:
     change, code, text = COMPLEX[name]
-    found = cause(WAVES, np.asarray(change(WAVES), "<c8"), dtype="C64", bounds=bounds)
+    waves = WAVES.astype(DTYPES[dtype].storage) * (1 + 1e-3)
+    wrong = np.asarray(change(waves), waves.dtype)
+    found = cause(waves, wrong, dtype=dtype, bounds=bounds)
     assert (found.code, found.complete) == (code, True), str(found)
     assert found.text.startswith(text)
 

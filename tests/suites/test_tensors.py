@@ -220,6 +220,11 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] =
     ),
     "f32 for a complex number": (COMPLEX, {"z.bin": f32(1.0)}, None),
     "another complex number": (COMPLEX, OTHER, {"max_abs": 0.4}),
+    "another complex number of two f64": (
+        {"z.npy": np.array([0.1 + 2j, 1])},
+        {"z.npy": np.array([0.1 + 1e-9 + 2j, 1])},
+        {"max_abs": 1e-12},
+    ),
     "values of bf16 and 8 bits": (NARROW, pack_narrow(3.125, 0x7D), None),
     "a direction": ({"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, {"max_abs": 1, "cosine": 0.9999}),
     "more than five": ({"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)}, None),

@@ -335,31 +335,34 @@ def test_booleans_are_exact_even_among_integers() -> None:
     assert select_bounds(PACKED["F4"], {"ulp": 1.0}) == {"ulp": 1.0}
 
 
-def test_complex_numbers_are_compared_by_the_distance_between_them() -> None:
-    expected = np.array([3 + 4j, 1e-30 + 0j, 2 + 2j], "<c8")
-    obtained = expected + np.array([0.3 + 0.4j, 0, 0], "<c8")
-    found = held(expected, obtained, {"max_abs": 0.51}, "C64")
+@pytest.mark.parametrize(("code", "dtype"), [("<c8", "C64"), ("<c16", "C128")])
+def test_complex_numbers_are_compared_by_the_distance_between_them(code: str, dtype: str) -> None:
+    expected = np.array([3 + 4j, 1e-30 + 0j, 2 + 2j], code)
+    obtained = expected + np.array([0.3 + 0.4j, 0, 0], code)
+    found = held(expected, obtained, {"max_abs": 0.51}, dtype)
     assert (found.passed, found.bad, found.max_abs) == (True, 0, pytest.approx(0.5))
     assert found.max_relative == pytest.approx(0.1)
-    assert held(expected, obtained, {"relative": 0.11}, "C64").passed
-    assert held(expected, obtained, {"max_abs": 0.49}, "C64").bad == 1
-    assert held(expected, obtained, {"relative": 0.09}, "C64").bad == 1
-    found = held(expected, obtained, EXACT, "C64")
+    assert held(expected, obtained, {"relative": 0.11}, dtype).passed
+    assert held(expected, obtained, {"max_abs": 0.49}, dtype).bad == 1
+    assert held(expected, obtained, {"relative": 0.09}, dtype).bad == 1
+    found = held(expected, obtained, EXACT, dtype)
     assert (found.bad, found.worst and found.worst.expected) == (1, 3 + 4j)
-    assert held(expected, expected * np.complex64(1j), {"cosine": 0.5}, "C64").cosine == 0.0
-    assert held(expected, expected, {"cosine": 1.0}, "C64").cosine == 1.0
+    assert held(expected, expected * expected.dtype.type(1j), {"cosine": 0.5}, dtype).cosine == 0.0
+    assert held(expected, expected, {"cosine": 1.0}, dtype).cosine == 1.0
 
 
-def test_ulp_of_complex_numbers_is_asked_of_each_part() -> None:
-    one = np.float32(1)
-    expected = np.array([1 + 1j], "<c8")
+@pytest.mark.parametrize("dtype", ["C64", "C128"])
+def test_ulp_of_complex_numbers_is_asked_of_each_part(dtype: str) -> None:
+    one: Any = DTYPES[dtype].storage.type(1).real
+    code, two = DTYPES[dtype].storage, one + one
+    expected = np.array([1 + 1j], code)
     real, both = (
-        np.array([np.nextafter(one, np.float32(2)) + 1j * im], "<c8")
-        for im in (one, np.nextafter(one, np.float32(0)))
+        np.array([np.nextafter(one, two) + 1j * im], code)
+        for im in (one, np.nextafter(one, one - one))
     )
-    assert held(expected, real, {"ulp": 1.0}, "C64").passed
-    assert held(expected, both, {"ulp": 1.0}, "C64").max_ulp == 1
-    assert not held(expected, both, {"ulp": 0.0}, "C64").passed
+    assert held(expected, real, {"ulp": 1.0}, dtype).passed
+    assert held(expected, both, {"ulp": 1.0}, dtype).max_ulp == 1
+    assert not held(expected, both, {"ulp": 0.0}, dtype).passed
 
 
 @pytest.mark.parametrize(

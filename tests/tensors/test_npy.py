@@ -27,7 +27,7 @@ WRONG_MAGIC = (
     "is not a .npy file: the magic string is not correct; "
     "expected b'\\x93NUMPY', got b'PK\\x03\\x04ab'"
 )
-KNOWN = "b1, f8, f4, f2, i8, i4, i2, i1, u8, u4, u2, u1, c8"
+KNOWN = "b1, f8, f4, f2, i8, i4, i2, i1, u8, u4, u2, u1, c8, c16"
 
 
 def saved(array: NDArray[Any], **options: Any) -> bytes:
@@ -76,10 +76,11 @@ def test_every_dtype_and_shape_is_read(code: str, shape: tuple[int, ...], tmp_pa
     assert found.read_array().tobytes() == array.tobytes()
 
 
-def test_complex_numbers_are_read_as_such(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "name"), [("<c8", "C64"), ("<c16", "C128")])
+def test_complex_numbers_are_read_as_such(code: str, name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.npy"
-    path.write_bytes(saved(np.array([1 + 2j], "<c8")))
-    assert npy.locate_tensor(path).dtype.name == "C64"
+    path.write_bytes(saved(np.array([1 + 2j], code)))
+    assert npy.locate_tensor(path).dtype.name == name
 
 
 def test_the_second_version_is_read(tmp_path: Path) -> None:
@@ -128,8 +129,8 @@ WORDS = {
               f"has the dtype '<M8[D]'; known are little-endian {KNOWN}"),
     "long double": (made(literal("'<f16'"), bytes(32)), "dtype-unsupported",
                     f"has the dtype '<f16'; known are little-endian {KNOWN}"),
-    "double complex": (saved(np.ones(1, "<c16")), "dtype-unsupported",
-                       f"has the dtype '<c16'; known are little-endian {KNOWN}"),
+    "long double complex": (made(literal("'<c32'"), bytes(32)), "dtype-unsupported",
+                            f"has the dtype '<c32'; known are little-endian {KNOWN}"),
     "bfloat16 of ml_dtypes": (made(literal("'<V2'"), bytes(4)), "dtype-unsupported",
                               f"has the dtype '|V2'; known are little-endian {KNOWN}"),
     "a negative length": (made(literal(shape="(-2,)")), "bad-header",

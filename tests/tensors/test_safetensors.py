@@ -98,7 +98,7 @@ GOOD = {
     "a long name": add_header({"n" * 5000: U8}, b"abcd"),
     "32 dimensions": add_header(one(shape=[1] * 31 + [4]), b"abcd"),
     "every dtype": encode_safetensors(
-        {name: (name, np.zeros((2, 3), dtype.storage)) for name, dtype in DTYPES.items()}
+        {name: (name, np.zeros((2, 3), DTYPES[name].storage)) for name in DTYPES if name != "C128"}
     ),
     **{
         f"{name} {list(shape)}": encode_safetensors({"t": (name, np.full(shape, 13, "u1"))})
@@ -123,7 +123,7 @@ def test_every_dtype_of_the_library_is_known() -> None:
     with pytest.raises(library.SafetensorError) as caught:
         library.deserialize(add_header(one(dtype="F128"), b"abcd"))
     names = set(re.findall(r"`(\w+)`", str(caught.value)))
-    assert names - {"F128"} == {*DTYPES, *PACKED}
+    assert names - {"F128"} == {*DTYPES, *PACKED} - {"C128"}
 
 
 @pytest.mark.parametrize("padding", range(9))
@@ -246,6 +246,8 @@ WORDS: dict[str, tuple[bytes, str, str]] = {
                            "tensor 't' needs dtype, shape and data_offsets, no more"),
     "an unknown dtype": (add_header(one(dtype="F128"), b"abcd"), "bad-header",
                          "tensor 't' has the unknown dtype 'F128'"),
+    "complex numbers of two f64": (add_header(one(dtype="C128"), b"abcd"), "bad-header",
+                                   "tensor 't' has the unknown dtype 'C128'"),
     "a dtype in small letters": (add_header(one(dtype="u8"), b"abcd"), "bad-header",
                                  "tensor 't' has the unknown dtype 'u8'"),
     "a dtype that is a list": (add_header(one(dtype=["U8"]), b"abcd"), "bad-header",

@@ -74,10 +74,11 @@ def _shift_by_header(flat: Array) -> Array:
 
 
 def _swap_bytes(array: Array, group: int = 0) -> Array | None:
-    """Swap bytes in groups of ``group``, by default an element's."""
-    if group > array.itemsize:
+    """Swap bytes in groups of ``group``, by default those of an element or of its parts."""
+    width = array.itemsize // (2 if array.dtype.kind == "c" else 1)
+    if group > width:
         return None
-    words: Array = np.ascontiguousarray(array).view(f"<u{group or array.itemsize}")
+    words: Array = np.ascontiguousarray(array).view(f"<u{group or width}")
     return words.byteswap().view(array.dtype)
 
 
