@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.document import read_json, read_yaml
 from parity.bundle.layout import describe_nesting
-from parity.bundle.manifest_reader import RULE_KEYS, ManifestReader, is_present
+from parity.bundle.manifest_reader import COMPARISON, ManifestReader, is_present
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
@@ -37,8 +37,7 @@ FREE_ID = re.compile(rf"(?=.{{1,200}}\Z){_PART}(/{_PART})*")
 _TEXTS = ("group", "why", "rule", "blind")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
-_RULES = ("tolerance", "exact")
-_DEFAULTS = (*_RULES, "dtypes", "tensors", "words")
+_DEFAULTS = (*COMPARISON, "dtypes", "tensors", "words")
 _KEYS_2 = (*(key for key in _KEYS if key != "bounds"), "folder", *_DEFAULTS, "metadata")
 
 
@@ -350,6 +349,3 @@ class _CaseReader(ManifestReader):
                 values.get("words", {}), f"words of {what}", (*place, "words")
             ),
         }
-
-
-__all__ = ["NAME", "RULE_KEYS", "TensorCase", "format_value", "load", "read_manifest"]

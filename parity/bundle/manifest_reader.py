@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from itertools import combinations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle.tensor_rules import Check, Rule
+from parity.bundle.tensor_rules import EXACT, Check, Rule
 from parity.bundle.tolerances import (
     TOLERANCES,
     find_tolerance_problems,
@@ -15,16 +16,19 @@ from parity.bundle.tolerances import (
 )
 from parity.errors import Problem
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
+from parity.tensors.groups.registry import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from parity.bundle.document import Document, Place
+    from parity.tensors.groups.base import Measure
 
 _WORDS = ("exact", "close")
-_COMPARISON = ("tolerance", "exact")
-RULE_KEYS = (*_COMPARISON, "ignore", "optional", "like", "blind")
+#: Keys that say how a tensor is compared.
+COMPARISON = ("tolerance", "exact", "measures", "any_of")
+RULE_KEYS = (*COMPARISON, "ignore", "optional", "like", "blind")
 
 
 class ManifestReader:
@@ -154,7 +158,7 @@ class ManifestReader:
                 reason = "is not a dtype" if dtype is None else "is stated twice"
                 self.add_problem(f"{format_value(name)} in {what} {reason}", here)
                 continue
-            allowed = (*_COMPARISON, "blind")
+            allowed = (*COMPARISON, "blind")
             rules[dtype.name] = self.read_rule(entry, f"{name} of {what}", here, allowed)
         return rules
 
@@ -190,16 +194,68 @@ class ManifestReader:
         self, entry: Mapping[str, Any], what: str, place: Place
     ) -> tuple[Check, ...] | None:
         """Return the conditions that an entry states, None for none."""
-        stated = [key for key in _COMPARISON if key in entry]
-        if len(stated) > 1:
-            self.add_problem(f"{what} has {' and '.join(stated)}; state one of them", place)
-        if "exact" in entry:
-            entry = {"tolerance": {"exact": entry["exact"]}}
-        if "tolerance" not in entry:
-            return None
-        here = (*place, stated[0])
-        name = f"{stated[0]} of {what}"
-        return (Check(bounds=self.read_tolerance(entry["tolerance"], name, TOLERANCES, here)),)
+        stated = [key for key in COMPARISON if key in entry]
+        for first, second in combinations(stated, 2):
+            if (first, second) != ("tolerance", "measures"):
+                message = f"{what} has {first} and {second}, which cannot be combined"
+                self.add_problem(message, (*place, second))
+        if "any_of" in entry:
+            return self._read_branches(entry["any_of"], f"any_of of {what}", (*place, "any_of"))
+        bounds: dict[str, float] = {}
+        for key in stated[:1] if stated[:1] != ["measures"] else []:
+            value = {"exact": entry["exact"]} if key == "exact" else entry[key]
+            bounds = self.read_tolerance(value, f"{key} of {what}", TOLERANCES, (*place, key))
+        measures = {}
+        if "measures" in entry:
+            here = (*place, "measures")
+            measures = self.read_measures(entry["measures"], f"measures of {what}", here)
+        return (Check(bounds=bounds, measures=measures),) if stated else None
+
+    def _read_branches(self, value: Any, what: str, place: Place) -> tuple[Check, ...]:
+        """Return the branches of `any_of`: each has tolerances and measures side by side."""
+        if not isinstance(value, list) or len(value) < 2:  # noqa: PLR2004 - else it is no choice
+            message = f"{what} must be a list of at least two, not {format_value(value)}"
+            self.add_problem(message, place)
+            return EXACT
+        branches = []
+        for at, branch in enumerate(value):
+            here, name = (*place, at), f"branch {at + 1} of {what}"
+            if isinstance(branch, str) and branch in _WORDS:
+                branch = {branch: True}  # noqa: PLW2901 - the same, written out
+            entries = self.read_object(branch, name, None, here)
+            measures = {key: one for key, one in entries.items() if key in MEASURES}
+            bounds = {key: one for key, one in entries.items() if key not in MEASURES}
+            found: dict[str, float] = {}
+            if bounds or not measures:
+                found = self.read_tolerance(bounds, name, TOLERANCES, here)
+            settings = self.read_measures(measures, name, here) if measures else {}
+            branches.append(Check(bounds=found, measures=settings))
+        return tuple(branches)
+
+    def read_measures(self, value: Any, what: str, place: Place) -> dict[str, dict[str, Any]]:
+        """Return the settings of measures by name, with defaults."""
+        entries = self.read_object(value, what, MEASURES, place)
+        if isinstance(value, dict) and not entries:
+            self.add_problem(f"{what} names no measure", place)
+        return {
+            name: self._read_measure(MEASURES[name], settings, f"{name} of {what}", (*place, name))
+            for name, settings in entries.items()
+            if name in MEASURES
+        }
+
+    def _read_measure(
+        self, measure: Measure, value: Any, what: str, place: Place
+    ) -> dict[str, Any]:
+        given = self.read_object(value, what, measure.settings, place)
+        for name, setting in measure.settings.items():
+            if name in given and (problem := setting.find_problem(given[name])):
+                message = f"{name} of {what} is {format_value(given[name])}; it {problem}"
+                self.add_problem(message, (*place, name))
+            elif name not in given and setting.default is None and not setting.optional:
+                self.add_problem(f"{what} needs {name}: {setting.text}", place)
+        if measure.requires_one_of and not set(measure.requires_one_of) & set(given):
+            self.add_problem(f"{what} needs {' or '.join(measure.requires_one_of)}", place)
+        return {name: given.get(name, one.default) for name, one in measure.settings.items()}
 
     def _read_flag(
         self, entry: Mapping[str, Any], key: str, what: str, place: Place

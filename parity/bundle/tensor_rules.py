@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.errors import Problem
 from parity.known_failures import match_glob
+from parity.tensors.groups.registry import MEASURES
 from parity.text import join_limited
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from parity.bundle.document import Place
     from parity.errors import Location
-    from parity.tensors.dtypes import DType
+    from parity.tensors.stored import StoredTensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,15 @@ class Check:
 
     bounds: Mapping[str, float] = field(default_factory=dict)
     measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def list_members(self) -> dict[str, list[str]]:
+        """Return the further tensors that each setting of the measures names."""
+        found: dict[str, list[str]] = {}
+        for name, settings in self.measures.items():
+            for key in MEASURES[name].members:
+                names = settings[key] or []
+                found[key] = [names] if isinstance(names, str) else names
+        return {key: names for key, names in found.items() if names}
 
 
 EXACT = (Check(bounds={"exact": 1.0}),)
@@ -48,7 +58,8 @@ class Rule:
         optional: The port may leave it out.
         like: Name of the tensor of the same dump that is expected instead of a reference.
         blind: Why the tolerance may be blind.
-        names_dtype: The checks are stated for a name or a dtype, and so for integers too.
+        origin: What states the checks: ``default``, ``dtype``, ``glob`` or ``name``.
+        covered_by: The tensor whose measure compares this one, which has no checks of its own.
         place: Where the manifest has it.
     """
 
@@ -57,8 +68,14 @@ class Rule:
     optional: bool | None = None
     like: str = ""
     blind: str = ""
-    names_dtype: bool = False
+    origin: str = "default"
+    covered_by: str = ""
     place: Place = ()
+
+    @property
+    def names_dtype(self) -> bool:
+        """Tell whether the checks are stated for a name or a dtype, and so for integers too."""
+        return self.origin in ("dtype", "name")
 
     @property
     def stated(self) -> dict[str, Any]:
@@ -104,14 +121,18 @@ class Rules:
         """Return the rule of one tensor, and the globs that contradict each other, if any."""
         result = self.default
         if (of_dtype := self.dtypes.get(dtype or "")) is not None:
-            result = _override(result, of_dtype, names_dtype=True)
+            result = _override(result, of_dtype, "dtype")
         own = self.tensors.get(name)
         globs = [glob for glob in self.match_globs(name) if glob != name]
         clash = list(_find_clash({glob: self.tensors[glob] for glob in globs}, own))
         for glob in globs:
-            result = _override(result, self.tensors[glob], names_dtype=False)
+            special = self.tensors[glob]
+            if special.checks:
+                checks = tuple(_fill_members(one, glob, name) for one in special.checks)
+                special = replace(special, checks=checks)
+            result = _override(result, special, "glob")
         if own is not None:
-            result = _override(result, own, names_dtype=True)
+            result = _override(result, own, "name")
         return result, clash
 
     def match_globs(self, name: str) -> list[str]:
@@ -119,16 +140,36 @@ class Rules:
         return [glob for glob in self.tensors if "*" in glob and match_glob(glob, name)]
 
 
-def _override(general: Rule, special: Rule, *, names_dtype: bool) -> Rule:
+def _override(general: Rule, special: Rule, origin: str) -> Rule:
     changes: dict[str, Any] = {"like": special.like} if special.like else {}
     if "comparison" in special.stated:
         changes |= {"checks": special.checks, "ignore": special.ignore, "place": special.place}
-        changes["names_dtype"] = names_dtype
+        changes["origin"] = origin
     if special.optional is not None:
         changes["optional"] = special.optional
     if special.blind:
         changes["blind"] = special.blind
     return replace(general, **changes)
+
+
+def _fill_members(check: Check, glob: str, name: str) -> Check:
+    """Put what `*` stands for in a tensor's name into the names of the measures' other tensors."""
+    before, _, after = glob.partition("*")
+    star = name[len(before) : len(name) - len(after)]
+    measures = {
+        key: {
+            setting: _replace_star(value, star) if setting in MEASURES[key].members else value
+            for setting, value in settings.items()
+        }
+        for key, settings in check.measures.items()
+    }
+    return replace(check, measures=measures)
+
+
+def _replace_star(value: Any, star: str) -> Any:
+    if isinstance(value, list):
+        return [_replace_star(one, star) for one in value]
+    return value.replace("*", star) if isinstance(value, str) else value
 
 
 def _find_clash(globs: Mapping[str, Rule], own: Rule | None) -> Iterator[str]:
@@ -141,7 +182,7 @@ def _find_clash(globs: Mapping[str, Rule], own: Rule | None) -> Iterator[str]:
 
 
 def resolve_rules(
-    rules: Rules, tensors: Mapping[str, DType], case: str
+    rules: Rules, tensors: Mapping[str, StoredTensor], case: str
 ) -> tuple[dict[str, Rule], list[Problem], set[str]]:
     """Return the rule of each tensor of a reference, the rules' problems, and what matched.
 
@@ -150,9 +191,9 @@ def resolve_rules(
     """
     resolved: dict[str, Rule] = {}
     problems: list[Problem] = []
-    matched: set[str] = {dtype.name for dtype in tensors.values()}
-    for name, dtype in tensors.items():
-        resolved[name], clash = rules.resolve(name, dtype.name)
+    matched: set[str] = {tensor.dtype.name for tensor in tensors.values()}
+    for name, tensor in tensors.items():
+        resolved[name], clash = rules.resolve(name, tensor.dtype.name)
         matched |= {name, *rules.match_globs(name)}
         if clash:
             globs = " and ".join(map(repr, clash))
@@ -162,6 +203,11 @@ def resolve_rules(
             )
             problems.append(rules.make_problem(message, rules.tensors[clash[-1]]))
     problems += _find_like_problems(rules, resolved, case)
+    problems += _find_measure_problems(rules, resolved, tensors, case)
+    for name, rule in list(resolved.items()):
+        for member in (one for check in rule.checks or () for one in _list_names(check)):
+            if member in resolved and resolved[member].origin in ("default", "dtype"):
+                resolved[member] = replace(resolved[member], covered_by=name)
     for name, rule in {**rules.tensors, **rules.dtypes}.items():
         if name not in matched | rules.shared and not rule.like and not rule.ignore:
             problems.append(rules.make_problem(describe_unmatched(name, case, tensors), rule))
@@ -189,3 +235,25 @@ def _find_like_problems(rules: Rules, resolved: Mapping[str, Rule], case: str) -
             reason = "is ignored" if target in resolved else "has no reference"
             message = f"{what}, which {reason}: name a tensor that is compared with the reference"
             yield rules.make_problem(message, rule)
+
+
+def _list_names(check: Check) -> list[str]:
+    return [name for names in check.list_members().values() for name in names]
+
+
+def _find_measure_problems(
+    rules: Rules, resolved: Mapping[str, Rule], tensors: Mapping[str, StoredTensor], case: str
+) -> Iterator[Problem]:
+    """Yield measures that a tensor cannot have, and members that are not compared."""
+    for name, rule in resolved.items():
+        for check in rule.checks or () if not rule.ignore else ():
+            for key, settings in check.measures.items():
+                if problem := MEASURES[key].find_tensor_problem(tensors[name], settings):
+                    yield rules.make_problem(f"case {case!r}: {key} of {name!r} {problem}", rule)
+            for member in _list_names(check):
+                if member not in resolved or resolved[member].ignore or member == name:
+                    message = f"case {case!r}: a measure of {name!r} names {member!r}, which "
+                    message += "is ignored" if member in resolved else "has no reference"
+                    if member == name:
+                        message = f"case {case!r}: a measure of {name!r} names the tensor itself"
+                    yield rules.make_problem(message, rule)

@@ -18,15 +18,28 @@ from parity.suites import (
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
 from parity.suites.messages import format_number, report_error, report_unreadable
+from parity.suites.tensor_checks import (
+    allows_other_shapes,
+    list_outcome,
+    make_empty_measures,
+    report_branches,
+    report_outcomes,
+    report_uncovered,
+    run_measures,
+)
 from parity.tensors import FormatError
 from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
+from parity.tensors.groups.base import Pair
 from parity.text import align_columns, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from parity.bundle.tensor_rules import Check
+    from parity.checkpoints import StorageLocation
     from parity.results import Finding
+    from parity.suites.tensor_checks import FindPair
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.dtypes import DType
     from parity.tensors.folder import FolderContents
@@ -41,10 +54,15 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
     more, renamed = tensor_names.check_names(reference, found)
     findings += more
     results: dict[str, Measures] = {}
+
+    def find_pair(name: str) -> Pair | None:
+        obtained = found.tensors.get(renamed.get(name, name))
+        return None if obtained is None else Pair(reference.tensors[name], obtained)
+
     for name, expected in reference.tensors.items():
         obtained = found.tensors.get(renamed.get(name, name))
-        if obtained is not None:
-            more, measures = _compare_pair(name, expected, obtained, reference)
+        if obtained is not None and not reference.find_cover(name):
+            more, measures = _compare_pair(name, expected, obtained, reference, find_pair)
             # A dump in f32 cannot have complex numbers, but may have a part of them.
             is_part = obtained.suffix == ".bin" and expected.dtype.kind == "complex"
             if measures is not None or (is_part and expected.shape == obtained.shape):
@@ -52,6 +70,13 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
             findings += more
             if measures is not None:
                 results[name] = measures
+    for name in reference.tensors:
+        cover = reference.find_cover(name)
+        if cover and find_pair(name) is not None:
+            if cover in results:
+                results[name] = make_empty_measures(reference.tensors[name].count)
+            elif find_pair(cover) is None:
+                findings.append(report_uncovered(name, cover))
     pairs = {
         name: (reference.tensors[name], found.tensors[renamed.get(name, name)]) for name in results
     }
@@ -99,9 +124,14 @@ def _add_causes(
 
 
 def _compare_pair(
-    name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
+    name: str,
+    expected: StoredTensor,
+    obtained: StoredTensor,
+    reference: TensorReference,
+    find_pair: FindPair,
 ) -> tuple[list[Finding], Measures | None]:
-    if expected.shape != obtained.shape:
+    checks = reference.select_checks(name)
+    if expected.shape != obtained.shape and not any(map(allows_other_shapes, checks)):
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
     as_f32 = obtained.suffix == ".bin" and expected.dtype.kind != "complex"
     stored = reference.stored_dtypes.get(name, expected.dtype)
@@ -109,35 +139,76 @@ def _compare_pair(
     is_narrowed = stored.width > obtained.dtype.width and not as_f32
     if (obtained.dtype != expected.dtype or is_narrowed) and not (as_f32 or typed_as_stored):
         return [tensor_headers.report_dtype(name, stored, obtained)], None
-    payloads = name not in reference.widened
+    failed: list[list[Finding]] = []
+    first: Measures | None = None
     try:
-        if typed_as_stored:
-            measures = _compare_stored(name, expected, obtained, reference)
-        else:
-            bounds = reference.select_bounds(name)
-            measures = compare(expected, obtained, bounds, payloads=payloads)
-        findings = tensor_notices.check_carrier(name, expected, obtained)
+        carrier = tensor_notices.check_carrier(name, expected, obtained)
+        for number, check in enumerate(checks, 1):
+            found, measures = _compare_check(
+                name,
+                Pair(expected, obtained),
+                check,
+                reference,
+                find_pair,
+                typed_as_stored=typed_as_stored,
+            )
+            if measures is not None:
+                measures.branch = number if len(checks) > 1 else 0
+            if not found:
+                return carrier, measures
+            first = first or measures
+            failed.append(found)
     except FormatError as error:
         return [report_unreadable(name, error)], None
+    findings = failed[0] if len(checks) == 1 else [report_branches(name, failed)]
+    return [*findings, *carrier], first
+
+
+def _compare_check(
+    name: str,
+    pair: Pair,
+    check: Check,
+    reference: TensorReference,
+    find_pair: FindPair,
+    *,
+    typed_as_stored: bool,
+) -> tuple[list[Finding], Measures | None]:
+    """Compare a tensor under one check; no findings mean that it passes."""
+    expected, obtained = pair
+    if expected.shape != obtained.shape and not allows_other_shapes(check):
+        return [tensor_headers.report_shape(name, expected, obtained, reference)], None
+    measures = make_empty_measures(expected.count)
+    if check.bounds or not check.measures:
+        location = reference.locate().get(name) if typed_as_stored else None
+        measures = (
+            _compare_stored(expected, obtained, check.bounds, location)
+            if typed_as_stored
+            else compare(expected, obtained, check.bounds, payloads=name not in reference.widened)
+        )
+    outcomes = run_measures(check, pair, find_pair)
+    if isinstance(outcomes, str):
+        message = f"{name} cannot be compared, since {outcomes} is missing from the dump"
+        return [report_error("measure", message, tensor=name)], None
+    measures.outcomes = outcomes
     if expected.dtype.kind in ("int", "bool"):
         measures.drop_ulps()
-    if measures.passed:
-        return findings, measures
     dtype = F32 if obtained.suffix == ".bin" else obtained.dtype
-    return [report_values(name, measures, expected.shape, dtype), *findings], measures
+    values = () if measures.is_within else (report_values(name, measures, expected.shape, dtype),)
+    return [*values, *report_outcomes(name, measures, check, expected.shape)], measures
 
 
 def _compare_stored(
-    name: str, expected: StoredTensor, obtained: StoredTensor, reference: TensorReference
+    expected: StoredTensor,
+    obtained: StoredTensor,
+    bounds: Mapping[str, float],
+    location: StorageLocation | None,
 ) -> Measures:
     """Compare a dump in the checkpoint's own dtype, of which the reference is a conversion.
 
     The checkpoint's own values decide if the reference was made from them.
     """
-    location = reference.locate().get(name)
     own = None if location is None else view_elements(location, obtained.dtype)
     right, given = expected.read_array(), obtained.read_array()
-    bounds = reference.select_bounds(name)
     if own is not None and own.shape == expected.shape:
         converted = obtained.dtype.round_to_f32(own)
         if converted.tobytes() == right.tobytes():
@@ -230,8 +301,11 @@ def format_bounds(tolerances: Mapping[str, float]) -> str:
 
 
 def list_measures(measures: Measures) -> dict[str, Any]:
-    """List the measures as a report has them."""
-    return {
+    """List the measures as a report has them; null where no tolerance asks for the elements."""
+    found: dict[str, Any] = {name: list_outcome(one) for name, one in measures.outcomes.items()}
+    more: dict[str, Any] = {"measures": found} if found else {}
+    more |= {"branch": measures.branch} if measures.branch else {}
+    by_element: dict[str, Any] = {
         "count": measures.count,
         "bad": measures.bad,
         "max_abs": measures.max_abs,
@@ -242,8 +316,10 @@ def list_measures(measures: Measures) -> dict[str, Any]:
         "signed_zeros": measures.zeros,
         "cosine": measures.cosine,
         "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())},
-        "bounds": dict(measures.bounds),
     }
+    if not measures.bounds:
+        by_element = {**dict.fromkeys(by_element), "count": measures.count, "histogram": {}}
+    return {**by_element, "bounds": dict(measures.bounds), **more}
 
 
 def _summarize_measures(

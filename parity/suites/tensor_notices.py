@@ -51,6 +51,9 @@ def collect_notices(
             f"norms of both sides are at most max_abs: {format_list(excused)}"
         )
         notices.append(Finding(level="notice", code="cosine-excused", message=message))
+    if branches := [f"{name}: branch {m.branch}" for name, m in results.items() if m.branch]:
+        message = f"any_of passed by {format_list(branches)}"
+        notices.append(Finding(level="notice", code="any-of", message=message))
     if reference.unreferenced:
         counts = sorted(Counter(reference.unreferenced.values()).items())
         message = (

@@ -82,6 +82,10 @@ class TensorReference:
         """Return the bounds that apply to one tensor; those of the first branch of several."""
         return self.select_checks(name)[0].bounds
 
+    def find_cover(self, name: str) -> str:
+        """Return the tensor whose measure compares this one, ``""`` for none."""
+        return self.rules[name].covered_by if name in self.rules else ""
+
     def is_optional(self, name: str) -> bool:
         """Tell whether a port may leave a tensor out."""
         return name in self.rules and bool(self.rules[name].optional)

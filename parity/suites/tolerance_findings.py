@@ -14,15 +14,20 @@ import numpy as np
 from parity.results import Finding
 from parity.suites.diagnosis import find_wrong_decoder
 from parity.suites.messages import format_list, report_error
+from parity.suites.tensor_checks import run_measures
+from parity.tensors.compare import resolve_close
 from parity.tensors.dtypes import F32
+from parity.tensors.groups.base import Pair
 from parity.tensors.paired_reads import read_chunks
+from parity.tensors.stored import ConstantTensor
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from parity.bundle.tensor_rules import Check
     from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.dtypes import DType
@@ -35,6 +40,7 @@ NEAR_SHARE = 0.8
 ROUNDING = 2.0**-8
 _BLOCK_SIZE = 32  # elements of the smallest blocks
 _FEWEST_FOR_CONSTANT = 8  # elements
+_ELEMENTWISE = ("max_abs", "relative", "ulp", "atol", "rtol")
 
 
 def check_tensors(
@@ -51,12 +57,13 @@ def check_tensors(
     passing = {name: m for name, m in results.items() if m.passed}
     findings = check_near_bound({name: m.margin for name, m in passing.items()})
     measures: dict[str, dict[str, Any]] = {}
-    blind: dict[str, str] = {}
+    blind: dict[str, dict[str, str]] = {}
     for name, result in passing.items():
         expected, obtained = pairs[name]
         is_dequantised = reference.is_dequantised(name)
         # A block that is right to the last bit shows that its decoder is.
-        if result.bounds.get("exact") or (is_dequantised and not result.max_abs > 0):
+        is_right = is_dequantised and not result.max_abs > 0 and bool(result.bounds)
+        if is_right or result.bounds.get("exact") or reference.find_cover(name):
             continue
         more: list[Finding] = []
         if is_dequantised and "max_abs" in result.bounds:
@@ -64,9 +71,12 @@ def check_tensors(
             if measures[name]["block_error"] > ROUNDING:
                 more = _check_decoder(name, expected, obtained, reference) or more
             findings += more
-        if not more and (reason := find_blindness(expected, result.bounds)):
-            blind[name] = reason
-    return findings + report_blindness(blind, accepted=reference.blind), measures
+        checks = reference.select_checks(name)
+        if not more and (reason := find_blindness(expected, checks, reference.tensors.__getitem__)):
+            blind.setdefault(reference.find_blind_reason(name), {})[name] = reason
+    for accepted, names in blind.items():
+        findings += report_blindness(names, accepted=accepted)
+    return findings, measures
 
 
 def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
@@ -102,16 +112,42 @@ def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Fi
     return [Finding(level=level, code="blind-bound", message=message, tensor=next(iter(blind)))]
 
 
-def find_blindness(expected: StoredTensor, tolerances: Mapping[str, float]) -> str:
-    """Find a wrong dump that would pass as well, zeros or one constant; ``""`` if there is none."""
+def find_blindness(
+    expected: StoredTensor, checks: Sequence[Check], find_tensor: Callable[[str], StoredTensor]
+) -> str:
+    """Find a wrong dump that would pass as well, zeros or one constant; ``""`` if there is none.
+
+    Args:
+        expected: A tensor of the reference.
+        checks: Its conditions; one of them must be met.
+        find_tensor: Returns another tensor of the reference, which a measure names.
+    """
     if expected.dtype.kind not in ("float", "int", "complex"):
         return ""
-    constants = _PassingConstants(expected.dtype, tolerances)
+    return next(filter(None, (_find_blind(expected, check, find_tensor) for check in checks)), "")
+
+
+def _find_blind(
+    expected: StoredTensor, check: Check, find_tensor: Callable[[str], StoredTensor]
+) -> str:
+    if check.bounds.get("exact"):
+        return ""
+    tolerances = resolve_close(check.bounds, expected.dtype)
+    constants = _PassingConstants(expected.dtype, tolerances, is_free=not check.bounds)
     for chunk in read_chunks(expected, expected, range(expected.count)):
         constants.add(chunk.expected)
         if constants.low > constants.high:
             return ""
-    return constants.describe()
+
+    def is_passed(value: float) -> bool:
+        """Tell whether a tensor of one value passes every measure."""
+        constant = ConstantTensor.of(expected, value)
+        outcomes = run_measures(
+            check, Pair(expected, constant), lambda name: Pair(*[find_tensor(name)] * 2)
+        )
+        return not isinstance(outcomes, str) and all(one.passed for one in outcomes.values())
+
+    return next((text for value, text in constants.list_passing() if is_passed(value)), "")
 
 
 def check_arrays(
@@ -122,7 +158,7 @@ def check_arrays(
     for name, values in arrays.items():
         constants = _PassingConstants(F32, tolerances)
         constants.add(np.ascontiguousarray(values, "<f4").reshape(-1))
-        blind[name] = constants.describe()
+        blind[name] = next((text for _, text in constants.list_passing()), "")
     return report_blindness({name: reason for name, reason in blind.items() if reason})
 
 
@@ -139,6 +175,7 @@ class _PassingConstants:
     squares: float = 0.0
     smallest: float = np.inf
     largest: float = -np.inf
+    is_free: bool = False  # no tolerance limits the elements
 
     def add(self, chunk: NDArray[Any]) -> None:
         """Narrow the interval by a chunk of the expected elements."""
@@ -168,34 +205,39 @@ class _PassingConstants:
                 size = np.maximum(np.abs(values), self.dtype.smallest_normal)
                 step = np.ldexp(self.dtype.epsilon, np.frexp(size)[1] - 1)
                 allowed = np.minimum(allowed, tolerance * step)
-        if not {"max_abs", "relative", "ulp"} & self.tolerances.keys():
-            allowed[:] = 0.0 if "cosine" not in self.tolerances else np.inf
+        absolute, relative = (self.tolerances.get(name) for name in ("atol", "rtol"))
+        if absolute is not None or relative is not None:
+            allowed = np.minimum(allowed, (absolute or 0.0) + (relative or 0.0) * np.abs(values))
+        if not set(_ELEMENTWISE) & self.tolerances.keys():
+            allowed[:] = np.inf if self.is_free or "cosine" in self.tolerances else 0.0
         return allowed
 
-    def describe(self) -> str:
-        """Describe the wrong dump that would pass, or ``""``."""
+    def list_passing(self) -> Iterator[tuple[float, str]]:
+        """Yield the constants that would pass, zero first, each with a description."""
         if not self.count or not self.low <= self.high:
-            return ""
+            return
         if self.low <= 0 <= self.high and self.squares and self._is_direction_excused():
-            return f"zeros would pass (the values are at most {self._find_size():.3g})"
+            yield 0.0, f"zeros would pass (the values are at most {self._find_size():.3g})"
         if (
             self.dtype.kind == "complex"
             or self.count < _FEWEST_FOR_CONSTANT
             or self.smallest == self.largest
         ):
-            return ""
-        constant = min(max((self.smallest + self.largest) / 2, self.low), self.high)
-        cosine = self.tolerances.get("cosine", -1.0)
-        direction = self.total * np.sign(constant)
-        if not np.isfinite(constant) or direction < cosine * np.sqrt(self.count * self.squares):
-            return ""
+            return
         bounds = f"{self.smallest:.3g} to {self.largest:.3g}"
-        return f"a constant {constant:.3g} would pass (the values are {bounds})"
+        for middle in ((self.smallest + self.largest) / 2, self.total / self.count):
+            constant = min(max(middle, self.low), self.high)
+            direction = self.total * np.sign(constant)
+            cosine = self.tolerances.get("cosine", -1.0)
+            least = cosine * np.sqrt(self.count * self.squares)
+            if np.isfinite(constant) and direction >= least:
+                yield constant, f"a constant {constant:.3g} would pass (the values are {bounds})"
 
     def _is_direction_excused(self) -> bool:
         if not self.tolerances.get("cosine"):
             return True
-        return bool(np.sqrt(self.squares) <= self.tolerances.get("max_abs", 0.0))
+        least = max(self.tolerances.get(name, 0.0) for name in ("max_abs", "atol"))
+        return bool(np.sqrt(self.squares) <= least)
 
     def _find_size(self) -> float:
         return max(abs(self.smallest), abs(self.largest))

@@ -34,7 +34,16 @@ if TYPE_CHECKING:
 
 #: Cells of the map of bad elements, per side at most.
 MAX_CELLS = 32
-_MEASURES = ("max_abs", "relative", "ulp", "cosine")
+_MEASURES = ("max_abs", "relative", "ulp", "cosine", "atol", "rtol")
+#: What `close` stands for, as rtol and atol by dtype, from the documentation of
+#: torch.testing.assert_close; other dtypes are exact.
+_CLOSE = {
+    "F16": (1e-3, 1e-5),
+    "BF16": (1.6e-2, 1e-5),
+    "F32": (1.3e-6, 1e-5),
+    "C64": (1.3e-6, 1e-5),
+    "F64": (1e-7, 1e-7),
+}
 _EXACT = {"exact": 1.0}
 
 
@@ -53,9 +62,19 @@ def select_bounds(
     """
     if dtype.kind in ("float", "complex"):
         return bounds
-    if dtype.kind == "int" and integers_only and "max_abs" in bounds and not bounds.get("exact"):
-        return {"max_abs": bounds["max_abs"]}
+    absolute = {name: bounds[name] for name in ("max_abs", "atol") if name in bounds}
+    if dtype.kind == "int" and integers_only and absolute and not bounds.get("exact"):
+        return absolute
     return _EXACT
+
+
+def resolve_close(bounds: Mapping[str, float], *dtypes: DType) -> Mapping[str, float]:
+    """Replace `close` by the atol and rtol of the dtypes, the larger ones of two."""
+    if "close" not in bounds:
+        return bounds
+    pairs = [_CLOSE.get(dtype.name, (0.0, 0.0)) for dtype in dtypes]
+    rest = {name: value for name, value in bounds.items() if name != "close"}
+    return {"atol": max(atol for _, atol in pairs), "rtol": max(rtol for rtol, _ in pairs), **rest}
 
 
 def compare(
@@ -145,6 +164,7 @@ class _Comparison:
         self.expected_dtype = expected
         self.dtype = F32 if self.as_f32 else expected
         # Without a bound, only equal bits pass.
+        bounds = resolve_close(bounds, expected, obtained)
         self.exact = bool(bounds.get("exact")) or not any(name in bounds for name in _MEASURES)
         self.measures = Measures(bounds=_EXACT if self.exact else bounds)
         self.cosine = CosineAccumulator() if "cosine" in self.measures.bounds else None
@@ -232,8 +252,19 @@ class _Comparison:
                     within &= error <= bound * size
             elif name == "ulp" and ulp is not None:
                 within &= ulp <= bound
+        if (allowed := self._compute_allowed(size)) is not None:
+            within &= error <= allowed
         violations: NDArray[np.bool_] = ~(within & np.isfinite(error))
         return violations
+
+    def _compute_allowed(self, size: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return atol + rtol times the expected size, None if neither is stated."""
+        bounds = self.measures.bounds
+        if "atol" not in bounds and "rtol" not in bounds:
+            return None
+        with np.errstate(all="ignore"):
+            allowed: NDArray[np.float64] = bounds.get("rtol", 0.0) * size
+            return np.where(np.isnan(allowed), 0.0, allowed) + bounds.get("atol", 0.0)
 
     def _update_extremes(self, errors: ElementErrors) -> None:
         defined = ~np.isnan(errors.error)
@@ -245,6 +276,10 @@ class _Comparison:
         with np.errstate(all="ignore"):
             relative = np.where(error == 0, 0.0, error / size)
         measures.max_relative = max(measures.max_relative, float(relative.max()))
+        if (allowed := self._compute_allowed(size)) is not None:
+            with np.errstate(all="ignore"):
+                share = np.where(error == 0, 0.0, error / allowed)
+            measures.max_share = max(measures.max_share, float(share.max()))
         if errors.ulp is not None:
             measures.max_ulp = max(measures.max_ulp, int(errors.ulp[defined].max()))
         decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)]))
@@ -292,6 +327,7 @@ class _Comparison:
     def finish(self) -> Measures:
         """Return the measures, with the cosine where a bound asks for it."""
         if self.cosine is not None:
-            least = self.measures.bounds.get("max_abs", 0.0)
+            bounds = self.measures.bounds
+            least = max(bounds.get("max_abs", 0.0), bounds.get("atol", 0.0))
             self.measures.cosine = self.cosine.compute_cosine(least)
         return self.measures

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from parity.tensors.groups.base import Outcome
+
 #: Bad elements that are kept as examples.
 MAX_SAMPLES = 5
 
@@ -56,6 +58,7 @@ class Measures:
         count: Elements compared.
         bad: Elements that break an elementwise bound.
         max_abs, max_relative, max_ulp: Over pairs of finite elements; relative to the expected.
+        max_share: Largest share of atol + rtol that was used.
         worst: The bad element that is furthest off; one that is not finite comes first.
         samples: The first bad elements.
         nonfinite: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
@@ -68,6 +71,8 @@ class Measures:
         grid: Rows and columns of the map; both 0 where there is none.
         cosine: None where no bound asks for it, or both norms are within ``max_abs``, which
             then decides alone (rule R5).
+        outcomes: Results of the measures of the whole tensor, by name.
+        branch: Number of the branch of `any_of` that this is, from 1; 0 without branches.
     """
 
     bounds: Mapping[str, float]
@@ -76,6 +81,7 @@ class Measures:
     max_abs: float = 0.0
     max_relative: float = 0.0
     max_ulp: int = 0
+    max_share: float = 0.0
     worst: Sample | None = None
     samples: list[Sample] = field(default_factory=list)
     nonfinite: tuple[int, int] = (0, 0)
@@ -86,6 +92,8 @@ class Measures:
     bad_cells: Counter[tuple[int, int]] = field(default_factory=Counter)
     grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    branch: int = 0
 
     def drop_ulps(self) -> None:
         """Drop steps between floats, where these contain integers and the steps say nothing."""
@@ -97,7 +105,7 @@ class Measures:
         """Add the measures of a later part of the same two tensors, all but the cosine."""
         for name in ("count", "bad", "lost", "zeros", "payloads"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
-        for name in ("max_abs", "max_relative", "max_ulp"):
+        for name in ("max_abs", "max_relative", "max_ulp", "max_share"):
             setattr(self, name, max(getattr(self, name), getattr(later, name)))
         expected_count, obtained_count = later.nonfinite
         self.nonfinite = (self.nonfinite[0] + expected_count, self.nonfinite[1] + obtained_count)
@@ -114,6 +122,11 @@ class Measures:
 
     @property
     def passed(self) -> bool:
+        """True where no bound is broken, and every measure passes."""
+        return self.is_within and all(one.passed for one in self.outcomes.values())
+
+    @property
+    def is_within(self) -> bool:
         """True where no bound is broken."""
         return self.bad == 0 and (self.cosine is None or self.cosine >= self.bounds["cosine"])
 
@@ -124,6 +137,8 @@ class Measures:
         shares = [
             used[name] / bound for name, bound in self.bounds.items() if bound and name in used
         ]
+        if "atol" in self.bounds or "rtol" in self.bounds:
+            shares.append(self.max_share)
         return max(shares, default=None)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from parity.tensors import FormatError
+from parity.tensors.dtypes import F32
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +106,36 @@ class TensorReader:
                 message = "became shorter while it was read"
                 raise FormatError("truncated", message)
             view = view[count:]
+
+
+class ConstantTensor(StoredTensor):
+    """A tensor of one value that is in no file, to try what a comparison lets pass."""
+
+    value: float = 0.0
+
+    @classmethod
+    def of(cls, like: StoredTensor, value: float) -> ConstantTensor:
+        """Return one of the shape and, where NumPy has it, of the dtype of another tensor."""
+        dtype = like.dtype if like.dtype.is_native else F32
+        found = cls(like.path, 0, dtype, like.shape, like.suffix)
+        object.__setattr__(found, "value", value)
+        return found
+
+    def open(self) -> TensorReader:
+        """Return a reader of the value."""
+        return _ConstantReader(self.value)
+
+
+class _ConstantReader(TensorReader):
+    def __init__(self, value: float) -> None:
+        self._value = value
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    def read(self, start: int, into: NDArray[Any]) -> None:  # noqa: ARG002 - one value
+        """Fill an array with the value."""
+        into[:] = self._value
 
 
 def unpack_codes(

@@ -6,20 +6,20 @@ import re
 from typing import TYPE_CHECKING
 
 from parity.bundle import manifest
+from parity.bundle.tensor_rules import resolve_rules
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.pins import packing
 from parity.suites.bundle_files import find_unread
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import suite
+from parity.suites.tensors.rules import read_references
 from parity.suites.tolerance_findings import find_blindness, report_blindness
-from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from parity.bundle.manifest import TensorCase
-    from parity.tensors.stored import StoredTensor
 
 
 #: Names of arrays that a port reads: `inputs/x`, and as joined from nested dicts `inputs.x`.
@@ -74,43 +74,40 @@ def pack_folder(target_dir: Path, folder: Path, name: str = "") -> Path:
         )
         raise ConfigError(Problem("usage", message))
     cases = manifest.load(folder)
+    found = suite.read_cases(folder, {})
     for case in cases:
-        _check_reference(case)
-    if unread := find_unread(folder, suite.SUITE, suite.read_cases(folder, {})):
+        _check_tolerances(case)
+    if unread := find_unread(folder, suite.SUITE, found):
         message = f"{unread[0].message}; name them in `parity.json` as inputs, or remove them"
         raise ReferenceSuspectError(Problem("file-unread", message))
     name = name or folder.resolve().name
     return packing.pack(packing.list_files(folder), target_dir / f"{name}.tar")
 
 
-def _check_reference(case: TensorCase) -> None:
+def _check_tolerances(case: TensorCase) -> None:
+    """Reject references that cannot be read, and tolerances that are blind or mean nothing."""
     if case.reference is None:
         return
-    contents = list_tensors(case.reference)
-    if problems := contents.list_problems():
-        raise ReferenceSuspectError(
-            *(Problem("reference-malformed", f"case {case.id!r}: {text}") for text in problems)
-        )
-    _check_tolerances(case, contents.tensors)
-
-
-def _check_tolerances(case: TensorCase, tensors: Mapping[str, StoredTensor]) -> None:
-    """Reject tolerances that cannot see a wrong dump, or that mean nothing for a dtype."""
-    reference = TensorReference(tensors=tensors, tolerances=case.tolerances)
-    complex_names = [name for name, one in tensors.items() if one.dtype.kind == "complex"]
-    if complex_names and "ulp" in case.tolerances:
-        message = (
-            f"case {case.id!r}: `ulp` is not defined for complex numbers, such as "
-            f"{complex_names[0]!r}; state max_abs or relative"
-        )
-        raise ReferenceSuspectError(Problem("reference-malformed", message))
-    blind = {
-        name: reason
-        for name, tensor in tensors.items()
-        if not (tolerances := reference.select_bounds(name)).get("exact")
-        and (reason := find_blindness(tensor, tolerances))
-    }
-    if blind and not case.blind:
+    tensors = read_references(case)
+    rules, _, _ = resolve_rules(case.rules, tensors, case.id)
+    reference = TensorReference(
+        tensors=tensors, tolerances=case.tolerances, rules=rules, blind=case.blind
+    )
+    blind: dict[str, str] = {}
+    for name, tensor in tensors.items():
+        if rules[name].ignore or rules[name].covered_by:
+            continue
+        checks = reference.select_checks(name)
+        if tensor.dtype.kind == "complex" and any("ulp" in check.bounds for check in checks):
+            message = (
+                f"case {case.id!r}: `ulp` is not defined for complex numbers, such as {name!r}; "
+                "state max_abs or relative"
+            )
+            raise ReferenceSuspectError(Problem("reference-malformed", message))
+        reason = find_blindness(tensor, checks, tensors.__getitem__)
+        if reason and not reference.find_blind_reason(name):
+            blind[name] = reason
+    if blind:
         message = (
             f"case {case.id!r}: {report_blindness(blind)[0].message}, or `blind` with a reason"
         )

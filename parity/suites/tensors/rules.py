@@ -58,11 +58,12 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
     matched: set[str] = set()
     for case in cases:
         rules = case.rules
-        if not rules.tensors and not rules.dtypes:
+        checks = rules.default.checks or ()
+        has_measures = any(check.measures for check in checks)
+        if not rules.tensors and not rules.dtypes and not has_measures:
             continue
         names = {} if case.reference is None else read_references(case)
-        dtypes = {name: tensor.dtype for name, tensor in names.items()}
-        _, found, here = resolve_rules(rules, dtypes, case.id)
+        _, found, here = resolve_rules(rules, names, case.id)
         problems += found
         matched |= here
         unmatched |= dict.fromkeys(rules.shared, case)
@@ -94,9 +95,7 @@ def apply_rules(
     detail: TensorCase, references: Mapping[str, StoredTensor], dumped: FolderContents
 ) -> AppliedRules:
     """Apply the rules of a case to its reference and to a dump."""
-    rules, _, matched = resolve_rules(
-        detail.rules, {name: one.dtype for name, one in references.items()}, detail.id
-    )
+    rules, _, matched = resolve_rules(detail.rules, references, detail.id)
     default = detail.rules.default.checks or EXACT
     ignored = {name: rule.ignore for name, rule in rules.items() if rule.ignore}
     for name in [*dumped.tensors, *dumped.lost]:

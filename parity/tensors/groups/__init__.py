@@ -1,0 +1,1 @@
+"""Measures of whole tensors, as plug-ins of one shape: settings in, numbers and a verdict out."""

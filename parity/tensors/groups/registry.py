@@ -1,0 +1,24 @@
+"""Every measure of whole tensors, by its key in a manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from parity.tensors.groups import boxes, ranking, sets, vectors
+
+if TYPE_CHECKING:
+    from parity.tensors.groups.base import Measure
+
+MEASURES: dict[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        ranking.ARGMAX,
+        ranking.TOPK,
+        vectors.RELATIVE_NORM,
+        vectors.COSINE_COLUMNS,
+        vectors.MOMENTS,
+        sets.SET,
+        sets.PARTITION,
+        boxes.BOXES,
+    )
+}
