@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
@@ -101,23 +102,38 @@ def _is_exact_in_f32(chunk: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def check_metadata(reference: TensorReference, pairs: Pairs) -> list[Finding]:
-    """Report `__metadata__` of a safetensors reference or checkpoint that the dump's file lacks."""
+    """Report `__metadata__` of a safetensors reference or checkpoint that the dump's file lacks.
+
+    It is a warning where the case states `metadata`.
+    """
+    stated = reference.metadata
     dumped = sorted({one.path for _, one in pairs.values() if one.suffix == ".safetensors"})
-    if len(dumped) != 1:
-        return []
-    obtained = _read_metadata(dumped[0])
     sources = {location.path for location in reference.locate().values()}
     sources |= {expected.path for expected, _ in pairs.values()}
-    for source in sorted(path for path in sources if path.suffix == ".safetensors"):
-        lost = [one for one in _read_metadata(source).items() if one not in obtained.items()]
-        if lost:
-            states = format_list(f"{key}={value!r:.60}" for key, value in lost)
-            message = (
-                f"{dumped[0].name} lacks or changes {format_count(len(lost), 'entries', 'entry')} "
-                f"of __metadata__ in {source.name}: {states}"
-            )
-            return [Finding(level="notice", code="metadata-changed", message=message)]
-    return []
+    right = {one: _read_metadata(one) for one in sorted(sources) if one.suffix == ".safetensors"}
+    if isinstance(stated, dict):
+        right = {Path("the manifest"): stated}
+    elif stated is None and len(dumped) != 1:
+        return []
+    messages = []
+    if stated is not None and not (dumped and any(right.values())):
+        where = "a .safetensors in the dump" if any(right.values()) else "any in the reference"
+        messages.append(f"__metadata__ was not compared, since there is not {where}")
+    for path in dumped:
+        same = {one: entries for one, entries in right.items() if one.name == path.name}
+        obtained = _read_metadata(path)
+        for source, entries in (right if stated is None else same or right).items():
+            lost = [one for one in entries.items() if one not in obtained.items()]
+            if lost:
+                states = format_list(f"{key}={value!r:.60}" for key, value in lost)
+                messages.append(
+                    f"{path.name} lacks or changes "
+                    f"{format_count(len(lost), 'entries', 'entry')} of __metadata__ in "
+                    f"{source.name}: {states}"
+                )
+                break
+    level: Level = "notice" if stated is None else "warning"
+    return [Finding(level=level, code="metadata-changed", message=one) for one in messages]
 
 
 def _read_metadata(path: Path) -> dict[str, str]:

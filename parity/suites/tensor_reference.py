@@ -49,6 +49,8 @@ class TensorReference:
     blind: str = ""
     rules: Mapping[str, Rule] = field(default_factory=dict)
     requested: Mapping[str, float] = field(default_factory=dict)
+    #: Entries that a dump's `__metadata__` must have: stated ones, or the reference's (True).
+    metadata: bool | Mapping[str, str] | None = None
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
     @cached_property

@@ -12,7 +12,7 @@ import yaml
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab.pins import tensors as pins
 from tests.support.manifests import ManifestBench
-from tests.support.tensors import write_files
+from tests.support.tensors import encode_safetensors, name_dtypes, write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +136,7 @@ def test_report_has_the_numbers_and_the_branch(
     ]
     assert found["message"] == (
         "logits: no branch of any_of passes: (1) 12 of 12 elements differ; worst at [2, 1]: "
-        "expected 1, obtained 9 (off by 8, 25,165,824 ULP); bound: atol <= 0.001 (2) argmax: "
+        "expected 1, obtained 9 (off by 8, 26,214,400 ULP); bound: atol <= 0.001 (2) argmax: "
         "agreement is 0, expected at least 0.99 (at [0])"
     )
 
@@ -231,3 +231,38 @@ def test_a_condition_that_sees_is_no_warning(
 ) -> None:
     ran = start(tmp_path, capsys).verify(write_manifest(rules))
     assert "blind-bound" not in ran.list_codes("b/c")
+
+
+METADATA = {
+    "the reference's, kept": ("true", {"format": "pt"}, 0),
+    "the reference's, lost": ("true", {}, 1),
+    "the reference's, changed": ("true", {"format": "np"}, 1),
+    "stated, kept": ("{format: pt}", {"format": "pt", "more": "x"}, 0),
+    "stated, lost": ("{format: np}", {"format": "pt"}, 1),
+    "not stated, lost": ("", {}, 0),
+}
+
+
+@pytest.mark.parametrize(("stated", "metadata", "warnings"), METADATA.values(), ids=METADATA)
+def test_stated_metadata_that_is_lost_is_a_warning(
+    stated: str,
+    metadata: dict[str, str],
+    warnings: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tensors = name_dtypes({"w": LOGITS})
+    files = [encode_safetensors(tensors, metadata=one) for one in ({"format": "pt"}, metadata)]
+    bench = ManifestBench(
+        tmp_path, capsys, {"c/reference/m.safetensors": files[0]}, {"c/m.safetensors": files[1]}
+    )
+    ran = bench.verify(f"schema: 2\ncases:\n  c: {{{f'metadata: {stated}' if stated else ''}}}\n")
+    found = [one for one in ran.list_findings("b/c") if one["level"] == "warning"]
+    assert [one["code"] for one in found] == ["metadata-changed"] * warnings
+    if stated and not warnings:
+        bench.references = {"c/reference/w.npy": LOGITS}
+        bench.dumps = {"c/w.npy": LOGITS}
+        (tmp_path / "tree/c/reference/m.safetensors").unlink()
+        (tmp_path / "dumps/b/c/m.safetensors").unlink()
+        ran = bench.verify(f"schema: 2\ncases:\n  c: {{metadata: {stated}}}\n")
+        assert ran.list_codes("b/c") == ["metadata-changed"]

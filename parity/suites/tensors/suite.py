@@ -106,6 +106,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         blind=detail.blind,
         rules=applied.rules,
         requested=case.requested,
+        metadata=detail.metadata,
         unreferenced=applied.unreferenced,
         locate=_build_locator(detail),
     )
