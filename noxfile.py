@@ -6,6 +6,7 @@ The logic is in ``parity``; a session only makes an environment and calls it.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -40,7 +41,9 @@ def verify(session: nox.Session) -> None:
     # The libraries of the other reports are installed only for a run that asks for these.
     needs_reports = any(word.startswith("--report-formats") for word in session.posargs)
     session.install(*RUNTIME, *EXTRAS["onnx"], *(EXTRAS["reports"] if needs_reports else ()))
-    session.run("python", "-m", "parity", "verify", *session.posargs)
+    # For the commands that it prints.
+    env = {"PARITY_NOX_COMMAND": shlex.join(sys.orig_argv)}
+    session.run("python", "-m", "parity", "verify", *session.posargs, env=env)
 
 
 @nox.session(name="in-action")

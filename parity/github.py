@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import shutil
 import sys
 from contextlib import suppress
@@ -32,6 +33,7 @@ _PROPERTY_ESCAPES = (*_DATA_ESCAPES, (":", "%3A"), (",", "%2C"))
 #: Events whose results others receive: such runs never read a cache.
 _UNCACHED_EVENTS = ("release", "pull_request_target", "workflow_run")
 _SAVING_EVENTS = ("push", "schedule", "workflow_dispatch")
+_MODULE_WORDS = 3  # of `python -m nox`
 _working_folders: list[Path] = []
 _exposed_tokens: list[str] = []
 
@@ -39,19 +41,42 @@ _exposed_tokens: list[str] = []
 def choose_command_prefix() -> list[str]:
     """Return the command that runs ``verify`` in the way this process was started."""
     if os.environ.get("NOX_CURRENT_SESSION"):
-        return ["nox", "-s", "verify", "--"]
+        return [*_choose_nox(), "-s", "verify", "--"]
     return [*choose_program(), "verify"]
+
+
+def _choose_nox() -> list[str]:
+    """Return the words that started Nox, which our noxfile passes on."""
+    words = shlex.split(os.environ.get("PARITY_NOX_COMMAND", ""))
+    if is_on_github() or len(words) < _MODULE_WORDS:
+        return ["nox"]
+    if words[1] == "-m":
+        return words[:_MODULE_WORDS]
+    found = shutil.which("nox")
+    is_found = found is not None and Path(found).absolute() == Path(words[1]).absolute()
+    return ["nox"] if is_found else [_find_relative_path(Path(words[1]).absolute()).as_posix()]
 
 
 def choose_program() -> list[str]:
     """Return the words that start this program: the script that was started, else the module."""
     script = Path(sys.argv[0])
     if script.stem != "parity" or not script.is_file():
-        return ["python", "-m", "parity"]
+        return [_choose_interpreter(), "-m", "parity"]
     found = shutil.which(script.stem)
     if found is not None and Path(found).samefile(script):
         return [script.stem]
     return [_find_relative_path(script.absolute()).as_posix()]
+
+
+def _choose_interpreter() -> str:
+    """Return this interpreter as it is typed here; on GitHub, where others read it, by its name."""
+    path = Path(sys.executable)
+    names = ("python", "python3") if not is_on_github() else ()
+    for name in names:
+        # An environment's interpreter is a link to another one, which has other packages.
+        if (found := shutil.which(name)) and Path(found).absolute() == path:
+            return name
+    return _find_relative_path(path).as_posix() if names else "python"
 
 
 def display_path(path: Path) -> str:
@@ -87,6 +112,11 @@ def _get_working_folder() -> Path:
     with suppress(FileNotFoundError):
         _working_folders[:] = [Path.cwd()]
     return _working_folders[0] if _working_folders else Path.cwd()
+
+
+def make_absolute(path: Path) -> Path:
+    """Return ``path`` below the working folder, also if a port has removed that meanwhile."""
+    return _get_working_folder() / path
 
 
 def find_workspace_path(path: Path) -> str | None:

@@ -7,6 +7,7 @@ are, they could move the cursor, hide themselves, or give the CI runner a comman
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from typing import TYPE_CHECKING
@@ -24,7 +25,8 @@ _MIN_SECRET, _MAX_SECRET = 8, 4096
 _secrets: set[str] = set()
 
 # Prefixes of runner commands: `::name` of GitHub, `##[name]`, `##vso[name]` of Azure and relatives.
-_COMMAND = re.compile(r"::|##(?=\w*\[)")
+# Elsewhere than on GitHub `::` within a line is a path in Rust.
+_COMMAND, _GITHUB_COMMAND = (re.compile(rf"{colons}|##(?=\w*\[)") for colons in ("^ *::", "::"))
 
 
 def add_secret(value: str) -> None:
@@ -50,7 +52,10 @@ def sanitize(text: str | bytes, limit: int = 200) -> str:
         text = text[: 4 * limit + _MAX_SECRET].decode("utf-8", "surrogateescape")
     text = mask_secrets(text)
     escaped = "".join(_escape(char) for char in text[:limit])
-    escaped = _COMMAND.sub(lambda found: rf"\x{ord(found[0][0]):02x}" * 2, escaped)
+    command = _GITHUB_COMMAND if os.environ.get("GITHUB_ACTIONS") == "true" else _COMMAND
+    escaped = command.sub(
+        lambda found: found[0].replace(":", r"\x3a").replace("#", r"\x23"), escaped
+    )
     return escaped + "…" if len(text) > limit else escaped
 
 

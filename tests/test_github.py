@@ -201,8 +201,8 @@ def test_token_and_inputs_are_removed_before_the_port_runs(
         ("bin/parity", "bin", ["parity"]),
         ("bin/parity", "elsewhere", ["bin/parity"]),
         ("bin/parity", "other", ["bin/parity"]),
-        ("parity/__main__.py", "bin", ["python", "-m", "parity"]),
-        ("missing/parity", "bin", ["python", "-m", "parity"]),
+        ("parity/__main__.py", "bin", [sys.executable, "-m", "parity"]),
+        ("missing/parity", "bin", [sys.executable, "-m", "parity"]),
     ],
 )
 def test_a_command_begins_as_this_process_was_started(
@@ -221,3 +221,21 @@ def test_a_command_begins_as_this_process_was_started(
     expected = [f"{word}{suffix}" if word == "bin/parity" else word for word in command]
     assert parity_github.choose_program() == expected
     assert parity_github.choose_command_prefix() == [*expected, "verify"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("", "nox"),
+        ("env/bin/python -m nox -s verify", "env/bin/python -m nox"),
+        ("/usr/bin/python env/bin/nox -s verify", "env/bin/nox"),
+    ],
+)
+def test_a_command_begins_as_nox_was_started(
+    typed: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOX_CURRENT_SESSION", "verify")
+    monkeypatch.setenv("PARITY_NOX_COMMAND", typed)
+    found = parity_github.choose_command_prefix()
+    assert found == [*command.split(), "-s", "verify", "--"]

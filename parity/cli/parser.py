@@ -63,7 +63,7 @@ def run(args: Sequence[str]) -> int:
     options = options_class(**{k: value for k, value in arguments.items() if k in names})
     from parity.reports.console import make_console
 
-    console = make_console()
+    console = make_console(arguments.get("verbosity", 1))
     try:
         return int(_resolve(verb.call)(options, console))
     finally:

@@ -62,6 +62,13 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--summary", choices=SUMMARIES, default="full", help=text)
 
 
+def _add_verbosity(parser: argparse.ArgumentParser) -> None:
+    add = partial(parser.add_mutually_exclusive_group().add_argument, action="store_const")
+    text = "print a line for each case, and every notice"
+    add("-v", "--verbose", dest="verbosity", const=1, default=0, help=text)
+    add("-q", "--quiet", dest="verbosity", const=-1, help="print the last line only")
+
+
 def _add_selection(parser: argparse.ArgumentParser, exclusion: str = "") -> None:
     add = partial(parser.add_argument, action="append", default=[])
     add("--bundle", dest="bundles", metavar="ID", help="only this bundle (repeat)")
@@ -93,6 +100,7 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     add("--repeat", default=1, help="run each case N times; the runs must agree")
     text = "seconds for the whole run (default: no limit)"
     add("--deadline", type=values.parse_seconds, metavar="S", help=text)
+    _add_verbosity(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
@@ -188,6 +196,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
     text = "the plan; a planned case without a result is an error"
     path("--plan", metavar="FILE", help=text)
     _add_report(parser)
+    _add_verbosity(parser)
 
 
 def _add_action(parser: argparse.ArgumentParser) -> None:

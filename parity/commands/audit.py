@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parity.commands.selection import choose_bundles, handle_each
-from parity.github import choose_program, display_path
+from parity.github import choose_program
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
 from parity.lab.zoo import reader_reports, reader_results
 from parity.verify.options import Options
@@ -65,12 +65,7 @@ def audit(options: AuditOptions, console: RunConsole) -> int:
 
 
 def _format_command(bundle: Bundle, options: AuditOptions) -> str:
-    args = [*choose_program(), "audit"]
-    if options.lockfile != options.repo / "fixtures.lock.yaml":
-        args += ["--lockfile", display_path(options.lockfile)]
-    elif (repo := display_path(options.repo)) != ".":
-        args += ["--repo", repo]
-    return shlex.join([*args, bundle.id])
+    return shlex.join([*choose_program(), "audit", *options.format_place(), bundle.id])
 
 
 def _format_totals(cases: Sequence[CaseResult]) -> str:

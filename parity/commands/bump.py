@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from parity.commands.selection import handle_each
-from parity.errors import ConfigError, FetchError, ParityError, Problem
+from parity.errors import ConfigError, FetchError, ParityError, Problem, ReferenceSuspectError
 from parity.lab.audits.isolated import audit_before_lock
 from parity.lockfile import load
 from parity.lockfile.edit import EntryChange, apply_changes
@@ -17,6 +17,7 @@ from parity.store import sources
 from parity.store.download import add_bundle_name
 from parity.store.remote_metadata import check_against_remote, fetch_remote_metadata, replace_ref
 from parity.store.store import Store
+from parity.suites import find_suite
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
@@ -93,6 +94,7 @@ def _bump_bundle(
         text = "hosts may change the bytes of /archive/ files; lock an uploaded file instead"
         console.print_bundle(bundle.id, text)
     locked, fetched = download_and_measure(target, remote, options, store, console)
+    _check_layout(bundle, fetched)
     before = _load_before(bundle, BundleState(locked, fetched), options, store, console)
     drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
     for line in drift_text.format_lines(drift):
@@ -104,6 +106,27 @@ def _bump_bundle(
     if new_source is None and old and replace(old, where={}) == replace(locked, where={}):
         return None
     return EntryChange(locked=locked, source=new_source), drift
+
+
+def _check_layout(bundle: Bundle, fetched: FetchedBundle) -> None:
+    """Check that the archive has cases of the bundle's suite.
+
+    Raises:
+        ConfigError: It has none, or they are in a folder of it.
+        ReferenceSuspectError: They cannot be read.
+    """
+    suite = find_suite(bundle.suite)
+    try:
+        if suite is not None:
+            suite.cases(fetched.path, bundle.options)
+    except ReferenceSuspectError as error:
+        (problem, *_) = error.problems
+        if problem.code != "no-cases" and "is missing" not in problem.message:
+            raise
+        message = f"{bundle.id} is not a bundle of the suite {bundle.suite}: {problem.message}"
+        hint = "nothing was written; `parity pin tensors FOLDER` packs a folder with a parity.json"
+        where = bundle.where.get("source")
+        raise ConfigError(Problem("no-cases", message, where, (hint,))) from None
 
 
 def _load_before(

@@ -55,7 +55,7 @@ def _load_after(options: DiffOptions, store: Store, console: RunConsole) -> Bund
     else:
         lock = bundle_states.load_lockfile_at(revision, options.lockfile)
     (bundle,) = selection.select_bundles(lock, [options.bundle])
-    selection.check_locked([bundle])
+    selection.check_locked([bundle], options.format_place())
     fetched = bundle_states.obtain_files(
         bundle,
         store,

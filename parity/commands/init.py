@@ -6,37 +6,43 @@ import json
 import os
 import re
 import shlex
-import tomllib
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
 
 from parity.errors import ConfigError, Location, Problem
 from parity.github import display_path
 from parity.lockfile import parse
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
+from parity.port.cargo.manifests import Example, Package, list_packages
 from parity.store import sources
 from parity.text import format_count, sanitize
 from parity.verify import publish
 from parity.verify.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
 
 #: Parts of an example's name that suggest a dump program.
 _DUMP_HINTS = ("dump", "parity", "fixture", "golden")
-_SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
-_MAX_FOLDERS = 20_000
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
+#: Words that say nothing about a bundle's content.
+_COMMON_WORDS = {"parity", "bundle", "my", "v1", "v2", "v3", "data", "the"}
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 #: Placeholders of the example entry: the bundle's address and its id.
 _EXAMPLE_SOURCE, _EXAMPLE_ID = "https://example.org/my-bundle-v1.tar", "my-bundle-v1"
-_SUITES = ("serialize", "dataloader", "pipeline")
+#: Suites by the words of bundles and examples that are of this kind.
+_SUITES = {
+    "serialize": ("serialize", "serialise", "checkpoint"),
+    "dataloader": ("dataloader", "loader"),
+    "pipeline": ("pipeline",),
+}
+_COMMAND = '["python", "dump.py", "{case}", "{fixture_dir}", "{output_dir}"]'
+_MAX_LISTED = 8
 _HEAD = """\
 # The bundles this port is compared with. `parity bump` writes `locked:`; the rest is yours.
 schema: 1
@@ -51,17 +57,11 @@ class InitOptions(Options):
     source: str | None = None
 
 
-class Example(NamedTuple):
-    """A cargo example and its package."""
+class _Choice(NamedTuple):
+    """The packages of a repo, and the examples that fit a bundle best, all equally."""
 
-    package: str
-    name: str
-    path: Path
-
-    @property
-    def is_dump_program(self) -> bool:
-        """Whether its name suggests a dump program."""
-        return any(word in self.name for word in _DUMP_HINTS)
+    packages: list[Package]
+    examples: list[Example]
 
 
 def init(options: InitOptions, console: RunConsole) -> int:
@@ -79,50 +79,81 @@ def init(options: InitOptions, console: RunConsole) -> int:
     if options.source is not None:
         source = resolve_source(options.source, options.lockfile.parent)
         options = replace(options, source=source)
-    examples = sorted(
-        _find_examples(options.repo), key=lambda e: (not e.is_dump_program, e.package, e.name)
-    )
-    _print_examples(examples, console)
-    chosen = examples[0] if examples and examples[0].is_dump_program else None
+    source = options.source or _EXAMPLE_SOURCE
+    name = _choose_bundle_id(source)
+    choice = _choose_examples(options.repo, name)
+    _print_examples(choice, console)
     if options.lockfile.exists():
-        _add_bundle(options, chosen, console)
+        _add_bundle(options, name, choice, console)
     else:
-        source = options.source or _EXAMPLE_SOURCE
-        text = _HEAD + _format_bundle(_choose_bundle_id(source), source, chosen)
+        text = _HEAD + _format_bundle(name, source, choice)
+        parse(options.lockfile, text.encode())
         note = "lists the bundles to verify and your port's dump program; `bump` locks it"
         _write_new_file(options.lockfile, text, note, console)
     text = files("parity.commands").joinpath("init_workflow.yml").read_text(encoding="utf-8")
     note = "runs on every push and pull request; it only needs `contents: read`"
     _write_new_file(workflow, text, note, console)
-    _print_next_steps(options, chosen, console)
+    _print_next_steps(options, choice, console)
     return 0
 
 
-def _print_examples(examples: list[Example], console: RunConsole) -> None:
-    if not examples:
-        console.print_line("found no cargo example")
+def _choose_examples(repo: Path, name: str) -> _Choice:
+    """Find the examples that fit a bundle by the words of its id, its kind and their names."""
+    packages = list_packages(repo)
+    suite = _choose_suite(name)
+    words = set(re.split(r"[._-]+", name)) - _COMMON_WORDS
+    scores = {
+        example: _score_example(example, words, suite)
+        for package in packages
+        for example in package.examples
+    }
+    best = max(scores.values(), default=0)
+    return _Choice(packages, [one for one, score in scores.items() if score == best > 0])
+
+
+def _score_example(example: Example, words: set[str], suite: str) -> int:
+    """Return how well an example fits; 0 if its name does not suggest a dump program."""
+    if not any(hint in example.name for hint in _DUMP_HINTS):
+        return 0
+    parts = set(re.split(r"[_-]+", f"{example.name}_{example.package}"))
+    kinds = _SUITES.get(suite, ("tensor", "tensors"))
+    return 1 + 4 * len(parts & words) + 2 * any(kind in example.name for kind in kinds)
+
+
+def _choose_suite(name: str) -> str:
+    suites = (suite for suite, words in _SUITES.items() if any(word in name for word in words))
+    return next(suites, "tensors")
+
+
+def _print_examples(choice: _Choice, console: RunConsole) -> None:
+    if not choice.packages:
+        console.print_line("found no cargo package; the entry has a `command:` to fill in")
         return
-    packages = {example.package for example in examples}
-    dump_programs = [example for example in examples if example.is_dump_program]
-    found = f"{len(dump_programs)} named like a dump program:"
-    if not dump_programs:
-        found = "none named like a dump program"
-    totals = (
-        f"{format_count(len(examples), 'examples')} in {format_count(len(packages), 'packages')}"
-    )
-    console.print_line(f"found {totals}, {found}")
-    for example in dump_programs:
+    examples = [example for package in choice.packages for example in package.examples]
+    totals = f"{format_count(len(examples), 'examples')} in "
+    totals += format_count(len({example.package for example in examples}), "packages")
+    if not examples:
+        totals = f"no example in {format_count(len(choice.packages), 'packages')}"
+    best = "none named like a dump program:" if examples else ""
+    listed = choice.examples or examples
+    if choice.examples:
+        fit = "fits" if len(listed) == 1 else "fit"
+        best = f"{len(listed)} {fit} the bundle by name:"
+    console.print_line(f"found {totals}, {best}" if best else f"found {totals}")
+    for example in listed[:_MAX_LISTED]:
         console.print_line(f"    {sanitize(example.package)}: {sanitize(example.path.as_posix())}")
+    if len(listed) > _MAX_LISTED:
+        console.print_line(f"    and {len(listed) - _MAX_LISTED:,} more")
 
 
-def _print_next_steps(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
+def _print_next_steps(options: InitOptions, choice: _Choice, console: RunConsole) -> None:
     repo = display_path(options.repo)
     option = "" if repo == "." else f" --repo {shlex.quote(repo)}"
     steps = [
         f"`parity bump{option}` downloads the bundle, shows its contents and locks its digest",
         f"`parity verify{option}` compares your port with it, as the workflow will",
     ]
-    if chosen is None:
+    if not choice.examples:
         steps.insert(
             0,
             "write a dump program (docs/dump-example.md of parity-action); name it under `dump`: "
@@ -135,21 +166,38 @@ def _print_next_steps(options: InitOptions, chosen: Example | None, console: Run
         console.print_line(f"  {number}. {step}")
 
 
-def _format_bundle(name: str, source: str, example: Example | None) -> str:
+def _format_bundle(name: str, source: str, choice: _Choice) -> str:
     """Return one entry; a comment marks what is unknown."""
-    package, program = ("my-port", "my_dump  # the example that you will write")
-    if example:
-        package, program = example.package, example.name
-    dump = f"    dump:\n      package: {package}\n      example: {program}\n"
-    return "".join(_format_source(name, source)) + dump
+    lines = [*_format_source(name, source), "    dump:\n"]
+    if not choice.packages:
+        lines.append(f"      command: {_COMMAND}  # the program that you will write\n")
+        return "".join(lines)
+    package = choice.packages[0]
+    example = Example(package.name, "my_dump", Path(), package.cwd)
+    comment = "  # the example that you will write"
+    if choice.examples:
+        example, *others = choice.examples
+        names = ", ".join(dict.fromkeys(other.name for other in others[:_MAX_LISTED]))
+        comment = f"  # or: {names}" if others else ""
+    lines.append(f"      package: {_quote(example.package)}\n")
+    lines.append(f"      example: {_quote(example.name)}{comment}\n")
+    if example.features:
+        lines.append(f"      features: {json.dumps(example.features)}\n")
+    if example.cwd != Path():
+        lines.append(f"      cwd: {json.dumps(example.cwd.as_posix())}\n")
+    return "".join(lines)
+
+
+def _quote(text: str) -> str:
+    """Quote a word that YAML would read as another type."""
+    return text if yaml.safe_load(text) == text else json.dumps(text)
 
 
 def _format_source(name: str, source: str) -> tuple[str, str]:
     """Return the lines that name a bundle, and the one of its suite."""
-    suite = next((suite for suite in _SUITES if suite in name), "tensors")
     comment = "# dataloader, serialize, pipeline or tensors"
-    head = f"  {name}:\n    source: {json.dumps(source)}\n"
-    return head, f"    suite: {suite}  {comment}\n"
+    head = f"  {_quote(name)}:\n    source: {json.dumps(source)}\n"
+    return head, f"    suite: {_choose_suite(name)}  {comment}\n"
 
 
 def _fill_example(text: str, name: str, source: str) -> str | None:
@@ -164,42 +212,12 @@ def _fill_example(text: str, name: str, source: str) -> str | None:
     return text.replace(example + old_suite, example + new_suite).replace(example, entry)
 
 
-def _find_examples(repo: Path) -> Iterator[Example]:
-    """Yield the examples of all packages below ``repo``, without running cargo."""
-    for manifest in _find_manifests(repo):
-        package = _read_package_name(manifest)
-        if package is None:
-            continue
-        folder = manifest.parent / "examples"
-        files = [*folder.glob("*.rs"), *folder.glob("*/main.rs")]
-        for file in sorted(files):
-            name = file.parent.name if file.name == "main.rs" else file.stem
-            if _NAME.fullmatch(name):
-                yield Example(package, name, file.relative_to(repo))
-
-
-def _find_manifests(repo: Path) -> Iterator[Path]:
-    # Path.walk needs Python 3.12.
-    for _, (folder, folders, names) in zip(range(_MAX_FOLDERS), os.walk(repo), strict=False):
-        folders[:] = sorted(each for each in folders if each not in _SKIPPED_FOLDERS)
-        if "Cargo.toml" in names:
-            yield Path(folder) / "Cargo.toml"
-
-
-def _read_package_name(manifest: Path) -> str | None:
-    try:
-        name = tomllib.loads(manifest.read_text(encoding="utf-8"))["package"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return name if isinstance(name, str) and _NAME.fullmatch(name) else None
-
-
 def _choose_bundle_id(source: str) -> str:
     """Return the last meaningful part of an address such as ``…/dataloader-v1/bundle.tar``."""
     path = re.split(r"[?#]", source.partition("://")[2] or source)[0]
     words = [word for word in re.split(r"[/@]", path) if word]
     for word in reversed(words):
-        name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")
+        name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")[:100]
         if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):
             return name
     return _EXAMPLE_ID
@@ -217,13 +235,13 @@ def _write_new_file(path: Path, text: str, note: str, console: RunConsole) -> No
     console.print_line(f"wrote {name}\n    {note}")
 
 
-def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsole) -> None:
+def _add_bundle(options: InitOptions, name: str, choice: _Choice, console: RunConsole) -> None:
     """Add a bundle to an existing lockfile: in place of the example entry, else at the end."""
     path = options.lockfile
     if options.source is None:
         console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
         return
-    name, old = _choose_bundle_id(options.source), path.read_bytes()
+    old = path.read_bytes()
     text = old.decode().replace("\r\n", "\n")
     before = _parse_bundles(path, text)
     if name in before and before[name].source != _EXAMPLE_SOURCE:
@@ -236,7 +254,7 @@ def _add_bundle(options: InitOptions, chosen: Example | None, console: RunConsol
     new_text = _fill_example(text, name, options.source) if is_replaceable else None
     summary = f"replaced the example by {sanitize(name)} in"
     if new_text is None:
-        end = _format_bundle(name, options.source, chosen)
+        end = _format_bundle(name, options.source, choice)
         new_text = text.rstrip("\n") + "\n" + end
         summary = f"added {sanitize(name)} to"
     after = _parse_bundles(path, new_text).get(name)
@@ -253,52 +271,29 @@ def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:
 
 
 def resolve_source(typed: str, folder: Path) -> str:
-    """Return an address unchanged, and a path relative to ``folder``.
-
-    Args:
-        typed: An address, or a path relative to the working folder, else to ``folder``.
-        folder: The lockfile's folder.
+    """Return an address unchanged; a path, typed as seen from here or ``folder``, relative to it.
 
     Raises:
         ConfigError: ``init``: an address that a lockfile must not have, or no file.
     """
-    source = _resolve_path(typed, folder) if is_local(typed) else typed
-    if url_problem := find_source_problem(source):
-        raise _build_error(typed, url_problem)
+    source, reason = _resolve_path(typed, folder) if is_local(typed) else (typed, "")
+    if reason := reason or find_source_problem(source):
+        hint = "nothing was written; give a path to a tar file, https://… or hf://…"
+        message = f"{sources.sanitize_source(typed)!r}: {reason}"
+        raise ConfigError(Problem("init", message, None, (hint,)))
     return source
 
 
-def _resolve_path(typed: str, folder: Path) -> str:
+def _resolve_path(typed: str, folder: Path) -> tuple[str, str]:
+    """Return a file's path relative to ``folder``, and why there is none."""
     candidates = [Path(typed).absolute(), (folder / typed).absolute()]
-    found = next((path for path in candidates if _is_file(path)), None)
-    if found is not None:
-        return _make_relative(folder, found, typed)
-    if any(map(_is_folder, candidates)):
-        raise _build_error(typed, "that is a folder; pack it as a tar file")
-    searched = " or ".join(
-        dict.fromkeys(sources.sanitize_source(os.path.normpath(p)) for p in candidates)
-    )
-    raise _build_error(typed, f"no such file: {searched}")
-
-
-def _make_relative(folder: Path, path: Path, typed: str) -> str:
-    try:
-        return Path(os.path.relpath(path, folder.absolute())).as_posix()
-    except ValueError:  # two drives of Windows
-        raise _build_error(typed, "it is on another drive than the lockfile") from None
-
-
-# Unlike Path's methods, these return False for invalid names.
-def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113
-
-
-def _is_folder(path: Path) -> bool:
-    return os.path.isdir(path)  # noqa: PTH112
-
-
-def _build_error(typed: str, reason: str) -> ConfigError:
-    hint = "nothing was written; give a path to a tar file, https://… or hf://…"
-    return ConfigError(
-        Problem("init", f"{sources.sanitize_source(typed)!r}: {reason}", None, (hint,))
-    )
+    # Unlike Path's methods, these return False for invalid names.
+    for path in filter(os.path.isfile, candidates):
+        try:
+            return Path(os.path.relpath(path, folder.absolute())).as_posix(), ""
+        except ValueError:  # two drives of Windows
+            return "", "it is on another drive than the lockfile"
+    if any(map(os.path.isdir, candidates)):
+        return "", "that is a folder; pack it as a tar file"
+    searched = (sources.sanitize_source(os.path.normpath(path)) for path in candidates)
+    return "", f"no such file: {' or '.join(dict.fromkeys(searched))}"

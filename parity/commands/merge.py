@@ -44,8 +44,10 @@ def merge(options: MergeOptions, console: RunConsole) -> int:
         with publish.fence_output():
             report = _merge_reports(options)
             code = exit_code(report, fail_on=options.fail_on)
-            for case in report.cases:
-                console.print_case(case)
+            for bundle in report.bundles:
+                for case in bundle.cases:
+                    console.print_case(case)
+                console.print_bundle_result(bundle)
             console.print_report(report, code)
         publish.check_writable(options)
         unwritten = publish.write_reports(report, code, options)

@@ -17,7 +17,6 @@ from parity.bundle.checkpoint_parts import list_parts
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
-from parity.github import display_path
 from parity.port import output
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.run import expand_placeholders
@@ -172,13 +171,8 @@ def _write_draft(draft: Path, case_run: _CaseRun, checkpoint: Path, command: str
 
 def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: Case) -> str:
     """Return the command that packs the case again."""
-    args = ["python", "-m", "parity", "reproduce", f"{prepared.bundle.id}/{case.id}"]
-    lockfile, default = options.lockfile, options.repo / "fixtures.lock.yaml"
-    if (repo := display_path(options.repo)) != ".":
-        args += ["--repo", repo]
-    if lockfile != default:
-        args += ["--lockfile", display_path(lockfile)]
-    return shlex.join([*args, "--out", "NEW-FOLDER"])
+    args = ["reproduce", f"{prepared.bundle.id}/{case.id}", *options.format_place()]
+    return shlex.join(["python", "-m", "parity", *args, "--out", "NEW-FOLDER"])
 
 
 def _copy_files(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: Path) -> Path:

@@ -28,7 +28,7 @@ def choose_bundles(options: Options) -> tuple[Lockfile, list[Bundle]]:
     """
     lock = load(options.lockfile)
     chosen = selection.select_bundles(lock, options.bundles, getattr(options, "cases", ()))
-    selection.check_locked(chosen)
+    selection.check_locked(chosen, options.format_place())
     return lock, chosen
 
 

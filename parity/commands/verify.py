@@ -67,7 +67,7 @@ def _run_job(
     lock, chosen = choose_bundles(options)
     # A port may remove the working folder, which a relative path cannot be resolved without.
     lockfile_dir = options.lockfile.resolve().parent
-    options = replace(options, repo=options.repo.absolute())
+    options = replace(options, repo=github.make_absolute(options.repo))
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
     prepared = prepare_bundles(chosen, options, console, deadline)
@@ -78,7 +78,10 @@ def _run_job(
     with _open_outputs(options, private, unwritten) as outputs, process.limit_all(deadline):
         context = RunContext(options=options, console=console, outputs=outputs, deadline=deadline)
         guard = StoreGuard(list_ready(prepared) if options.dumps is None else ())
-        results = [_verify_bundle(entry, context) for entry in prepared]
+        results = []
+        for entry in prepared:
+            results.append(_verify_bundle(entry, context))
+            console.print_bundle_result(results[-1])
         changes = guard.find_changes(lockfile_dir)
     results = [_add_finding(result, changes.get(result.bundle)) for result in results]
     return _build_report(lock, results, options, time.monotonic() - started), drift
@@ -98,10 +101,12 @@ def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext
     seconds = {"fetch": entry.seconds}
     base = replace(base, tree=entry.tree_digest, manifest=entry.manifest)
     base = replace(base, seconds=seconds, findings=entry.findings)
+    started = time.perf_counter()
     try:
-        return run_cases(entry, base, context)
+        result = run_cases(entry, base, context)
     except ParityError as error:
-        return _add_error(base, error)
+        result = _add_error(base, error)
+    return replace(result, seconds={**seconds, "verify": time.perf_counter() - started})
 
 
 def _add_error(base: BundleResult, error: ParityError) -> BundleResult:

@@ -20,7 +20,7 @@ from parity.port.exit_findings import TOO_DEEP, explain_exit, make_error
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
     from parity.lockfile import Dump
@@ -136,7 +136,11 @@ def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> Dum
 
 
 def run_jobs(
-    jobs: Sequence[Job], *, workers: int | None = None, deadline: float | None = None
+    jobs: Sequence[Job],
+    *,
+    workers: int | None = None,
+    deadline: float | None = None,
+    on_end: Callable[[], None] = lambda: None,
 ) -> list[DumpResult]:
     """Run cases next to each other; return the results in the order of ``jobs``.
 
@@ -147,9 +151,12 @@ def run_jobs(
         jobs: The cases; no two share a folder.
         workers: Cases at a time, by default as many as there are processors.
         deadline: End of the whole run by ``time.monotonic``; no case starts after it.
+        on_end: Called in any thread as each program has ended.
     """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         futures = [pool.submit(run_job, job, deadline=deadline) for job in jobs]
+        for future in futures:
+            future.add_done_callback(lambda _future: on_end())
         try:
             results = [future.result() for future in futures]
         except BaseException:

@@ -6,12 +6,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
+from parity.codes import list_codes
+from parity.results import decide_verdict
 from parity.text import format_count, sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.results import CaseResult, Finding, Report
+    from parity.results import BundleResult, CaseResult, Finding, Report, Verdict
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MANY = 10  # times a tolerance; from here on percentages are hard to read
@@ -54,7 +56,7 @@ def format_case_summary(case: CaseResult) -> str:
         parts.append(f"found {', '.join(codes)}")
     elif gap is not None and (case.compared or gap):
         parts.append("equal" if gap == 0 else f"max |Δ| {gap:.3g}")
-    elif gap is not None:
+    elif gap is not None and not case.errors:
         parts.append("nothing expected, nothing obtained")
     if case.margin and not case.errors:
         parts.append(_format_share(case.margin))
@@ -67,6 +69,40 @@ def _format_share(margin: float) -> str:
     if margin >= _MANY:
         return f"{margin:,.0f} times the tolerance"
     return f"{max(margin, 0.01):.0%} of the tolerance"
+
+
+def judge_bundle(bundle: BundleResult) -> Verdict:
+    """Return the verdict of a bundle: that of its errors, else ``skipped`` if all cases are."""
+    errors = (found for case in bundle.cases for found in case.errors)
+    verdict = decide_verdict([*bundle.findings, *errors])
+    is_skipped = bundle.cases and all(case.verdict == "skipped" for case in bundle.cases)
+    return "skipped" if verdict == "pass" and is_skipped else verdict
+
+
+def format_bundle_summary(bundle: BundleResult) -> str:
+    """Return a bundle's cases, seconds and worst margin, in one line."""
+    text = format_count(len(bundle.cases), "cases")
+    if seconds := bundle.seconds.get("verify"):
+        text += f" in {seconds:.1f} s"
+    counts = count_verdicts(bundle.cases)
+    if counts["pass"] != len(bundle.cases):
+        text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    margins = [case.margin for case in bundle.cases if case.margin is not None and not case.errors]
+    if margins:
+        worst = max(margins)
+        if worst:
+            text += f"; worst margin {_format_share(worst)}"
+        elif len(margins) == len(bundle.cases):
+            text += "; all equal"
+    return text
+
+
+def format_advice(code: str) -> list[str]:
+    """Return a line with the advice for a code; none if it only points to the message or docs."""
+    entry = list_codes().get(code)
+    if entry is None or "message" in entry.advice or "](" in entry.advice:
+        return []
+    return [f"advice: {entry.advice}"]
 
 
 def count_verdicts(cases: Sequence[CaseResult]) -> dict[str, int]:

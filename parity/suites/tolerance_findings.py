@@ -87,10 +87,12 @@ def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
     if not close:
         return []
     worst = max(close, key=lambda name: close[name])
-    message = (
-        f"{format_count(len(close), 'tensors')} of {len(margins):,} use more than {NEAR_SHARE:.0%} "
-        f"of the tolerance, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
-    )
+    message = f"{worst} uses {close[worst]:.1%} of the tolerance"
+    if len(close) > 1:
+        message = (
+            f"{len(close):,} tensors of {len(margins):,} use more than {NEAR_SHARE:.0%} of the "
+            f"tolerance, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
+        )
     measures = {"near_bound": dict(close)}
     return [
         Finding(level="notice", code="near-bound", message=message, tensor=worst, measures=measures)

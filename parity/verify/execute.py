@@ -65,7 +65,6 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
     else:
         with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
             port = run_dumps(prepared, evaluator, context, sources, alias_folder)
-    context.console.start_cases(len(prepared.cases))
     cases = evaluator.finish_results(context.console.print_case)
     if dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
@@ -133,7 +132,10 @@ def run_dumps(
         runs = range(1, context.options.repeat + 1)
         jobs += [(case, _build_job(prepared, case, context, **options, run=run)) for run in runs]
     results = run_jobs(
-        [job for _, job in jobs], workers=context.options.jobs, deadline=context.deadline
+        [job for _, job in jobs],
+        workers=context.options.jobs,
+        deadline=context.deadline,
+        on_end=context.console.show_cases(prepared.bundle.id, len(jobs)),
     )
     # Not before all have ended: a port could change or cut a file while it is compared.
     for (case, _), result in zip(jobs, results, strict=True):
@@ -253,11 +255,7 @@ def _format_case_command(
 
 
 def _build_args(options: VerifyOptions) -> list[str]:
-    args = choose_command_prefix()
-    if (repo := display_path(options.repo)) != ".":
-        args += ["--repo", repo]
-    if options.lockfile != options.repo / "fixtures.lock.yaml":
-        args += ["--lockfile", display_path(options.lockfile)]
+    args = [*choose_command_prefix(), *options.format_place()]
     if options.dumps is not None:
         args += ["--dumps", display_path(options.dumps)]
     if options.toolchain:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from parity.github import display_path, make_absolute
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -22,6 +24,16 @@ class Options:
     offline: bool = False
     rehash: bool = False  # hash trees of the store again before they are used
     bundles: Sequence[str] = ()  # ids of the chosen bundles; empty for all
+
+    def format_place(self) -> list[str]:
+        """Return the words that name the repo and the lockfile in a command typed here."""
+        words = []
+        if (repo := display_path(self.repo)) != ".":
+            words += ["--repo", repo]
+        default = self.repo / "fixtures.lock.yaml"
+        if make_absolute(self.lockfile) != make_absolute(default):
+            words += ["--lockfile", display_path(self.lockfile)]
+        return words
 
 
 @dataclass(frozen=True, kw_only=True)

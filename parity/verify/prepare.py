@@ -122,7 +122,7 @@ def fetch_bundle(
         deadline=deadline,
     )
     status = "in the store" if fetched.cached else "downloaded, checked, unpacked"
-    console.print_bundle(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
+    console.print_step(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
     return fetched
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, Problem
@@ -50,16 +51,17 @@ def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def check_locked(chosen: Iterable[Bundle]) -> None:
-    """Check that every bundle is locked.
+def check_locked(chosen: Iterable[Bundle], place: Sequence[str] = ()) -> None:
+    """Check that every bundle is locked; ``place`` are the words that name the repo.
 
     Raises:
         ConfigError: One has no ``locked`` block; names the command that writes it.
     """
-    hint = "downloads it and records its digest"
     problems = []
     for bundle in (one for one in chosen if one.locked is None):
-        message = f"bundle {bundle.id!r} has no 'locked' block; `parity bump {bundle.id}` {hint}"
+        command = shlex.join(["parity", "bump", *place, bundle.id])
+        message = f"bundle {bundle.id!r} has no 'locked' block; `{command}` downloads it and "
+        message += "records its digest"
         problems.append(Problem("not-locked", message, bundle.where.get("")))
     if problems:
         raise ConfigError(*problems)

@@ -49,6 +49,7 @@ def _store(tmp_path: Path) -> Iterator[None]:
 def _no_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine without torch; tests of the audit take this back."""
     monkeypatch.setattr(audits, "list_missing_libraries", lambda _suite: ["torch"])
+    monkeypatch.setattr(bump, "_check_layout", lambda *_: None)  # FILES have no manifest
 
 
 def sha(path: Path) -> str:
@@ -106,6 +107,40 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], tuple[str, str]]:
 
 
 Said = "Callable[[], tuple[str, str]]"
+
+
+CHECK_LAYOUT = bump._check_layout
+#: Archives that are no bundles, and what is said of them.
+LAYOUTS: dict[str, tuple[str, Files, str]] = {
+    "no manifest": ("tensors", FILES, "parity.json is missing"),
+    "one folder down": (
+        "tensors",
+        {"in/parity.json": encode_json({})},
+        "pack its content (tar -C 'in' -cf bundle.tar .)",
+    ),
+    "loaders one folder down": (
+        "dataloader",
+        {"in/a/meta.json": encode_json({})},
+        "pack its content (tar -C 'in' -cf bundle.tar .)",
+    ),
+    "another suite's": ("serialize", FILES, "the bundle has no case"),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_an_archive_without_cases_is_not_locked(
+    name: str, repo: Repo, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, files, text = LAYOUTS[name]
+    monkeypatch.setattr(bump, "_check_layout", CHECK_LAYOUT)
+    repo.pack("a.tar", files)
+    repo.write(entry("a", "a.tar", suite))
+    before = repo.text()
+    assert repo.bump("--accept-audit") == 2
+    _, err = said()
+    assert "error[no-cases] a is not a bundle of the suite" in err
+    assert text in err
+    assert repo.text() == before
 
 
 # Golden texts.

@@ -42,7 +42,7 @@ def test_a_first_lockfile_and_workflow_are_written_and_explained(
 ) -> None:
     assert cli.run(["init", "--repo", str(repo)]) == 0
     (bundle,) = load(repo / "fixtures.lock.yaml").bundles
-    assert (bundle.dump.package, bundle.dump.example) == ("port-two", "folder_parity")
+    assert (bundle.dump.package, bundle.dump.example) == ("port-two", "tensor_dump")
     assert bundle.locked is None
     workflow = yaml.safe_load((repo / ".github/workflows/parity.yml").read_text(encoding="utf-8"))
     steps = workflow["jobs"]["parity"]["steps"]
@@ -52,7 +52,7 @@ def test_a_first_lockfile_and_workflow_are_written_and_explained(
     ]
     assert workflow["permissions"] == {}
     out = capsys.readouterr().out
-    assert "found 3 examples in 2 packages, 2 named like a dump program:" in out
+    assert "found 3 examples in 2 packages, 1 fits the bundle by name:" in out
     assert "two/examples/tensor_dump.rs" in out
     assert "built" not in out
     assert "parity bump" in out
@@ -62,9 +62,11 @@ def test_a_repo_that_has_nothing_is_told_what_to_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
-    assert load(tmp_path / "fixtures.lock.yaml").bundles[0].dump.example == "my_dump"
+    command = load(tmp_path / "fixtures.lock.yaml").bundles[0].dump.command
+    assert command is not None
+    assert command[:2] == ("python", "dump.py")
     out = capsys.readouterr().out
-    assert "found no cargo example" in out
+    assert "found no cargo package; the entry has a `command:` to fill in" in out
     assert "write a dump program" in out
     assert "or `command` if cargo does not build it" in out
     assert f"`parity verify --repo {tmp_path.as_posix()}`" in out
@@ -90,7 +92,84 @@ def test_a_package_whose_examples_are_no_dumps(
     (tmp_path / "examples" / "hello.rs").touch()
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
     found, *_ = capsys.readouterr().out.splitlines()
-    assert found == "found 1 example in 1 package, none named like a dump program"
+    assert found == "found 1 example in 1 package, none named like a dump program:"
+    dump = load(tmp_path / "fixtures.lock.yaml").bundles[0].dump
+    assert (dump.package, dump.example) == ("port", "my_dump")
+
+
+DUMPS = ["loader_dump", "onnx_dump", "pth_dump", "tensor_dump"]
+PACKAGE = '[package]\nname = "io"\n'
+#: Files of a repo, the bundle's name; the entry's package, example, `cwd` and features.
+REPOS: dict[str, tuple[dict[str, str], str, tuple[object, ...]]] = {
+    "a workspace in a folder": (
+        {"rs/Cargo.toml": '[workspace]\nmembers = ["io"]\n', "rs/io/Cargo.toml": PACKAGE},
+        "onnx-v1",
+        ("io", "onnx_dump", "rs", ()),
+    ),
+    "a crate in a folder": ({"io/Cargo.toml": PACKAGE}, "pth", ("io", "pth_dump", "io", ())),
+    "the workspace of the root": (
+        {"Cargo.toml": "[workspace]\n", "io/Cargo.toml": PACKAGE},
+        "tiny-pth-v1",
+        ("io", "pth_dump", ".", ()),
+    ),
+    "excluded from the workspace": (
+        {"Cargo.toml": '[workspace]\nexclude = ["io"]\n', "io/Cargo.toml": PACKAGE},
+        "pth",
+        ("io", "pth_dump", "io", ()),
+    ),
+    "features": (
+        {
+            "Cargo.toml": f'{PACKAGE}[[example]]\nname = "pth_dump"\nrequired-features = ["a"]\n',
+            "examples/pth_dump.rs": "",
+        },
+        "pth",
+        ("io", "pth_dump", ".", ("a",)),
+    ),
+    "another path": (
+        {
+            "Cargo.toml": f'{PACKAGE}[[example]]\nname = "zoo_dump"\npath = "tools/zoo.rs"\n',
+            "tools/zoo.rs": "",
+        },
+        "zoo-v1",
+        ("io", "zoo_dump", ".", ()),
+    ),
+    "the bundle's kind": ({"Cargo.toml": PACKAGE}, "dataloader-v1", ("io", "loader_dump", ".", ())),
+    "names that YAML reads otherwise": (
+        {"Cargo.toml": '[package]\nname = "on"\n', "examples/1_dump.rs": ""},
+        "1",
+        ("on", "1_dump", ".", ()),
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "name", "expected"), REPOS.values(), ids=REPOS)
+def test_the_example_that_fits_is_found_in_a_real_repo(
+    files: dict[str, str], name: str, expected: tuple[object, ...], tmp_path: Path
+) -> None:
+    folder = next(name for name in files if "io/" in name or name == "Cargo.toml")
+    folder = next((name for name in files if "io/Cargo" in name), folder)
+    examples = {f"{folder.removesuffix('Cargo.toml')}examples/{one}.rs": "" for one in DUMPS}
+    for path, text in {**examples, **files, f"{name}.tar": ""}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    assert cli.run(["init", "--repo", str(tmp_path), f"{name}.tar"]) == 0
+    (bundle,) = load(tmp_path / "fixtures.lock.yaml").bundles
+    dump = bundle.dump
+    assert bundle.id == name
+    assert (dump.package, dump.example, dump.cwd, tuple(dump.features)) == expected
+
+
+def test_examples_that_fit_equally_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "Cargo.toml").write_text(PACKAGE, encoding="utf-8")
+    for name in ("b_dump", "a_dump", "other"):
+        (tmp_path / "examples" / f"{name}.rs").touch()
+    assert cli.run(["init", "--repo", str(tmp_path)]) == 0
+    assert "found 3 examples in 1 package, 2 fit the bundle by name:" in capsys.readouterr().out
+    text = (tmp_path / "fixtures.lock.yaml").read_text(encoding="utf-8")
+    assert "example: a_dump  # or: b_dump\n" in text
 
 
 NAMES = {

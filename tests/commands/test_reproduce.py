@@ -177,7 +177,8 @@ def test_a_path_of_rust_is_told_as_one(tmp_path: Path) -> None:
     assert "  \\x3a\\x3ax::y\n" in report, "the runner would take it for a command"
 
 
-def test_foreign_words_do_no_harm() -> None:
+def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     evil = f"</code></pre><script>|`@org {HOSTILE}"
     found = make_finding("wrong", evil, cause=evil, details=(evil,))
     told = reproduction.format_reproduction(

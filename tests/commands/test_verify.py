@@ -42,8 +42,8 @@ class TestGreen:
         assert ran.out.splitlines()[-1] == "3 cases: 3 pass (exit 0)"
 
     def test_a_second_run_finds_the_bundle_in_the_store(self, bench: Bench) -> None:
-        assert "loaders: downloaded, checked, unpacked" in bench.verify().out
-        assert "loaders: in the store" in bench.verify().out
+        assert "loaders: downloaded, checked, unpacked" in bench.verify("-v").out
+        assert "loaders: in the store" in bench.verify("-v").out
 
     def test_report_json_holds_the_whole_story(self, bench: Bench) -> None:
         report = bench.verify().report
@@ -176,7 +176,7 @@ class TestExitTwo:
         bench.write_lockfile = lambda: None  # type: ignore[method-assign]  # keep this one
         ran = bench.verify()
         assert ran.code == 2
-        assert "`parity bump loaders`" in ran.err
+        assert f"`parity bump --repo {bench.root} loaders`" in ran.err
 
     @pytest.mark.parametrize("glob", ["nothing/*", "loaders/nothing", "!loaders/nothing"])
     def test_a_glob_that_matches_nothing(self, bench: Bench, glob: str) -> None:

@@ -14,6 +14,8 @@ from parity.reports.console import RunConsole, make_console
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from parity.results import Report
 
 DUMP_LINE = Location(Path("fixtures.lock.yaml"), 8, 7)
@@ -61,77 +63,61 @@ def mixed() -> Report:
     )
 
 
-def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str]) -> str:
-    plain = RunConsole()
-    for result in whole.cases:
-        plain.print_case(result)
+def repeated() -> Report:
+    """Equal findings of several cases: errors, known failures, skipped cases and notices."""
+    broken = make_finding("compile-error", "expected `;`", kind="dump")
+    known = make_finding("refused", "known failure (no codebooks): IQ2", level="notice")
+    left_out = make_finding("omitted", "the last batch was dropped: 3 items", level="notice")
+    cases = [make_case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
+    cases += [
+        make_case(name, known, verdict="known-failure", reason="no codebooks") for name in "de"
+    ]
+    cases += [make_case(name, verdict="skipped", reason="no control") for name in "fg"]
+    cases += [make_case(name, left_out, compared=8, margin=0.5) for name in "hij"]
+    return make_report(make_bundle(*cases, seconds={"verify": 1.25}))
+
+
+def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str], verbosity: int = 0) -> str:
+    plain = RunConsole(verbosity)
+    for bundle in whole.bundles:
+        for result in bundle.cases:
+            plain.print_case(result)
+        plain.print_bundle_result(bundle)
     plain.print_report(whole, code)
     out, err = capsys.readouterr()
     assert err == ""
     return out
 
 
-def test_passing_run_prints_one_line_per_case(
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+def test_console(
+    verbosity: int, capsys: pytest.CaptureFixture[str], golden: Callable[[str], None]
+) -> None:
+    runs = [
+        said(passing(), 0, capsys, verbosity),
+        said(mixed(), 3, capsys, verbosity),
+        said(repeated(), 5, capsys, verbosity),
+    ]
+    golden("\n=====\n".join(runs))
+
+
+def test_quiet_run_prints_the_last_line_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(mixed(), 3, capsys, -1).count("\n") == 1
+
+
+def test_too_few_cases_are_printed_after_the_error_that_explains_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert said(passing(), 0, capsys) == (
-        "  pass  b/sequential  210 values, equal\n"
-        "  pass  b/shuffled  210 values, max |Δ| 5.96e-08, 6% of the tolerance\n"
-        "\n"
-        "2 cases: 2 pass (exit 0)\n"
-    )
-
-
-def test_run_with_every_verdict_prints_errors_first(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert said(mixed(), 3, capsys) == (
-        "  pass  b/good  8 values, equal\n"
-        "  known b/quants  #12\n"
-        "  FAIL  b/pth  4 values, found values\n"
-        "  ERROR b/gguf  found dump-panic\n"
-        "  skip  b/onnx  no control\n"
-        "\n"
-        "b/pth\n"
-        "  error[values] w[3] is 1.5, expected 1.25; bound 1e-06\n"
-        "    | [0]  1.5  1.25\n"
-        "    | [1]  2.5  2.25\n"
-        "    cause: the rows are read in column order\n"
-        "  repeat: nox -s verify -- --case b/pth\n"
-        "\n"
-        "b/gguf\n"
-        "  error[dump-panic] The dump panicked at src/gguf.rs:7:1: no such block\n"
-        "    at src/gguf.rs:7:1\n"
-        "    | thread 'main' panicked\n"
-        "  repeat: nox -s verify -- --case b/gguf\n"
-        "\n"
-        "absent\n"
-        "  error[http-not-found] there is no such file\n"
-        "    at fixtures.lock.yaml:8:7\n"
-        "\n"
-        "b\n"
-        "  notice[store-repaired] the tree was made again\n"
-        "\n"
-        "b/quants\n"
-        "  notice[values] known failure (#12): v differs\n"
-        "\n"
-        "5 cases: 1 pass, 1 fail, 1 error, 1 known-failure, 1 skipped; "
-        "a bundle could not be downloaded (exit 3)\n"
-    )
-
-
-def test_run_without_cases_prints_why(capsys: pytest.CaptureFixture[str]) -> None:
     empty = make_finding("nothing-verified", "0 cases were verified", kind="empty")
-    assert said(make_report(make_bundle(), findings=(empty,)), 6, capsys) == (
-        "\n"
-        "the run\n"
-        "  error[nothing-verified] 0 cases were verified\n"
-        "\n"
-        "no case was run; too few cases were verified (exit 6)\n"
-    )
+    late = make_finding("http-not-found", "there is no such file", kind="fetch")
+    text = said(make_report(make_bundle(findings=(late,)), findings=(empty,)), 3, capsys)
+    assert text.index("http-not-found") < text.index("nothing-verified")
 
 
-def test_foreign_text_is_sanitized_on_every_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_is_sanitized_on_every_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     hostile = make_finding(
         message=HOSTILE, details=(HOSTILE,), cause=HOSTILE, where=Location(Path(HOSTILE))
     )
@@ -147,10 +133,8 @@ def test_foreign_text_is_sanitized_on_every_line(capsys: pytest.CaptureFixture[s
     plain.print_bundle(HOSTILE, HOSTILE)
     plain.show_build(HOSTILE)(HOSTILE)
     plain.show_download(HOSTILE)(2**30, 2**31)
-    out = said(whole, 1, capsys)
-    # Three steps, the case, three times a head and four lines, one repeat line, four empty
-    # lines and the last.
-    assert len(out.splitlines()) == len(out.split("\n")) - 1 == 3 + 1 + 3 * 5 + 1 + 4 + 1
+    out = said(whole, 1, capsys, 1)
+    assert len(out.splitlines()) == len(out.split("\n")) - 1
     for line in out.split("\n"):
         assert line.isprintable(), line
         assert "::" not in line
@@ -194,12 +178,3 @@ def test_every_error_kind_has_a_conclusion() -> None:
     for text in phrases.KIND_TEXT.values():
         assert len(text) < 70
         assert not text.endswith(".")
-
-
-def test_shared_findings_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    broken = make_finding("compile-error", "expected `;`", kind="dump")
-    cases = [make_case(name, broken, command=f"repeat {name}") for name in ("a", "b", "c")]
-    text = said(make_report(make_bundle(*cases)), 5, capsys)
-    assert text.count("expected `;`") == 1
-    assert "\nb/a and 2 more with the same findings\n" in text
-    assert "repeat: repeat a\n" in text

@@ -69,7 +69,10 @@ def test_finding_may_be_one_line() -> None:
     ]
 
 
-def test_foreign_text_is_sanitized_in_every_line_of_a_finding() -> None:
+def test_foreign_text_is_sanitized_in_every_line_of_a_finding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     found = make_finding(
         message=HOSTILE, where=Location(Path(HOSTILE)), details=(HOSTILE,), cause=HOSTILE
     )
@@ -87,7 +90,9 @@ def test_foreign_text_is_sanitized_in_every_line_of_a_finding() -> None:
         ("plain — ü", "plain — ü"),
         ("a\nb\tc", "a\\x0ab\\x09c"),
         ("\x1b[31m", "\\x1b[31m"),
-        ("::error::x", "\\x3a\\x3aerror\\x3a\\x3ax"),
+        ("::error::x", "\\x3a\\x3aerror::x"),
+        ("  ::error::x", "  \\x3a\\x3aerror::x"),
+        ("core::str::from_utf8", "core::str::from_utf8"),
         ("##[group]", "\\x23\\x23[group]"),
         (":", ":"),
         (":::", "\\x3a\\x3a:"),

@@ -16,6 +16,7 @@ import tracemalloc
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -686,7 +687,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
             Limits(),
             (
                 r"[archive-name] the archive is rejected at member 1 "
-                r"'\x0a\x3a\x3aerror\x3a\x3a\x1b[31m\x23\x23[x]' (byte 0): "
+                r"'\x0a::error::\x1b[31m\x23\x23[x]' (byte 0): "
                 "the name contains a character that is not allowed\n"
                 '  expected  visible text without \\ : * ? " < > |\n'
                 "  obtained  U+000A\n"
@@ -766,13 +767,15 @@ def test_messages(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
         (b"a" * 10_000, "a" * 200 + "…"),
     ],
 )
-def test_sanitize(text: str | bytes, wanted: str) -> None:
+def test_sanitize(text: str | bytes, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert sanitize(text) == wanted
 
 
 @given(st.text() | st.binary())
 def test_sanitized_text_is_one_harmless_line(text: str | bytes) -> None:
-    shown = sanitize(text)
+    with mock.patch.dict("os.environ", {"GITHUB_ACTIONS": "true"}):
+        shown = sanitize(text)
 
     assert not {unicodedata.category(char) for char in shown} & UNPRINTABLE
     assert "::" not in shown

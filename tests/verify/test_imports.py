@@ -56,7 +56,7 @@ def test_failing_run_loads_neither_torch_nor_lab(tmp_path: Path) -> None:
     dumps = tmp_path / "dumps"
     write_wrong_dumps(dumps)
     cases = [f"{bundle}/{case}" for bundle, names in CASES.items() for case in names]
-    args = ["verify", "--dumps", str(dumps), *(f"--case={case}" for case in cases)]
+    args = ["verify", "-v", "--dumps", str(dumps), *(f"--case={case}" for case in cases)]
 
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, cwd=ROOT, check=False
