@@ -42,9 +42,14 @@ def cut_to_bf16(chunk: NDArray[Any]) -> NDArray[Any]:
         return code.view("<f4").astype(chunk.dtype)
 
 
-def read_words(values: NDArray[Any], stored: str) -> NDArray[Any]:
-    """Return floats written as ``f16`` and read as bf16, or as ``bf16`` and read as f16."""
+def read_words(values: NDArray[Any], stored: str, code: str = "") -> NDArray[Any]:
+    """Return floats written as ``f16`` or ``bf16`` and read as the other one.
+
+    With ``code``, NumPy's of an integer of two bytes, they are read as that.
+    """
     with np.errstate(all="ignore"):
-        if stored == "f16":
-            return _BF16.widen(values.astype("<f2").view("<u2")).astype(values.dtype)
-        return encode_bf16(values).view("<f2").astype(values.dtype)
+        words = values.astype("<f2").view("<u2") if stored == "f16" else encode_bf16(values)
+        if code:
+            return words.view(code).astype(values.dtype)
+        read = _BF16.widen(words) if stored == "f16" else words.view("<f2")
+        return read.astype(values.dtype)

@@ -66,6 +66,7 @@ CODES: dict[str, str] = {
     "addend": "one number is added to every value",
     "rounding": "differences of a few units in the last place, or of 1 in integers",
     "low-bits": "only the low bits of integers were kept",
+    "saturated": "integers stop at the limits of a narrower type",
     "inverted": "all bits, or all booleans, are inverted",
     "conjugated": "every complex number is conjugated",
     "parts-exchanged": "real and imaginary part are exchanged",

@@ -66,7 +66,7 @@ def propose_floats(
 
 
 def propose_casts(dtype: DType) -> Iterator[Transform]:
-    """Yield float16 words read as bfloat16, and the reverse."""
+    """Yield float16 words read as bfloat16, the reverse, and both read as integers."""
     if dtype.kind != "float" or dtype.name not in _ROUNDINGS:
         return
     for stored, other in (("f16", "bf16"), ("bf16", "f16")):
@@ -74,6 +74,11 @@ def propose_casts(dtype: DType) -> Iterator[Transform]:
         how = f"reading the reference's {stored} words as {other}"
         change = partial(read_words, stored=stored)
         yield apply_to_floats(dtype, make_transform("other-dtype", text, how, change))
+        for sign in "iu" if dtype.name == "F32" else "":
+            text = f"the bits of the values as {stored} were read as integers"
+            how = f"reading the reference's {stored} words as integers"
+            change = partial(read_words, stored=stored, code=f"<{sign}2")
+            yield make_transform("bits-as-integers", text, how, change)
 
 
 def _get_floats(dtype: DType, chunk: NDArray[Any]) -> NDArray[Any]:

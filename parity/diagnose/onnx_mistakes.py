@@ -151,7 +151,12 @@ def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
 
 def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
     """List the mistakes that are looked for alone: with a second one too much would fit."""
-    found = [_make_activation_mistake("a ReLU precedes the first layer", first=_apply_relu)]
+    softmax = "a softmax over the batch, which has one item,"
+    found = [
+        _make_activation_mistake("a ReLU precedes the first layer", first=_apply_relu),
+        _make_activation_mistake(f"{softmax} follows the last layer", last=np.ones_like),
+        _make_activation_mistake(f"{softmax} replaces the ReLU", hidden=np.ones_like),
+    ]
     for name, function in _ACTIVATIONS.items():
         found += [
             _make_activation_mistake(f"{name} follows the last layer", last=function),

@@ -134,7 +134,7 @@ def _propose_integers(
     dtype: DType, expected: NDArray[Any], obtained: NDArray[Any]
 ) -> Iterator[Transform]:
     yield from propose_roundings("int")
-    yield from _propose_low_bits(dtype)
+    yield from _propose_narrow_types(dtype)
     is_signed = dtype.name.startswith("I")
     how = "inverting the bits of the reference"
     text = f"all bits are inverted ({'-1' if is_signed else (1 << dtype.width) - 1} - x)"
@@ -145,17 +145,24 @@ def _propose_integers(
         yield from _propose_integer_lines([int(x) for x in expected], [int(x) for x in obtained])
 
 
-def _propose_low_bits(dtype: DType) -> Iterator[Transform]:
-    """Yield casts to narrower integers, which keep the low bits."""
+def _propose_narrow_types(dtype: DType) -> Iterator[Transform]:
+    """Yield casts to other integers, which keep the low bits, or stop at the type's limits."""
+    own = np.iinfo(dtype.storage)
     for name in ("I32", "U32", "I16", "U16", "I8", "U8"):
         narrow = DTYPES[name]
+        what = f"{'signed' if name.startswith('I') else 'unsigned'} {narrow.width}-bit integers"
         if narrow.width < dtype.width:
-            what = f"{'signed' if name.startswith('I') else 'unsigned'} {narrow.width}-bit integers"
             text = f"only the low {narrow.width} bits were kept, as {what}"
+            how = f"casting the reference to {what} and back"
             change = partial(_cast, storage=narrow.storage)
-            yield make_transform(
-                "low-bits", text, f"casting the reference to {what} and back", change
-            )
+            yield make_transform("low-bits", text, how, change)
+        limits = np.iinfo(narrow.storage)
+        low, high = max(limits.min, own.min), min(limits.max, own.max)
+        if (low, high) != (own.min, own.max):
+            text = f"the values stop at {low:,} and {high:,}, as {what} do that saturate"
+            how = f"clamping the reference to {low:,} and {high:,}"
+            change = partial(np.clip, a_min=low, a_max=high)
+            yield make_transform("saturated", text, how, change)
 
 
 def _cast(chunk: NDArray[Any], storage: np.dtype[Any]) -> NDArray[Any]:

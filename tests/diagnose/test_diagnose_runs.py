@@ -415,6 +415,21 @@ EXPORTS: dict[str, tuple[Any, str, str]] = {
         "onnx-activation",
         "a ReLU follows the last layer",
     ),
+    "a softmax over the batch": (
+        lambda x, w, b, v, c: np.exp(y := relu(x @ w.T + b) @ v.T + c) / np.exp(y).sum(axis=0),
+        "onnx-activation",
+        "a softmax over the batch, which has one item, follows the last layer",
+    ),
+    "SELU": (
+        lambda x, w, b, v, c: (
+            1.0507009873554805
+            * np.where((h := x @ w.T + b) > 0, h, 1.6732632423543772 * np.expm1(h))
+            @ v.T
+            + c
+        ),
+        "onnx-activation",
+        "SELU replaces the ReLU",
+    ),
     "big-endian weights": (
         lambda x, w, b, v, c: relu(x @ w.byteswap().T + b) @ v.T + c,
         "onnx-byte-order",

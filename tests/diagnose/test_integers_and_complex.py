@@ -12,7 +12,7 @@ from parity.diagnose import CODES, block_mistakes, diagnose
 from parity.tensors.dtypes import DTYPES
 from tests.diagnose.test_diagnose import cause, subject
 from tests.support.blocks import make_random_blocks
-from tests.support.tensors import verify_dump
+from tests.support.tensors import encode_safetensors, verify_dump
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +77,22 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
         *("I16", BYTES, lambda a: a.astype("i1"), "low-bits"),
         "only the low 8 bits were kept, as signed 8-bit integers",
     ),
+    "saturated as i32": (
+        *("I64", WIDE, lambda a: a.clip(-(2**31), 2**31 - 1), "saturated"),
+        "the values stop at -2,147,483,648 and 2,147,483,647, as signed 32-bit integers do",
+    ),
+    "saturated as i16": (
+        *("I32", SHORT, lambda a: a.clip(-(2**15), 2**15 - 1), "saturated"),
+        "the values stop at -32,768 and 32,767, as signed 16-bit integers do that saturate",
+    ),
+    "saturated as u8": (
+        *("I32", SHORT, lambda a: a.clip(0, 255), "saturated"),
+        "the values stop at 0 and 255, as unsigned 8-bit integers do that saturate",
+    ),
+    "bytes saturated as signed": (
+        *("U8", BYTES, lambda a: a.clip(0, 127), "saturated"),
+        "the values stop at 0 and 127, as signed 8-bit integers do that saturate",
+    ),
     "inverted bytes": (
         *("U8", BYTES, lambda a: 255 - a, "inverted"),
         "all bits are inverted (255 - x)",
@@ -136,6 +152,37 @@ def test_integers_in_a_bin_have_the_causes_of_integers(name: str, tmp_path: Path
     (finding,) = [one for one in outcome.findings if one.level == "error"]
     assert finding.measures["cause_code"] == code
     assert "ULP" not in finding.message
+
+
+@pytest.mark.parametrize(("name", "code"), [("f16", "<i2"), ("f16", "<u2"), ("bf16", "<u2")])
+@pytest.mark.parametrize("stored", ["F32", "own"])
+def test_words_of_floats_that_are_dumped_as_integers(
+    name: str, code: str, stored: str, tmp_path: Path
+) -> None:
+    """The reference in a `.bin`, or in its own dtype beside a `.bin` of the port."""
+    values = DRAWS.normal(size=(4, 6)).astype("<f4")
+    words = values.astype("<f2") if name == "f16" else (values.view("<u4") >> 16).astype("<u2")
+    rounded = words.astype("<f4") if name == "f16" else (words.astype("<u4") << 16).view("<f4")
+    right: Any = {"w.bin": rounded}
+    if stored == "own":
+        tensors = {"w": (name.upper(), words)}
+        right = {"w.safetensors": encode_safetensors(tensors)}
+    wrong = {"w.bin": words.view(code).astype("<f4")}
+    (finding,) = [one for one in verify_dump(tmp_path, right, wrong).findings if one.cause]
+    assert finding.measures["cause_code"] == "bits-as-integers"
+    assert f"the bits of the values as {name} were read as integers" in (finding.cause or "")
+
+
+def test_random_changes_have_no_cause() -> None:
+    """Elements changed at random to others of their range, in tensors of every type."""
+    for seed in range(40):
+        draws = np.random.default_rng(seed)
+        dtype = ("I64", "I32", "I16", "U8", "F32")[seed % 5]
+        limit = (2**40, 2**20, 300, 255, 2**9)[seed % 5]
+        right, other = draws.integers(0 if dtype == "U8" else -limit, limit, (2, 5, 7))
+        wrong = np.where(draws.random((5, 7)) < draws.uniform(0.1, 1), other, right)
+        found = cause(right, wrong, dtype=dtype)
+        assert found.code == "no-simple-cause", (seed, str(found))
 
 
 def test_an_error_of_one_is_a_number_beyond_all_digits_of_a_float() -> None:

@@ -136,6 +136,15 @@ def _round_integers(array: Array) -> Array:
         return array.astype("<f4").astype(array.dtype)
 
 
+def _saturate(array: Array) -> Array | None:
+    """Clamp integers to the widest type that some of them exceed, but not all."""
+    for limits in (np.iinfo(f"i{size}") for size in (4, 2, 1) if size < array.itemsize):
+        beyond = (array < limits.min) | (array > limits.max)
+        if beyond.any() and not beyond.all():
+            return array.clip(limits.min, limits.max)
+    return None
+
+
 def _change_pairs(change: Callable[[Array], Array]) -> Change:
     """Make a change of complex numbers as pairs of floats, whatever type they are stored in."""
 
@@ -206,6 +215,8 @@ _OF_KIND: dict[str, Rows] = {
         ("integer-first-off", "the first integer is one too large", "",
          lambda a: _add_one(a, 1), _SINGLE),
         ("integers-through-f32", "integers go through float32", "rounded-f32", _round_integers),
+        ("integers-saturated", "integers stop at the limits of a narrower type", "saturated",
+         _saturate),
     ),
     "bool": (
         ("booleans-inverted", "every boolean is inverted", "inverted mirrored",

@@ -146,6 +146,7 @@ EXPECTED_PARTS = {
     "integers-plus-one": ("ids",),
     "integer-first-off": ("ids",),
     "integers-through-f32": ("ids",),
+    "integers-saturated": ("ids",),
     "booleans-inverted": ("mask",),
     "complex-conjugated": ("spectrum",),
     "complex-parts-exchanged": ("spectrum",),
