@@ -115,6 +115,19 @@ def test_every_workflow_has_the_least_rights() -> None:
             assert not more or name in ("bump", "release"), (path, name)
 
 
+def test_bump_only_opens_a_pull_request() -> None:
+    """It pushes a branch of its own, from the one step that has a token and runs no package."""
+    steps = parsed(ROOT / ".github" / "workflows" / "bump.yml")["jobs"]["bump"]["steps"]
+    (step,) = [step for step in steps if "github.token" in str(step)]
+    words = [line.split() for line in step["run"].splitlines()]
+    pushed = [line for line in words if line[:2] == ["git", "push"]]
+
+    assert ["git", "switch", "--create", '"$branch"'] in words
+    assert [line[3:] for line in pushed] == [['"$branch"']]
+    assert [line[:3] for line in words if line[0] == "gh"] == [["gh", "pr", "create"]]
+    assert not {"python", "pip"} & {word for line in words for word in line}
+
+
 def test_the_gate_needs_every_other_job() -> None:
     jobs = parsed(ROOT / ".github/workflows/ci.yml")["jobs"]
     assert set(jobs["done"]["needs"]) == set(jobs) - {"done"}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parity import github as parity_github
+from parity.text import mask_secrets
 from tests.action.grammar import Command, commands
 
 #: Values that try to be more than a value.
@@ -188,11 +189,13 @@ def test_token_and_inputs_are_removed_before_the_port_runs(
     monkeypatch.setenv("HF_TOKEN", "the user's own")
     parity_github.withdraw_hub_token()
     assert os.environ["HF_TOKEN"] == "the user's own"  # noqa: S105 - not a real one
-    monkeypatch.setenv("PARITY_INPUT_HF_TOKEN", "secret")
-    parity_github.expose_hub_token("secret")
-    assert os.environ["HF_TOKEN"] == "secret"  # noqa: S105 - not a real one
+    token = "an exposed token"  # noqa: S105 - not a real one
+    monkeypatch.setenv("PARITY_INPUT_HF_TOKEN", token)
+    parity_github.expose_hub_token(token)
+    assert os.environ["HF_TOKEN"] == token
     parity_github.withdraw_hub_token()
-    assert "secret" not in os.environ.values()
+    assert token not in os.environ.values()
+    assert mask_secrets(token) == "***"
 
 
 @pytest.mark.parametrize(
