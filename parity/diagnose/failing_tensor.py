@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
-from parity.tensors.compare import find_violations
+from parity.tensors.compare import find_violations, resolve_close
 from parity.tensors.dtypes import view_bits
 from parity.tensors.private_map import load_content
 
@@ -123,10 +123,13 @@ class FailingTensor:
         """Number of elements."""
         return int(self.obtained_flat.size)
 
-    @property
-    def exact(self) -> bool:
-        """True where only equal bits are correct."""
-        return not any(self.bounds.get(name) for name in ("max_abs", "relative", "ulp"))
+    @cached_property
+    def tolerances(self) -> Mapping[str, float]:
+        """The bounds of single elements; none where only equal bits are correct."""
+        found = resolve_close(self.bounds, self.expected_dtype, self.obtained_dtype)
+        names = ("max_abs", "relative", "ulp", "atol", "rtol")
+        stated = {name: found[name] for name in names if name in found}
+        return stated if any(stated.values()) else {}
 
     def convert_expected(self, chunk: NDArray[Any]) -> NDArray[Any]:
         """Return expected values as a correct dump contains them."""
@@ -179,12 +182,15 @@ class FailingTensor:
 
     def _compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the largest error that the bounds allow for values of ``size``; 0 under exact."""
-        if self.exact:
+        if not (bounds := self.tolerances):
             return np.zeros_like(size)
         none, unit = np.inf, self.obtained_dtype.epsilon
-        scale = min(self.bounds.get("relative", none), self.bounds.get("ulp", none) * unit)
+        scale = min(bounds.get("relative", none), bounds.get("ulp", none) * unit)
         with np.errstate(invalid="ignore"):  # without a limit, of zero
-            return np.fmin(self.bounds.get("max_abs", none), scale * size)
+            found: NDArray[np.float64] = np.fmin(bounds.get("max_abs", none), scale * size)
+        if {"atol", "rtol"} & bounds.keys():
+            found = np.fmin(found, bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
+        return found
 
     def read_parts(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
         """Yield runs of elements: index of the first, expected as in a correct dump, obtained."""

@@ -258,6 +258,6 @@ def _format_count(hypothesis: Hypothesis, proof: Evidence) -> str:
 def _format_equality(hypothesis: Hypothesis, proof: Evidence) -> str:
     if proof.exact:
         return "bit-equal"
-    if hypothesis.tensor.exact and not hypothesis.transform.ulps:
+    if not hypothesis.tensor.tolerances and not hypothesis.transform.ulps:
         return "equal but for the sign of zeros"
     return "equal but for a rounding or the tolerance"

@@ -134,7 +134,7 @@ def _propose_integers(
     dtype: DType, expected: NDArray[Any], obtained: NDArray[Any]
 ) -> Iterator[Transform]:
     yield from propose_roundings("int")
-    yield from _propose_narrow_types(dtype)
+    yield from _propose_narrow_types(dtype, obtained)
     is_signed = dtype.name.startswith("I")
     how = "inverting the bits of the reference"
     text = f"all bits are inverted ({'-1' if is_signed else (1 << dtype.width) - 1} - x)"
@@ -145,8 +145,11 @@ def _propose_integers(
         yield from _propose_integer_lines([int(x) for x in expected], [int(x) for x in obtained])
 
 
-def _propose_narrow_types(dtype: DType) -> Iterator[Transform]:
-    """Yield casts to other integers, which keep the low bits, or stop at the type's limits."""
+def _propose_narrow_types(dtype: DType, obtained: NDArray[Any]) -> Iterator[Transform]:
+    """Yield casts to other integers, which keep the low bits, or stop at the type's limits.
+
+    Zeros alone are not the limits of an unsigned type.
+    """
     own = np.iinfo(dtype.storage)
     for name in ("I32", "U32", "I16", "U16", "I8", "U8"):
         narrow = DTYPES[name]
@@ -158,7 +161,7 @@ def _propose_narrow_types(dtype: DType) -> Iterator[Transform]:
             yield make_transform("low-bits", text, how, change)
         limits = np.iinfo(narrow.storage)
         low, high = max(limits.min, own.min), min(limits.max, own.max)
-        if (low, high) != (own.min, own.max):
+        if (low, high) != (own.min, own.max) and (limits.min or (obtained == high).any()):
             text = f"the values stop at {low:,} and {high:,}, as {what} do that saturate"
             how = f"clamping the reference to {low:,} and {high:,}"
             change = partial(np.clip, a_min=low, a_max=high)

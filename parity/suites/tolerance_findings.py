@@ -14,8 +14,9 @@ import numpy as np
 from parity.results import Finding
 from parity.suites.diagnosis import find_wrong_decoder
 from parity.suites.messages import format_list, report_error
+from parity.suites.passing_constants import PassingConstants
 from parity.suites.tensor_checks import run_measures
-from parity.tensors.compare import resolve_close
+from parity.tensors.compare import compare, resolve_close
 from parity.tensors.dtypes import F32
 from parity.tensors.groups.base import Pair
 from parity.tensors.paired_reads import read_chunks
@@ -23,14 +24,13 @@ from parity.tensors.stored import ConstantTensor
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from parity.bundle.tensor_rules import Check
     from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.dtypes import DType
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor
 
@@ -39,8 +39,6 @@ NEAR_SHARE = 0.8
 #: Error beside a block's largest value that no rounding reaches, and each wrong decoder does.
 ROUNDING = 2.0**-8
 _BLOCK_SIZE = 32  # elements of the smallest blocks
-_FEWEST_FOR_CONSTANT = 8  # elements
-_ELEMENTWISE = ("max_abs", "relative", "ulp", "atol", "rtol")
 
 
 def check_tensors(
@@ -135,15 +133,18 @@ def _find_blind(
     if check.bounds.get("exact"):
         return ""
     tolerances = resolve_close(check.bounds, expected.dtype)
-    constants = _PassingConstants(expected.dtype, tolerances, is_free=not check.bounds)
+    constants = PassingConstants(expected.dtype, tolerances, is_free=not check.bounds)
     for chunk in read_chunks(expected, expected, range(expected.count)):
         constants.add(chunk.expected)
         if constants.low > constants.high:
             return ""
 
-    def is_passed(value: float) -> bool:
-        """Tell whether a tensor of one value passes every measure."""
+    def is_passed(value: complex) -> bool:
+        """Return whether a tensor of one value passes every tolerance and measure."""
         constant = ConstantTensor.of(expected, value)
+        is_tried = expected.dtype.kind == "complex" and value and check.bounds
+        if is_tried and not compare(expected, constant, tolerances).passed:
+            return False
         outcomes = run_measures(
             check, Pair(expected, constant), lambda name: Pair(*[find_tensor(name)] * 2)
         )
@@ -158,91 +159,10 @@ def check_arrays(
     """Check the tolerances of arrays of float32 values that passed, by name."""
     blind = {}
     for name, values in arrays.items():
-        constants = _PassingConstants(F32, tolerances)
+        constants = PassingConstants(F32, tolerances)
         constants.add(np.ascontiguousarray(values, "<f4").reshape(-1))
         blind[name] = next((text for _, text in constants.list_passing()), "")
     return report_blindness({name: reason for name, reason in blind.items() if reason})
-
-
-@dataclass
-class _PassingConstants:
-    """The constants that would pass in place of all elements seen so far, as an interval."""
-
-    dtype: DType
-    tolerances: Mapping[str, float]
-    low: float = -np.inf
-    high: float = np.inf
-    count: int = 0
-    total: float = 0.0
-    squares: float = 0.0
-    smallest: float = np.inf
-    largest: float = -np.inf
-    is_free: bool = False  # no tolerance limits the elements
-
-    def add(self, chunk: NDArray[Any]) -> None:
-        """Narrow the interval by a chunk of the expected elements."""
-        values = self.dtype.decode(chunk)
-        values = np.abs(values) if self.dtype.kind == "complex" else values.astype(np.float64)
-        values = values[np.isfinite(values)]  # the others must be as they are
-        if not len(values):
-            return
-        allowed = self._compute_allowed(values)
-        self.low = max(self.low, float((values - allowed).max()))
-        self.high = min(self.high, float((values + allowed).min()))
-        self.count += len(values)
-        self.total += float(values.sum())
-        self.squares += float((values * values).sum())
-        self.smallest = min(self.smallest, float(values.min()))
-        self.largest = max(self.largest, float(values.max()))
-
-    def _compute_allowed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the largest error allowed for each element, under all tolerances."""
-        allowed = np.full(len(values), np.inf)
-        for name, tolerance in self.tolerances.items():
-            if name == "max_abs":
-                allowed = np.minimum(allowed, tolerance)
-            elif name == "relative":
-                allowed = np.minimum(allowed, tolerance * np.abs(values))
-            elif name == "ulp":
-                size = np.maximum(np.abs(values), self.dtype.smallest_normal)
-                step = np.ldexp(self.dtype.epsilon, np.frexp(size)[1] - 1)
-                allowed = np.minimum(allowed, tolerance * step)
-        absolute, relative = (self.tolerances.get(name) for name in ("atol", "rtol"))
-        if absolute is not None or relative is not None:
-            allowed = np.minimum(allowed, (absolute or 0.0) + (relative or 0.0) * np.abs(values))
-        if not set(_ELEMENTWISE) & self.tolerances.keys():
-            allowed[:] = np.inf if self.is_free or "cosine" in self.tolerances else 0.0
-        return allowed
-
-    def list_passing(self) -> Iterator[tuple[float, str]]:
-        """Yield the constants that would pass, zero first, each with a description."""
-        if not self.count or not self.low <= self.high:
-            return
-        if self.low <= 0 <= self.high and self.squares and self._is_direction_excused():
-            yield 0.0, f"zeros would pass (the values are at most {self._find_size():.3g})"
-        if (
-            self.dtype.kind == "complex"
-            or self.count < _FEWEST_FOR_CONSTANT
-            or self.smallest == self.largest
-        ):
-            return
-        bounds = f"{self.smallest:.3g} to {self.largest:.3g}"
-        for middle in ((self.smallest + self.largest) / 2, self.total / self.count):
-            constant = min(max(middle, self.low), self.high)
-            direction = self.total * np.sign(constant)
-            cosine = self.tolerances.get("cosine", -1.0)
-            least = cosine * np.sqrt(self.count * self.squares)
-            if np.isfinite(constant) and direction >= least:
-                yield constant, f"a constant {constant:.3g} would pass (the values are {bounds})"
-
-    def _is_direction_excused(self) -> bool:
-        if not self.tolerances.get("cosine"):
-            return True
-        least = max(self.tolerances.get(name, 0.0) for name in ("max_abs", "atol"))
-        return bool(np.sqrt(self.squares) <= least)
-
-    def _find_size(self) -> float:
-        return max(abs(self.smallest), abs(self.largest))
 
 
 @dataclass(frozen=True)

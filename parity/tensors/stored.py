@@ -111,10 +111,10 @@ class TensorReader:
 class ConstantTensor(StoredTensor):
     """A tensor of one value that is in no file, to try what a comparison lets pass."""
 
-    value: float = 0.0
+    value: complex = 0.0
 
     @classmethod
-    def of(cls, like: StoredTensor, value: float) -> ConstantTensor:
+    def of(cls, like: StoredTensor, value: complex) -> ConstantTensor:
         """Return one of the shape and, where NumPy has it, of the dtype of another tensor."""
         dtype = like.dtype if like.dtype.is_native else F32
         found = cls(like.path, 0, dtype, like.shape, like.suffix)
@@ -127,7 +127,7 @@ class ConstantTensor(StoredTensor):
 
 
 class _ConstantReader(TensorReader):
-    def __init__(self, value: float) -> None:
+    def __init__(self, value: complex) -> None:
         self._value = value
 
     def __exit__(self, *_: object) -> None:

@@ -329,9 +329,10 @@ def test_a_bound_that_is_blind_proves_nothing() -> None:
     assert found.code == "transposed+byte-swapped"
 
 
-def test_under_a_bound_a_cause_may_be_off_by_it() -> None:
+@pytest.mark.parametrize("bounds", [{"max_abs": 1e-4}, {"atol": 1e-4, "rtol": 1e-9}])
+def test_under_a_bound_a_cause_may_be_off_by_it(bounds: Mapping[str, float]) -> None:
     noise = (DRAWS.uniform(-9e-5, 9e-5, (4, 3))).astype("<f4")
-    found = cause(_SMALL, _SMALL.T + noise, bounds={"max_abs": 1e-4})
+    found = cause(_SMALL, _SMALL.T + noise, bounds=bounds)
 
     assert str(found) == (
         "axes 0 and 1 are exchanged: after transposing axes 0 and 1 all 12 "

@@ -154,6 +154,12 @@ def test_integers_in_a_bin_have_the_causes_of_integers(name: str, tmp_path: Path
     assert "ULP" not in finding.message
 
 
+def test_zeros_alone_are_no_limit_of_a_type() -> None:
+    right = np.array([5, -3, 70_000, 9, 11, 13, 17, 19, 23])
+    assert cause(right, right.clip(0), dtype="I64").code == "no-simple-cause"
+    assert cause(right, right.clip(0, 65_535), dtype="I64").code == "saturated"
+
+
 @pytest.mark.parametrize(("name", "code"), [("f16", "<i2"), ("f16", "<u2"), ("bf16", "<u2")])
 @pytest.mark.parametrize("stored", ["F32", "own"])
 def test_words_of_floats_that_are_dumped_as_integers(

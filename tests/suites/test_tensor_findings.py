@@ -388,6 +388,40 @@ BLIND = {
 }
 
 
+TURNS = np.exp(2j * np.pi * np.arange(16) / 16)
+COMPLEX_BLIND = {
+    "complex zeros": (TURNS * 1e-6, {"max_abs": 1e-5}, "w: zeros would pass"),
+    "a circle around a number": (
+        *(3 + 4j + 0.4 * TURNS, {"max_abs": 0.41}),
+        "w: a constant 3+4j would pass (the values are at most 5.4 from 0)",
+    ),
+    "a circle of which half is close": (3 + 4j + 0.4 * TURNS, {"max_abs": 0.39}, ""),
+    "a triangle": (
+        *(9j + np.repeat(TURNS[[0, 5, 11]], 3), {"max_abs": 1.05}),
+        "w: a constant ",
+    ),
+    "three corners of a square": (
+        *(np.repeat(TURNS[[0, 4, 8]], 3) + 5, {"max_abs": 1.05}),
+        "w: a constant ",
+    ),
+    "relative": (3 + 4j + 0.4 * TURNS, {"relative": 0.1}, "w: a constant 2.98+3.97j would"),
+    "but cosine": (0.5 + TURNS, {"max_abs": 1.1, "cosine": 0.99}, ""),
+    "seven complex numbers": (3 + 0.4 * TURNS[:7], {"max_abs": 1.0}, ""),
+    "one number itself": (np.full(16, 3 + 4j), {"max_abs": 1.0}, ""),
+}
+
+
+@pytest.mark.parametrize(("values", "bounds", "text"), COMPLEX_BLIND.values(), ids=COMPLEX_BLIND)
+@pytest.mark.parametrize("code", ["<c8", "<c16"])
+def test_a_complex_constant_that_would_pass_is_a_warning(
+    values: NDArray[Any], bounds: dict[str, float], text: str, code: str, tmp_path: Path
+) -> None:
+    tensors = {"w.npy": values.astype(code)}
+    outcome = verify_dump(tmp_path, tensors, tensors, bounds=bounds)
+    found = [f.message for f in outcome.findings if f.code == "blind-bound"]
+    assert [text in message for message in found] == [True] * bool(text), found
+
+
 @pytest.mark.parametrize(("values", "bounds", "text"), BLIND.values(), ids=BLIND)
 def test_a_tolerance_under_which_a_constant_would_pass_is_a_warning(
     values: NDArray[Any], bounds: dict[str, float], text: str, tmp_path: Path
