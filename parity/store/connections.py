@@ -127,8 +127,8 @@ def _split_proxy(proxy: str) -> tuple[str, str | None]:
     from urllib3.util import parse_url
 
     found = parse_url(proxy if "://" in proxy else f"http://{proxy}")
-    if found.scheme not in ("http", "https") or not _HOST.fullmatch(found.netloc or ""):
-        raise ValueError
+    if not _HOST.fullmatch(found.netloc or ""):
+        raise ValueError  # urllib3 itself rejects any other scheme than http and https
     login = unquote(found.auth) if found.auth else None
     return f"{found.scheme}://{found.netloc}", f"{login}:" if login and ":" not in login else login
 

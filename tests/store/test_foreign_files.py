@@ -19,6 +19,7 @@ from parity.store.paths import StorePaths
 from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support.fetching import DATA, FILES, compute_sha256, make_bundle, read_files
+from tests.support.tar import make_member, make_tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,14 +63,13 @@ class Bench:
     def tree(self) -> Path:
         return self.store.paths.locate_tree(TREE)
 
-    def forge(self) -> None:
+    def forge(self, size: int = len(DATA)) -> None:
         """Name another tree in the record, and put that tree there."""
         tree = self.store.paths.locate_tree(FORGED_TREE)
         tree.mkdir()
         (tree / "a").write_bytes(FORGED["a"])
         self.write_record(
-            f'{{"schema": 1, "size": {len(DATA)}, "files": 1, "unpacked": 6, '
-            f'"tree": "{FORGED_TREE}"}}'
+            f'{{"schema": 1, "size": {size}, "files": 1, "unpacked": 6, "tree": "{FORGED_TREE}"}}'
         )
 
     def write_record(self, text: str | bytes) -> None:
@@ -124,6 +124,23 @@ def test_forged_record_without_its_archive_is_not_believed(bench: Bench) -> None
     disk.remove(bench.blob)
 
     assert read_files(bench.fetch().path) == FILES
+
+
+@pytest.mark.parametrize("locked", [{}, {"size": None, "files": None}], ids=["more", "hash only"])
+def test_forged_archive_with_its_own_record_is_not_believed(
+    bench: Bench, locked: dict[str, None]
+) -> None:
+    """Archive, record and files agree with each other, and not with the lock."""
+    archive = make_tar(make_member("a", FORGED["a"]))
+    bench.forge(size=len(archive))
+    disk.remove(bench.blob)
+    bench.blob.write_bytes(archive)
+
+    fetched = bench.fetch(**locked)
+
+    assert (fetched.tree, read_files(fetched.path)) == (TREE, FILES)
+    assert any("archive" in notice for notice in fetched.notices)
+    assert bench.blob.read_bytes() == DATA
 
 
 def test_cache_verify_finds_a_forged_record(
