@@ -205,7 +205,9 @@ def run_step(options: StepOptions, console: RunConsole) -> int:
 def _prepare(inputs: ActionInputs, _console: RunConsole) -> int:
     """Output the cache's key and path; errors are reported by ``verify``."""
     bundles = _load_bundles(inputs)
-    digests = sorted(bundle.locked.sha256 for bundle in bundles if bundle.locked)
+    digests = sorted(
+        one.locked.sha256 for bundle in bundles for one in bundle.list_downloads() if one.locked
+    )
     if not digests or not _is_cache_allowed(inputs, github.is_cache_readable()):
         return _clear_cache_outputs()
     key = hashlib.sha256("\n".join(digests).encode()).hexdigest()

@@ -87,7 +87,9 @@ def _bump_bundle(
     """Download and check a bundle; return None if nothing has to be written."""
     target = select_target(bundle, options)
     remote = query_host(target, options)
-    if options.source is None and is_current(bundle.locked, remote):
+    extra = lock_extra_files(bundle, options, store, console)
+    is_known = bundle.locked is not None and bundle.locked.extra == extra
+    if options.source is None and is_known and is_current(bundle.locked, remote):
         console.print_bundle(bundle.id, "already up to date")
         return None
     if "/archive/" in target.source and not is_local(target.source):
@@ -95,6 +97,7 @@ def _bump_bundle(
         console.print_bundle(bundle.id, text)
     locked, fetched = download_and_measure(target, remote, options, store, console)
     _check_layout(bundle, fetched)
+    locked = replace(locked, extra=extra)
     before = _load_before(bundle, BundleState(locked, fetched), options, store, console)
     drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
     for line in drift_text.format_lines(drift):
@@ -162,7 +165,9 @@ def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: R
         severe error if a source could not be queried.
     """
     newer: list[bool] = []
-    code = handle_each(chosen, lambda bundle: newer.append(_check_bundle(bundle, options, console)))
+    is_moved = (options.to, options.source, options.from_file) != (None, None, None)
+    everything = [one for b in chosen for one in ((b,) if is_moved else b.list_downloads())]
+    code = handle_each(everything, lambda one: newer.append(_check_bundle(one, options, console)))
     return code or (EXIT_NEWER if any(newer) else 0)
 
 
@@ -176,7 +181,7 @@ def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> 
     digest, old = remote.sha256, bundle.locked.sha256
     if digest is None and options.download:
         store = Store.from_environment()
-        digest = download_and_measure(target, remote, options, store, console)[0].sha256
+        digest = store.measure_file(target, lockfile_dir=options.folder).sha256
     if digest is None:
         text = f"unknown without a download ({remote.no_digest_reason}); --download fetches it"
     elif digest == old:
@@ -261,6 +266,33 @@ def download_and_measure(
     for line in check_against_remote(remote, locked, bundle):
         console.print_bundle(bundle.id, line)
     return replace(locked, rev=remote.commit), fetched
+
+
+def lock_extra_files(
+    bundle: Bundle, options: BumpOptions, store: Store, console: RunConsole
+) -> dict[str, Locked]:
+    """Return the locks of a bundle's extra files; download those that are not current.
+
+    Raises:
+        ParityError: As ``Store.measure_file`` does; ``host-contradicts``.
+    """
+    locks = {}
+    for name, one in zip(bundle.extra_files, bundle.list_extra_files(), strict=True):
+        remote = query_host(one, options)
+        is_same = one.locked is not None and remote.sha256 == one.locked.sha256
+        if one.locked and is_same and one.locked.rev == remote.commit and one.locked.size:
+            locks[name] = one.locked
+            continue
+        source = one.source if remote.commit is None else replace_ref(one.source, remote.commit)
+        locked = store.measure_file(
+            replace(one, source=source),
+            lockfile_dir=options.folder,
+            progress=console.show_download(one.id),
+        )
+        for line in check_against_remote(remote, locked, one):
+            console.print_bundle(one.id, line)
+        locks[name] = replace(locked, rev=remote.commit)
+    return locks
 
 
 def is_current(locked: Locked | None, remote: RemoteMetadata) -> bool:

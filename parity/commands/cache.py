@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -65,7 +66,7 @@ def _collect_names(options: CacheOptions) -> dict[str, str]:
     default = options.repo / "fixtures.lock.yaml"
     names: dict[str, list[str]] = {}
     for path in options.lockfiles or ([default] if default.exists() else []):
-        for bundle in load(path).bundles:
+        for bundle in chain.from_iterable(one.list_downloads() for one in load(path).bundles):
             if bundle.locked is not None:
                 names.setdefault(bundle.locked.sha256, []).append(bundle.id)
     return {sha256: ", ".join(dict.fromkeys(ids)) for sha256, ids in names.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from parity.commands.selection import choose_bundles, handle_each
-from parity.verify.prepare import fetch_bundle, print_missing_bundles
+from parity.verify.prepare import fetch_bundle, fetch_extra_files, print_missing_bundles
 
 if TYPE_CHECKING:
     from parity.lockfile import Bundle
@@ -22,6 +22,8 @@ def fetch(options: Options, console: RunConsole) -> int:
 
     def fetch_one(bundle: Bundle) -> None:
         console.print_line(str(fetch_bundle(bundle, options, console, None).path))
+        for path in fetch_extra_files(bundle, options, console, None).values():
+            console.print_line(str(path))
 
     _, chosen = choose_bundles(options)
     print_missing_bundles(chosen, options, console)

@@ -23,6 +23,9 @@ LOCK_KEYS: Mapping[str, int | tuple[str, int]] = {
     "tree": ("h1:", 64),
 }
 
+#: Keys of the lock of an extra file.
+EXTRA_LOCK_KEYS = ("rev", "sha256", "size")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Locked:
@@ -34,8 +37,9 @@ class Locked:
     unpacked: int | None = None  # sum of their sizes in bytes
     tree: str | None = None  # `store.trees.compute_tree_digest`
     rev: str | None = None  # the commit of an `hf://` ref
+    extra: Mapping[str, Locked] = field(default_factory=dict)  # of extra files, by name
     #: Place of each value, for messages; always has ``sha256``.
-    where: Mapping[str, Location] = field(default_factory=dict)
+    where: Mapping[str, Location] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +58,22 @@ class Dump:
     features: tuple[str, ...] = ()
     profile: str = "release"
     cwd: str = "."  # relative to the repo
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # of cargo and of the run
+    run_env: Mapping[str, str] = field(default_factory=dict)  # with placeholders, of the run alone
     pass_env: tuple[str, ...] = ()  # names of secrets that the port may read
     timeout: float = 600.0  # seconds for one case
     build_timeout: float = 3600.0  # seconds for one build
     #: Place of the mapping (key ``""``) and of its keys, for messages and annotations.
     where: Mapping[str, Location] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtraFile:
+    """A further file that a port needs, beside the bundle."""
+
+    source: str  # as of a bundle
+    path: str  # where it is put, below `{files_dir}`
+    where: Mapping[str, Location] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +88,7 @@ class Bundle:
     mirrors: tuple[str, ...] = ()
     manifest: str = ""  # path, relative to the lockfile, of a file that describes the bundle
     case_dumps: Mapping[str, Dump] = field(default_factory=dict)  # merged with `dump`
+    extra_files: Mapping[str, ExtraFile] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     #: Per case, measure to largest value (``exact`` is 0 or 1).
     bounds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -86,6 +101,25 @@ class Bundle:
     def find_dump(self, case: str) -> Dump:
         """Return how ``case`` is dumped."""
         return self.case_dumps.get(case, self.dump)
+
+    def list_extra_files(self) -> tuple[Bundle, ...]:
+        """Return each extra file as a bundle of one file, which the store can fetch."""
+        locks = self.locked.extra if self.locked else {}
+        return tuple(
+            Bundle(
+                id=f"{self.id}/{name}",
+                source=extra.source,
+                suite=self.suite,
+                dump=self.dump,
+                locked=locks.get(name),
+                where=extra.where,
+            )
+            for name, extra in self.extra_files.items()
+        )
+
+    def list_downloads(self) -> tuple[Bundle, ...]:
+        """Return the bundle and its extra files: all that the store needs for it."""
+        return (self, *self.list_extra_files())
 
     @property
     def passes_secrets(self) -> bool:

@@ -26,6 +26,7 @@ PLACEHOLDERS = (
     "fixture_dir",
     "bundle_dir",
     "output_dir",
+    "files_dir",
     "group",
     "checkpoint",
     "seed",
@@ -73,7 +74,10 @@ def _read_dump(
         names = [key.replace("-", "_") for key in dropped]
         base = replace(base, **{name: getattr(Dump(), name) for name in names})
         inherited = {key: place for key, place in inherited.items() if key not in dropped}
-    values["env"] = {**base.env, **values.get("env", {})}
+    variables = {**base.env, **base.run_env, **values.get("env", {})}
+    is_newer = not yaml_reader.newer_keys  # schema 1 has no placeholders here
+    values["run_env"] = {n: v for n, v in variables.items() if is_newer and BRACES.search(v)}
+    values["env"] = {n: v for n, v in variables.items() if n not in values["run_env"]}
     places = {**inherited, "": yaml_reader.locate(node), **yaml_reader.locate_keys(entries)}
     return replace(base, **values, where=places), entries
 
@@ -90,8 +94,8 @@ def _find_problem(dump: Dump, entries: Entries) -> str:
     return f"{unused} {reason}" if unused else ""
 
 
-def _read_arg(yaml_reader: YamlReader, node: Node, what: str) -> str:
-    arg = yaml_reader.read_string(node, what, empty=True)
+def _read_arg(yaml_reader: YamlReader, node: Node, what: str, *, empty: bool = True) -> str:
+    arg = yaml_reader.read_string(node, what, empty=empty)
     for found in BRACES.finditer(arg):
         if found[0] not in ("{{", "}}") and not _is_known(found[1] or ""):
             known = ", ".join(f"{{{known}}}" for known in (*PLACEHOLDERS, "words.NAME"))
@@ -121,7 +125,8 @@ def _read_env(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, str]:
         if "=" in name:
             message = f"{what}: a variable's name cannot contain '=': {name!r:.60}"
             yaml_reader.add_problem(key, message)
-        variables[name] = yaml_reader.read_string(value, f"{name:.60} in {what}", empty=True)
+        read = YamlReader.read_string if yaml_reader.newer_keys else _read_arg
+        variables[name] = read(yaml_reader, value, f"{name:.60} in {what}", empty=True)
     return variables
 
 

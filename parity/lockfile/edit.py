@@ -88,10 +88,11 @@ def _edit_bundle(text: str, parent: Any, node: Any, change: EntryChange) -> Iter
     if change.source is not None:
         yield from _edit_scalar(text, entries["source"][1], change.source)
     values = _format_lock_values(change.locked)
+    extra = _format_extra(change.locked)
     if "locked" in entries:
-        yield from _edit_locked(text, entries["locked"][1], values)
+        yield from _edit_locked(text, entries["locked"][1], values, extra)
         return
-    pairs = _format_pairs(values)
+    pairs = [*_format_pairs(values), *extra]
     if node.flow_style:
         lines = [f"locked: {{{', '.join(pairs)}}}"]
     else:
@@ -110,14 +111,33 @@ def _format_lock_values(locked: Locked) -> dict[str, str | int]:
     return values
 
 
-def _edit_locked(text: str, node: Any, values: Mapping[str, str | int]) -> Iterator[_Edit]:
+def _format_extra(locked: Locked) -> list[str]:
+    """Return the line with the locks of extra files, in braces; none without any."""
+    files = [
+        f"{name}: {{{', '.join(_format_pairs(_format_lock_values(lock)))}}}"
+        for name, lock in locked.extra.items()
+    ]
+    return [f"extra: {{{', '.join(files)}}}"] if files else []
+
+
+def _edit_locked(
+    text: str, node: Any, values: Mapping[str, str | int], extra: list[str]
+) -> Iterator[_Edit]:
     entries = _map_entries(node)
+    if "extra" in entries:
+        start, end = entries["extra"][0].start_mark.index, _find_end(entries["extra"][1])
+        if extra:
+            yield _Edit(start, end, extra.pop())
+        else:
+            yield _remove_entry(text, node, "extra")
+        entries.pop("extra")
     for key, value in values.items():
         if key in entries:
             yield from _edit_scalar(text, entries[key][1], value)
     yield from (_remove_entry(text, node, key) for key in entries if key not in values)
-    if added := {key: value for key, value in values.items() if key not in entries}:
-        yield _append_entries(text, node, _format_pairs(added))
+    added = {key: value for key, value in values.items() if key not in entries}
+    if lines := [*_format_pairs(added), *extra]:
+        yield _append_entries(text, node, lines)
 
 
 def _edit_scalar(text: str, node: Any, value: str | int) -> Iterator[_Edit]:

@@ -17,7 +17,15 @@ from parity.bundle.yaml_reader import (
     make_list_reader,
 )
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.contents import LOCK_KEYS, Bundle, Dump, Locked, Lockfile
+from parity.lockfile.contents import (
+    EXTRA_LOCK_KEYS,
+    LOCK_KEYS,
+    Bundle,
+    Dump,
+    ExtraFile,
+    Locked,
+    Lockfile,
+)
 from parity.lockfile.dump_settings import read_dumps
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 2  # the newest; 1 is read, too
 #: Keys that schema 1 does not have, and the schema that has them.
-NEWER_KEYS = {"pass-env": 2, "manifest": 2}
+NEWER_KEYS = {"pass-env": 2, "extra-files": 2, "manifest": 2}
 #: The registry of suites: each name with the module that has its record ``SUITE``.
 SUITES = {
     name: f"parity.suites.{name}.suite"
@@ -139,6 +147,10 @@ def _read_bundle(yaml_reader: YamlReader, key: Node, node: Node) -> Bundle:
     values["dump"], values["case_dumps"] = values.get("dump", (Dump(), {}))
     where = {"": yaml_reader.locate(key), **yaml_reader.locate_keys(entries)}
     bundle = Bundle(**{"id": identity, "source": "", "suite": "", "where": where, **values})
+    for one in bundle.list_extra_files():
+        if one.locked and one.locked.rev and not one.source.startswith("hf://"):
+            message = f"rev of locked of {one.id} is for hf:// sources only"
+            yaml_reader.problems.append(Problem("lockfile", message, one.locked.where["rev"]))
     has_revision = bundle.locked is not None and bundle.locked.rev is not None
     if has_revision and bundle.source and not bundle.source.startswith("hf://"):
         (name, *_) = (name for name, _ in entries["locked"][1].value if name.value == "rev")
@@ -161,6 +173,38 @@ def _read_manifest(yaml_reader: YamlReader, node: Node, what: str) -> str:
         problem = "it must end in .yaml, .yml or .json"
     if value and problem:
         yaml_reader.add_problem(node, f"{what} is {value!r:.200}: {problem}")
+    return value
+
+
+def _read_extra_files(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, ExtraFile]:
+    found = {}
+    paths: set[str] = set()
+    for name, (key, value) in yaml_reader.read_mapping(node, what).items():
+        own = f"{_quote_name(name)} of {what}"
+        if not re.fullmatch(ID, name):
+            yaml_reader.add_problem(key, f"{own}: a name is {ID_FORM}")
+        values, entries = yaml_reader.read_record(
+            value, own, {"source": _read_source, "path": _read_path}, required=("source", "path")
+        )
+        path = values.get("path", "")
+        if path and path.casefold() in paths:
+            yaml_reader.add_problem(value, f"path of {own} is {path!r:.90}, as of another file")
+        paths.add(path.casefold())
+        where = {"": yaml_reader.locate(key), **yaml_reader.locate_keys(entries)}
+        found[name] = ExtraFile(source=values.get("source", ""), path=path, where=where)
+    return found
+
+
+def _quote_name(name: str) -> str:
+    return f"{name!r:.60}"
+
+
+def _read_path(yaml_reader: YamlReader, node: Node, what: str) -> str:
+    value = yaml_reader.read_string(node, what)
+    parts = value.split("/")
+    if value and (re.search(r"[\\:]", value) or not {"", ".", ".."}.isdisjoint(parts)):
+        message = f"{what} is {value!r:.90}; it must be a path below {{files_dir}}"
+        yaml_reader.add_problem(node, message)
     return value
 
 
@@ -206,9 +250,22 @@ def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
 
 def _read_locked(yaml_reader: YamlReader, node: Node, what: str) -> Locked:
     readers: dict[str, Reader] = {key: _make_lock_reader(form) for key, form in LOCK_KEYS.items()}
+    readers["extra"] = _read_extra_locks
     values, entries = yaml_reader.read_record(node, what, readers, required=("sha256",))
     places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)
+
+
+def _read_extra_locks(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, Locked]:
+    readers = {key: _make_lock_reader(LOCK_KEYS[key]) for key in EXTRA_LOCK_KEYS}
+    locks = {}
+    for name, (_, value) in yaml_reader.read_mapping(node, what).items():
+        own = f"{_quote_name(name)} of {what}"
+        values, entries = yaml_reader.read_record(value, own, readers, required=("sha256",))
+        places = {key: yaml_reader.locate(one) for key, (_, one) in entries.items()}
+        where = {"sha256": yaml_reader.locate(value), **places}
+        locks[name] = Locked(**{"sha256": "", **values}, where=where)
+    return locks
 
 
 def _make_lock_reader(form: int | tuple[str, int]) -> Reader:
@@ -239,6 +296,7 @@ BUNDLE_KEYS: dict[str, Reader] = {
     "mirrors": make_list_reader(_read_mirror),
     "suite": _read_suite,
     "manifest": _read_manifest,
+    "extra-files": _read_extra_files,
     "dump": read_dumps,
     "options": YamlReader.read_values,
     "bounds": _read_bounds,

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
 MAX_DEPTH = 32
+#: Linux's request to share the blocks of a file (linux/fs.h).
+_FICLONE = 0x40049409
 
 
 @contextlib.contextmanager
@@ -106,3 +108,40 @@ def _remove_deep_tree(tree: Path) -> None:
                     child.rename(moved)
                     pending.append(moved)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def open_files(folder: Path | None, files: Mapping[str, Path]) -> Iterator[None]:
+    """Make ``folder`` for one run, with read-only copies of ``files``; remove it afterwards.
+
+    Copies share their blocks with the originals where the file system can (reflinks), and are
+    never links, through which a port could change the store.
+
+    Raises:
+        OSError: As the system says.
+    """
+    if folder is None:
+        yield
+        return
+    remove_tree(folder)  # of a run that was killed
+    folder.mkdir(parents=True)
+    try:
+        for path, original in files.items():
+            place = folder / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _clone_file(original, place)
+            if os.name != "nt":  # there, it could not be removed
+                place.chmod(0o444)
+        yield
+    finally:
+        remove_tree(folder)
+
+
+def _clone_file(original: Path, copy: Path) -> None:
+    with original.open("rb") as source, copy.open("xb") as target:
+        with contextlib.suppress(ImportError, OSError):
+            from fcntl import ioctl
+
+            ioctl(target, _FICLONE, source.fileno())
+            return
+        shutil.copyfileobj(source, target, 1 << 20)

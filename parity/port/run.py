@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,10 @@ class Job:
     timeout: float  # seconds
     repo: Path  # root of the repo under test, in which a panic's source file is looked for
     where: Location | None = None  # the lockfile's line that says how the case is dumped
+    env: Mapping[str, str] = field(default_factory=dict)  # of this run, beside the program's own
+    #: Files that the port needs, by path below `files_dir`, a folder that is made for the run.
+    files: Mapping[str, Path] = field(default_factory=dict)
+    files_dir: Path | None = None
     memory: int | None = None  # bytes that the program may allocate, where that can be limited
 
 
@@ -83,14 +87,18 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
         message = "The dump was not started: the run's deadline had passed."
         return DumpResult.fail(job.output_dir, "dump-timeout", message, job.where)
     try:
-        result = process.run(
-            (*job.program.argv, *job.args),
-            cwd=job.program.cwd,
-            env=job.program.env,
-            timeout=seconds,
-            stdout_limit=STDOUT_LIMIT,
-            memory=job.memory,
-        )
+        with dump_folder.open_files(job.files_dir, job.files):
+            result = process.run(
+                (*job.program.argv, *job.args),
+                cwd=job.program.cwd,
+                env={**job.program.env, **job.env},
+                timeout=seconds,
+                stdout_limit=STDOUT_LIMIT,
+                memory=job.memory,
+            )
+    except OSError as error:
+        message = f"The extra files could not be put into {{files_dir}}: {error.strerror}."
+        return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
     except process.NotStartedError as error:
         message = f"The dump could not be started: {error}."
         return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)

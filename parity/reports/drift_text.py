@@ -183,6 +183,7 @@ def _describe_lock(locked: Locked | None) -> dict[str, str]:
         return {}
     digests = {"sha256": locked.sha256, "tree": locked.tree, "rev": locked.rev}
     numbers = {"size": locked.size, "files": locked.files, "unpacked": locked.unpacked}
+    digests |= {f"extra {sanitize(name)}": lock.sha256 for name, lock in locked.extra.items()}
     found = {key: f"{value[:12]}…" for key, value in digests.items() if value is not None}
     return found | {
         key: format_count(value, "files" if key == "files" else "bytes")

@@ -68,6 +68,21 @@ class FetchJob:
             self.notices.clear()
             return self._find_ready() or self._fetch_and_unpack()
 
+    def run_file(self) -> Path:
+        """Return the file itself as the store has it, or download it; nothing is unpacked."""
+        blob = self.paths.locate_blob(self.locked.sha256)
+        with suppress(OSError):
+            if not self.rehash and blob.stat().st_size == self.locked.size:
+                return blob
+        with self.paths.acquire_lock(self.locked.sha256, _MAX_WAIT, self.options.notify):
+            if not self._check_blob(blob):
+                if self.options.offline and not is_local(self.bundle.source):
+                    raise _make_miss_error(self.bundle, self.notices)
+                resume.sweep(self.paths.make_folder("partial"))
+                disk.check_free_space(self.bundle.id, self.paths.root, self.locked.size or 0)
+                self._download(blob)
+        return blob
+
     def _note_repair(self, damage: str) -> None:
         self.notices.append(f"{self.bundle.id}: {damage}")
 

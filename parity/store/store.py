@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem
 from parity.lockfile import Locked
@@ -74,17 +74,35 @@ class Store:
                 ``store-…``.
             IntegrityError: ``integrity-…``, ``archive-…``.
         """
-        if bundle.locked is None:
-            message = f"{bundle.id}: the bundle is not locked yet"
-            hint = f"lock it with  parity bump {bundle.id}"
-            raise ConfigError(Problem("not-locked", message, bundle.where.get(""), (hint,)))
         options = replace(
             self._options, deadline=deadline, progress=progress, notify=notify, offline=offline
         )
-        rehash = rehash or os.environ.get("CI", "").lower() not in ("", "0", "false")
-        job = FetchJob(self.paths, bundle, bundle.locked, lockfile_dir, options, rehash)
+        job = self._make_job(bundle, lockfile_dir, options, rehash=rehash)
         with disk.explain_errors(bundle.id, self.root):
             return job.run()
+
+    def fetch_file(
+        self,
+        extra: Bundle,
+        *,
+        lockfile_dir: Path,
+        rehash: bool = False,
+        **options: Any,
+    ) -> Path:
+        """Return an extra file as the store has it; the arguments and errors of ``fetch_tree``."""
+        job = self._make_job(extra, lockfile_dir, replace(self._options, **options), rehash=rehash)
+        with disk.explain_errors(extra.id, self.root):
+            return job.run_file()
+
+    def _make_job(
+        self, bundle: Bundle, lockfile_dir: Path, options: FetchOptions, *, rehash: bool
+    ) -> FetchJob:
+        if bundle.locked is None:
+            message = f"{bundle.id}: the bundle is not locked yet"
+            hint = f"lock it with  parity bump {bundle.id.partition('/')[0]}"
+            raise ConfigError(Problem("not-locked", message, bundle.where.get(""), (hint,)))
+        rehash = rehash or os.environ.get("CI", "").lower() not in ("", "0", "false")
+        return FetchJob(self.paths, bundle, bundle.locked, lockfile_dir, options, rehash)
 
     def measure(
         self,
@@ -101,18 +119,9 @@ class Store:
         Raises:
             ConfigError, FetchError, IntegrityError: As ``fetch_tree`` does.
         """
-        from parity.store.download import download
-
-        unlocked = replace(bundle, locked=None)
-        with (
-            disk.explain_errors(bundle.id, self.root),
-            self.paths.make_scratch("measure") as scratch,
-        ):
-            target = scratch / "archive"
-            options = replace(self._options, deadline=deadline, progress=progress)
-            received = download(unlocked, lockfile_dir, target, options)
-            disk.publish_file(target, self.paths.locate_blob(received.sha256))
-        locked = Locked(sha256=received.sha256, size=received.size)
+        locked = self.measure_file(
+            bundle, lockfile_dir=lockfile_dir, progress=progress, deadline=deadline
+        )
         fetched = self.fetch_tree(
             replace(bundle, locked=locked),
             lockfile_dir=lockfile_dir,
@@ -123,6 +132,24 @@ class Store:
         if record := ArchiveRecord.load(self.paths.locate_record(locked.sha256)):
             locked = replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
         return locked, fetched
+
+    def measure_file(self, bundle: Bundle, *, lockfile_dir: Path, **options: Any) -> Locked:
+        """Fetch the present content of ``source``, and return its SHA-256 and size.
+
+        Raises:
+            ConfigError, FetchError, IntegrityError: As ``fetch_tree`` does.
+        """
+        from parity.store.download import download
+
+        unlocked = replace(bundle, locked=None)
+        with (
+            disk.explain_errors(bundle.id, self.root),
+            self.paths.make_scratch("measure") as scratch,
+        ):
+            target = scratch / "archive"
+            received = download(unlocked, lockfile_dir, target, replace(self._options, **options))
+            disk.publish_file(target, self.paths.locate_blob(received.sha256))
+        return Locked(sha256=received.sha256, size=received.size)
 
     def describe_misses(self, bundles: Sequence[Bundle]) -> list[str]:
         """Describe bundles missing from the store, for --offline."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from dataclasses import dataclass, replace
 from glob import escape
@@ -206,6 +207,9 @@ def _build_job(
     name = case.id if run == 1 else f"{case.id}@{run}"
     folder = context.outputs / prepared.bundle.id / name
     values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
+    files_dir = _choose_files_dir(prepared, dump, args, folder, context)
+    values["files_dir"] = str(files_dir or "")
+    variables = expand_placeholders(list(dump.run_env.values()), values, where)
     return Job(
         name=name,
         program=program,
@@ -214,8 +218,25 @@ def _build_job(
         timeout=_choose_timeout(case, dump),
         repo=context.options.repo,
         where=where,
+        env=dict(zip(dump.run_env, variables, strict=True)),
+        files=prepared.files,
+        files_dir=files_dir,
         memory=EXPECT_BYTES if case.expect else None,
     )
+
+
+def _choose_files_dir(
+    prepared: PreparedBundle,
+    dump: Dump,
+    args: Sequence[str] | None,
+    folder: Path,
+    context: RunContext,
+) -> Path | None:
+    """Return a folder of its own for a run that uses ``{files_dir}``, outside of its dump."""
+    if not any("{files_dir}" in text for text in (*(args or ()), *dump.run_env.values())):
+        return None
+    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    return context.outputs / f".files-{prepared.bundle.id}-{name}"
 
 
 def _choose_timeout(case: Case, dump: Dump) -> float:

@@ -42,7 +42,9 @@ def _format_lock_change(
 
     bundle, previous = entry.bundle, bundle_states.find_bundle(base, entry.bundle.id)
     locked = previous.locked if previous else None
-    if bundle.locked is None or (locked and locked.sha256 == bundle.locked.sha256):
+    if bundle.locked is None or (
+        locked and (locked.sha256, locked.extra) == (bundle.locked.sha256, bundle.locked.extra)
+    ):
         return []
     from parity.reports import drift_text
     from parity.store.store import FetchedBundle, Store

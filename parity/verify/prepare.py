@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from parity.bundle.tolerances import Tolerances, tighten
@@ -13,6 +13,7 @@ from parity.known_failures import find_unmatched, parse_known_failures
 from parity.results import Finding
 from parity.suites import find_suite
 from parity.suites.bundle_files import find_unread
+from parity.text import format_count
 from parity.verify import selection
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class PreparedBundle:
     findings: tuple[Finding, ...]
     seconds: float  # of fetching
     manifest: str | None = None  # SHA-256 of the manifest beside the lockfile, None without one
+    #: Extra files in the store, by their paths below `{files_dir}`.
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 def prepare_bundle(
@@ -71,6 +74,7 @@ def _prepare(
     _check_options(bundle, chosen)
     started = time.perf_counter()
     fetched = fetch_bundle(bundle, options, console, deadline)
+    files = fetch_extra_files(bundle, options, console, deadline)
     seconds = time.perf_counter() - started
     cases = tuple(
         replace(case, requested=bundle.bounds.get(case.id, {}))
@@ -89,6 +93,7 @@ def _prepare(
         bounds=bounds,
         findings=(*notices, *find_unread(fetched.path, chosen, cases)),
         seconds=seconds,
+        files=files,
         manifest=_hash_manifest(bundle, options),
     )
 
@@ -102,7 +107,8 @@ def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: 
     """Describe bundles missing from the store, for --offline."""
     from parity.store.store import Store
 
-    for line in Store.from_environment().describe_misses(bundles) if options.offline else ():
+    downloads = [one for bundle in bundles for one in bundle.list_downloads()]
+    for line in Store.from_environment().describe_misses(downloads) if options.offline else ():
         console.print_line(line)
 
 
@@ -124,6 +130,43 @@ def fetch_bundle(
     status = "in the store" if fetched.cached else "downloaded, checked, unpacked"
     console.print_step(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
     return fetched
+
+
+def fetch_extra_files(
+    bundle: Bundle, options: Options, console: RunConsole, deadline: float | None
+) -> dict[str, Path]:
+    """Return the bundle's extra files in the store, by their paths below ``{files_dir}``."""
+    if not bundle.extra_files:
+        return {}
+    from parity.store.store import Store
+
+    _check_paths(bundle)
+    files = {}
+    for extra, one in zip(bundle.extra_files.values(), bundle.list_extra_files(), strict=True):
+        files[extra.path] = Store.from_environment().fetch_file(
+            one,
+            lockfile_dir=options.lockfile.resolve().parent,
+            offline=options.offline,
+            rehash=options.rehash,
+            progress=console.show_download(one.id),
+            notify=lambda text, name=one.id: console.print_bundle(name, text),
+            deadline=deadline,
+        )
+    console.print_bundle(bundle.id, f"{format_count(len(files), 'extra files')} in the store")
+    return files
+
+
+def _check_paths(bundle: Bundle) -> None:
+    """Reject paths of extra files that are not possible on every system, or that collide."""
+    from parity.store.member_names import ArchiveError, NameTree, split_name
+
+    names = NameTree()
+    for extra in bundle.extra_files.values():
+        try:
+            names.reserve(split_name(extra.path.encode(), is_folder=False), is_folder=False)
+        except ArchiveError as error:
+            message = f"{extra.path!a} cannot be the path of an extra file: {error.reason}"
+            raise ConfigError(Problem("unsafe-name", message, extra.where.get("path"))) from None
 
 
 def _build_options(bundle: Bundle, options: VerifyOptions) -> dict[str, Any]:
