@@ -21,6 +21,7 @@ from parity.suites import find_suite
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
+from parity.verify.prepare import build_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +97,7 @@ def _bump_bundle(
         text = "hosts may change the bytes of /archive/ files; lock an uploaded file instead"
         console.print_bundle(bundle.id, text)
     locked, fetched = download_and_measure(target, remote, options, store, console)
-    _check_layout(bundle, fetched)
+    _check_layout(bundle, fetched, options)
     locked = replace(locked, extra=extra)
     before = _load_before(bundle, BundleState(locked, fetched), options, store, console)
     drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
@@ -111,7 +112,7 @@ def _bump_bundle(
     return EntryChange(locked=locked, source=new_source), drift
 
 
-def _check_layout(bundle: Bundle, fetched: FetchedBundle) -> None:
+def _check_layout(bundle: Bundle, fetched: FetchedBundle, options: Options) -> None:
     """Check that the archive has cases of the bundle's suite.
 
     Raises:
@@ -121,7 +122,7 @@ def _check_layout(bundle: Bundle, fetched: FetchedBundle) -> None:
     suite = find_suite(bundle.suite)
     try:
         if suite is not None:
-            suite.cases(fetched.path, bundle.options)
+            suite.cases(fetched.path, build_options(bundle, options))
     except ReferenceSuspectError as error:
         (problem, *_) = error.problems
         if problem.code != "no-cases" and "is missing" not in problem.message:

@@ -78,7 +78,7 @@ def _prepare(
     seconds = time.perf_counter() - started
     cases = tuple(
         replace(case, requested=bundle.bounds.get(case.id, {}))
-        for case in chosen.cases(fetched.path, _build_options(bundle, options))
+        for case in chosen.cases(fetched.path, build_options(bundle, options))
     )
     bounds = _tighten_bounds(bundle, cases)
     _check_names(bundle, cases)
@@ -99,7 +99,7 @@ def _prepare(
 
 
 def _hash_manifest(bundle: Bundle, options: VerifyOptions) -> str | None:
-    path = _build_options(bundle, options).get("manifest")
+    path = build_options(bundle, options).get("manifest")
     return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
 
 
@@ -169,7 +169,7 @@ def _check_paths(bundle: Bundle) -> None:
             raise ConfigError(Problem("unsafe-name", message, extra.where.get("path"))) from None
 
 
-def _build_options(bundle: Bundle, options: VerifyOptions) -> dict[str, Any]:
+def build_options(bundle: Bundle, options: Options) -> dict[str, Any]:
     """Return the suite's options, with the path of the manifest beside the lockfile."""
     if not bundle.manifest:
         return dict(bundle.options)
