@@ -47,7 +47,7 @@ def compare_json_files(before: Path, after: Path) -> dict[str, Any]:
 
 def compare_tensor_files(before: Path | None, after: Path | None) -> dict[str, Any]:
     """Return the fields ``tensors``, those that differ, and ``note`` of the file's drift."""
-    old, new, note = _read_sides(_read_tensors, before, after)
+    old, new, note = _read_sides(read_tensors, before, after)
     if note:
         return {"note": note}
     drifts = (_compare_tensors(name, old.get(name), new.get(name)) for name in {**old, **new})
@@ -100,7 +100,12 @@ def _collect(value: Any, path: str, depth: int, values: dict[str, str]) -> None:
         values[path] = "nested too deeply"
 
 
-def _read_tensors(path: Path) -> dict[str, StoredTensor]:
+def read_tensors(path: Path) -> dict[str, StoredTensor]:
+    """Locate the tensors of a file by name: ``""`` for its only one, ``#0`` for a batch's first.
+
+    Raises:
+        FormatError: It is not a file of tensors.
+    """
     if path.suffix == ".safetensors":
         return safetensors.locate_tensors(path)
     if path.suffix == ".npy":

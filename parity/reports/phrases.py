@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
@@ -100,7 +101,7 @@ def format_bundle_summary(bundle: BundleResult) -> str:
 def format_advice(code: str) -> list[str]:
     """Return a line with the advice for a code; none if it only points to the message or docs."""
     entry = list_codes().get(code)
-    if entry is None or "message" in entry.advice or "](" in entry.advice:
+    if entry is None or entry.advice.startswith("see ") or re.search(r"message|\]\(", entry.advice):
         return []
     return [f"advice: {entry.advice}"]
 

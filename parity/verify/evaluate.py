@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import time
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from parity.port.run import find_json_line
 from parity.results import CaseResult, Finding, decide_verdict, limit_findings
 from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
+from parity.verify.repeats import find_differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,9 +87,14 @@ class CaseEvaluator:
             self._runs[case.id] = _CaseRuns(case, dump_run, comparison, findings, seconds, ending)
             return
         earlier.runs += 1
-        if not earlier.findings:
-            earlier.findings = findings or _find_differences(earlier.first.folder, dump_run.folder)
-            earlier.ending = ending if findings else earlier.ending
+        if not earlier.has_errors:
+            verdict = decide_verdict(findings)
+            if verdict != "pass":
+                earlier.findings, earlier.ending = findings, ending
+            if verdict == "pass" or (verdict == "fail" and not case.expect):
+                folders = earlier.first.folder, dump_run.folder
+                found = find_differences(*folders, earlier.runs, is_right=verdict == "pass")
+                earlier.findings = [*earlier.findings, *found]
 
     def _verify_dump(
         self, case: Case, dump_run: DumpResult
@@ -190,24 +195,3 @@ def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
             message = f"{name} is {what}; a dump must consist of regular files of its own"
             return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
     return None
-
-
-def _find_differences(first: Path, again: Path) -> list[Finding]:
-    """Return an error for two runs whose files differ; JSON is ignored, it may have timings."""
-    names = {
-        path.relative_to(folder)
-        for folder in (first, again)
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".json"
-    }
-    for name in sorted(names):
-        first_file, second_file = first / name, again / name
-        if not (first_file.is_file() and second_file.is_file()):
-            text = f"{name.as_posix()} was written in only one of two runs"
-        elif not filecmp.cmp(first_file, second_file, shallow=False):
-            text = f"{name.as_posix()} differs between two runs of the same case"
-        else:
-            continue
-        message = f"{text}; the port is not deterministic (--repeat)"
-        return [Finding(level="error", code="nondeterministic", message=message)]
-    return []

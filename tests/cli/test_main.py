@@ -82,8 +82,11 @@ def test_each_error_ends_with_its_code_and_is_told_on_stderr(
 
 
 def test_foreign_text_in_an_error_gives_no_command_and_ends_no_line(
-    ends: Callable[[Any], int], capsys: pytest.CaptureFixture[str]
+    ends: Callable[[Any], int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     ends(FetchError(Problem("http-gone", HOSTILE, Location(Path(HOSTILE)), (HOSTILE,))))
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 2

@@ -1,0 +1,73 @@
+"""Two runs of one case that differ: by how much, where most, and whether both are right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from parity.tensors.bin import encode_batch, encode_tensor
+from parity.verify.repeats import find_differences
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OLD = np.arange(6, dtype=np.float32).reshape(2, 3)
+NEW = OLD.copy()
+NEW[1, 2] = 5.5
+NEW[0, 1] = np.nextafter(np.float32(1), np.float32(2))
+END = "within the tolerance; the port is not deterministic (--repeat)"
+MEASURED = (
+    "2 of 6 elements differ between two runs, by at most 0.5, 1,048,576 ULP; "
+    "worst at [1, 2]: 5 in run 1, 5.5 in run 2"
+)
+#: File, content of both runs, and the beginning of the message.
+PAIRS: dict[str, tuple[str, bytes, bytes | None, str]] = {
+    "a tensor": ("w.bin", encode_tensor(OLD), encode_tensor(NEW), f"w.bin {MEASURED}"),
+    "a batch": (
+        "batch_0000.bin",
+        encode_batch([OLD[:, 0], OLD]),
+        encode_batch([OLD[:, 0], NEW]),
+        f"batch_0000.bin #1: {MEASURED}",
+    ),
+    "another shape": (
+        "w.bin",
+        encode_tensor(OLD),
+        encode_tensor(OLD.T.copy()),
+        "w.bin differs between run 1 and run 2 of the same case",
+    ),
+    "no tensor": (
+        "log.txt",
+        b"a",
+        b"b",
+        "log.txt differs between run 1 and run 2 of the same case",
+    ),
+    "in one run": ("w.bin", encode_tensor(OLD), None, "w.bin was written in only one of two runs"),
+}
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+@pytest.mark.parametrize("name", PAIRS)
+def test_the_difference_is_measured(name: str, is_right: bool, tmp_path: Path) -> None:
+    file, first, again, text = PAIRS[name]
+    for run, data in (("1", first), ("2", again)):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "equal.bin").write_bytes(b"x")
+        if data is not None:
+            (tmp_path / run / file).write_bytes(data)
+    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=is_right)
+    verdict = "both runs are" if is_right else "run 1 is, but run 2 is not,"
+    assert found.message == f"{text}; {verdict} {END}"
+    assert (found.code, found.level) == ("nondeterministic", "error")
+
+
+def test_timings_in_json_may_differ_and_further_files_are_counted(tmp_path: Path) -> None:
+    for run in ("1", "2"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "time.json").write_text(run)
+    assert find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=True) == []
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / "1" / name).write_text("x")
+    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=True)
+    assert "a.txt was written in only one of two runs; 2 more files differ;" in found.message
