@@ -14,6 +14,8 @@ import numpy as np
 
 from parity.lab.libraries import import_library, require_version
 from parity.lab.pins import packing
+from parity.lab.pins.blindness import pack_checked
+from parity.suites.dataloader.suite import SUITE
 from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def pin(target_dir: Path) -> Path:
 
     Raises:
         ConfigError: torch is not installed.
+        ReferenceSuspectError: A tolerance is blind.
     """
     seeds = {case.name: case.seed for case in CASES if case.seed is not None}
     files = {
@@ -72,7 +75,7 @@ def pin(target_dir: Path) -> Path:
         files[f"{case.name}/meta.json"] = packing.encode_json(_build_meta(case, batches))
         for number, batch in enumerate(batches):
             files[f"{case.name}/batch_{number:04d}.bin"] = encode_batch(batch)
-    return packing.pack(files, target_dir / f"{BUNDLE_ID}.tar")
+    return pack_checked(files, target_dir / f"{BUNDLE_ID}.tar", SUITE)
 
 
 def _load_batches(case: LoaderSettings) -> list[LabelledBatch]:

@@ -28,6 +28,8 @@ from parity.items.reference_pipeline import (
     compute_run_mean,
 )
 from parity.lab.pins import packing
+from parity.lab.pins.blindness import pack_checked
+from parity.suites.pipeline.suite import SUITE
 from parity.tensors.bin import encode_batch
 
 if TYPE_CHECKING:
@@ -132,6 +134,7 @@ def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
 
     Raises:
         ConfigError: An id is not exact in f32, the only type that a batch file has.
+        ReferenceSuspectError: A tolerance is blind.
     """
     dataset = dataset or build_lesson_dataset()
     _check_ids(dataset)
@@ -141,7 +144,7 @@ def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
     }
     for case in CASES:
         files |= _build_case_files(case, dataset)
-    return packing.pack(files, target_dir / f"{BUNDLE_ID}.tar")
+    return pack_checked(files, target_dir / f"{BUNDLE_ID}.tar", SUITE)
 
 
 def _check_ids(dataset: Dataset) -> None:

@@ -21,6 +21,8 @@ from parity.lab.pins import (
     serialize_state,
     synthetic_state,
 )
+from parity.lab.pins.blindness import check_tolerances
+from parity.suites.serialize.suite import SUITE
 
 if TYPE_CHECKING:
     from parity.lab.pins.serialize_gguf import GgufTensorSpec
@@ -80,6 +82,7 @@ def pin(
     Raises:
         ConfigError: A library is missing, or a given file cannot be used.
         ReferenceSuspectError: A library does not read back what it wrote.
+        ReferenceSuspectError: A tolerance is blind.
     """
     sources = [source for source in (pth, gguf) if source]
     if missing := [source for source in sources if not source.is_file()]:
@@ -108,6 +111,7 @@ def pin(
             upstream=[_describe_upstream(source) for source in sources],
         )
         (root / "provenance.json").write_bytes(provenance)
+        check_tolerances(root, SUITE)
         return packing.pack(packing.list_files(root), target_dir / f"{bundle}.tar")
 
 
