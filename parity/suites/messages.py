@@ -24,6 +24,13 @@ def format_number(value: Any) -> str:
     return text.removesuffix(".0")
 
 
+def format_name(name: str) -> str:
+    """Format a tensor's name; quoted where a reader would not see it."""
+    if not name:
+        return "'' (the empty name)"
+    return name if name == name.strip() else repr(name)
+
+
 def format_list(names: Iterable[object], total: int | None = None) -> str:
     """``a, b, c``, cut after ``EXAMPLES`` with the count of the rest."""
     items = list(names)

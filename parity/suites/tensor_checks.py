@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from parity.suites.messages import format_number, report_error
+from parity.suites.messages import format_name, format_number, report_error
 from parity.tensors.groups.registry import MEASURES
 from parity.tensors.measures import Measures
 
@@ -60,7 +60,7 @@ def report_outcomes(
     return [
         report_error(
             "measure",
-            f"{name}: {describe_outcome(key, outcome)}",
+            f"{format_name(name)}: {describe_outcome(key, outcome)}",
             tensor=name,
             index=outcome.place,
             measures={"measure": key, **list_outcome(outcome), "shape": list(shape)},
@@ -93,17 +93,20 @@ def list_outcome(outcome: Outcome) -> dict[str, Any]:
 
 def report_uncovered(name: str, cover: str) -> Finding:
     """Report a tensor that is compared with another one, which is missing."""
-    message = f"{name} is compared by a measure of {cover}, which is missing from the dump"
+    message = (
+        f"{format_name(name)} is compared by a measure of {cover}, which is missing from the dump"
+    )
     return report_error("measure", message, tensor=name)
 
 
 def report_branches(name: str, failed: Sequence[list[Finding]]) -> Finding:
     """Report a tensor that no branch of `any_of` accepts; the first one's numbers stand for it."""
     texts = [
-        f"({number}) " + "; ".join(one.message.removeprefix(f"{name}: ") for one in found)
+        f"({number}) "
+        + "; ".join(one.message.removeprefix(f"{format_name(name)}: ") for one in found)
         for number, found in enumerate(failed, 1)
     ]
-    message = f"{name}: no branch of any_of passes: {' '.join(texts)}"
+    message = f"{format_name(name)}: no branch of any_of passes: {' '.join(texts)}"
     return replace(failed[0][0], code="any-of", message=message)
 
 

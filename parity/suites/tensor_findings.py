@@ -17,7 +17,7 @@ from parity.suites import (
 )
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
-from parity.suites.messages import format_number, report_error, report_unreadable
+from parity.suites.messages import format_name, format_number, report_error, report_unreadable
 from parity.suites.tensor_checks import (
     allows_other_shapes,
     list_outcome,
@@ -187,7 +187,9 @@ def _compare_check(
         )
     outcomes = run_measures(check, pair, find_pair)
     if isinstance(outcomes, str):
-        message = f"{name} cannot be compared, since {outcomes} is missing from the dump"
+        message = (
+            f"{format_name(name)} cannot be compared, since {outcomes} is missing from the dump"
+        )
         return [report_error("measure", message, tensor=name)], None
     measures.outcomes = outcomes
     if expected.dtype.kind in ("int", "bool"):
@@ -221,8 +223,8 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
     worst = measures.worst
     if worst is None:
         message = (
-            f"{name}: the cosine between the two is {format_number(measures.cosine)}, expected at "
-            f"least {measures.bounds['cosine']:g} ({measures.count:,} elements)"
+            f"{format_name(name)}: the cosine between the two is {format_number(measures.cosine)}, "
+            f"expected at least {measures.bounds['cosine']:g} ({measures.count:,} elements)"
         )
         return report_error("cosine", message, tensor=name, measures=list_measures(measures))
     code, kind = _choose_code(measures)
@@ -233,7 +235,7 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
         steps = "" if worst.ulp is None else f", {worst.ulp:,} ULP"
         sample += f" (off by {worst.error:.3g}{steps})"
     message = (
-        f"{name}: {measures.bad:,} of {format_count(measures.count, 'elements')} "
+        f"{format_name(name)}: {measures.bad:,} of {format_count(measures.count, 'elements')} "
         f"{'differs' if measures.bad == 1 else 'differ'}{kind}; worst at {list(index)}: {sample}; "
         f"{format_bounds(measures.bounds)}"
     )

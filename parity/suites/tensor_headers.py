@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.checkpoints.gguf_header import find_stated_shape
-from parity.suites.messages import report_error
+from parity.suites.messages import format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import DTYPES
 from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from parity.checkpoints import StorageLocation
     from parity.results import Finding
     from parity.suites.tensor_reference import TensorReference
@@ -38,7 +40,7 @@ def report_shape(
     else:
         hint = _describe_raw_bytes(name, expected, obtained, reference)
     tail = f" ({reference.shape_note})" if reference.shape_note else ""
-    message = f"{name} has the shape {given}, expected {right}{hint}{tail}"
+    message = f"{format_name(name)} has the shape {given}, expected {right}{hint}{tail}"
     return report_error("shape", message, tensor=name, expected=str(right), obtained=str(given))
 
 
@@ -56,8 +58,7 @@ def _describe_raw_bytes(
     hint = ""
     try:
         if 0 < size <= _MAX_RAW_BYTES and location is None:
-            stored = expected.read_array().tobytes()
-            hint = _recognise_bytes(stored, expected.dtype.name, "the bytes", obtained)
+            hint = _recognise_values(expected, obtained)
         elif 0 < size <= _MAX_RAW_BYTES and location is not None:
             stored = _read_raw_bytes(location, expected.count)
             hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
@@ -72,6 +73,31 @@ def _describe_raw_bytes(
         if obtained.count == factor * expected.count:
             return f"; {ratio}, as after reading a wider dtype as {obtained.dtype.name}"
     return ""
+
+
+def _recognise_values(expected: StoredTensor, obtained: StoredTensor) -> str:
+    """Return a clause where a dump's bytes are those of the expected values in some dtype."""
+    values = expected.read_array()
+    if hint := _recognise_bytes(values.tobytes(), expected.dtype.name, "the bytes", obtained):
+        return hint
+    for dtype in DTYPES.values() if expected.dtype.kind == "float" else ():
+        if dtype.kind == "float" and dtype.storage.itemsize > 1:
+            stored = _encode_exactly(expected.dtype.widen(values), dtype)
+            hint = _recognise_bytes(stored, dtype.name, "the bytes", obtained) if stored else ""
+            if hint:
+                return hint
+    return ""
+
+
+def _encode_exactly(values: NDArray[Any], dtype: DType) -> bytes:
+    """Return the bytes of floats in another dtype; none where it does not represent them."""
+    with np.errstate(all="ignore"):
+        wide = values.astype("<f4")
+        encoded = (wide.view("<u4") >> 16).astype("<u2")
+        if dtype.is_native:
+            encoded = values.astype(dtype.storage)
+        is_exact = np.array_equal(dtype.decode(encoded), values, equal_nan=True)
+    return encoded.tobytes() if is_exact else b""
 
 
 def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredTensor) -> str:
@@ -131,9 +157,22 @@ def _describe_stated_shape(
 
 def report_dtype(name: str, expected: DType, obtained: StoredTensor) -> Finding:
     """Report a dtype that the dump's file states and that is not the expected one."""
-    message = (
-        f"{name} is {obtained.dtype.name} in the {obtained.suffix} dump, expected {expected.name}"
-    )
+    given = obtained.dtype.name
+    message = f"{format_name(name)} is {given} in the {obtained.suffix} dump, expected "
+    message += expected.name + _describe_f32_port(expected, obtained)
     return report_error(
         "dtype", message, tensor=name, expected=expected.name, obtained=obtained.dtype.name
+    )
+
+
+def _describe_f32_port(expected: DType, obtained: StoredTensor) -> str:
+    """Say how a port that has float32 alone writes another dtype."""
+    if expected.kind == "complex" and obtained.suffix == ".bin":
+        suffixes = ".npy" if expected.name == "C128" else ".npy or .safetensors"
+        return f"; write complex numbers to a {suffixes} file"
+    if obtained.dtype.name != "F32" or obtained.suffix == ".bin" or expected.kind == "complex":
+        return ""
+    return (
+        "; a port that has f32 alone writes a .bin file, whose values are compared with the "
+        "reference's rounded to f32"
     )

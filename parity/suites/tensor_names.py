@@ -8,7 +8,7 @@ from itertools import islice, product, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from parity.results import Finding
-from parity.suites.messages import format_list, report_error
+from parity.suites.messages import format_list, format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import format_count, sanitize
@@ -34,13 +34,6 @@ class _Rule(NamedTuple):
 
     description: str
     change: Callable[[str], str]
-
-
-def format_name(name: str) -> str:
-    """Format a tensor's name; quoted where a reader would not see it."""
-    if not name:
-        return "'' (the empty name)"
-    return name if name == name.strip() else repr(name)
 
 
 def check_names(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.results import Finding
-from parity.suites.messages import format_list, report_error
+from parity.suites.messages import format_list, format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.paired_reads import read_chunks
 from parity.tensors.safetensors import read_metadata
@@ -83,7 +83,7 @@ def check_carrier(name: str, expected: StoredTensor, obtained: StoredTensor) -> 
         return []
     index = tuple(int(axis) for axis in np.unravel_index(first, expected.shape))
     message = (
-        f"{name}: {count:,} of {format_count(expected.count, 'integers')} "
+        f"{format_name(name)}: {count:,} of {format_count(expected.count, 'integers')} "
         f"{'was' if count == 1 else 'were'} not verified: "
         f"float32, which a .bin contains, cannot represent them; the first is {value} at "
         f"{list(index)}; write {expected.dtype.name} as .npy or .safetensors"

@@ -13,7 +13,7 @@ import numpy as np
 
 from parity.results import Finding
 from parity.suites.diagnosis import find_wrong_decoder
-from parity.suites.messages import format_list, report_error
+from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.passing_constants import PassingConstants
 from parity.suites.tensor_checks import run_measures
 from parity.tensors.compare import compare, resolve_close
@@ -104,7 +104,7 @@ def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Fi
     """
     if not blind:
         return []
-    reasons = [f"{name}: {reason}" for name, reason in blind.items()]
+    reasons = [f"{format_name(name)}: {reason}" for name, reason in blind.items()]
     message = f"the tolerance is blind for {format_count(len(blind), 'tensors')}: "
     message += f"{format_list(reasons)}; "
     message += accepted or "state a smaller `max_abs`, or `relative` beside it"
@@ -218,9 +218,10 @@ def check_blind_bound(
     if "relative" in tolerances or "ulp" in tolerances or not error.worst > ROUNDING:
         return [], measures
     message = (
-        f"{name} passes max_abs <= {tolerances['max_abs']:g} only because its values are small (at "
-        f"most {error.largest:.3g}): it is off by {error.worst:.2g} of the largest value of a "
-        f"block (nmse {error.nmse:.2g}), as after a wrong decoder, never after a rounding; "
+        f"{format_name(name)} passes max_abs <= {tolerances['max_abs']:g} only because its "
+        f"values are small (at most {error.largest:.3g}): it is off by {error.worst:.2g} of the "
+        f"largest value of a block (nmse {error.nmse:.2g}), as after a wrong decoder, never after "
+        "a rounding; "
         "state `relative` or `ulp` in `bounds` to decide it"
     )
     finding = Finding(
@@ -238,8 +239,8 @@ def _check_decoder(
     if location is None or cause is None:
         return []
     message = (
-        f"{name} is within the tolerance, and yet every element is bit-equal to what a wrong "
-        f"decoder of {location.type_name} gives, not the right one"
+        f"{format_name(name)} is within the tolerance, and yet every element is bit-equal to what "
+        f"a wrong decoder of {location.type_name} gives, not the right one"
     )
     measures = {"cause_code": cause.code}
     return [

@@ -220,6 +220,40 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] =
     ),
     "f32 for a complex number": (COMPLEX, {"z.bin": f32(1.0)}, None),
     "another complex number": (COMPLEX, OTHER, {"max_abs": 0.4}),
+    "parts of complex numbers as an axis": (
+        {"z.npy": np.arange(5) + 1j},
+        {"z.npy": np.stack([np.arange(5.0), np.ones(5)], axis=1)},
+        None,
+    ),
+    "f32 in a typed file for f16": (
+        {"r.safetensors": encode_safetensors({"w": ("F16", W.astype("<f2"))})},
+        {"r.safetensors": encode_safetensors({"w": ("F32", W)})},
+        None,
+    ),
+    **{
+        f"{dtype} words read as f32": (
+            {"w.bin": np.arange(8, dtype="<f4")},
+            {"w.bin": np.frombuffer(words.tobytes(), "<f4")},
+            None,
+        )
+        for dtype, words in (
+            ("f16", np.arange(8, dtype="<f2")),
+            ("bf16", (np.arange(8, dtype="<f4").view("<u4") >> 16).astype("<u2")),
+            ("f64", np.arange(8.0)),
+        )
+    },
+    **{
+        f"a tensor of the empty name, {why}": (
+            {"r.safetensors": encode_safetensors({"": ("F32", W)})},
+            {"r.safetensors": encode_safetensors({"": (dtype, wrong)})},
+            None,
+        )
+        for why, dtype, wrong in (
+            ("of another shape", "F32", W.reshape(-1)),
+            ("of another dtype", "F64", W.astype("<f8")),
+            ("with another value", "F32", W + 1),
+        )
+    },
     "another complex number of two f64": (
         {"z.npy": np.array([0.1 + 2j, 1])},
         {"z.npy": np.array([0.1 + 1e-9 + 2j, 1])},
