@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from errno import ENOENT
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -103,8 +102,6 @@ def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata
 def _measure_local_file(path: Path, source: str) -> RemoteMetadata:
     printable = sources.sanitize_source(source)
     try:
-        if not path.is_file():  # a pipe would wait for its writer
-            raise FileNotFoundError(ENOENT, "no such file")
         size, sha256 = hash_file(path.resolve())
     except OSError as error:
         message = f"the source cannot be read: {error.strerror}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.store import disk
+from parity.store import disk, paths
 from parity.store.entries import list_entries
 from parity.store.integrity import ArchiveRecord
 from parity.store.paths import StorePaths
@@ -174,6 +175,15 @@ def _make_link(path: Path) -> None:
     path.symlink_to(path.parent / "nowhere")
 
 
+def _make_link_to_right_file(path: Path) -> None:
+    """What it leads to may be changed later, by somebody who cannot write to the store."""
+    contents = {f"{SHA256}.json": json.dumps(RECORD).encode(), SHA256: DATA}
+    target = path.parents[4] / path.name
+    target.write_bytes(contents[path.name])
+    path.symlink_to(target)
+
+
+RECORD = {"schema": 1, "size": len(DATA), "files": 2, "unpacked": UNPACKED, "tree": TREE}
 DAMAGED = {
     "empty": b"",
     "cut": b'{"schema": 1, "size"',
@@ -184,10 +194,12 @@ DAMAGED = {
     "many digits": b'{"schema": 1, "size": ' + b"9" * 5000 + b"}",
     "negative": b'{"schema": 1, "size": -1, "files": 2, "unpacked": 3, "tree": "%s"}' % (b"0" * 64),
     "huge": b" " * (16 << 20),
+    "right, and more": json.dumps(RECORD).encode() + b" " * 5000,
     "pipe": _make_pipe,
     "device": _make_device,
     "folder": _make_folder,
     "link": _make_link,
+    "link to a right one": _make_link_to_right_file,
 }
 
 
@@ -275,6 +287,26 @@ def test_other_things_in_place_of_files(
     assert read_files(fetched.path) == FILES
     assert not fetched.path.is_symlink()
     assert time.monotonic() - began < 10
+
+
+@posix
+def test_archive_that_is_a_link_is_replaced(bench: Bench) -> None:
+    for path in (bench.tree, bench.record, bench.blob):
+        disk.remove(path)
+    _make_link_to_right_file(bench.blob)
+
+    assert read_files(bench.fetch(tree=TREE).path) == FILES
+    assert not bench.blob.is_symlink()
+
+
+@posix
+@pytest.mark.parametrize("make", [_make_pipe, _make_device, _make_folder, _make_link])
+def test_other_things_in_place_of_a_process_number(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "x.pid")
+
+    assert paths._describe_owner(tmp_path / "x.lock").startswith("another process, which")
 
 
 @posix

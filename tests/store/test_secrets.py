@@ -26,7 +26,7 @@ from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, OTHER_DATA, FakeClock, compute_sha256, make_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 TOKEN, QUERY, PASSWORD = "hf_canary1", "canary2", "canary3"
@@ -63,6 +63,33 @@ def test_a_secret_is_not_pickled() -> None:
 
 def test_an_address_does_not_show_its_query() -> None:
     assert "canary" not in repr(sources.Url(f"https://x.org/b?sig={QUERY}", Secret(TOKEN)))
+
+
+def _make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _make_endless_link(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _make_long_file(path: Path) -> None:
+    path.write_bytes(b"hf_" + b"x" * 5000)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [_make_pipe, _make_folder, _make_endless_link, _make_long_file])
+def test_token_file_that_is_none_is_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "token")
+
+    assert read_hub_token({"HF_TOKEN_PATH": str(tmp_path / "token")}) is None
 
 
 @pytest.mark.parametrize(
