@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from parity.results import Finding
 from parity.suites.messages import format_list
+from parity.tensors.folder import SUFFIXES
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -77,9 +78,7 @@ def find_unread_dump_files(folder: Path, known: Iterable[Path], advice: str) -> 
 def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
     """Report paths below a dump's folder that nothing reads, with what they look like."""
     kinds = [
-        f"{path}{_KINDS.get(PurePosixPath(path).suffix.lower(), '')}"
-        for path in paths
-        if path not in _DUMP_FILES
+        f"{path}{_describe_kind(PurePosixPath(path))}" for path in paths if path not in _DUMP_FILES
     ]
     if not kinds:
         return []
@@ -88,6 +87,12 @@ def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
         f"not read: {format_list(kinds)}; {advice}"
     )
     return [Finding(level="warning", code="file-unread", message=message)]
+
+
+def _describe_kind(path: PurePosixPath) -> str:
+    if path.name in SUFFIXES:
+        return " (a suffix without a name; name the file after its tensor)"
+    return _KINDS.get(path.suffix.lower(), "")
 
 
 _KINDS = {

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from difflib import SequenceMatcher
-from itertools import islice, product, zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from parity.results import Finding
 from parity.suites.messages import format_list, format_name, report_error
+from parity.suites.tensor_renaming import MAX_TRIED, Rule, propose_rules, propose_shifts
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from parity.checkpoints import StorageLocation
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
 
-#: Missing names that are compared with every extra one, to find how names were changed.
-_MAX_TRIED = 8
 #: Rules that are reported: one may hold for weights, another for biases.
 _MAX_RENAMINGS = 4
-#: Ways of changing a name that are tried, at most.
-_MAX_RULES = 64
-
-
-class _Rule(NamedTuple):
-    """A way in which names were changed: a verb phrase, and the change."""
-
-    description: str
-    change: Callable[[str], str]
 
 
 def check_names(
@@ -91,105 +78,44 @@ def _report_absent(names: list[str], reference: TensorReference) -> list[Finding
 
 def _find_renaming(
     missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
-) -> tuple[_Rule, dict[str, str]]:
+) -> tuple[Rule, dict[str, str]]:
     """Find the rule that maps most missing names onto extra ones whose values are right."""
     available = set(extra)
-    none = _Rule("", str)
-    best: tuple[_Rule, dict[str, str]] = none, {}
-    for rule in _propose_rules(missing, extra):
+    best: tuple[Rule, dict[str, str]] = Rule("", str), {}
+    for rule in propose_rules(missing, extra):
         renamed = {name: new for name in missing if (new := rule.change(name)) in available and new}
         if len(renamed) > len(best[1]) and len(set(renamed.values())) == len(renamed):
             best = rule, renamed
-    tried = list(best[1].items())[:_MAX_TRIED]
+    if not _count_right(best[1], reference, found):
+        best = Rule("", str), {}
+    return max(best, _find_shift(missing, extra, reference, found), key=lambda one: len(one[1]))
+
+
+def _find_shift(
+    missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
+) -> tuple[Rule, dict[str, str]]:
+    """Find the shift of an index under which all tensors are right, not only the missing ones."""
+    best: tuple[Rule, dict[str, str]] = Rule("", str), {}
+    for rule in propose_shifts(missing, extra):
+        renamed = {name: new for name in reference.tensors if (new := rule.change(name))}
+        if len(renamed) > len(best[1]) and found.tensors.keys() >= set(renamed.values()):
+            matching = _count_right(renamed, reference, found)
+            same = {name: name for name in renamed if name in found.tensors}
+            if matching > _count_right(same, reference, found):
+                best = rule, renamed
+    return best
+
+
+def _count_right(
+    renamed: Mapping[str, str], reference: TensorReference, found: FolderContents
+) -> int:
+    """Count the first few tensors that are right under other names; 0 if most are not."""
+    tried = [*renamed.items()][:MAX_TRIED]
     matching = sum(
         _is_right(reference.tensors[name], found.tensors[other], reference.select_bounds(name))
         for name, other in tried
     )
-    return best if 2 * matching > len(tried) else (none, {})
-
-
-def _propose_rules(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
-    """Yield ways in which one of the first missing names may have become an extra one."""
-    pairs = [(name, other) for name in missing[:_MAX_TRIED] for other in extra if name and other]
-    ends = dict.fromkeys(_find_common_end(name, other) for name, other in pairs)
-    yield from (_replace_ends(*one) for one in islice(filter(None, ends), _MAX_RULES))
-    for old, new in _list_separators(missing[0], extra):
-        yield _Rule(f"have {new!r} in place of {old!r} in", _replace_separator(old, new))
-    yield _Rule("are in lower case in", str.lower)
-    yield _Rule("are in upper case in", str.upper)
-    yield from _propose_replacements(missing, extra)
-
-
-def _list_separators(name: str, extra: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the separators of a name, each with what may have replaced it."""
-    known = ["_", ".", "/", "-", "::", ":", "|"]
-    for old in dict.fromkeys(re.findall(r"\W+|_", name)):
-        yield from (
-            (old, new) for new in known if new != old and any(new in other for other in extra)
-        )
-        yield old, ""
-
-
-def _find_common_end(name: str, other: str) -> tuple[str, str, str, str] | None:
-    """Return how the prefix or the suffix of one name was changed, if the rest is the other."""
-    if other.endswith(name) or name.endswith(other):
-        size = min(len(name), len(other))
-        return name[: len(name) - size], other[: len(other) - size], "", ""
-    if other.startswith(name) or name.startswith(other):
-        size = min(len(name), len(other))
-        return "", "", name[size:], other[size:]
-    return None
-
-
-def _propose_replacements(missing: list[str], extra: list[str]) -> Iterator[_Rule]:
-    """Yield other parts, prefixes and suffixes, where most of a name is as it was."""
-    parts: dict[tuple[str, str], None] = {}
-    ends: dict[tuple[str, str, str, str], None] = {}
-    for name, other in product(missing[:_MAX_TRIED], extra[:_MAX_RULES]):
-        pairs = [*zip_longest(_split(name), _split(other))]
-        changed = {pair for pair in pairs if pair[0] != pair[1]}
-        if len(changed) == 1 < len(pairs) and None not in (change := changed.pop()):
-            parts[change] = None
-        start, at, size = SequenceMatcher(None, name, other, autojunk=False).find_longest_match()
-        if 2 * size >= len(name):
-            ends[name[:start], other[:at], name[start + size :], other[at + size :]] = None
-    yield from (_replace_part(*part) for part in islice(parts, _MAX_RULES))
-    yield from (_replace_ends(*four) for four in islice(ends, _MAX_RULES))
-
-
-def _split(name: str) -> list[str]:
-    """Split a name into its parts and the separators between them."""
-    return re.split(r"(\W+|_)", name)
-
-
-def _replace_part(old: str, new: str) -> _Rule:
-    return _Rule(
-        f"have {new!r} in place of {old!r} in",
-        lambda name: "".join(new if part == old else part for part in _split(name)),
-    )
-
-
-def _replace_ends(old: str, new: str, old_end: str, new_end: str) -> _Rule:
-    """Replace a prefix and a suffix, each of which may be empty."""
-    changes: dict[str, list[str]] = {"have": [], "lack": []}
-    for kind, before, after in (("prefix", old, new), ("suffix", old_end, new_end)):
-        if after:
-            place = f" in place of {before!r}" if before else ""
-            changes["have"].append(f"the {kind} {after!r}{place}")
-        elif before:
-            changes["lack"].append(f"the {kind} {before!r}")
-    texts = [f"{verb} {' and '.join(parts)}" for verb, parts in changes.items() if parts]
-
-    def change(name: str) -> str:
-        if not name.startswith(old) or not name[len(old) :].endswith(old_end):
-            return ""
-        return new + name[len(old) : len(name) - len(old_end)] + new_end
-
-    return _Rule(f"{' and '.join(texts)} in", change)
-
-
-def _replace_separator(old: str, new: str) -> Callable[[str], str]:
-    return lambda name: name.replace(old, new)
+    return matching if 2 * matching > len(tried) else 0
 
 
 def _is_right(

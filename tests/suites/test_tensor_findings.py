@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,6 +93,8 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
         ("sub/state.pth", "a torch file; write .safetensors"),
         ("log.TXT", "text"),
         ("core", ""),
+        (".bin", "a suffix without a name; name the file after its tensor"),
+        ("sub/.npy", "a suffix without a name; name the file after its tensor"),
     ],
 )
 def test_a_file_of_a_dump_that_is_not_read_is_named(name: str, kind: str, tmp_path: Path) -> None:
@@ -184,6 +187,50 @@ def test_names_changed_by_one_rule_are_one_finding(change: Any, text: str, tmp_p
     assert list_codes(verify_dump(tmp_path, reference, dump)) == [
         ("error", "tensor-renamed", None),
         ("error", "values", NAMES[2]),
+    ]
+
+
+LAYERS = [f"{stack}.layer.{at}.w" for stack in ("encoder", "decoder") for at in range(3)]
+SHIFTS: dict[str, tuple[list[str], int, str]] = {
+    "counted from one": (LAYERS, 1, "have the index after 'layer.' 1 higher in"),
+    "counted from zero": (
+        [name.replace("2", "3") for name in LAYERS if "0" not in name],
+        -1,
+        "have the index after 'layer.' 1 lower in",
+    ),
+    "two digits": (
+        [f"h.{at}.w" for at in range(9, 12)],
+        1,
+        "have the index after 'h.' 1 higher in",
+    ),
+    "no common index": (LAYERS, 10, "have the index after 'layer.' 10 higher in"),
+    "a sequence": (["0.w", "0.b", "1.w", "1.b"], 1, "have the first index 1 higher in"),
+}
+
+
+@pytest.mark.parametrize(("names", "step", "text"), SHIFTS.values(), ids=SHIFTS)
+def test_an_index_that_is_shifted_is_one_finding(
+    names: list[str], step: int, text: str, tmp_path: Path
+) -> None:
+    """Names that both sides have are compared under the shifted ones as well."""
+    reference = {f"{name}.bin": W + number for number, name in enumerate(names)} | {"x.bin": W}
+    shifted = [re.sub(r"\d+", lambda found: str(int(found[0]) + step), name) for name in names]
+    dump = {f"{name}.bin": W + number for number, name in enumerate(shifted)} | {"x.bin": W}
+    outcome = verify_dump(tmp_path, reference, dump)
+    assert list_codes(outcome) == [("error", "tensor-renamed", None)]
+    message = f"the names of {len(names)} tensors {text} the dump: "
+    assert outcome.findings[0].message.startswith(message)
+    dump[f"{shifted[-1]}.bin"] = W * 7
+    assert list_codes(verify_dump(tmp_path, reference, dump))[0][1] == "tensor-renamed"
+
+
+def test_layers_that_are_all_alike_are_not_shifted(tmp_path: Path) -> None:
+    """The index says nothing where every layer has the same values: one is lost, one too many."""
+    reference = {f"layer.{at}.w.bin": W for at in range(3)}
+    dump = {f"layer.{at}.w.bin": W + (at == 3) for at in range(1, 4)}
+    assert [code for _, code, _ in list_codes(verify_dump(tmp_path, reference, dump))] == [
+        "tensor-missing",
+        "tensor-extra",
     ]
 
 
