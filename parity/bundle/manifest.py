@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.bundle.document import Document, Place
+    from parity.bundle.manifest_reader import JsonRule
     from parity.bundle.tensor_rules import Check
 
 Expectation = Literal["load", "refuse", "either"]
@@ -38,7 +39,14 @@ _TEXTS = ("group", "why", "rule", "blind")
 _PATHS = ("checkpoint", "reference")
 _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 _DEFAULTS = (*COMPARISON, "dtypes", "tensors", "words")
-_KEYS_2 = (*(key for key in _KEYS if key != "bounds"), "folder", *_DEFAULTS, "metadata")
+_KEYS_2 = (
+    *(key for key in _KEYS if key != "bounds"),
+    "folder",
+    *_DEFAULTS,
+    "metadata",
+    "json",
+    "text",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +62,8 @@ class TensorCase:
         has_expectation: The bundle states ``expect``; its result then includes the port's ending.
         rules: How each tensor is compared.
         words: Placeholders of the case's own, ``{words.NAME}``.
+        documents: Rules of each JSON document by pointer, ``stdout`` for the last line printed.
+        texts: Files of text, which must be equal.
         metadata: Entries that `__metadata__` of a dump must have: those of the reference
             (True), stated ones, or not asked for (None).
         names: Tensors that a port may be asked for by name, where no reference names them.
@@ -73,10 +83,18 @@ class TensorCase:
     layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rules: Rules = field(default_factory=Rules, compare=False)
     words: Mapping[str, str] = field(default_factory=dict)
+    documents: Mapping[str, Mapping[str, JsonRule]] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
     metadata: bool | Mapping[str, str] | None = None
     inputs: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
     is_transposed: bool = False
+
+    def find_document(self, source: str) -> Path:
+        """Return the reference of a JSON document or a text."""
+        place = self.reference or self.folder
+        folder = place if place.is_dir() else self.folder
+        return folder / ("stdout.json" if source == "stdout" else source)
 
     @property
     def tolerances(self) -> Mapping[str, float]:
@@ -232,7 +250,7 @@ class _CaseReader(ManifestReader):
         if "reference" not in values and expect != "refuse":
             what_default = f"the default reference of {what}"
             reference = self.read_path(folder, "reference", what_default, place)
-        return TensorCase(
+        case = TensorCase(
             id=name,
             folder=folder,
             group=group,
@@ -248,6 +266,28 @@ class _CaseReader(ManifestReader):
             inputs=self._read_inputs(folder, values.get("inputs", []), what, place),
             names=self.read_texts(values.get("names", []), f"names of {what}", (*place, "names")),
         )
+        return self._add_documents(case, values, what, place)
+
+    def _add_documents(
+        self, case: TensorCase, values: Mapping[str, Any], what: str, place: Place
+    ) -> TensorCase:
+        """Read the JSON and text outputs of a case, whose references must be there."""
+        here = (*place, "json")
+        documents = {
+            source: self.read_json_rules(
+                rules, f"{format_value(source)} of {what}", (*here, source)
+            )
+            for source, rules in self.read_object(
+                values.get("json", {}), f"json of {what}", None, here
+            ).items()
+        }
+        texts = self.read_texts(values.get("text", []), f"text of {what}", (*place, "text"))
+        for source in (*documents, *texts):
+            at = (*here, source) if source in documents else (*place, "text", texts.index(source))
+            name = "stdout.json" if source == "stdout" else source
+            folder = case.find_document("stdout").parent
+            self.read_path(folder, name, f"the reference {format_value(source)} of {what}", at)
+        return replace(case, documents=documents, texts=texts)
 
     def _read_folder(self, value: Any, what: str, place: Place) -> Path | None:
         return (

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
 #: Keys of a `tolerance` in a manifest. `close` stands for torch's atol and rtol by dtype.
 TOLERANCES = (*MEASURES, "atol", "rtol", "close")
+#: Keys of a tolerance of numbers in JSON.
+JSON_TOLERANCES = ("exact", "max_abs", "relative", "atol", "rtol")
 _FLAGS = ("exact", "close")
 MAX_TOLERANCE = 1e300
 

@@ -52,7 +52,7 @@ class FolderContents:
         self.duplicates += [name for name in tensors if name in self.tensors]
         self.tensors.update(tensors)
 
-    def list_problems(self) -> list[str]:
+    def list_problems(self, *, may_be_empty: bool = False) -> list[str]:
         """List why these cannot be references: unreadable, named twice, or without an element."""
         found = [f"{name} {error.message}" for name, error in self.unreadable.items()]
         found += [f"the tensor {name!r} is in two files" for name in self.duplicates]
@@ -61,7 +61,11 @@ class FolderContents:
             for name in self.unread
             if name.endswith("/")
         ]
-        if not found and not any(tensor.count for tensor in self.tensors.values()):
+        if (
+            not found
+            and not may_be_empty
+            and not any(tensor.count for tensor in self.tensors.values())
+        ):
             found.append("contains no element" if self.tensors else "contains no tensor")
         return found
 

@@ -9,6 +9,7 @@ from parity.bundle.layout import make_suspect_error
 from parity.bundle.tensor_rules import EXACT, describe_unmatched, resolve_rules
 from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.suites.tensors import documents
 from parity.tensors.folder import FolderContents, list_named, list_tensors
 from parity.text import format_count
 
@@ -40,7 +41,8 @@ def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
     if place is None:
         raise make_suspect_error(detail.folder, "has no reference")
     found = list_references(detail)
-    if problems := found.list_problems():
+    has_others = bool(detail.documents or detail.texts)
+    if problems := found.list_problems(may_be_empty=has_others and not found.tensors):
         raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
     if not detail.is_transposed:
         return found.tensors
@@ -67,6 +69,8 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
         problems += found
         matched |= here
         unmatched |= dict.fromkeys(rules.shared, case)
+    for case in cases:
+        problems += documents.find_problems(case)
     for name, case in unmatched.items():
         rule = {**case.rules.tensors, **case.rules.dtypes}[name]
         if name not in matched and not rule.ignore and not rule.like:

@@ -22,6 +22,7 @@ from parity.suites.filenames import is_file_name, is_portable
 from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
+from parity.suites.tensors import documents
 from parity.suites.tensors.rules import (
     apply_rules,
     find_rule_problems,
@@ -78,6 +79,7 @@ def _build_case(entry: TensorCase) -> Case:
         placeholders=placeholders,
         tolerances=entry.tolerances,
         detail=entry,
+        may_be_empty="stdout" in entry.documents,
         expect=entry.expect if entry.has_expectation else "",
         why=entry.why,
     )
@@ -110,9 +112,25 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         unreferenced=applied.unreferenced,
         locate=_build_locator(detail),
     )
+    read = [*detail.documents, *detail.texts, *(["stdout.json"] if detail.documents else [])]
+    dumped.unread = [name for name in dumped.unread if name not in read]
     outcome = compare_tensors(reference, dumped)
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
-    return replace(outcome, findings=(*outcome.findings, *more))
+    found_in_outputs, count, share = documents.compare_outputs(detail, dump)
+    margins = [one for one in (outcome.margin, share) if one is not None]
+    return replace(
+        outcome,
+        findings=(*outcome.findings, *more, *found_in_outputs),
+        compared=outcome.compared + count,
+        margin=max(margins, default=None),
+        tensors=(*outcome.tensors, *_list_outputs(detail)),
+    )
+
+
+def _list_outputs(detail: TensorCase) -> list[str]:
+    """List the names of JSON and text outputs that findings and known failures have."""
+    parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
+    return [*detail.documents, *parts, *detail.texts]
 
 
 def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocation]]:
@@ -164,7 +182,8 @@ def list_files(case: Case) -> list[Path]:
     inputs = (
         path for place in (detail.checkpoint, *detail.inputs) for path in list_files_below(place)
     )
-    return [*{tensor.path for tensor in references}, *parts, *inputs]
+    outputs = [detail.find_document(name) for name in (*detail.documents, *detail.texts)]
+    return [*{tensor.path for tensor in references}, *parts, *inputs, *outputs]
 
 
 SUITE = Suite(

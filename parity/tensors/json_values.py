@@ -1,0 +1,208 @@
+"""Read and compare JSON documents: numbers within tolerances, everything else exactly.
+
+Depth, size and number of values are bounded. A NaN equals nothing, not even a NaN.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from parity.tensors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+MAX_BYTES = 16 * 2**20
+MAX_DEPTH = 64
+_CONTAINERS = (dict, list)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that differs; ``error`` is the distance of two numbers, else infinite."""
+
+    pointer: str
+    expected: Any
+    obtained: Any
+    error: float = math.inf
+
+
+@dataclass
+class Comparison:
+    """The result of comparing what one rule is for."""
+
+    count: int = 0
+    bad: int = 0
+    share: float | None = None  # largest used share of a tolerance
+    worst: Difference | None = None
+    numbers: list[float] = field(default_factory=list)  # expected ones, under a tolerance
+
+
+@dataclass
+class DocumentComparison:
+    """The result of comparing two documents, by the pointer of the rule that applied."""
+
+    rules: dict[str, Comparison] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Values that were compared."""
+        return sum(one.count for one in self.rules.values())
+
+
+#: Tolerances by pointer (RFC 6901); None where a part is ignored.
+Rules = dict[str, dict[str, float] | None]
+EXACT = {"exact": 1.0}
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON document.
+
+    Raises:
+        FormatError: It cannot be read, is too large, too deep, not JSON, or has a key twice.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise FormatError("too-large", f"has more than {MAX_BYTES:,} bytes")
+    try:
+        value = json.loads(data, object_pairs_hook=_build_object)
+    except RecursionError:
+        raise FormatError("bad-header", f"is nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise FormatError("bad-header", f"is not JSON: {error!s:.200}") from None
+    check_depth(value)
+    return value
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        message = "a key is repeated in one object"
+        raise ValueError(message)
+    return found
+
+
+def check_depth(value: Any) -> None:
+    """Reject a document that is nested deeper than ``MAX_DEPTH``.
+
+    Raises:
+        FormatError: It is.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [child for one in level for _, child in _list_children("", one)]
+        if not level:
+            return
+    raise FormatError("bad-header", f"is nested deeper than {MAX_DEPTH} levels")
+
+
+def make_pointer(name: str) -> str:
+    """Return the pointer of a member, or of all (`*`); a pointer as it is."""
+    if name == "*":
+        return ""
+    return name if name.startswith("/") else f"/{_escape(name)}"
+
+
+def _escape(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def list_pointers(value: Any) -> Iterator[str]:
+    """Yield the pointers of a document and of all its parts."""
+    pending = [("", value)]
+    while pending:
+        pointer, one = pending.pop()
+        yield pointer
+        pending += _list_children(pointer, one)
+
+
+def _list_children(pointer: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(f"{pointer}/{_escape(key)}", one) for key, one in value.items()]
+    if isinstance(value, list):
+        return [(f"{pointer}/{at}", one) for at, one in enumerate(value)]
+    return []
+
+
+def compare_documents(expected: Any, obtained: Any, rules: Rules) -> DocumentComparison:
+    """Compare two documents; a part is compared by the rule of the nearest pointer above it."""
+    result = DocumentComparison()
+    ignored = {one for one, bounds in rules.items() if bounds is None}
+    pending: list[tuple[str, Any, Any, str]] = [("", expected, obtained, "")]
+    while pending:
+        pointer, left, right, rule = pending.pop()
+        rule = pointer if pointer in rules else rule
+        bounds = rules.get(rule, EXACT)
+        if bounds is None:
+            continue
+        if isinstance(left, _CONTAINERS) and type(left) is type(right):
+            ours, theirs = dict(_list_children(pointer, left)), dict(_list_children(pointer, right))
+            result.missing += [one for one in ours if one not in theirs and one not in ignored]
+            result.extra += [one for one in theirs if one not in ours and one not in ignored]
+            pending += [(one, ours[one], theirs[one], rule) for one in ours if one in theirs]
+        else:
+            _add(result.rules.setdefault(rule, Comparison()), pointer, left, right, bounds)
+    return result
+
+
+def _add(
+    found: Comparison, pointer: str, expected: Any, obtained: Any, bounds: Mapping[str, float]
+) -> None:
+    found.count += 1
+    error = _measure(expected, obtained)
+    within = _is_within(error, expected, bounds)
+    if _is_number(expected) and not bounds.get("exact"):
+        found.numbers.append(float(expected))
+        allowed = _list_allowed(expected, bounds)
+        share = max((error / one if one else 0.0 for one in allowed if error), default=0.0)
+        found.share = max(found.share or 0.0, share)
+    if within:
+        return
+    found.bad += 1
+    if found.worst is None or error > found.worst.error:
+        found.worst = Difference(pointer, expected, obtained, error)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _measure(expected: Any, obtained: Any) -> float:
+    """Return the distance of two values: 0 where they are equal, infinite if not numbers."""
+    if not (_is_number(expected) and _is_number(obtained)):
+        same = type(expected) is type(obtained) and expected == obtained
+        return 0.0 if same and not isinstance(expected, _CONTAINERS) else math.inf
+    if expected == obtained:
+        return 0.0
+    try:
+        error = abs(float(obtained) - float(expected)) or math.ulp(0.0)
+    except OverflowError:
+        return math.inf
+    return error if math.isfinite(error) else math.inf
+
+
+def _is_within(error: float, expected: Any, bounds: Mapping[str, float]) -> bool:
+    if error == 0:
+        return True
+    if bounds.get("exact") or not math.isfinite(error):
+        return False
+    return all(error <= allowed for allowed in _list_allowed(expected, bounds))
+
+
+def _list_allowed(expected: float, bounds: Mapping[str, float]) -> list[float]:
+    size = abs(float(expected))
+    found = [bounds["max_abs"]] if "max_abs" in bounds else []
+    found += [bounds["relative"] * size] if "relative" in bounds else []
+    if "atol" in bounds or "rtol" in bounds:
+        found.append(bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
+    return found

@@ -1,0 +1,202 @@
+"""JSON and text outputs: in files and as the last line of stdout, with pointers in findings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.manifests import ManifestBench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RIGHT = {"losses": [0.5, 0.25], "token_ids": [3, 17], "text": "größe", "n": {"a/b": 1.0}}
+LOSSES = "{losses: {atol: 1.0e-4}}"
+
+#: Rules of the document, what the port writes (text or value), and codes with their tensors.
+CASES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
+    "right": ("exact", RIGHT, []),
+    "within": (LOSSES, {**RIGHT, "losses": [0.50005, 0.25]}, []),
+    "beyond": (LOSSES, {**RIGHT, "losses": [0.5, 0.2502]}, [("json-value", "o.json#/losses")]),
+    "what has no rule is exact": (
+        LOSSES, {**RIGHT, "token_ids": [3, 18]}, [("json-value", "o.json#")]),
+    "a pointer": (
+        '{"/losses/1": {max_abs: 1}}', {**RIGHT, "losses": [0.5, 0.5]}, []),
+    "a pointer beside": (
+        '{"/losses/1": {max_abs: 1}}', {**RIGHT, "losses": [0.6, 0.5]},
+        [("json-value", "o.json#")]),
+    "a pointer with a slash in a key": (
+        '{"/n/a~1b": {relative: 0.1}}', {**RIGHT, "n": {"a/b": 1.05}}, []),
+    "an exact part of a tolerant one": (
+        '{"*": {max_abs: 9}, token_ids: exact}', {**RIGHT, "losses": [1, 1], "token_ids": [3, 18]},
+        [("json-value", "o.json#/token_ids")]),
+    "ignored": ('{losses: {ignore: "random"}}', {**RIGHT, "losses": None}, []),
+    "ignored and missing": (
+        '{losses: {ignore: "random"}}', {k: v for k, v in RIGHT.items() if k != "losses"}, []),
+    "a member is missing": (
+        "exact", {k: v for k, v in RIGHT.items() if k != "losses"},
+        [("json-missing", "o.json#/losses")]),
+    "an item is missing": (
+        "exact", {**RIGHT, "losses": [0.5]}, [("json-missing", "o.json#/losses/1")]),
+    "a member is extra": ("exact", {**RIGHT, "more": 1}, [("json-extra", "o.json#/more")]),
+    "a list for an object": ("exact", [], [("json-value", "o.json#")]),
+    "a number for text": ("exact", {**RIGHT, "text": 1}, [("json-value", "o.json#")]),
+    "text for a number": (
+        LOSSES, {**RIGHT, "losses": ["0.5", 0.25]}, [("json-value", "o.json#/losses")]),
+    "true for 1": (
+        '{"/n/a~1b": {max_abs: 9}}', {**RIGHT, "n": {"a/b": True}},
+        [("json-value", "o.json#/n/a~1b")]),
+    "1 for 1.0": ("exact", {**RIGHT, "n": {"a/b": 1}}, []),
+    "null for a number": (
+        LOSSES, {**RIGHT, "losses": [None, 0.25]}, [("json-value", "o.json#/losses")]),
+    "NaN for a number": (
+        LOSSES, json.dumps(RIGHT).replace("0.25", "NaN"), [("json-value", "o.json#/losses")]),
+    "an infinity": (
+        LOSSES, json.dumps(RIGHT).replace("0.25", "1e999"), [("json-value", "o.json#/losses")]),
+    "no JSON": ("exact", "x", [("bad-header", "o.json")]),
+    "nothing": ("exact", "", [("bad-header", "o.json")]),
+    "a key twice": ("exact", '{"a": 1, "a": 1}', [("bad-header", "o.json")]),
+    "very deep": ("exact", "[" * 100_000 + "]" * 100_000, [("bad-header", "o.json")]),
+    "deep": ("exact", "[" * 70 + "]" * 70, [("bad-header", "o.json")]),
+    "too many digits": ("exact", "9" * 5000, [("bad-header", "o.json")]),
+    "too large": ("exact", " " * (16 * 2**20 + 1), [("too-large", "o.json")]),
+    "missing": ("exact", None, [("json-missing", "o.json")]),
+}  # fmt: skip
+
+
+def start(tmp_path: Path, capsys: pytest.CaptureFixture[str], written: Any) -> ManifestBench:
+    text = written if isinstance(written, str) else json.dumps(written)
+    dumps = {"c/o.json": text.encode()} if written is not None else {"c/x.log": b"x"}
+    right = json.dumps(RIGHT).encode()
+    return ManifestBench(tmp_path, capsys, {"c/reference/o.json": right}, dumps)
+
+
+def write_manifest(rules: str) -> str:
+    return f"schema: 2\ncases:\n  c:\n    json:\n      o.json: {rules}\n"
+
+
+@pytest.mark.parametrize(("rules", "written", "due"), CASES.values(), ids=CASES)
+def test_verdict_of_a_document(
+    rules: str,
+    written: Any,
+    due: list[tuple[str, str]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ran = start(tmp_path, capsys, written).verify(write_manifest(rules))
+    errors = [one for one in ran.list_findings("b/c") if one["level"] == "error"]
+    assert [(one["code"], one["tensor"]) for one in errors] == due, ran.out
+    assert (ran.code == 0) == (not due)
+    (case,) = ran.report["bundles"][0]["cases"]
+    assert due or case["compared"] >= 4
+
+
+def test_message_names_the_pointer_and_both_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = {**RIGHT, "losses": [0.5, 0.2502], "token_ids": [3, 18]}
+    ran = start(tmp_path, capsys, written).verify(write_manifest(LOSSES))
+    messages = sorted(one["message"] for one in ran.list_findings("b/c"))
+    assert messages == [
+        (
+            "o.json#/losses: 1 of 2 values differs; worst at /losses/1: expected 0.25, obtained "
+            "0.2502 (off by 0.0002); bound: atol <= 0.0001"
+        ),
+        (
+            "o.json#: 1 of 4 values differs; worst at /token_ids/1: expected 17, obtained 18 "
+            "(off by 1); bound: exact"
+        ),
+    ]
+
+
+def test_known_failures_name_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = start(tmp_path, capsys, {**RIGHT, "losses": [0.5, 9]})
+    bench.more = '    known-failures: {"c/o.json#/losses": "the optimizer: #1"}\n'
+    ran = bench.verify(write_manifest(LOSSES))
+    assert (ran.code, ran.verdicts) == (0, {"b/c": "known-failure"})
+
+
+WRONG = {
+    "a pointer that matches nothing": ('{"/loss": exact}', (5, 16), "has no '/loss'"),
+    "a member that is not there": ("{loss: exact}", (5, 16), "has no '/loss'"),
+    "all is ignored": ('{"*": {ignore: "why"}}', (5, 7), "has no value that is compared"),
+    "ignored without a reason": ('{losses: {ignore: ""}}', (5, 16), "must be the reason"),
+    "a pointer twice": ('{losses: exact, "/losses": exact}', (5, 31), "is stated twice"),
+    "ulp": ("{losses: {ulp: 4}}", (5, 16), "'ulp' is not a measure"),
+    "no tolerance": ("{losses: {}}", (5, 16), "no tolerance is stated"),
+}
+
+
+@pytest.mark.parametrize(("rules", "place", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_rule_is_exit_2(
+    rules: str,
+    place: tuple[int, int],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ((line, column, text),) = start(tmp_path, capsys, RIGHT).list_problems(write_manifest(rules))
+    assert ((line, column), message in text) == (place, True), text
+
+
+def test_a_reference_that_is_missing_is_exit_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = write_manifest("exact").replace("o.json", "p.json")
+    ((_, _, message),) = start(tmp_path, capsys, RIGHT).list_problems(text)
+    assert "'p.json', which the bundle does not have" in message
+
+
+def test_zeros_within_the_tolerance_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = start(tmp_path, capsys, RIGHT).verify(write_manifest("{losses: {atol: 1}}"))
+    assert (ran.code, ran.list_codes("b/c")) == (0, ["blind-bound"])
+
+
+PORT = """
+import json, pathlib, sys
+print("loading")
+print(json.dumps({"losses": [0.5, float(sys.argv[1])], "seconds": 3}))
+"""
+
+
+@pytest.mark.process
+def test_last_json_line_of_stdout_is_an_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "port.py").write_text(PORT)
+    reference = json.dumps({"losses": [0.5, 0.25]}).encode()
+    bench = ManifestBench(tmp_path, capsys, {"c/reference/stdout.json": reference}, {})
+    text = f"schema: 2\ncases:\n  c: {{json: {{stdout: {LOSSES}}}}}\n"
+    for value, codes in {"0.25": ["not-compared"], "0.26": ["not-compared", "json-value"]}.items():
+        bench.command = json.dumps([sys.executable, "port.py", value])
+        ran = bench.verify(text, ready=False)
+        assert ran.list_codes("b/c") == codes, ran.out
+    bench.command = json.dumps([sys.executable, "-c", "print('no line')"])
+    assert bench.verify(text, ready=False).list_codes("b/c") == ["json-missing"]
+
+
+TEXTS = {
+    "right": (b"one\ntwo\n", []),
+    "another line end": (b"one\r\ntwo\r\n", []),
+    "another line": (b"one\nthree\n", ["text"]),
+    "a line too few": (b"one\n", ["text"]),
+    "no end of line": (b"one\ntwo", ["text"]),
+    "no text": (b"\xff", ["bad-header"]),
+}
+
+
+@pytest.mark.parametrize(("written", "codes"), TEXTS.values(), ids=TEXTS)
+def test_text_is_compared_line_by_line(
+    written: bytes, codes: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = ManifestBench(
+        tmp_path, capsys, {"c/reference/t.txt": b"one\ntwo\n"}, {"c/t.txt": written}
+    )
+    ran = bench.verify("schema: 2\ncases:\n  c: {text: [t.txt]}\n")
+    assert ran.list_codes("b/c") == codes
+    assert (ran.code == 0) == (not codes)
