@@ -229,6 +229,36 @@ def test_a_dump_may_come_in_another_format(carrier: str, tree: Path) -> None:
     assert list_findings(verified(tree, "pth", dump)) == [NOTE]
 
 
+BIAS = STATE["fc.bias"]
+#: dtype that the checkpoint has, the tensor of the dump, the errors.
+TYPED: dict[str, tuple[str, Any, list[str]]] = {
+    "half precision as it is stored": ("float16", BIAS.astype("<f2"), []),
+    "half precision, widened": ("float16", BIAS, []),
+    "another value in half precision": ("float16", (BIAS + 1).astype("<f2"), ["values"]),
+    "doubles as they are stored": ("float64", BIAS.astype("<f8"), []),
+    "doubles narrowed": ("float64", BIAS, ["dtype"]),
+    "single precision, narrowed": ("float32", BIAS.astype("<f2"), ["dtype"]),
+    "single precision, widened": ("float32", BIAS.astype("<f8"), ["dtype"]),
+}
+
+
+@pytest.mark.parametrize("carrier", ["npy", "safetensors"])
+@pytest.mark.parametrize(("stored", "bias", "codes"), TYPED.values(), ids=TYPED)
+def test_a_typed_dump_has_the_checkpoints_own_dtype(
+    stored: str, bias: Any, codes: list[str], carrier: str, tree: Path
+) -> None:
+    """A file that states its dtype may be as the checkpoint has it, or as the reference has it."""
+    tensors = META["tensors"] | {"fc.bias": {"dtype": stored, "shape": [2]}}
+    for name, folder in (("pth", "resnet18-pth"), ("safetensors", "safetensors-rt")):
+        (tree / folder / "meta.json").write_bytes(as_json({"tensors": tensors}))
+        arrays = STATE | {"fc.bias": bias}
+        dump: dict[str, Any] = {f"{key}.npy": array for key, array in arrays.items()}
+        if carrier == "safetensors":
+            dump = {"state.safetensors": encode_safetensors(name_dtypes(arrays))}
+        found = verified(tree, name, dump).findings
+        assert [f.code for f in found if f.level == "error"] == codes
+
+
 @pytest.mark.parametrize("counter", [f32(0), np.array(0), np.array([1.5])], ids=str)
 def test_a_counter_may_be_dumped_though_nothing_is_owed(counter: Any, tree: Path) -> None:
     """Some ports convert integers to floats; that is not wrong, and not compared."""
