@@ -18,26 +18,43 @@ _INCHES = (4.2, 2.2)
 
 def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
     """Draw counts over powers of ten; heights are logarithmic, so single elements are visible."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
     figure, axes = _make_axes()
-    axes.bar([f"1e{power:+d}" for power, _ in spread], [count for _, count in spread], color=_BAD)
+    axes.bar([power for power, _ in spread], [count for _, count in spread], color=_BAD)
     axes.set_yscale("symlog", linthresh=1)
     axes.set_xlabel("error")
     axes.set_ylabel("elements")
-    axes.tick_params(axis="x", labelrotation=45)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda power, _: f"1e{power:+.0f}"))
     return _render_svg(figure, f"errors from 1e{spread[0][0]} to 1e{spread[-1][0] + 1}")
 
 
-def draw_heatmap(cells: Sequence[Sequence[int]]) -> str:
-    """Draw a map of cells, darker where more elements differ."""
+def draw_heatmap(cells: Sequence[Sequence[float]]) -> str:
+    """Draw a map of cells, darker where errors are larger, by powers of ten."""
     figure, axes = _make_axes()
-    largest = math.log1p(max(max(row) for row in cells)) or 1.0
+    sizes = [math.log10(one) for row in cells for one in row if 0 < one < math.inf]
+    low, high = min(sizes, default=0.0), max(sizes, default=0.0)
     for down, row in enumerate(cells):
-        for across, count in enumerate(row):
-            if count:
-                alpha = 0.15 + 0.85 * math.log1p(count) / largest
-                axes.add_patch(_make_cell(across, down, alpha))
+        for across, error in enumerate(row):
+            if error > 0:
+                share = (math.log10(error) - low) / (high - low) if low < high else 1.0
+                axes.add_patch(_make_cell(across, down, 0.15 + 0.85 * min(share, 1.0)))
     axes.set(xlim=(0, len(cells[0])), ylim=(len(cells), 0), xticks=[], yticks=[])
     return _render_svg(figure, "map of elements that differ")
+
+
+def draw_scatter(points: Sequence[Sequence[float]]) -> str:
+    """Draw expected against obtained values; equal ones would be on the line."""
+    figure, axes = _make_axes()
+    low, high = min(map(min, points)), max(map(max, points))
+    axes.plot([low, high], [low, high], color=_INK, linewidth=0.8)
+    columns = list(zip(*points, strict=True))
+    axes.scatter(*columns, color=_BAD, alpha=0.6, s=10, linewidths=0)
+    axes.set_xlabel("expected")
+    axes.set_ylabel("obtained")
+    axes.locator_params(nbins=6)
+    return _render_svg(figure, f"expected against obtained, {len(points)} elements")
 
 
 def _make_cell(across: int, down: int, alpha: float) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import math
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,25 +44,38 @@ def render_html(report: Report, code: int) -> str:
         "summary": phrases.format_case_summary,
         "figures": figures,
     }
-    text = files("parity.reports").joinpath("report.html.j2").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(_read("report.js").encode()).digest()).decode()
     return str(
-        environment.from_string(text).render(
+        environment.from_string(_read("report.html.j2")).render(
             report=report,
             code=code,
             headline=phrases.format_conclusion(report, code),
             provenance=phrases.collect_provenance(report),
+            script=Markup(_read("report.js")),  # noqa: S704 - our own
+            script_digest=f"sha256-{digest}",
         )
     )
 
 
+def _read(name: str) -> str:
+    return files("parity.reports").joinpath(name).read_text(encoding="utf-8")
+
+
 def _draw_figures(finding: Finding) -> list[Figure]:
+    """Draw the charts of a finding; they contain only numbers, so they need no escaping."""
     found = []
-    if spread := phrases.count_decades(finding.measures.get("histogram")):
-        # The chart contains only numbers, so it needs no escaping.
-        svg = Markup(charts.draw_histogram(spread))  # noqa: S704 - see above
-        found.append(Figure(svg, "number of elements by size of the error"))
-    cells: Any = finding.measures.get("map")
+    measures = finding.measures
+    if spread := phrases.count_decades(measures.get("histogram")):
+        svg = charts.draw_histogram(spread)
+        found.append(Figure(Markup(svg), "number of elements by size of the error"))  # noqa: S704
+    cells: Any = measures.get("map")
     if cells and cells[0]:
-        svg = Markup(charts.draw_heatmap(cells))  # noqa: S704 - see above
-        found.append(Figure(svg, "location of the differences: last axis across, all others down"))
+        errors: Any = measures.get("map_error") or cells
+        text = "location of the differences: last axis across, all others down; the larger the "
+        text += "error, the darker" if "map_error" in measures else "number, the darker"
+        found.append(Figure(Markup(charts.draw_heatmap(errors)), text))  # noqa: S704
+    points: Any = [pair for pair in measures.get("points", ()) if all(map(math.isfinite, pair))]
+    if points:
+        svg = charts.draw_scatter(points)
+        found.append(Figure(Markup(svg), "expected and obtained values that differ"))  # noqa: S704
     return found

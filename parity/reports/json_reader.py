@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from parity.errors import EXIT_CODES, ErrorKind, Location
-from parity.results import (
-    REPORT_SCHEMA,
-    BundleResult,
-    CaseResult,
-    Finding,
-    Level,
-    Report,
-    Verdict,
-)
+from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Level, Report, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -228,20 +220,15 @@ def _check_histogram(value: Any) -> dict[str, int]:
     return found
 
 
-def _check_cells(value: Any) -> list[list[int]]:
-    rows = [[_check_count(count) for count in _check_list(row)] for row in _check_list(value)]
-    if len({len(row) for row in rows}) > 1 or max(len(rows), *map(len, rows), 0) > _MAX_CELLS:
-        message = f"a map must be a rectangle of at most {_MAX_CELLS} rows and columns"
-        raise ValueError(message)
-    return rows
+def _check_rows(check: Callable[[Any], Any]) -> Callable[[Any], list[list[Any]]]:
+    def check_rows(value: Any) -> list[list[Any]]:
+        rows = [[check(one) for one in _check_list(row)] for row in _check_list(value)]
+        if len({len(row) for row in rows}) > 1 or max(len(rows), *map(len, rows), 0) > _MAX_CELLS:
+            message = f"a map must be a rectangle of at most {_MAX_CELLS} rows and columns"
+            raise ValueError(message)
+        return rows
 
-
-#: Measures that a report shows.
-_MEASURES: dict[str, Callable[[Any], Any]] = {
-    "max_abs": _check_largest,
-    "histogram": _check_histogram,
-    "map": _check_cells,
-}
+    return check_rows
 
 
 def _check_list(value: Any) -> list[Any]:
@@ -296,3 +283,13 @@ def _check_digest(value: Any) -> str:
         message = f"{text!r:.80} is not a SHA-256"
         raise ValueError(message)
     return text
+
+
+#: Measures that a report shows.
+_MEASURES: dict[str, Callable[[Any], Any]] = {
+    "max_abs": _check_largest,
+    "histogram": _check_histogram,
+    "map": _check_rows(_check_count),
+    "map_error": _check_rows(_check_number),
+    "points": _check_rows(_check_number),
+}

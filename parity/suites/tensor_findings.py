@@ -246,7 +246,12 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
         index=index,
         expected=expected,
         obtained=obtained,
-        measures={**list_measures(measures), "map": measures.bad_map},
+        measures={
+            **list_measures(measures),
+            "map": measures.bad_map,
+            "map_error": [[float(f"{e:.3g}") for e in row] for row in measures.error_map],
+            "points": [list(point) for point in measures.points],
+        },
         details=_format_first(measures, shape, dtype),
     )
 

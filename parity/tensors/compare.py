@@ -21,7 +21,14 @@ from parity.tensors.distances import (
     view_parts,
 )
 from parity.tensors.dtypes import F32, view_bits
-from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample, pick_worse
+from parity.tensors.measures import (
+    MAX_POINTS,
+    MAX_SAMPLES,
+    CosineAccumulator,
+    Measures,
+    Sample,
+    pick_worse,
+)
 from parity.tensors.paired_reads import THREADS, Chunk, map_ranges, read_chunks, split_ranges
 
 if TYPE_CHECKING:
@@ -299,7 +306,11 @@ class _Comparison:
         if not len(bad_indices):
             return
         self.measures.bad += len(bad_indices)
-        self._count_cells(at[bad_indices])
+        self._count_cells(at[bad_indices], error[bad_indices])
+        picked = bad_indices[:: -(-len(bad_indices) // MAX_POINTS)]
+        if self.dtype.kind != "complex":
+            sides = (self.dtype.decode(side[picked]).astype(float) for side in (expected, obtained))
+            self.measures.add_points(list(zip(*(side.tolist() for side in sides), strict=True)))
 
         def sample(position: int) -> Sample:
             here = slice(position, position + 1)
@@ -318,12 +329,18 @@ class _Comparison:
         worst = sample(int(bad_indices[int(ranked.argmax())]))
         self.measures.worst = pick_worse(self.measures.worst, worst)
 
-    def _count_cells(self, at: NDArray[Any]) -> None:
+    def _count_cells(self, at: NDArray[Any], error: NDArray[np.float64]) -> None:
         down, across = self.measures.grid
         cells = (at // self.columns) * down // self.rows * across
         cells += (at % self.columns) * across // self.columns
+        largest = np.zeros(down * across)
+        np.maximum.at(largest, cells, np.where(np.isnan(error), np.inf, error))
+        found = Measures(bounds={})
         for cell, count in zip(*np.unique(cells, return_counts=True), strict=True):
-            self.measures.bad_cells[divmod(int(cell), across)] += int(count)
+            place = divmod(int(cell), across)
+            found.bad_cells[place] = int(count)
+            found.cell_errors[place] = float(largest[cell])
+        self.measures.add_cells(found)
 
     def finish(self) -> Measures:
         """Return the measures, with the cosine where a bound asks for it."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Bad elements that are kept as examples.
 MAX_SAMPLES = 5
+#: Pairs of values that a chart gets.
+MAX_POINTS = 128
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,10 @@ class Measures:
     payloads: int = 0
     histogram: Counter[int] = field(default_factory=Counter)
     bad_cells: Counter[tuple[int, int]] = field(default_factory=Counter)
+    #: Largest error of a bad element by cell.
+    cell_errors: dict[tuple[int, int], float] = field(default_factory=dict)
+    #: Expected and obtained values of bad elements, spread over the tensor.
+    points: list[tuple[float, float]] = field(default_factory=list)
     grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
@@ -112,13 +118,33 @@ class Measures:
         self.worst = pick_worse(self.worst, later.worst)
         self.samples = (self.samples + later.samples)[:MAX_SAMPLES]
         self.histogram += later.histogram
+        self.add_points(later.points)
+        self.add_cells(later)
+
+    def add_cells(self, later: Measures) -> None:
+        """Add the cells of a later part to the map."""
         self.bad_cells += later.bad_cells
+        for place, error in later.cell_errors.items():
+            self.cell_errors[place] = max(error, self.cell_errors.get(place, 0.0))
+
+    def add_points(self, points: list[tuple[float, float]]) -> None:
+        """Add pairs of a later part; drop every second one where there are too many."""
+        self.points = self.points + points
+        while len(self.points) > MAX_POINTS:
+            self.points = self.points[::2]
 
     @property
     def bad_map(self) -> list[list[int]]:
         """Number of bad elements by cell of the map, row by row."""
         down, across = self.grid
         return [[self.bad_cells[row, column] for column in range(across)] for row in range(down)]
+
+    @property
+    def error_map(self) -> list[list[float]]:
+        """Largest error of a bad element by cell of the map, infinite for one that is NaN."""
+        down, across = self.grid
+        found = self.cell_errors
+        return [[found.get((row, column), 0.0) for column in range(across)] for row in range(down)]
 
     @property
     def passed(self) -> bool:

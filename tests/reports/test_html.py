@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import math
 import re
 import shutil
 import subprocess
@@ -30,7 +33,12 @@ FLAGS = (
 
 
 def drawn() -> Report:
-    measures = {"histogram": {"-7": 100, "-5": 3, "0": 4}, "map": [[0, 0, 1], [0, 9, 0]]}
+    measures = {
+        "histogram": {"-7": 100, "-5": 3, "0": 4},
+        "map": [[0, 0, 1], [0, 9, 0]],
+        "map_error": [[0.0, 0.0, 1e-7], [0.0, math.inf, 0.0]],
+        "points": [[0.0, 1.0], [2.5, -1.0], [3.0, math.nan]],
+    }
     bad = make_finding("values", "w differs", tensor="w", measures=measures)
     return make_report(make_bundle(make_case("x", bad, margin=3.0, command="nox -s verify")))
 
@@ -73,10 +81,16 @@ def test_same_report_gives_the_same_bytes() -> None:
     assert html.render_html(drawn(), 1) == html.render_html(drawn(), 1)
 
 
-def test_page_is_self_contained_and_without_script() -> None:
-    page = Page(html.render_html(drawn(), 1))
+def test_page_is_self_contained_and_its_only_script_is_ours() -> None:
+    text = html.render_html(drawn(), 1)
+    page = Page(text)
     assert page.open == []
-    assert {"script", "link", "img", "iframe"} & {tag for tag, _ in page.tags} == set()
+    assert {"link", "img", "iframe"} & {tag for tag, _ in page.tags} == set()
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [m["content"] for m in page.of("meta") if "Content-Security" in str(m.values())]
+    assert f"script-src 'sha256-{digest}'" in str(policy)
+    assert "hidden" in page.of("p")[1], "the filter is shown by the script alone"
     for _, attrs in page.tags:
         assert not [name for name in attrs if name.startswith("on")]
         target = attrs.get("href") or attrs.get("xlink:href") or "#"
@@ -94,7 +108,7 @@ def test_scrolling_areas_are_focusable_and_charts_have_labels() -> None:
     page = Page(html.render_html(drawn(), 1))
     assert page.of("a")[0]["href"] == "#findings"
     assert all("tabindex" in attrs for attrs in page.of("pre"))
-    assert len(page.of("svg")) == 2
+    assert len(page.of("svg")) == 3
     assert all(attrs["aria-label"] for attrs in page.of("svg"))
     assert all(attrs["scope"] == "col" for attrs in page.of("th"))
 
@@ -120,19 +134,36 @@ def test_foreign_text_is_escaped_everywhere(text: str) -> None:
         environment={text: text},
     )
     page = Page(html.render_html(whole, 1))
-    assert {"script", "img", "svg"} & {tag for tag, _ in page.tags} == set()
+    assert {"img", "svg"} & {tag for tag, _ in page.tags} == set()
+    assert len(page.of("script")) == 1
     assert "49" not in html.render_html(whole, 1).split("<body>")[1]
 
 
 def test_charts_use_the_colours_of_the_page() -> None:
     for svg in (
         charts.draw_histogram([(-3, 4), (-2, 0), (-1, 9)]),
-        charts.draw_heatmap([[1, 0], [0, 5]]),
+        charts.draw_heatmap([[1, 0], [0, math.inf]]),
+        charts.draw_scatter([[1.0, 2.0], [1.0, 1.0]]),
     ):
         assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")  # noqa: S314 - our own
         assert "var(--bad)" in svg
         assert "currentColor" in svg
         assert not re.search(r"#0[123]0[123]0[123]|#000000|#ffffff", svg)
+
+
+def test_labels_of_forty_bins_do_not_overlap() -> None:
+    svg = charts.draw_histogram([(power, 1 + power % 9) for power in range(-30, 10)])
+    labels = re.findall(r">(1e[+-]\d+)<", svg)
+    assert 3 <= len(labels) <= 8
+
+
+def test_cases_with_errors_can_be_jumped_to() -> None:
+    page = Page(html.render_html(mixed(), 3))
+    nav = html.render_html(mixed(), 3).partition("<nav")[2].partition("</nav>")[0]
+    assert re.findall(r'href="#case-\d+">([^<]+)', nav) == ["b/pth", "b/gguf"]
+    rows = [attrs["data-case"] for attrs in page.of("tr") if "data-case" in attrs]
+    assert rows == ["b/good pass", "b/quants known-failure", "b/pth fail", "b/gguf error",
+                    "b/onnx skipped"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -147,7 +178,7 @@ def test_number_of_charts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_FIGURES", 3)
     (one,) = drawn().cases
     text = html.render_html(make_report(make_bundle(*(one,) * 9)), 1)
-    assert text.count("<svg") == 4  # two a finding; the second finding passes the limit
+    assert text.count("<svg") == 3
 
 
 @pytest.mark.slow
