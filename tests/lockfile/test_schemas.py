@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from parity.lockfile import dump_settings
-from parity.lockfile.contents import MAX_BYTES, MAX_FILES
+from parity.lockfile.contents import LOCK_KEYS, MAX_BYTES, MAX_FILES
 from parity.lockfile.parse import BUNDLE_KEYS, MEASURES, SUITES
 from tests.support.lockfiles import BAD, GOOD
 
@@ -112,13 +112,15 @@ def test_schema_blind_spots_have_reasons(name: str) -> None:
 
 def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     kinds = LOCKFILE["$defs"]
+    assert tuple(LOCKFILE["properties"]) == ("schema", "bundles")
+    assert tuple(kinds["locked"]["properties"]) == (*LOCK_KEYS, "extra")
     assert tuple(kinds["bundle"]["properties"]) == tuple(BUNDLE_KEYS)
     assert tuple(kinds["bundle"]["properties"]["suite"]["enum"]) == tuple(SUITES)
     assert tuple(kinds["bounds"]["properties"]) == MEASURES
     assert tuple(kinds["dump"]["properties"]) == (*dump_settings.DUMP_KEYS, "cases")
     assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings.DUMP_KEYS)
-    assert kinds["locked"]["properties"]["size"]["maximum"] == MAX_BYTES
-    assert kinds["locked"]["properties"]["files"]["maximum"] == MAX_FILES
+    for key, limit in (("size", MAX_BYTES), ("unpacked", MAX_BYTES), ("files", MAX_FILES)):
+        assert kinds["locked"]["properties"][key]["maximum"] == limit
     assert "|".join(dump_settings.PLACEHOLDERS) in kinds["word"]["pattern"]
 
 
@@ -136,6 +138,7 @@ def test_every_key_has_a_description() -> None:
 def test_the_defaults_that_an_editor_shows_are_those_of_the_records() -> None:
     record = dump_settings.Dump()
     shown = LOCKFILE["$defs"]["dump"]["properties"]
-    for key in ("profile", "cwd", "timeout", "build-timeout", "env"):
-        assert shown[key]["default"] == getattr(record, key.replace("-", "_")), key
-    assert shown["features"]["default"] == list(record.features)
+    defaults = {key: value["default"] for key, value in shown.items() if "default" in value}
+    keys = ("features", "profile", "cwd", "env", "pass-env", "timeout", "build-timeout")
+    records = {key: getattr(record, key.replace("-", "_")) for key in keys}
+    assert defaults == json.loads(json.dumps(records))
