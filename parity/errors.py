@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from parity.text import format_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -48,7 +50,7 @@ class Location:
     column: int | None = None
 
     def __str__(self) -> str:
-        parts = [self.path.as_posix(), self.line, self.column]
+        parts = [format_path(self.path), self.line, self.column]
         return ":".join(str(part) for part in parts if part is not None)
 
 

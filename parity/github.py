@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parity.text import add_secret, mask_secrets
+from parity.text import add_secret, format_path, mask_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +83,7 @@ def display_path(path: Path) -> str:
     """Return ``path`` as a person types it; on GitHub's runner, as seen from a sibling clone."""
     inside = find_workspace_path(path) if is_on_github() else None
     if inside is None:
-        return _find_relative_path(path).as_posix()
+        return _find_relative_path(Path(format_path(path))).as_posix()
     name = os.environ.get("GITHUB_REPOSITORY", "").rpartition("/")[2] or "REPO"
     return f"../{name}" if inside == "." else f"../{name}/{inside}"
 
@@ -112,11 +112,6 @@ def _get_working_folder() -> Path:
     with suppress(FileNotFoundError):
         _working_folders[:] = [Path.cwd()]
     return _working_folders[0] if _working_folders else Path.cwd()
-
-
-def make_absolute(path: Path) -> Path:
-    """Return ``path`` below the working folder, also if a port has removed that meanwhile."""
-    return _get_working_folder() / path
 
 
 def find_workspace_path(path: Path) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,10 +24,35 @@ MAX_MESSAGE = 2000
 #: A shorter value is not masked: it would also be a part of harmless words.
 _MIN_SECRET, _MAX_SECRET = 8, 4096
 _secrets: set[str] = set()
+_typed_paths: dict[Path, Path] = {}
 
 # Prefixes of runner commands: `::name` of GitHub, `##[name]`, `##vso[name]` of Azure and relatives.
 # Elsewhere than on GitHub `::` within a line is a path in Rust.
 _COMMAND, _GITHUB_COMMAND = (re.compile(rf"{colons}|##(?=\w*\[)") for colons in ("^ *::", "::"))
+
+
+def resolve_path(typed: str) -> Path:
+    """Return an absolute path, which stays the same if the working folder goes.
+
+    ``format_path`` names it as it was typed. Links stay as they are: whether to follow them is
+    decided where the file is opened.
+    """
+    path = Path(os.path.abspath(typed))  # noqa: PTH100 - Path.absolute keeps `..`
+    _typed_paths[path] = Path(typed)
+    return path
+
+
+def forget_typed_paths() -> None:
+    """Forget the paths of an earlier command line."""
+    _typed_paths.clear()
+
+
+def format_path(path: Path) -> str:
+    """Return a path with ``/``; the part of it that the caller typed, as it was typed."""
+    for folder in (path, *path.parents):
+        if folder in _typed_paths:
+            return (_typed_paths[folder] / path.relative_to(folder)).as_posix()
+    return path.as_posix()
 
 
 def add_secret(value: str) -> None:

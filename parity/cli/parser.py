@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parity import __version__
 from parity.cli import usage
 from parity.cli.verbs import VERBS
+from parity.text import forget_typed_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ def run(args: Sequence[str]) -> int:
         SystemExit: From argparse, for usage errors (2) and help (0).
     """
     parser = build_parser()
+    forget_typed_paths()
     # argparse would drop the value before Python 3.13, and fail or ignore the option.
     for arg in args:
         if arg == "--":

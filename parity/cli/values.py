@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from argparse import ArgumentTypeError
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from parity.text import resolve_path
 from parity.verify.options import REPORT_FORMATS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Limits of numbers on the command line: digits of a count, seconds of a deadline.
 _MAX_DIGITS, _MAX_SECONDS = 9, 1e9
@@ -18,12 +21,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def parse_path(text: str) -> Path:
-    """Return an absolute path, so that it is the same from every working folder."""
+    """Return an absolute path."""
     if not text:
         message = "a path must not be empty"
         raise ArgumentTypeError(message)
-    # Links stay as they are: whether to follow them is decided where the file is opened.
-    return Path(os.path.abspath(text))  # noqa: PTH100 - Path.absolute keeps `..`
+    return resolve_path(text)
 
 
 def parse_positive(text: str) -> int:

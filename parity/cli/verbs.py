@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from parity.cli import values
@@ -32,8 +31,8 @@ class Verb(NamedTuple):
 def _add_common(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of every verb that reads a lockfile."""
     add = parser.add_argument
-    add("--repo", type=Path, default=Path(), help="the repo under test (.)")
-    add("--lockfile", type=Path, help=f"default: REPO/{_LOCKFILE}")
+    add("--repo", type=values.parse_path, default=".", help="the repo under test (.)")
+    add("--lockfile", type=values.parse_path, help=f"default: REPO/{_LOCKFILE}")
     add("--offline", action="store_true", help="no network access, also for cargo")
     add("--rehash", action="store_true", help="hash the bytes of every unpacked bundle again")
     # The old name, for one release.
@@ -165,7 +164,7 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     text = "list entries; read all of them again; remove unused ones"
     add("action", choices=("ls", "verify", "gc"), help=text)
-    add("--repo", type=Path, default=Path(), help="the folder of the lockfile (.)")
+    add("--repo", type=values.parse_path, default=".", help="the folder of the lockfile (.)")
     text = f"gc keeps its bundles (repeat; default: REPO/{_LOCKFILE} if it exists)"
     path = partial(add, type=values.parse_path, action="append", default=[])
     path("--lockfile", dest="lockfiles", metavar="LOCKFILE", help=text)

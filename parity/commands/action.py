@@ -17,6 +17,7 @@ from parity.commands.verify import verify
 from parity.errors import EXIT_CODES, ConfigError, ParityError, Problem
 from parity.lockfile import load
 from parity.store.store import Store
+from parity.text import resolve_path
 from parity.verify import publish
 from parity.verify.options import REPORT_FORMATS, SUMMARIES, ReportOptions, VerifyOptions
 
@@ -199,6 +200,8 @@ def run_step(options: StepOptions, console: RunConsole) -> int:
         publish.publish_error(error, ReportOptions())
         raise
     os.chdir(inputs.working_directory)
+    lockfile = resolve_path(str(inputs.lockfile))
+    inputs = replace(inputs, repo=resolve_path("."), lockfile=lockfile)
     return STEPS[options.step](inputs, console)
 
 
@@ -254,7 +257,7 @@ def _run_plan(inputs: ActionInputs, console: RunConsole) -> int:
     github.expose_hub_token(inputs.hf_token)
     folder = inputs.report_dir or Path()
     options = PlanOptions(
-        repo=Path(),
+        repo=inputs.repo,
         lockfile=inputs.lockfile,
         bundles=inputs.bundles,
         cases=inputs.cases,
@@ -279,7 +282,7 @@ def _run_merge(inputs: ActionInputs, console: RunConsole) -> int:
     report = {field.name: getattr(inputs, field.name) for field in fields(ReportOptions)}
     options = MergeOptions(
         **report | {"report_dir": folder / "merged"},
-        repo=Path(),
+        repo=inputs.repo,
         lockfile=inputs.lockfile,
         reports=[folder],
         plan=own if own.is_file() else folder / PLAN_FILE,

@@ -18,6 +18,7 @@ from parity.store.download import add_bundle_name
 from parity.store.remote_metadata import check_against_remote, fetch_remote_metadata, replace_ref
 from parity.store.store import Store
 from parity.suites import find_suite
+from parity.text import format_path
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
@@ -147,7 +148,7 @@ def _print_summary(
     options: BumpOptions, drifts: Sequence[BundleDrift], console: RunConsole
 ) -> None:
     for line in (
-        f"wrote {options.lockfile.as_posix()}",
+        f"wrote {format_path(options.lockfile)}",
         "",
         "--- commit message ---",
         *drift_text.format_commit_message(drifts),

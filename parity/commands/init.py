@@ -20,7 +20,7 @@ from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.port.cargo.manifests import Example, Package, list_packages
 from parity.store import sources
-from parity.text import format_count, sanitize
+from parity.text import format_count, format_path, sanitize
 from parity.verify import publish
 from parity.verify.options import Options
 
@@ -141,7 +141,8 @@ def _print_examples(choice: _Choice, console: RunConsole) -> None:
         best = f"{len(listed)} {fit} the bundle by name:"
     console.print_line(f"found {totals}, {best}" if best else f"found {totals}")
     for example in listed[:_MAX_LISTED]:
-        console.print_line(f"    {sanitize(example.package)}: {sanitize(example.path.as_posix())}")
+        path = sanitize(format_path(example.path))
+        console.print_line(f"    {sanitize(example.package)}: {path}")
     if len(listed) > _MAX_LISTED:
         console.print_line(f"    and {len(listed) - _MAX_LISTED:,} more")
 
@@ -225,7 +226,7 @@ def _choose_bundle_id(source: str) -> str:
 
 def _write_new_file(path: Path, text: str, note: str, console: RunConsole) -> None:
     """Write a new file; never overwrite one."""
-    name = sanitize(path.as_posix())
+    name = sanitize(format_path(path))
     if path.exists():
         console.print_line(f"{name} exists and is left unchanged")
         return
@@ -239,7 +240,7 @@ def _add_bundle(options: InitOptions, name: str, choice: _Choice, console: RunCo
     """Add a bundle to an existing lockfile: in place of the example entry, else at the end."""
     path = options.lockfile
     if options.source is None:
-        console.print_line(f"{sanitize(path.as_posix())} exists and is left unchanged")
+        console.print_line(f"{sanitize(format_path(path))} exists and is left unchanged")
         return
     old = path.read_bytes()
     text = old.decode().replace("\r\n", "\n")
@@ -262,7 +263,7 @@ def _add_bundle(options: InitOptions, name: str, choice: _Choice, console: RunCo
         message = "a bundle can only be appended if `bundles` is the lockfile's last key"
         raise ConfigError(Problem("init", message, Location(path)))
     rewrite(path, old, new_text.encode())
-    console.print_line(f"{summary} {sanitize(path.as_posix())}")
+    console.print_line(f"{summary} {sanitize(format_path(path))}")
 
 
 def _parse_bundles(path: Path, text: str) -> dict[str, Bundle]:

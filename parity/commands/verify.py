@@ -16,6 +16,7 @@ from parity.errors import ParityError, Problem
 from parity.port import dump_folder, process
 from parity.results import BundleResult, Finding, Report, exit_code
 from parity.store.disk import find_link
+from parity.text import format_path
 from parity.verify import lock_changes, publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
@@ -65,9 +66,7 @@ def _run_job(
     started = time.monotonic()
     publish.check_writable(options)
     lock, chosen = choose_bundles(options)
-    # A port may remove the working folder, which a relative path cannot be resolved without.
-    lockfile_dir = options.lockfile.resolve().parent
-    options = replace(options, repo=github.make_absolute(options.repo))
+    lockfile_dir = options.lockfile.resolve().parent  # a port may remove links on the way to it
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
     prepared = prepare_bundles(chosen, options, console, deadline)
@@ -118,7 +117,7 @@ def _build_report(
     lock: Lockfile, results: list[BundleResult], options: VerifyOptions, seconds: float
 ) -> Report:
     report = Report(
-        lockfile=options.lockfile,
+        lockfile=Path(format_path(options.lockfile)),
         lock_sha256=lock.sha256,
         bundles=tuple(results),
         environment=collect_environment(),

@@ -19,6 +19,7 @@ from parity.bundle.yaml_nodes import compose
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import parse
 from parity.lockfile.contents import LOCK_KEYS
+from parity.text import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -260,7 +261,7 @@ def _convert_node(node: Any) -> Any:
 
 def _make_error(path: Path, reason: str) -> ConfigError:
     message = (
-        f"{path.as_posix()} has a form that the new lock cannot be written into; "
+        f"{format_path(path)} has a form that the new lock cannot be written into; "
         "nothing was written"
     )
     details = (

@@ -28,6 +28,7 @@ from parity.lockfile.contents import (
 )
 from parity.lockfile.dump_settings import read_dumps
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
+from parity.text import format_path
 
 if TYPE_CHECKING:
     from parity.bundle.yaml_reader import Reader
@@ -53,7 +54,7 @@ def load(path: Path) -> Lockfile:
         ConfigError: It is missing, unreadable or invalid, with all problems at once; or it passes
             secrets to a port in an event that runs code of somebody else.
     """
-    name = path.as_posix()
+    name = format_path(path)
     message = f"{name} is not a regular file; use --lockfile to name another"
     try:
         if path.is_file() or not path.exists():

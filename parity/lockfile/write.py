@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from parity.errors import ConfigError, Location, Problem
-from parity.text import sanitize
+from parity.text import format_path, sanitize
 
 
 def rewrite(path: Path, before: bytes, after: bytes) -> None:
@@ -25,7 +25,7 @@ def rewrite(path: Path, before: bytes, after: bytes) -> None:
     try:
         _replace(path, before, after)
     except OSError as error:
-        message = f"{path.as_posix()} cannot be written: {sanitize(error.strerror or str(error))}"
+        message = f"{format_path(path)} cannot be written: {sanitize(error.strerror or str(error))}"
         hint = "nothing was written; make file and folder writable, then try again"
         raise _make_error("lockfile-unwritable", path, message, hint) from error
 
@@ -62,7 +62,7 @@ def read_unchanged(path: Path, sha256: str) -> bytes:
 
 
 def _make_changed_error(path: Path) -> ConfigError:
-    message = f"{path.as_posix()} was changed by another process meanwhile"
+    message = f"{format_path(path)} was changed by another process meanwhile"
     hint = "nothing was written; check the change, then run bump again"
     return _make_error("lockfile-changed", path, message, hint)
 

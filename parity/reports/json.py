@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parity import __version__
 from parity.results import REPORT_SCHEMA, make_json_value
 from parity.store.disk import replace_file
+from parity.text import format_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +59,7 @@ def _encode(record: BundleResult | CaseResult, *omitted: str, **values: Any) -> 
 def _encode_where(where: Location | None) -> dict[str, Any] | None:
     if where is None:
         return None
-    return {"path": where.path, "line": where.line, "column": where.column}
+    return {"path": format_path(where.path), "line": where.line, "column": where.column}
 
 
 def _encode_finding(finding: Finding) -> dict[str, Any]:

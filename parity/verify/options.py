@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parity.github import display_path, make_absolute
+from parity.github import display_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,7 @@ class Options:
         words = []
         if (repo := display_path(self.repo)) != ".":
             words += ["--repo", repo]
-        default = self.repo / "fixtures.lock.yaml"
-        if make_absolute(self.lockfile) != make_absolute(default):
+        if self.lockfile != self.repo / "fixtures.lock.yaml":
             words += ["--lockfile", display_path(self.lockfile)]
         return words
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, Problem
 from parity.known_failures import match_glob
-from parity.text import join_limited
+from parity.text import format_path, join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()
     unknown = [name for name in ids if name not in known]
     if unknown:
         message = (
-            f"unknown bundle {_quote_names(unknown)} in {lock.path.as_posix()}; "
+            f"unknown bundle {_quote_names(unknown)} in {format_path(lock.path)}; "
             f"it lists {', '.join(known)}"
         )
         raise ConfigError(Problem("no-such-bundle", message, Location(lock.path)))

@@ -37,8 +37,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 def test_verify_without_a_word_has_the_documented_defaults(typed: Callable[[str], Any]) -> None:
     options, _teller = typed("verify")
     assert options == VerifyOptions(
-        repo=Path(),
-        lockfile=Path("fixtures.lock.yaml"),
+        repo=Path.cwd(),
+        lockfile=Path("fixtures.lock.yaml").absolute(),
         offline=False,
         rehash=False,
         bundles=[],
@@ -63,7 +63,8 @@ def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
         "--dumps d --report-dir r --report-formats json --fail-on warning --toolchain nightly "
         "--cargo-args=--locked --cargo-args=-v --jobs 4 --repeat 2 --min-cases 0 --deadline 1.5e3"
     )
-    assert (options.repo, options.lockfile) == (Path("../port"), Path("../port/fixtures.lock.yaml"))
+    repo = Path.cwd().parent / "port"
+    assert (options.repo, options.lockfile) == (repo, repo / "fixtures.lock.yaml")
     assert (options.offline, options.rehash) == (True, True)
     assert (options.bundles, options.cases) == (["a", "b"], ["a/*", "!a/x"])
     assert (options.dumps, options.report_dir) == (Path("d").absolute(), Path("r").absolute())
@@ -90,16 +91,18 @@ def test_report_formats_are_parted_by_commas_or_spaces(
     assert set(found[0].report_formats) == {"json"}
 
 
-def test_a_lockfile_of_another_name_is_taken_as_typed(typed: Callable[[str], Any]) -> None:
+def test_a_lockfile_of_another_name_is_relative_to_the_working_folder(
+    typed: Callable[[str], Any],
+) -> None:
     options, _teller = typed("verify --repo port --lockfile other.yaml")
-    assert options.lockfile == Path("other.yaml")
+    assert options.lockfile == Path("other.yaml").absolute()
 
 
 def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
     options, _teller = typed("fetch --repo p --offline a b")
     assert options == Options(
-        repo=Path("p"),
-        lockfile=Path("p/fixtures.lock.yaml"),
+        repo=Path("p").absolute(),
+        lockfile=Path("p/fixtures.lock.yaml").absolute(),
         offline=True,
         rehash=False,
         bundles=["a", "b"],

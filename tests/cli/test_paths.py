@@ -118,6 +118,25 @@ def test_relative_paths_work_from_another_folder(verb: str, folder: Path) -> Non
     if verb == "verify":
         report = json.loads((folder / "report/report.json").read_text(encoding="utf-8"))
         assert report["bundles"][0]["port"] == {"dumps": "dumps"}
+        assert report["lockfile"]["path"] == "../repo/fixtures.lock.yaml"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("--repo ../absent", "the lockfile ../absent/fixtures.lock.yaml does not exist"),
+        ("--lockfile ./x.yaml", "the lockfile x.yaml does not exist"),
+        ("", "the lockfile fixtures.lock.yaml does not exist"),
+        ("--repo ../repo nothing", "unknown bundle 'nothing' in ../repo/fixtures.lock.yaml"),
+    ],
+)
+def test_messages_name_a_path_as_it_was_typed(
+    line: str, named: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["fetch", *line.split()]) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert named in text
+    assert str(folder.parent) not in text
 
 
 def test_onnx_models_are_found_below_relative_dumps(
