@@ -98,6 +98,10 @@ class KnownFailures:
     _found_tensors: set[str] = field(default_factory=set)
     _compared: set[str] = field(default_factory=set)
 
+    def declares(self, case: str, code: str) -> bool:
+        """Return whether a pattern names ``code`` for the case."""
+        return any(pattern.code == code and pattern.match_case(case) for pattern in self.known)
+
     def apply(self, result: CaseResult, tensors: Collection[str] | None) -> CaseResult:
         """Return ``result`` with allowed errors as notices, and with errors for stale patterns.
 

@@ -105,6 +105,19 @@ def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOu
     return _check_ending(case, "refused", dump_run.findings)
 
 
+def find_refusal(dump_run: DumpResult) -> Finding | None:
+    """Return the error ``refused`` of a program that ended with a message and left no tensor.
+
+    For a case that states no expectation, where the lockfile says that the port rejects it.
+    """
+    if dump_run.past_deadline or _find_ending(dump_run) != "refused":
+        return None
+    if _list_tensor_files(dump_run.folder):
+        return None
+    message = dump_run.findings[0].message if dump_run.findings else MEANINGS["refused"]
+    return _build_error("refused", message, dump_run.findings)
+
+
 def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
     """Classify a run that succeeded, or an existing dump, by its tensors."""
     leftovers = _list_tensor_files(dump_run.folder)

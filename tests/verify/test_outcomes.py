@@ -317,6 +317,25 @@ def test_a_known_failure_forgives_its_own_word_alone(tmp_path: Path) -> None:
     assert (better.code, better.list_findings("l")) == (1, [("error", "known-failure-passes")])
 
 
+@pytest.mark.parametrize(
+    ("body", "known", "code", "codes"),
+    [
+        ("refuse()", {}, 5, ["dump-exit"]),
+        ("refuse()", {"a:refused": "no such op"}, 0, ["refused"]),
+        ("refuse()", {"a:wrong": "no such op"}, 5, ["dump-exit"]),
+        ("dump('w', (1,), 9); refuse()", {"a:refused": "no such op"}, 5, ["dump-exit"]),
+        ("os.abort()", {"a:refused": "no such op"}, 5, ["dump-signal"]),
+        ("sys.exit(3)", {"a:refused": "no such op"}, 5, ["dump-exit"]),
+    ],
+)
+def test_a_declared_refusal_needs_no_expectation(
+    body: str, known: dict[str, str], code: int, codes: list[str], tmp_path: Path
+) -> None:
+    tar = pack_bundle(tmp_path, {"a": {}}, {"a": make_reference()})
+    found = run_port(tmp_path, tar, body, known=known)
+    assert (found.code, [one for _, one in found.list_findings("a")][:1]) == (code, codes)
+
+
 def test_a_known_failure_forgives_all_that_is_wrong_with_a_case(tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=W, v=W)})
     body = "[dump(n, (2, 3), 9, 9, 9, 9, 9, 9) for n in 'wv']"
