@@ -39,6 +39,7 @@ class Finding:
     cause: str | None = None  # proven on the data, with its evidence
     where: Location | None = None  # to open in an editor
     details: tuple[str, ...] = ()  # further lines, such as a table of differing elements
+    rule: str | None = None  # that says what the port had to do with a file
 
     @classmethod
     def from_problem(cls, problem: Problem, kind: ErrorKind) -> Finding:

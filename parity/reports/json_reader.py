@@ -152,8 +152,8 @@ def _parse_findings(value: Mapping[str, Any]) -> tuple[Finding, ...]:
 def _parse_finding(value: Mapping[str, Any]) -> Finding:
     index = value["index"]
     texts = {
-        name: None if value[name] is None else _check_text(value[name])
-        for name in ("tensor", "expected", "obtained", "cause")
+        name: None if value.get(name) is None else _check_text(value[name])
+        for name in ("tensor", "expected", "obtained", "cause", "rule")
     }
     return Finding(
         level=_check_choice(value["level"], get_args(Level)),

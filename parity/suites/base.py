@@ -37,6 +37,10 @@ class Case:
     expect: str = ""
     #: What the case tests, in one line.
     why: str = ""
+    #: Source of the expectation, such as a section of the format's document.
+    rule: str = ""
+    #: Outcome of each reference reader, as the bundle records it.
+    readers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,11 +126,22 @@ def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutco
             f"dumped {format_count(len(leftovers), 'files')}" if leftovers else "dumped nothing"
         )
         message = f"accepted, but must be rejected ({case.why}); it succeeded and {description}"
-        return CaseOutcome("accepted", (_build_error("accepted", message, ()),))
+        message += _describe_rule(case)
+        error = replace(_build_error("accepted", message, ()), rule=case.rule or None)
+        return CaseOutcome("accepted", (error,))
     comparison, findings = compare()
     if comparison is None:
         return CaseOutcome(findings=tuple(findings))
     return _classify_comparison(comparison)
+
+
+def _describe_rule(case: Case) -> str:
+    """Describe the rule that an accepted file breaks, and what the reference readers do with it."""
+    lenient = [reader for reader, outcome in case.readers.items() if outcome == "loaded"]
+    text = f"; rule: {case.rule}" if case.rule else ""
+    if lenient:
+        return f"{text}; accepted by the reference reader too: {', '.join(lenient)}"
+    return f"{text}; accepted by no reference reader" if case.readers else text
 
 
 def _classify_comparison(comparison: DumpComparison) -> CaseOutcome:

@@ -46,9 +46,10 @@ def pack_bundle(
     folder: Path,
     cases: Mapping[str, Mapping[str, Any]],
     references: Mapping[str, bytes] | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Pack a bundle: each case has a checkpoint, and a reference unless it must be rejected."""
-    files: dict[str, bytes] = {}
+    files = dict(files or {})
     described = {}
     for name, entry in cases.items():
         values = {"group": "gguf", "checkpoint": "c.gguf", **entry}

@@ -580,3 +580,29 @@ def test_integers_that_f32_cannot_represent_are_neither_right_nor_wrong(tmp_path
     assert found.code == 1
     assert not found.list_outcomes()["y"][0]
     assert ("error", "not-verified") in found.list_findings("y")
+
+
+# --- the rule that an accepted file breaks ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("readers", "end"),
+    [
+        ({}, "; rule: README, Format"),
+        ({"a": "refused", "b": "limit"}, "; rule: README, Format; accepted by no reference reader"),
+        (
+            {"a": "refused", "b": "loaded"},
+            "; rule: README, Format; accepted by the reference reader too: b",
+        ),
+    ],
+)
+def test_an_accepted_file_names_its_rule_and_the_readers_that_accept_it(
+    readers: dict[str, str], end: str, tmp_path: Path
+) -> None:
+    cases = {"y": LOAD, "n": {**REFUSE, "rule": "README, Format"}}
+    files = {"readers.json": json.dumps({"cases": {"n": readers}}).encode()}
+    found = run_port(tmp_path, pack_bundle(tmp_path, cases, files=files), "right()")
+    (finding,) = found.cases["n"]["findings"]
+    assert (finding["code"], finding["rule"]) == ("accepted", "README, Format")
+    assert finding["message"].endswith(f"it succeeded and dumped 1 file{end}")
+    assert found.list_outcomes()["y"] == ("right", "pass")

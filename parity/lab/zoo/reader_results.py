@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from parity.bundle.reader_record import read_record
 from parity.bundle.tolerances import tighten
 from parity.errors import Problem, ReferenceSuspectError
 from parity.known_failures import KnownFailures, parse_known_failures
 from parity.lab import readers
 from parity.lab.libraries import find_version
-from parity.lab.readers import record
 from parity.lab.zoo import disagreements
 from parity.port import exit_findings
 from parity.port.process import ProcessResult
@@ -33,8 +33,8 @@ from parity.verify.prepare import PreparedBundle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from parity.bundle.reader_record import ReaderRecord
     from parity.lab.readers import ReaderResult
-    from parity.lab.readers.record import ReaderRecord
     from parity.lockfile import Bundle
     from parity.results import CaseResult
     from parity.store.store import FetchedBundle
@@ -97,7 +97,7 @@ def collect_reader_results(
             start.
     """
     cases_by_reader = _find_cases(bundle, fetched.path)
-    reader_record = record.read_record(fetched.path)
+    reader_record = read_record(fetched.path)
     with TemporaryDirectory(prefix="parity-") as folder, ThreadPoolExecutor() as pool:
         runs = [
             _ReaderRun(
@@ -120,7 +120,8 @@ def _find_cases(bundle: Bundle, tree: Path) -> dict[str, tuple[Case, ...]]:
         path = case.detail.checkpoint
         reader = _READERS.get(path.suffix) if case.expect and path else None
         if reader:
-            by_reader[reader] = (*by_reader.get(reader, ()), case)
+            # Its own outcome in the record says nothing of a reader that is the port.
+            by_reader[reader] = (*by_reader.get(reader, ()), replace(case, readers={}))
     return by_reader
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from parity import checkpoints
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.reader_record import read_record
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
@@ -61,14 +62,15 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     details = [replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases]
     if problems := find_rule_problems(details):
         raise read.make_error(problems)
-    return tuple(map(_build_case, details))
+    record = read_record(tree)
+    return tuple(_build_case(entry, record.get_outcomes(entry.id)) for entry in details)
 
 
 def _is_gguf(entry: TensorCase) -> bool:
     return entry.checkpoint is not None and entry.checkpoint.suffix == ".gguf"
 
 
-def _build_case(entry: TensorCase) -> Case:
+def _build_case(entry: TensorCase, readers: Mapping[str, str]) -> Case:
     placeholders = {"group": entry.group or entry.id}
     placeholders |= {f"words.{name}": word for name, word in entry.words.items()}
     if entry.checkpoint is not None:
@@ -82,6 +84,8 @@ def _build_case(entry: TensorCase) -> Case:
         may_be_empty="stdout" in entry.documents,
         expect=entry.expect if entry.has_expectation else "",
         why=entry.why,
+        rule=entry.rule,
+        readers=readers,
     )
 
 

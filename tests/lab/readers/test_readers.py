@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from parity.bundle import manifest
+from parity.bundle import reader_record as record
 from parity.errors import ReferenceSuspectError
 from parity.lab import readers, zoo
-from parity.lab.readers import ReaderResult, libraries, record
+from parity.lab.readers import ReaderResult, libraries
 from parity.lab.readers.child import run_reader, write_tensors
 from parity.tensors import safetensors
 
