@@ -146,11 +146,11 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 def _locate_tensors(name: str, path: Path, names: Sequence[str] | None) -> dict[str, StoredTensor]:
     if path.suffix == ".safetensors":
-        if names:
-            message = "names its tensors itself; no names can be stated for it"
+        (prefix, *more) = names or (name[: -len(path.name)],)
+        if more or (names and not prefix.endswith("/")):
+            message = "names its tensors itself; only a folder for them can be stated, with a final /"
             raise FormatError("bad-header", message)
-        folder = name[: -len(path.name)]
-        return {folder + key: tensor for key, tensor in safetensors.locate_tensors(path).items()}
+        return {prefix + key: tensor for key, tensor in safetensors.locate_tensors(path).items()}
     locate = bin_codec.locate_tensor if path.suffix == ".bin" else npy.locate_tensor
     if not names:
         return {name.removesuffix(path.suffix): locate(path)}

@@ -16,8 +16,10 @@ const EXAMPLES: [(&str, &str); 9] = [
 
 fn main() {
     println!("cargo::rerun-if-changed=Cargo.toml");
-    let args = ["metadata", "--format-version=1", "--offline"];
+    let target = format!("--filter-platform={}", env::var("TARGET").unwrap());
+    let args = ["metadata", "--format-version=1", "--offline", &target];
     let found = Command::new(env::var("CARGO").unwrap()).args(args).output().unwrap();
+    assert!(found.status.success(), "{}", String::from_utf8_lossy(&found.stderr));
     let metadata = String::from_utf8(found.stdout).unwrap();
     for (package, example) in EXAMPLES {
         let folder = find_folder(&metadata, package);

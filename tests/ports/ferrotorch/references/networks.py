@@ -24,6 +24,11 @@ def place(model: str, files: dict[str, Any]) -> dict[str, Any]:
     return {f"files/{model}/{name}": value for name, value in files.items()}
 
 
+def write_config(config: transformers.PretrainedConfig, architecture: str) -> dict[str, Any]:
+    """Return a model's `config.json` as `save_pretrained` writes it, with every default."""
+    return {**json.loads(config.to_json_string(use_diff=False)), "architectures": [architecture]}
+
+
 def make_jit() -> dict[str, Any]:
     """Row 6: two linear layers with a relu between; eager, traced and compiled."""
     weights = {
@@ -117,7 +122,7 @@ def make_bert() -> dict[str, Any]:
         **place(
             "all-MiniLM-L6-v2",
             {
-                "config.json": config.to_dict(),
+                "config.json": write_config(config, "BertModel"),
                 "model.safetensors": dict(model.state_dict()),
                 "tokenizer.json": json.loads(tokenizer.to_str()),
             },
@@ -141,7 +146,7 @@ def make_llama() -> dict[str, Any]:
     model = fill(transformers.LlamaForCausalLM(config), scale=0.3)
     ids = tokenizer.encode(SENTENCE).ids
     logits = model(torch.tensor([ids]), use_cache=False).logits
-    written = {**config.to_dict(), "rope_theta": 10000.0}
+    written = {**write_config(config, "LlamaForCausalLM"), "rope_theta": 10000.0}
     weights = {name: one for name, one in model.state_dict().items() if name != "lm_head.weight"}
     return {
         "prompt/reference/logits.bin": logits,
@@ -186,7 +191,8 @@ def make_whisper() -> dict[str, Any]:
         "mel/mel.bin": mel,
         "mel/reference/hidden.bin": model(mel).last_hidden_state,
         **place(
-            "whisper-tiny-encoder", {"config.json": config.to_dict(), "model.safetensors": state}
+            "whisper-tiny-encoder",
+            {"config.json": write_config(config, "WhisperModel"), "model.safetensors": state},
         ),
     }
 
@@ -238,7 +244,10 @@ def make_diffusion() -> dict[str, Any]:
         "clip/reference/out.bin": clip(ids).last_hidden_state,
         **place(
             "sd-v1-5-clip-text-encoder",
-            {"config.json": config.to_dict(), "model.safetensors": clip_state},
+            {
+                "config.json": write_config(config, "CLIPTextModel"),
+                "model.safetensors": clip_state,
+            },
         ),
         "vae/latent.bin": latent,
         "vae/reference/out.bin": vae.decode(latent / vae_config["scaling_factor"]).sample,

@@ -17,8 +17,7 @@ def draw(name: str, *shape: int, scale: float = 1.0) -> torch.Tensor:
 def fill(module: torch.nn.Module, scale: float = 0.1) -> torch.nn.Module:
     """Give every parameter of ``module`` seeded values; norms keep ones in their weights."""
     with torch.no_grad():
-        for name, value in [*module.named_parameters(), *module.named_buffers()]:
-            if value.is_floating_point() and value.ndim:
-                is_norm = value.ndim == 1 and name.endswith("weight")
-                value.copy_(draw(name, *value.shape, scale=scale) + float(is_norm))
+        for name, value in module.named_parameters():
+            is_norm = value.ndim == 1 and name.endswith("weight")
+            value.copy_(draw(name, *value.shape, scale=scale) + float(is_norm))
     return module.eval()
