@@ -148,7 +148,7 @@ def _locate_tensors(name: str, path: Path, names: Sequence[str] | None) -> dict[
     if path.suffix == ".safetensors":
         (prefix, *more) = names or (name[: -len(path.name)],)
         if more or (names and not prefix.endswith("/")):
-            message = "names its tensors itself; only a folder for them can be stated, with a final /"
+            message = "names its tensors itself; a folder for them can be stated, with a final /"
             raise FormatError("bad-header", message)
         return {prefix + key: tensor for key, tensor in safetensors.locate_tensors(path).items()}
     locate = bin_codec.locate_tensor if path.suffix == ".bin" else npy.locate_tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from parity.tensors.folder import list_tensors
+from parity.tensors.folder import list_named, list_tensors
 from tests.support.tensors import encode_safetensors, f32, name_dtypes, write_files
 
 if TYPE_CHECKING:
@@ -99,6 +99,18 @@ def test_a_name_twice_is_told(tmp_path: Path) -> None:
         "the tensor 'a' is in two files",
         "the tensor 'b' is in two files",
     ]
+
+
+def test_equal_names_in_several_files_get_a_folder_each(tmp_path: Path) -> None:
+    state = encode_safetensors(name_dtypes({"w": ONE}))
+    write_files(tmp_path, {"epoch_1.safetensors": state, "epoch_2.safetensors": state})
+    layout = {f"epoch_{number}.safetensors": [f"{number}/"] for number in (1, 2)}
+    for found in (list_tensors(tmp_path, layout), list_named(tmp_path, layout)):
+        assert sorted(found.tensors) == ["1/w", "2/w"]
+        assert found.list_problems() == []
+    for names in (["w"], ["1/", "2/"]):
+        found = list_tensors(tmp_path, {"epoch_1.safetensors": names})
+        assert "epoch_1.safetensors" in found.unreadable
 
 
 def test_references_hold_something(tmp_path: Path) -> None:

@@ -197,10 +197,8 @@ def make_whisper() -> dict[str, Any]:
     }
 
 
-def make_diffusion() -> dict[str, Any]:
-    """Row 16: CLIP's text encoder, the VAE's decoder and the UNet of a diffusion pipeline."""
-    import diffusers
-
+def make_clip(case: str, model: str, hidden_act: str) -> dict[str, Any]:
+    """Make a text encoder of CLIP with one of its two activations."""
     config = transformers.CLIPTextConfig(
         vocab_size=100,
         hidden_size=32,
@@ -208,10 +206,31 @@ def make_diffusion() -> dict[str, Any]:
         num_attention_heads=4,
         num_hidden_layers=2,
         max_position_embeddings=16,
+        bos_token_id=98,
         eos_token_id=99,
+        hidden_act=hidden_act,
     )
     clip = fill(transformers.CLIPTextModel(config), scale=0.2)
     ids = torch.arange(16)[None] * 6 + 1
+    state = {
+        name if name.startswith("text_model.") else f"text_model.{name}": one
+        for name, one in clip.state_dict().items()
+    }
+    written = write_config(config, "CLIPTextModel")
+    return {
+        f"{case}/input_ids.bin": ids.float(),
+        f"{case}/reference/out.bin": clip(ids).last_hidden_state,
+        **place(model, {"config.json": written, "model.safetensors": state}),
+    }
+
+
+def make_diffusion() -> dict[str, Any]:
+    """Row 16: CLIP's text encoder and the VAE's decoder of a diffusion pipeline.
+
+    Stable Diffusion 1 has the activation `quick_gelu` in its text encoder, 2 has `gelu`.
+    """
+    import diffusers
+
     vae_config = {
         "latent_channels": 4,
         "out_channels": 3,
@@ -235,20 +254,9 @@ def make_diffusion() -> dict[str, Any]:
         for name, one in vae.state_dict().items()
         if name.startswith(("decoder.", "post_quant_conv."))
     }
-    clip_state = {
-        name if name.startswith("text_model.") else f"text_model.{name}": one
-        for name, one in clip.state_dict().items()
-    }
     return {
-        "clip/input_ids.bin": ids.float(),
-        "clip/reference/out.bin": clip(ids).last_hidden_state,
-        **place(
-            "sd-v1-5-clip-text-encoder",
-            {
-                "config.json": write_config(config, "CLIPTextModel"),
-                "model.safetensors": clip_state,
-            },
-        ),
+        **make_clip("clip", "sd-v1-5-clip-text-encoder", "quick_gelu"),
+        **make_clip("clip_gelu", "sd-v2-clip-text-encoder", "gelu"),
         "vae/latent.bin": latent,
         "vae/reference/out.bin": vae.decode(latent / vae_config["scaling_factor"]).sample,
         **place("sd-v1-5-vae-decoder", {"config.json": vae_config, "model.safetensors": vae_state}),
