@@ -38,7 +38,7 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
     ("code", "place"),
     [
         ("labels-rolled", "parity/suites/item_findings.py"),
-        ("signed-zero", "parity/suites/tensor_findings.py"),
+        ("signed-zero", "parity/suites/tensor_values.py"),
         ("trailing-bytes", "parity/tensors/bin.py"),
         ("http-server-error", "parity/store/failures.py"),
         ("store-failed", "parity.store.disk"),

@@ -389,6 +389,8 @@ def test_values_word_for_word(tmp_path: Path) -> None:
         "cosine": None,
         "histogram": {"-1": 2, "0": 4},
         "map": [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1]],
+        "map_error": [[0, 0, 0, 0.5], [0, 1, 0, 0], [2, 0, 4, 8]],
+        "points": [[3, 3.5], [5, 6], [8, 10], [10, 14], [11, 19]],
         "bounds": {"max_abs": 0.3},
     }
     assert outcome.margin == pytest.approx(8 / 0.3)

@@ -19,7 +19,7 @@ from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import format_list, report_error
 from parity.suites.serialize import onnx_run
 from parity.suites.serialize.onnx_run import format_runtime_message
-from parity.suites.tensor_findings import list_measures, report_values
+from parity.suites.tensor_values import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
