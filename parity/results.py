@@ -113,6 +113,8 @@ class BundleResult:
     sha256: str | None = None
     tree: str | None = None
     manifest: str | None = None  # SHA-256 of the manifest beside the lockfile
+    #: Numbers of cases that the port claims (``claimed``) and of all (``of``); None for all.
+    claims: Mapping[str, int] | None = None
     #: Tested port: crate, package and commit, command, or folder of dumps.
     port: Mapping[str, str] = field(default_factory=dict)
     cases: tuple[CaseResult, ...] = ()

@@ -97,6 +97,8 @@ def _add_verify(parser: argparse.ArgumentParser) -> None:
     add = partial(parser.add_argument, metavar="N", type=values.parse_positive)
     add("--jobs", help="cases run in parallel (default: number of processors)")
     add("--repeat", default=1, help="run each case N times; the runs must agree")
+    text = "run cases that are not claimed, too, for information"
+    parser.add_argument("--all", dest="all_cases", action="store_true", help=text)
     text = "seconds for the whole run (default: no limit)"
     add("--deadline", type=values.parse_seconds, metavar="S", help=text)
     _add_verbosity(parser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +80,7 @@ def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBund
         ParityError: The bundle could not be prepared.
     """
     found = []
+    options = replace(options, all_cases=True)  # also one that the port does not claim
     for bundle in choose_bundles(options)[1]:
         prepared = prepare_bundle(bundle, options, console, None)
         if isinstance(prepared, PreparationError):

@@ -98,7 +98,10 @@ def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext
     if isinstance(entry, PreparationError):
         return _add_error(base, entry.error)
     seconds = {"fetch": entry.seconds}
-    base = replace(base, tree=entry.tree_digest, manifest=entry.manifest)
+    claims = None
+    if entry.claimed is not None:
+        claims = {"claimed": len(entry.claimed), "of": len(entry.all_cases)}
+    base = replace(base, tree=entry.tree_digest, manifest=entry.manifest, claims=claims)
     base = replace(base, seconds=seconds, findings=entry.findings)
     started = time.perf_counter()
     try:

@@ -86,6 +86,7 @@ class Bundle:
     dump: Dump
     why: str = ""
     mirrors: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()  # globs of the cases that the port claims; all without one
     manifest: str = ""  # path, relative to the lockfile, of a file that describes the bundle
     case_dumps: Mapping[str, Dump] = field(default_factory=dict)  # merged with `dump`
     extra_files: Mapping[str, ExtraFile] = field(default_factory=dict)

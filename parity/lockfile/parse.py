@@ -209,6 +209,15 @@ def _read_path(yaml_reader: YamlReader, node: Node, what: str) -> str:
     return value
 
 
+def _read_claims(yaml_reader: YamlReader, node: Node, what: str) -> tuple[str, ...]:
+    if yaml_reader.newer_keys:  # a dump has had a key of this name since schema 1
+        yaml_reader.add_problem(node, f"{what} needs schema: 2")
+    globs = yaml_reader.read_list(node, what, YamlReader.read_string)
+    if node.value == []:
+        yaml_reader.add_problem(node, f"{what} claims nothing; name a case, or remove the key")
+    return globs
+
+
 def _read_mirror(yaml_reader: YamlReader, node: Node, what: str) -> str:
     value = yaml_reader.read_string(node, what)
     web = not is_local(value) and not value.startswith("hf://")
@@ -297,6 +306,7 @@ BUNDLE_KEYS: dict[str, Reader] = {
     "mirrors": make_list_reader(_read_mirror),
     "suite": _read_suite,
     "manifest": _read_manifest,
+    "cases": _read_claims,
     "extra-files": _read_extra_files,
     "dump": read_dumps,
     "options": YamlReader.read_values,

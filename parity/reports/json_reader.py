@@ -121,6 +121,7 @@ def _parse_bundle(value: Mapping[str, Any]) -> BundleResult:
         sha256=None if value["sha256"] is None else _check_digest(value["sha256"]),
         tree=None if value["tree"] is None else _check_digest(value["tree"]),
         manifest=None if value.get("manifest") is None else _check_digest(value["manifest"]),
+        claims=None if not value.get("claims") else _parse_map(value["claims"], _check_count),
         port=_parse_map(value["port"], _check_text),
         cases=tuple(_parse_case(name, case) for case in _check_list(value["cases"])),
         findings=_parse_findings(value),

@@ -88,6 +88,8 @@ def format_bundle_summary(bundle: BundleResult) -> str:
     counts = count_verdicts(bundle.cases)
     if counts["pass"] != len(bundle.cases):
         text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    if bundle.claims:
+        text += f"; {format_claims([bundle])}"
     margins = [case.margin for case in bundle.cases if case.margin is not None and not case.errors]
     if margins:
         worst = max(margins)
@@ -96,6 +98,16 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         elif len(margins) == len(bundle.cases):
             text += "; all equal"
     return text
+
+
+def format_claims(bundles: Sequence[BundleResult]) -> str:
+    """Return how many of all cases the port claims to support."""
+    total = [
+        bundle.claims or {"claimed": len(bundle.cases), "of": len(bundle.cases)}
+        for bundle in bundles
+    ]
+    claimed, count = (sum(one[key] for one in total) for key in ("claimed", "of"))
+    return f"claimed {claimed:,} of {count:,}"
 
 
 def format_advice(code: str) -> list[str]:
@@ -125,6 +137,8 @@ def format_conclusion(report: Report, code: int) -> str:
         if counts
         else "no case was run"
     )
+    if any(bundle.claims for bundle in report.bundles):
+        text += f", {format_claims(report.bundles)}"
     if warnings := sum(found.level == "warning" for _, found in report.collect_findings()):
         text += f", {format_count(warnings, 'warnings')}"
     kind = report.failure_kind

@@ -13,6 +13,7 @@ from parity.port.run import find_json_line
 from parity.results import CaseResult, Finding, decide_verdict, limit_findings
 from parity.suites.base import Dump, DumpComparison
 from parity.verify import outcomes
+from parity.verify.claims import mark_unclaimed
 from parity.verify.repeats import find_differences
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class CaseEvaluator:
     _known_failures: KnownFailures = field(init=False)
 
     def __post_init__(self) -> None:
-        bundle, ids = self.prepared.bundle, [case.id for case in self.prepared.all_cases]
+        bundle, claimed = self.prepared.bundle, self.prepared.claimed
+        ids = [c.id for c in self.prepared.all_cases if claimed is None or c.id in claimed]
         known = parse_known_failures(bundle.known_failures, ids)
         self._known_failures = KnownFailures(known, ids, bundle.where.get("known-failures"))
 
@@ -124,7 +126,11 @@ class CaseEvaluator:
             runs = self._runs[case.id]
             tensors = runs.comparison.tensors if runs.comparison else None
             result = self._build_result(runs, across.get(case.id, ()))
-            found.append(limit_findings(self._known_failures.apply(result, tensors)))
+            if case.id in self.prepared.unclaimed:
+                result = mark_unclaimed(result)
+            else:
+                result = self._known_failures.apply(result, tensors)
+            found.append(limit_findings(result))
             on_result(found[-1])
         return tuple(found)
 

@@ -14,7 +14,7 @@ from parity.port.dump_folder import remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
 from parity.results import Finding
-from parity.verify import fixture_aliases
+from parity.verify import claims, fixture_aliases
 from parity.verify.evaluate import CaseEvaluator
 
 if TYPE_CHECKING:
@@ -69,8 +69,12 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
     cases = evaluator.finish_results(context.console.print_case)
     if dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
+    run = {case.case for case in cases}
+    rest = [
+        claims.build_unclaimed(base.bundle, name) for name in prepared.unclaimed if name not in run
+    ]
     found = (*base.findings, *evaluator.list_bundle_findings())
-    return replace(base, port=port, cases=cases, findings=found)
+    return replace(base, port=port, cases=(*cases, *rest), findings=found)
 
 
 def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from parity import github
 from parity.errors import ParityError
+from parity.verify import claims
 from parity.verify.prepare import PreparedBundle
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ def _format_lock_change(
     from parity.verify import bundle_states
 
     bundle, previous = entry.bundle, bundle_states.find_bundle(base, entry.bundle.id)
+    weaker = claims.format_weaker(entry, previous) if previous else []
     locked = previous.locked if previous else None
     if bundle.locked is None or (
         locked and (locked.sha256, locked.extra) == (bundle.locked.sha256, bundle.locked.extra)
     ):
-        return []
+        return weaker
     from parity.reports import drift_text
     from parity.store.store import FetchedBundle, Store
 
@@ -59,4 +61,4 @@ def _format_lock_change(
     fetched = FetchedBundle(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
     after = bundle_states.BundleState(bundle.locked, fetched)
     drift = bundle_states.compute_drift(bundle.id, before, after)
-    return [*drift_text.format_markdown(drift), ""]
+    return [*weaker, *drift_text.format_markdown(drift), ""]

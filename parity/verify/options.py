@@ -57,5 +57,6 @@ class VerifyOptions(Options, ReportOptions):
     cargo_args: Sequence[str] = ()
     jobs: int | None = None
     repeat: int = 1
+    all_cases: bool = False  # run those that are not claimed, too, for information
     deadline: float | None = None  # seconds for the whole run, None for no limit
     private_bundles: Sequence[str] = ()  # of which no dump is kept

@@ -14,7 +14,7 @@ from parity.results import Finding
 from parity.suites import find_suite
 from parity.suites.bundle_files import find_unread
 from parity.text import format_count
-from parity.verify import selection
+from parity.verify import claims, selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,11 +43,13 @@ class PreparedBundle:
     suite: Suite
     tree: Path
     tree_digest: str
-    cases: tuple[Case, ...]  # that the command line selects
+    cases: tuple[Case, ...]  # that are run: selected by the command line, and claimed
     all_cases: tuple[Case, ...]
     bounds: Mapping[str, Tolerances]  # by case id: the bundle's, tightened by the lockfile
     findings: tuple[Finding, ...]
     seconds: float  # of fetching
+    claimed: frozenset[str] | None = None  # None where all cases are
+    unclaimed: tuple[str, ...] = ()  # selected, but not claimed
     manifest: str | None = None  # SHA-256 of the manifest beside the lockfile, None without one
     #: Extra files in the store, by their paths below `{files_dir}`.
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -81,6 +83,8 @@ def _prepare(
         for case in chosen.cases(fetched.path, build_options(bundle, options))
     )
     bounds = _tighten_bounds(bundle, cases)
+    claimed = claims.select_claimed(bundle, [case.id for case in cases])
+    selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
     _check_names(bundle, cases)
     notices = [Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices]
     return PreparedBundle(
@@ -88,7 +92,9 @@ def _prepare(
         suite=chosen,
         tree=fetched.path,
         tree_digest=fetched.tree,
-        cases=tuple(c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)),
+        cases=tuple(c for c in selected if options.all_cases or c.id in claimed),
+        unclaimed=tuple(c.id for c in selected if c.id not in claimed),
+        claimed=claimed if bundle.cases else None,
         all_cases=cases,
         bounds=bounds,
         findings=(*notices, *find_unread(fetched.path, chosen, cases)),
