@@ -1,4 +1,4 @@
-"""``scoreboard``: compare several ports' reports on one bundle."""
+"""``scoreboard``: compare several ports' reports, a table for each bundle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from parity.errors import EXIT_CODES, ConfigError, Location, Problem
 from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
-from parity.lab.scoreboard.board import build_scoreboard
+from parity.lab.scoreboard.board import build_scoreboard, list_common_bundles
 from parity.reports import json_reader
 from parity.store.disk import replace_file
 from parity.text import sanitize_message
@@ -38,7 +38,7 @@ class ScoreboardOptions:
 
     Attributes:
         reports: ``report.json`` files or their folders, each optionally as ``NAME=PATH``.
-        bundle: The bundle, if the reports share several.
+        bundle: The only bundle to compare; by default all that the reports have in common.
         write: A page whose table is rewritten between its markers.
         check: A page whose table is compared.
     """
@@ -55,21 +55,21 @@ def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
     """Print the table; return 1 if the page to check differs.
 
     Raises:
-        ConfigError: A report or page cannot be read or written, or the reports are not of
-            one bundle.
+        ConfigError: A library is missing, a report or page cannot be read or written, or the
+            reports have no bundle in common, or two states of one.
     """
     _check_libraries(options)
     for page in filter(None, (options.html, options.write)):
         publish.check_no_link(page, "page")
-    cells = _build_board(options)
+    boards = _build_boards(options)
     if options.html is not None:
-        _write_page(options.html, _format_page(cells))
+        _write_page(options.html, _format_page(boards))
     if options.write is not None:
-        _rewrite_page(options.write, cells)
+        _rewrite_page(options.write, boards)
     if options.check is not None:
-        return _check_page(options.check, cells, console)
+        return _check_page(options.check, boards, console)
     if options.write is None:
-        _print_board(cells, options)
+        _print_boards(boards, options)
     return 0
 
 
@@ -79,20 +79,25 @@ def _check_libraries(options: ScoreboardOptions) -> None:
         raise ConfigError(Problem("missing-library", message))
 
 
-def _build_board(options: ScoreboardOptions) -> Scoreboard:
+def _build_boards(options: ScoreboardOptions) -> list[Scoreboard]:
+    given = [(*(one := _split_name(text)), _read_report(one[1])) for text in options.reports]
+    try:
+        bundles = list_common_bundles([report for *_, report in given], options.bundle)
+        return [build_scoreboard(_name_reports(given, bundle), bundle) for bundle in bundles]
+    except ValueError as error:
+        raise ConfigError(Problem("reports-differ", str(error))) from None
+
+
+def _name_reports(given: Sequence[tuple[str, Path, Report]], bundle: str) -> dict[str, Report]:
+    """Return the reports by the name of the port that they are of in ``bundle``."""
     reports: dict[str, Report] = {}
-    for text in options.reports:
-        name, path = _split_name(text)
-        report = _read_report(path)
-        name = name or _choose_port_name(report, path, options.bundle)
+    for stated, path, report in given:
+        name = stated or _choose_port_name(report, path, bundle)
         if name in reports:
             message = f"two reports are named {sanitize_message(name)}; name them with NAME=REPORT"
             raise ConfigError(Problem("usage", message))
         reports[name] = report
-    try:
-        return build_scoreboard(reports, options.bundle)
-    except ValueError as error:
-        raise ConfigError(Problem("reports-differ", str(error))) from None
+    return reports
 
 
 def _split_name(text: str) -> tuple[str, Path]:
@@ -116,8 +121,7 @@ def _choose_port_name(report: Report, path: Path, bundle: str) -> str:
 
     A reference reader has no version in its name.
     """
-    ports = [one.port for one in report.bundles if not bundle or one.bundle == bundle]
-    port = next((one for one in ports if one), {})
+    port = next((one.port for one in report.bundles if one.bundle == bundle and one.port), {})
     if "reader" in port:
         return f"{port['reader']} (reference)"
     if "package" in port:
@@ -126,35 +130,35 @@ def _choose_port_name(report: Report, path: Path, bundle: str) -> str:
     return port.get("crate", "").replace("@", " ") or stem or path.parent.name
 
 
-def _format_page(cells: Scoreboard) -> str:
+def _format_page(boards: list[Scoreboard]) -> str:
     from parity.lab.scoreboard import html_page
 
-    return html_page.render_page(cells)
+    return html_page.render_page(boards)
 
 
-def _rewrite_page(page: Path, cells: Scoreboard) -> None:
+def _rewrite_page(page: Path, boards: list[Scoreboard]) -> None:
     date = datetime.now(UTC).date().isoformat()
     try:
-        new = tables.replace_section(_read_page(page), tables.format_section(cells, date))
+        new = tables.replace_section(_read_page(page), tables.format_section(boards, date))
     except ValueError as error:
         raise _build_page_error(page, error) from None
     _write_page(page, new)
 
 
-def _check_page(page: Path, cells: Scoreboard, console: RunConsole) -> int:
+def _check_page(page: Path, boards: list[Scoreboard], console: RunConsole) -> int:
     """Compare the page's cells with the reports'; print those that differ."""
     try:
         current = tables.read_table_lines(_read_page(page))
     except ValueError as error:
         raise _build_page_error(page, error) from None
-    expected = tables.read_table_lines(tables.format_section(cells, ""))
+    expected = tables.read_table_lines(tables.format_section(boards, ""))
     changes = [line for line in difflib.ndiff(current, expected) if line[:2] in ("- ", "+ ")]
     for line in changes[:_MAX_DIFFERENCES]:
         console.print_line(sanitize_message(line))
     if not changes:
         console.print_line(f"{sanitize_message(page.as_posix())} agrees with the reports")
         return 0
-    for line in scoreboard_changes.list_changes(current, expected, cells):
+    for line in scoreboard_changes.list_changes(current, expected, boards):
         console.print_line(sanitize_message(line))
     console.print_line(
         f"{sanitize_message(page.as_posix())} differs from the reports; --write updates it"
@@ -183,12 +187,15 @@ def _write_page(path: Path, text: str) -> None:
         raise ConfigError(Problem("page", message)) from None
 
 
-def _print_board(cells: Scoreboard, options: ScoreboardOptions) -> None:
+def _print_boards(boards: list[Scoreboard], options: ScoreboardOptions) -> None:
+    lines: list[str] = []
     if options.markdown:
         today = datetime.now(UTC).date().isoformat()
-        lines = [tables.format_markdown(cells), tables.format_facts(cells, today)]
-    else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        lines = list(tables.format_terminal(cells, colour=colour))
+        facts = (tables.format_facts(board, today) for board in boards)
+        lines = [tables.format_boards(boards), *facts]
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for number, board in enumerate(() if options.markdown else boards):
+        lines += ["", ""] if number else []
+        lines += tables.format_terminal(board, colour=colour)
     for line in lines:
         print(line)  # noqa: T201 - this is what prints

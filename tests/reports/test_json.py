@@ -41,6 +41,7 @@ def rich_finding() -> Report:
         cause="columns",
         where=Location(Path("a/b.rs"), 3, None),
         details=("one", "two"),
+        rule="README, Format",
     )
     whole = make_bundle(
         make_case("x", found, margin=math.inf, compared=4, seconds={"dump": 0.1234567891}),
@@ -111,6 +112,7 @@ def test_every_finding_is_in_the_report(tmp_path: Path) -> None:
             "cause": "columns",
             "where": {"path": "a/b.rs", "line": 3, "column": None},
             "details": ["one", "two"],
+            "rule": "README, Format",
         }
     ]
 

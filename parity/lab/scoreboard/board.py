@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from parity.text import join_limited, sanitize_message
+from parity.text import sanitize_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,6 @@ UNVERIFIED = "not-verified"
 NOT_SHOWN, NOT_RUN = "not shown", "not run"
 #: A reason that begins like this is about the dump program, not about the port.
 EXAMPLE_REASON = "the example"
-_MAX_NAMES = 10
 _DEAD = ("panicked", "crashed", "hung", "out-of-memory")
 _EXPECTATION_TEXT = {
     "load": "must be loaded",
@@ -127,13 +126,32 @@ class Scoreboard:
         return [(name, numbers) for name, numbers in counts if any(numbers)]
 
 
-def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scoreboard:
-    """Build the scoreboard of ``reports``, which are named after their ports.
+def list_common_bundles(reports: Sequence[Report], chosen: str = "") -> list[str]:
+    """List the bundles that all reports have, or ``chosen`` alone.
 
     Raises:
-        ValueError: They have no bundle in common, several, or two states of one.
+        ValueError: There is none.
     """
-    name = _find_common_bundle(reports, bundle)
+    names = [[bundle.bundle for bundle in report.bundles] for report in reports]
+    common = [one for one in dict.fromkeys(names[0]) if all(one in listed for listed in names)]
+    common = [one for one in common if chosen in ("", one)]
+    if not common:
+        message = "the reports have no bundle in common" + (f" named {chosen!r}" if chosen else "")
+        raise ValueError(sanitize_message(message))
+    return common
+
+
+def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scoreboard:
+    """Build the scoreboard of a bundle, by default the first that all ``reports`` have.
+
+    Args:
+        reports: By the name of their port.
+        bundle: Its id.
+
+    Raises:
+        ValueError: They have no such bundle in common, or two states of it.
+    """
+    (name, *_) = list_common_bundles(list(reports.values()), bundle)
     ports = [
         PortColumn(port, next(one for one in report.bundles if one.bundle == name), report)
         for port, report in reports.items()
@@ -144,21 +162,6 @@ def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scorebo
         message = f"the reports are of different states of {name}: {', '.join(states)}"
         raise ValueError(sanitize_message(message))
     return Scoreboard(name, digests.pop(), tuple(ports), _group_cases(ports))
-
-
-def _find_common_bundle(reports: Mapping[str, Report], chosen: str) -> str:
-    """Return the bundle that all reports have in common."""
-    names = [[bundle.bundle for bundle in report.bundles] for report in reports.values()]
-    common = [one for one in dict.fromkeys(names[0]) if all(one in listed for listed in names)]
-    common = [one for one in common if chosen in ("", one)]
-    if len(common) == 1:
-        return common[0]
-    if common:
-        listed = join_limited(common, _MAX_NAMES)
-        message = f"the reports have {len(common)} bundles in common, select one: {listed}"
-    else:
-        message = "the reports have no bundle in common" + (f" named {chosen!r}" if chosen else "")
-    raise ValueError(sanitize_message(message))
 
 
 def _group_cases(ports: Sequence[PortColumn]) -> tuple[Group, ...]:

@@ -11,6 +11,8 @@ from parity.lab.scoreboard.tables import SIGNS
 from parity.text import sanitize_message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from parity.lab.scoreboard.board import Cell, Row, Scoreboard
 
 
@@ -23,14 +25,14 @@ class LinkedCell(NamedTuple):
     cell: Cell
 
 
-def render_page(board: Scoreboard) -> str:
-    """Return the whole page."""
+def render_page(boards: Sequence[Scoreboard]) -> str:
+    """Return the whole page, one bundle after another."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["sanitize"] = sanitize_message
     template = environment.from_string(_read_template())
-    linked = _link_cells(board)
-    anchors = {id(one.cell): one.anchor for one in linked}
-    values = {"board": board, "linked": linked, "signs": SIGNS}
+    pages = [(board, _link_cells(board, number)) for number, board in enumerate(boards, 1)]
+    anchors = {id(one.cell): one.anchor for _, linked in pages for one in linked}
+    values = {"pages": pages, "signs": SIGNS}
     return str(template.render(**values, anchor=lambda cell: anchors.get(id(cell), "")))
 
 
@@ -38,12 +40,12 @@ def _read_template() -> str:
     return files("parity.lab.scoreboard").joinpath("page.html.j2").read_text(encoding="utf-8")
 
 
-def _link_cells(board: Scoreboard) -> list[LinkedCell]:
+def _link_cells(board: Scoreboard, place: int) -> list[LinkedCell]:
     """List the cells with findings, or with a command that repeats them."""
-    found = []
+    found, prefix = [], f"b{place}-" if place > 1 else ""
     for at, port in enumerate(board.ports):
         for number, row in enumerate(board.rows):
             cell = row.cells[at]
             if cell.case is not None and (cell.case.findings or cell.tone != "good"):
-                found.append(LinkedCell(f"p{at + 1}-c{number + 1}", port.name, row, cell))
+                found.append(LinkedCell(f"{prefix}p{at + 1}-c{number + 1}", port.name, row, cell))
     return found

@@ -21,6 +21,7 @@ _EMOJI = {"good": "✅", "mild": "🟡", "bad": "❌", "dead": "💥", "none": "
 _COLOURS = {"good": "32", "mild": "33", "bad": "31", "dead": "1;31", "none": "2"}
 #: ``--write`` replaces the lines between BEGIN and END. Those after FACTS depend on the day and the
 #: machine, so ``--check`` ignores them.
+HEADING = "### "
 BEGIN, FACTS, END = (
     f"<!-- scoreboard: {word} -->" for word in ("begin", "facts, which may differ", "end")
 )
@@ -67,6 +68,14 @@ def _measure_first_column(board: Scoreboard) -> int:
 def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
     text = f"{SIGNS[cell.tone]} {sanitize_message(cell.word)}".ljust(width)
     return f"\x1b[{_COLOURS[cell.tone]}m{text}\x1b[0m" if colour else text
+
+
+def format_boards(boards: Sequence[Scoreboard]) -> str:
+    """Return the tables of all bundles; of several, each below a heading."""
+    if len(boards) == 1:
+        return format_markdown(boards[0])
+    parts = (f"{HEADING}{code(one.bundle)}\n\n{format_markdown(one)}" for one in boards)
+    return "\n".join(parts)
 
 
 def format_markdown(board: Scoreboard) -> str:
@@ -157,10 +166,10 @@ def _describe_machine(facts: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{key} {value.split()[0]}" for key, value in kept.items())
 
 
-def format_section(board: Scoreboard, date: str) -> str:
+def format_section(boards: Sequence[Scoreboard], date: str) -> str:
     """Return the section of a page, with its markers."""
-    facts = format_facts(board, date).rstrip("\n")
-    return "\n".join([BEGIN, "", format_markdown(board), FACTS, "", facts, "", END])
+    facts = "\n".join(format_facts(board, date) for board in boards).rstrip("\n")
+    return "\n".join([BEGIN, "", format_boards(boards), FACTS, "", facts, "", END])
 
 
 def replace_section(page: str, new: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ def test_dispute_is_explained_in_the_row(golden: Callable[..., None]) -> None:
     lines = list(tables.format_terminal(table, colour=False))
     place = next(at for at, line in enumerate(lines) if line.startswith("  i-one"))
     assert lines[place + 1] == "    torch takes it, against _R_ <b>"
-    page = html_page.render_page(table)
+    page = html_page.render_page([table])
     assert "<small>torch takes it, against _R_ &lt;b&gt;</small>" in page
     facts = tables.format_facts(table, "2026-01-01")
     assert "<code>reader torch, version 2.1.0</code>" in facts
@@ -95,7 +96,7 @@ def test_changed_columns_of_a_page() -> None:
     due = tables.format_markdown(table).split("\n")
 
     def moved(old: str, new: str) -> list[str]:
-        return list(changes.list_changes([line.replace(old, new) for line in due], due, table))
+        return list(changes.list_changes([line.replace(old, new) for line in due], due, [table]))
 
     assert moved("", "") == []
     assert moved("❌ <code>accepted</code>", "✅") == [
@@ -179,7 +180,7 @@ class Page(HTMLParser):
 
 
 def test_each_wrong_cell_links_to_its_findings() -> None:
-    text = html_page.render_page(two())
+    text = html_page.render_page([two()])
     page = Page(text)
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     links = [attrs["href"] for tag, attrs in page.tags if tag == "a"]
@@ -198,11 +199,12 @@ def hostile() -> Scoreboard:
     return build_scoreboard({evil: of_port(one, command=evil)})
 
 
-def test_foreign_text_is_escaped() -> None:
+def test_foreign_text_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     table = hostile()
-    page = Page(html_page.render_page(table))
+    page = Page(html_page.render_page([table]))
     terminal = "\n".join(tables.format_terminal(table, colour=False))
-    marked = tables.format_section(table, "2026-01-01")
+    marked = tables.format_section([table], "2026-01-01")
     assert not [tag for tag, _ in page.tags if tag == "script"]
     for text in (terminal, marked):
         assert "\x1b" not in text
@@ -353,8 +355,56 @@ def test_reports_without_a_common_bundle(
     assert run_command_line(["scoreboard", *reports, "--bundle", "other"]) == 2
 
 
-def test_one_of_several_bundles_is_selected(tmp_path: Path) -> None:
-    both = make_report(make_bundle(make_case("x")), make_bundle(make_case("y"), bundle="c"))
-    path = str(written(tmp_path, "r", both))
-    assert run_command_line(["scoreboard", path]) == 2
-    assert run_command_line(["scoreboard", path, "--bundle", "c"]) == 0
+@pytest.fixture
+def several(tmp_path: Path) -> str:
+    """The report of two bundles that have a case of the same name, right and wrong."""
+    ports = {"b": {"package": "first"}, "c": {"package": "second"}}
+    cases = {"b": ended("x", "load", "right"), "c": ended("x", "load", "wrong")}
+    bundles = (make_bundle(cases[name], bundle=name, port=ports[name]) for name in ports)
+    return str(written(tmp_path, "r", make_report(*bundles)))
+
+
+def test_each_of_several_bundles_has_a_table(
+    several: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "x.html"
+    assert run_command_line(["scoreboard", several, "--html", str(page)]) == 0
+    text = capsys.readouterr().out
+    first, second = text.split("\n\n\n")
+    assert first.startswith("b  sha256:")
+    assert "first" in first
+    assert "✓ right" in first
+    assert second.startswith("c  sha256:")
+    assert "second" in second
+    assert "✗ wrong" in second
+    html = page.read_text(encoding="utf-8")
+    assert html.count("<h1>") == 2
+    assert html.count('id="findings') == 2
+    assert 'href="#b2-p1-c1"' in html
+    assert run_command_line(["scoreboard", several, "--bundle", "c"]) == 0
+    assert capsys.readouterr().out.startswith("c  sha256:")
+
+
+def test_a_page_of_several_bundles_is_checked_table_by_table(
+    several: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{tables.BEGIN}\n{tables.END}\n", encoding="utf-8")
+    assert run_command_line(["scoreboard", several, "--write", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.index("### <code>b</code>") < text.index("### <code>c</code>")
+    assert run_command_line(["scoreboard", several, "--check", str(page)]) == 0
+    page.write_text(text.replace("❌ <code>wrong</code>", "✅"), encoding="utf-8")
+    capsys.readouterr()
+    assert run_command_line(["scoreboard", several, "--check", str(page)]) == 1
+    assert "\nsecond: 1 cell differs\n" in capsys.readouterr().out
+
+
+def test_a_page_without_jinja2_is_an_error_before_any_report_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    args = ["scoreboard", str(tmp_path / "absent"), "--html", str(tmp_path / "x.html")]
+    assert run_command_line(args) == 2
+    assert "error[missing-library]" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
