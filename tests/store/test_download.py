@@ -140,7 +140,9 @@ def test_invalid_token_is_rejected(token: str) -> None:
         ("../a\nb.tar", r"../a\x0ab.tar"),
     ],
 )
-def test_sanitized_source(source: str, wanted: str) -> None:
+def test_sanitized_source(source: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+
     assert sanitize_source(source) == wanted
 
 
