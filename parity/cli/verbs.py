@@ -220,7 +220,7 @@ def _add_scoreboard(parser: argparse.ArgumentParser) -> None:
 def _add_reproduce(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     add = parser.add_argument
-    add("cases", nargs=1, metavar="BUNDLE/CASE", help="a case that has a checkpoint")
+    add("cases", nargs=1, metavar="BUNDLE/CASE", help="the case")
     add("--out", type=values.parse_path, required=True, metavar="DIR", help="a new or empty folder")
     _add_dumps(parser, "read an existing dump")
     _add_toolchain(parser)

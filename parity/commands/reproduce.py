@@ -1,4 +1,4 @@
-"""``reproduce``: pack a case for the port's maintainer: file, values, bytes, a ready report."""
+"""``reproduce``: pack a case for the port's maintainer: files, values, program, a ready report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
 from parity.port import output
 from parity.port.dump_folder import open_temporary_folder
-from parity.port.run import expand_placeholders
 from parity.reports import reproduction
 from parity.reports.reproduction import Reproduction
 from parity.suites.base import Dump
@@ -29,6 +28,7 @@ from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.options import VerifyOptions
+from parity.verify.standalone import StandaloneProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,17 +58,16 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
     """Run the case and write the folder; return 0 whatever the port did.
 
     Raises:
-        ConfigError: No such case, a case without a checkpoint, or a folder that is not empty.
+        ConfigError: No such case, or a folder that is not empty.
         DumpError: The port could not be built or run.
     """
     _check_out(options.out)
     prepared, case = show.find_case(options, console)
-    checkpoint = _find_checkpoint(prepared, case)
     with open_temporary_folder() as folder:
         dump_run, port = show.make_dump(prepared, case, options, console, folder / "dumps")
         draft = folder / "draft"
         case_run = _CaseRun(prepared, case, dump_run, port)
-        ending = _write_draft(draft, case_run, checkpoint, _format_command(options, prepared, case))
+        ending = _write_draft(draft, case_run, options)
         _copy_draft(draft, options.out)
     location = sanitize_message(options.out.as_posix())
     name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
@@ -81,17 +80,6 @@ def _check_out(out: Path) -> None:
         message = f"--out {sanitize_message(out.as_posix())} already exists; name a new folder"
         raise ConfigError(Problem("out-not-empty", message))
     publish.check_no_link(out)
-
-
-def _find_checkpoint(prepared: PreparedBundle, case: Case) -> Path:
-    path = case.placeholders.get("checkpoint")
-    if path is None:
-        message = (
-            f"{prepared.bundle.id}/{case.id} has no checkpoint to pack; `parity show` prints the "
-            "expected and obtained values"
-        )
-        raise ConfigError(Problem("no-checkpoint", message))
-    return Path(path)
 
 
 def _copy_draft(draft: Path, out: Path) -> None:
@@ -136,29 +124,40 @@ class _CaseRun:
         return text
 
 
-def _write_draft(draft: Path, case_run: _CaseRun, checkpoint: Path, command: str) -> str:
+def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> str:
     """Fill ``draft``; return the case's outcome in one word."""
     prepared, case, dump_run = case_run.prepared, case_run.case, case_run.dump_run
-    packed = _copy_files(draft, prepared, case, checkpoint)
+    draft.mkdir()
+    checkpoint = case.placeholders.get("checkpoint")
+    packed = _copy_checkpoint(draft, prepared, case, Path(checkpoint)) if checkpoint else None
+    if packed is None:
+        shutil.copytree(case.folder, draft / "case", copy_function=shutil.copyfile)
+    _copy_reference(draft, prepared, case)
     _copy_dump(dump_run.folder, draft / "obtained")
-    data = packed.read_bytes()
     values = list(_format_values(prepared, case, dump_run, case_run.result))
     _write_lines(draft / "values.txt", values)
-    _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
+    data = b""
+    if packed is not None:
+        data = packed.read_bytes()
+        _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
+    program = StandaloneProgram(prepared, case, options.repo, packed.name if packed else "")
+    commands = program.copy(draft)
+    _write_lines(draft / "run.sh", program.format_script(commands))
     contents = Reproduction(
         case=f"{prepared.bundle.id}/{case.id}",
         result=case_run.result,
         why=case.why,
         rule=getattr(case.detail, "rule", ""),
-        checkpoint=packed.name,
+        checkpoint=packed.name if packed else "",
         size=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
         bundle_sha256=prepared.bundle.locked.sha256 if prepared.bundle.locked else "",
         port=case_run.port,
-        run_command=_format_run_command(prepared, case, packed.name),
-        repeat_command=command,
+        subject=program.find_crates(),
+        run_commands=commands,
+        repeat_command=_format_command(options, prepared, case),
         values=values,
-        stored_bytes=list(_format_stored_bytes(packed)),
+        stored_bytes=list(_format_stored_bytes(packed)) if packed else [],
         output=[
             case_run.replace_paths(line)
             for line in output.select_last_lines(f"{dump_run.stdout}\n{dump_run.stderr}")
@@ -175,9 +174,8 @@ def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: C
     return shlex.join(["python", "-m", "parity", *args, "--out", "NEW-FOLDER"])
 
 
-def _copy_files(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: Path) -> Path:
-    """Copy the checkpoint, under the name that the port's example opens, and the references."""
-    draft.mkdir()
+def _copy_checkpoint(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: Path) -> Path:
+    """Copy the checkpoint and its other files, under the name that the port's example opens."""
     packed = draft / checkpoint.name
     with tempfile.TemporaryDirectory(prefix="parity-fixtures-") as alias_folder:
         placeholders = fixture_aliases.build_placeholders(prepared.bundle, case, Path(alias_folder))
@@ -186,13 +184,16 @@ def _copy_files(draft: Path, prepared: PreparedBundle, case: Case, checkpoint: P
         originals = (part for part in list_parts(checkpoint) if part.is_file())
         for path in Path(placeholders["fixture_dir"]).iterdir() if placeholders else originals:
             shutil.copyfile(path, draft / path.name)
+    return packed
+
+
+def _copy_reference(draft: Path, prepared: PreparedBundle, case: Case) -> None:
     reference = _find_reference(prepared, case)
     if reference is not None and reference.is_dir():
         shutil.copytree(reference, draft / "expected", copy_function=shutil.copyfile)
     elif reference is not None:
         (draft / "expected").mkdir()
         shutil.copyfile(reference, draft / "expected" / reference.name)
-    return packed
 
 
 def _find_reference(prepared: PreparedBundle, case: Case) -> Path | None:
@@ -249,19 +250,6 @@ def _format_stored_bytes(checkpoint: Path) -> Iterator[str]:
         yield from format_hex(data[first : min(last, first + _MAX_BYTES)], first)
         if last - first > _MAX_BYTES:
             yield f"and {last - first - _MAX_BYTES:,} bytes more"
-
-
-def _format_run_command(prepared: PreparedBundle, case: Case, checkpoint: str) -> str:
-    """Return the command that runs the port's program in the folder, without parity-action."""
-    dump = prepared.bundle.find_dump(case.id)
-    overrides = {"checkpoint": checkpoint, "fixture_dir": ".", "output_dir": "obtained-again"}
-    values = {**case.placeholders, "case": case.id, "bundle_dir": ".", **overrides}
-    args = list(dump.command or dump.args or prepared.suite.args)
-    expanded = expand_placeholders(args, values)
-    if dump.command is not None:
-        return shlex.join(expanded)
-    (example,) = expand_placeholders([dump.example or ""], values)
-    return shlex.join(["cargo", "run", "--release", "--example", example, "--", *expanded])
 
 
 def _write_lines(path: Path, lines: list[str]) -> None:

@@ -61,6 +61,7 @@ class Dump:
     env: Mapping[str, str] = field(default_factory=dict)  # of cargo and of the run
     run_env: Mapping[str, str] = field(default_factory=dict)  # with placeholders, of the run alone
     pass_env: tuple[str, ...] = ()  # names of secrets that the port may read
+    subject: str = ""  # the crate under test, among those that the program uses
     timeout: float = 600.0  # seconds for one case
     build_timeout: float = 3600.0  # seconds for one build
     #: Place of the mapping (key ``""``) and of its keys, for messages and annotations.

@@ -158,6 +158,7 @@ DUMP_KEYS: dict[str, Reader] = {
     "cwd": _read_cwd,
     "env": _read_env,
     "pass-env": make_list_reader(_VARIABLE),
+    "subject": make_string_reader(_NAME, "a crate's name"),
     "timeout": make_number_reader(0.001, _DAY),
     "build-timeout": make_number_reader(0.001, _DAY),
 }

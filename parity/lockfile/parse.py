@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 2  # the newest; 1 is read, too
 #: Keys that schema 1 does not have, and the schema that has them.
-NEWER_KEYS = {"pass-env": 2, "extra-files": 2, "manifest": 2}
+NEWER_KEYS = {"pass-env": 2, "subject": 2, "extra-files": 2, "manifest": 2}
 #: The registry of suites: each name with the module that has its record ``SUITE``.
 SUITES = {
     name: f"parity.suites.{name}.suite"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from parity.reports.markdown import format_block, format_cell
 from parity.reports.phrases import format_finding
-from parity.text import format_count
+from parity.text import format_count, join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +33,13 @@ _OUTCOME_TEXT = {
     "out-of-memory": "makes the reader allocate far too much memory",
     "accepted": "is accepted, but must be rejected",
 }
+_VERDICT_TEXT = {
+    "pass": "is computed correctly",
+    "fail": "is computed incorrectly",
+    "error": "cannot be computed",
+    "known-failure": "is a known failure",
+    "skipped": "is skipped",
+}
 
 
 #: Colons of a path in Rust or C++, escaped in foreign text. Within a line they are harmless: a
@@ -47,8 +54,8 @@ class Reproduction:
     Attributes:
         case: ``bundle/case``.
         rule: Place in the format's specification.
-        checkpoint: Name of the file beside the report.
-        run_command: Command that runs the port's program on the file.
+        checkpoint: Name of the file beside the report, empty if the case has none.
+        run_commands: Commands that run the port's program in the folder.
         repeat_command: Command that makes such a folder.
         values: Lines with both sides of each tensor.
         stored_bytes: Lines with the bytes of the tensors in the file.
@@ -64,7 +71,9 @@ class Reproduction:
     sha256: str
     bundle_sha256: str
     port: Mapping[str, str]
-    run_command: str
+    #: The crates under test, each as ``name version``.
+    subject: Sequence[str]
+    run_commands: Sequence[str]
     repeat_command: str
     values: Sequence[str]
     stored_bytes: Sequence[str]
@@ -85,16 +94,24 @@ def format_reproduction(bug: Reproduction) -> str:
 
 
 def _format_title(bug: Reproduction) -> str:
-    port = " ".join(bug.port.values()).replace("@", " ")
-    outcome = _OUTCOME_TEXT.get(bug.result.outcome, bug.result.verdict)
-    return f"# {format_cell(port)}: {format_cell(bug.why or bug.case)} {outcome}\n"
+    """Name the crate, what is wrong, and where."""
+    name = join_limited(bug.subject, 2) or " ".join(bug.port.values()).replace("@", " ")
+    outcome = _OUTCOME_TEXT.get(bug.result.outcome, _VERDICT_TEXT[bug.result.verdict])
+    first = next((found for found in bug.result.findings if found.tensor), None)
+    place = ""
+    if first is not None:
+        index = f" at {list(first.index)}" if first.index else ""
+        place = f" ({format_cell(f'{first.tensor}{index}')})"
+    return f"# {format_cell(name)}: {format_cell(bug.why or bug.case)} {outcome}{place}\n"
 
 
 def _format_file(bug: Reproduction) -> str:
-    size = format_count(bug.size, "bytes")
+    what = format_cell(bug.why or bug.case)
+    if not bug.checkpoint:
+        return f"The folder `case` has the input: {what}. The port must produce `expected`.\n"
     text = (
-        f"{format_cell(bug.checkpoint)} in this folder has {size} "
-        f"(sha256 {format_cell(bug.sha256)}): {format_cell(bug.why or bug.case)}. "
+        f"{format_cell(bug.checkpoint)} in this folder has {format_count(bug.size, 'bytes')} "
+        f"(sha256 {format_cell(bug.sha256)}): {what}. "
         f"{_EXPECTATION_TEXT[bug.result.expect or 'load']}"
     )
     return text + (f" The rule: {format_cell(bug.rule)}.\n" if bug.rule else "\n")
@@ -124,15 +141,17 @@ def _format_excerpt(title: str, lines: Sequence[str], file: str) -> str:
 
 def _format_commands(bug: Reproduction) -> str:
     return (
-        "## How to reproduce it\n\nIn this folder, with an empty folder `obtained-again`:\n\n"
-        f"{format_block([bug.run_command])}\n`expected` is the reference, `obtained` the port's "
-        "output. With parity-action, from a clone of it:\n\n"
+        "## How to reproduce it\n\n`sh run.sh`, or in this folder, with an empty folder "
+        f"`obtained-again`:\n\n{format_block(bug.run_commands)}\n"
+        "`expected` is the reference, `obtained` the port's output. With parity-action, from a "
+        "clone of it:\n\n"
         f"{format_block([bug.repeat_command])}"
     )
 
 
 def _format_versions(bug: Reproduction) -> str:
-    rows = [*bug.port.items(), *bug.facts.items()]
+    rows = [("uses", ", ".join(bug.subject))] if bug.subject else []
+    rows += [*bug.port.items(), *bug.facts.items()]
     rows += [("case", bug.case), ("bundle", f"sha256:{bug.bundle_sha256}")]
     lines = [f"| {format_cell(key)} | {format_cell(value)} |" for key, value in rows]
     return "\n".join(["## Versions", "", "| | |", "|---|---|", *lines, ""])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import struct
+import subprocess
 import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -67,7 +69,7 @@ def test_folder_and_report(
     assert "zoo/y: wrong; packed in " in capsys.readouterr().out
     assert files(tmp_path) == [
         *("REPORT.md", "bytes.txt", "c.gguf", "expected/r.safetensors", "obtained/w.bin"),
-        "values.txt",
+        *("run.sh", "values.txt"),
     ]
     assert (tmp_path / "out" / "bytes.txt").read_text() == f"00000000  79{' ' * 47}y\n"
     report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
@@ -104,7 +106,9 @@ def test_what_must_be_refused_needs_no_control(tmp_path: Path) -> None:
     told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
     assert "is accepted, but must be rejected" in told
     assert "## Expected and obtained" not in told
-    assert files(tmp_path) == ["REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "values.txt"]
+    assert files(tmp_path) == [
+        *("REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "run.sh", "values.txt")
+    ]
 
 
 def test_the_checkpoint_bears_the_name_that_the_port_opens(tmp_path: Path) -> None:
@@ -146,13 +150,25 @@ def test_a_file_or_a_link_is_no_folder_to_write_to(tmp_path: Path) -> None:
     assert not any((tmp_path / "elsewhere").iterdir())
 
 
-def test_a_case_without_a_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tar = BUNDLES / "dataloader-batches-v1.tar"
-    lock = lockfile(tmp_path, "dataloader-batches-v1", "dataloader", tar)
-    words = ["reproduce", "dataloader-batches-v1/sequential", "--lockfile", str(lock)]
-    assert run_command_line([*words, "--out", str(tmp_path / "out")]) == 2
-    assert "[no-checkpoint]" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_a_case_without_a_checkpoint_is_packed_with_its_folder(tmp_path: Path) -> None:
+    name = "dataloader-batches-v1"
+    lock = lockfile(tmp_path, name, "dataloader", BUNDLES / f"{name}.tar")
+    words = ["reproduce", f"{name}/sequential", "--lockfile", str(lock)]
+    words += ["--dumps", str(tmp_path / "dumps")]
+    assert run_command_line([*words, "--out", str(tmp_path / "out")]) == 0
+    assert {"case/meta.json", "run.sh", "REPORT.md"} <= set(files(tmp_path))
+    report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "The folder `case` has the input" in report
+    assert "Bytes in the file" not in report
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a script of the shell")
+def test_the_script_runs_the_program_again(tmp_path: Path) -> None:
+    repo(tmp_path, WRONG, {"y": LOAD})
+    assert packed(tmp_path) == 0
+    subprocess.run(["sh", str(tmp_path / "out" / "run.sh")], check=True, capture_output=True)
+    again = tmp_path / "out" / "obtained-again" / "w.bin"
+    assert again.read_bytes() == (tmp_path / "out" / "obtained" / "w.bin").read_bytes()
 
 
 def test_no_such_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,7 +204,8 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
             result=make_case(evil, found, outcome="wrong", expect="load"),
             size=1,
             port={evil: evil},
-            run_command=evil,
+            run_commands=[evil],
+            subject=[evil],
             repeat_command=evil,
             facts={evil: evil},
         )

@@ -32,6 +32,8 @@ class Package(NamedTuple):
     """A cargo package of the repo and its examples."""
 
     name: str
+    #: Relative to the repo, as ``cwd``, the folder of the workspace.
+    folder: Path
     cwd: Path
     examples: list[Example]
 
@@ -50,7 +52,7 @@ def list_packages(repo: Path) -> list[Package]:
                 for example, (path, features) in sorted(_find_examples(folder, manifest).items())
                 if _NAME.fullmatch(example)
             ]
-            packages.append(Package(name, cwd, examples))
+            packages.append(Package(name, folder.relative_to(repo), cwd, examples))
     return packages
 
 

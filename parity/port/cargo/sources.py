@@ -1,0 +1,131 @@
+"""Copy the source of an example with the packages of its repo, and name the crates it uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Largest file and all files together that are copied, in bytes.
+_MAX_FILE, _MAX_BYTES = 2**20, 2**23
+_SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
+_TABLES = ("dependencies", "dev-dependencies", "build-dependencies")
+
+
+def copy_sources(package: Path, workspace: Path, target: Path) -> Path | None:
+    """Copy a package, with those of its repo that it needs, into ``target``.
+
+    Args:
+        package: Its folder, at or below ``workspace``.
+        workspace: The folder of its workspace.
+        target: A folder that does not exist.
+
+    Returns:
+        The package's folder below ``target``; None if its sources are larger than 8 MiB, or need
+        files outside of the workspace.
+    """
+    root = _read_manifest(workspace)
+    packages = _collect_packages(package, workspace, root)
+    if packages is None:
+        return None
+    if "package" in root:
+        packages.add(workspace)
+    files = [file for folder in packages for file in _list_files(folder)]
+    if sum(file.stat().st_size for file in files) > _MAX_BYTES:
+        return None
+    more = [workspace / name for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml")]
+    for file in {*files, *(one for one in more if one.is_file())}:
+        copied = target / file.relative_to(workspace)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copied)
+    if "workspace" in root:
+        members = sorted(one.relative_to(workspace).as_posix() for one in packages - {workspace})
+        _write_members(target / "Cargo.toml", members)
+    return target / package.relative_to(workspace)
+
+
+def find_subject(package: Path, workspace: Path, subject: str | None) -> list[str]:
+    """Return the crates that a package is a port of or uses, each as ``name version``.
+
+    These are the dependencies that come from a registry or a git repo, or ``subject`` alone.
+    """
+    try:
+        packages = tomllib.loads((workspace / "Cargo.lock").read_text("utf-8")).get("package", [])
+    except (OSError, ValueError):
+        return []
+    manifest = _read_manifest(package)
+    names = {subject} if subject else {name for name, _ in _list_dependencies(manifest)}
+    return sorted(
+        f"{one['name']} {one['version']}"
+        for one in packages
+        if one["name"] in names and (subject or "source" in one)
+    )
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _list_dependencies(manifest: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and settings of each dependency, also of single targets."""
+    for part in (manifest, *manifest.get("target", {}).values()):
+        for table in _TABLES:
+            for name, value in part.get(table, {}).items():
+                settings = value if isinstance(value, dict) else {}
+                yield settings.get("package", name), settings
+
+
+def _collect_packages(package: Path, workspace: Path, root: dict[str, Any]) -> set[Path] | None:
+    """Return the folders of a package and its path dependencies; None if one is outside."""
+    shared = root.get("workspace", {}).get("dependencies", {})
+    found: set[Path] = set()
+    pending = [package]
+    while pending:
+        folder = pending.pop()
+        if not folder.is_relative_to(workspace):
+            return None
+        if folder in found:
+            continue
+        found.add(folder)
+        for name, settings in _list_dependencies(_read_manifest(folder)):
+            base, chosen = folder, settings
+            if settings.get("workspace"):
+                base, chosen = workspace, shared.get(name, {})
+            if isinstance(chosen, dict) and "path" in chosen:
+                pending.append(Path(os.path.normpath(base / chosen["path"])))
+    return found
+
+
+def _list_files(package: Path) -> Iterator[Path]:
+    """Yield the regular files of a package, without those of packages in folders of it."""
+    for name, folders, files in os.walk(package):
+        folder = Path(name)
+        folders[:] = [
+            each
+            for each in sorted(set(folders) - _SKIPPED_FOLDERS)
+            if not (folder / each / "Cargo.toml").is_file()
+        ]
+        for file in (folder / each for each in sorted(files)):
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= _MAX_FILE:
+                yield file
+
+
+def _write_members(manifest: Path, members: list[str]) -> None:
+    """Write the packages that were copied as the members of the workspace."""
+    text = manifest.read_text(encoding="utf-8")
+    text = re.sub(r"(?ms)^\s*(default-members|exclude)\s*=\s*\[.*?\]\s*$", "", text)
+    line = f"members = {json.dumps(members)}"
+    text, count = re.subn(r"(?ms)^\s*members\s*=\s*\[.*?\]", lambda _: line, text, count=1)
+    if not count:
+        text = re.sub(r"(?m)^\[workspace\]\s*$", lambda _: f"[workspace]\n{line}", text, count=1)
+    manifest.write_text(text, encoding="utf-8")

@@ -1,0 +1,111 @@
+"""A port's program as a stranger runs it: in the folder of ``reproduce``, with cargo alone."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from parity.port.cargo.manifests import list_packages
+from parity.port.cargo.sources import copy_sources, find_subject
+from parity.port.run import expand_placeholders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from parity.lockfile import Dump
+    from parity.port.cargo.manifests import Package
+    from parity.suites.base import Case
+    from parity.verify.prepare import PreparedBundle
+
+
+@dataclass(frozen=True)
+class StandaloneProgram:
+    """The port's program, as a stranger runs it in the folder, with cargo alone."""
+
+    prepared: PreparedBundle
+    case: Case
+    repo: Path
+    checkpoint: str
+
+    @property
+    def dump(self) -> Dump:
+        """The entry of the case."""
+        return self.prepared.bundle.find_dump(self.case.id)
+
+    @cached_property
+    def example(self) -> str:
+        """Name of the cargo example; empty for a command."""
+        return self._expand([self.dump.example or ""])[0]
+
+    def _expand(self, args: Sequence[str]) -> list[str]:
+        folder = "." if self.checkpoint else "case"
+        overrides = {
+            **({"checkpoint": self.checkpoint} if self.checkpoint else {}),
+            "fixture_dir": folder,
+            "output_dir": "obtained-again",
+            "bundle_dir": folder,
+            "case": self.case.id,
+        }
+        return list(expand_placeholders(args, {**self.case.placeholders, **overrides}))
+
+    @cached_property
+    def package(self) -> Package | None:
+        """The package of the repo that has the example."""
+        name = (self.dump.package or "").partition("@")[0]
+        packages = list_packages(self.repo.resolve()) if name else []
+        return next((package for package in packages if package.name == name), None)
+
+    def find_crates(self) -> list[str]:
+        """Return the crates under test, each as ``name version``; empty if unknown."""
+        if self.dump.crate:
+            return [self.dump.crate.replace("@", " ")]
+        if self.package is None:
+            return []
+        repo = self.repo.resolve()
+        folders = repo / self.package.folder, repo / self.package.cwd
+        return find_subject(*folders, self.dump.subject or None)
+
+    def copy(self, draft: Path) -> list[str]:
+        """Copy the program's source into ``draft``, and return the commands that run it there."""
+        dump = self.dump
+        args = self._expand(list(dump.command or dump.args or self.prepared.suite.args))
+        if dump.command is not None:
+            return [shlex.join(args)]
+        words = ["--profile", dump.profile, "--example", self.example]
+        words += ["--features", ",".join(dump.features)] if dump.features else []
+        if dump.crate:
+            name, _, version = dump.crate.partition("@")
+            install = [
+                "cargo",
+                "install",
+                name,
+                "--version",
+                version,
+                "--locked",
+                "--root",
+                "built",
+            ]
+            return [
+                shlex.join([*install, *words]),
+                shlex.join([f"built/bin/{self.example}", *args]),
+            ]
+        if self.package is not None:
+            repo = self.repo.resolve()
+            folders = repo / self.package.folder, repo / self.package.cwd
+            if copied := copy_sources(*folders, draft / "program"):
+                manifest = (copied / "Cargo.toml").relative_to(draft).as_posix()
+                words = ["--manifest-path", manifest, *words]
+        return [shlex.join(["cargo", "run", *words, "--", *args])]
+
+    def format_script(self, commands: list[str]) -> list[str]:
+        """Return the lines of a shell script that runs the commands beside it."""
+        exports = [
+            f"export {shlex.join([f'{name}={value}'])}"
+            for name, value in self.dump.env.items()
+            if "{" not in value
+        ]
+        start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
+        return [*start, *exports, *commands]

@@ -1,0 +1,103 @@
+"""The source of an example is copied with the packages that it needs, and no others."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from parity.port.cargo import sources
+from parity.port.cargo.sources import copy_sources, find_subject
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILES = {
+    "Cargo.toml": """[workspace]
+members = [
+    "a", "b",
+    "other",
+]
+default-members = ["other"]
+
+[workspace.dependencies]
+b = {path = "b"}
+candle-core = "0.9"
+""",
+    "Cargo.lock": """
+[[package]]
+name = "a"
+version = "0.1.0"
+[[package]]
+name = "candle-core"
+version = "0.9.1"
+source = "registry"
+[[package]]
+name = "serde"
+version = "1.0.0"
+source = "registry"
+""",
+    "a/Cargo.toml": """[package]
+name = "a"
+[dependencies]
+b = {workspace = true}
+[dev-dependencies]
+core = {workspace = true, package = "candle-core"}
+""",
+    "a/examples/dump.rs": "",
+    "a/target/debug/x": "",
+    "b/Cargo.toml": '[package]\nname = "b"\n[target."cfg(unix)".dependencies]\nc = {path = "c"}\n',
+    "b/src/lib.rs": "",
+    "b/c/Cargo.toml": '[package]\nname = "c"\n',
+    "b/c/src/lib.rs": "",
+    "other/Cargo.toml": '[package]\nname = "other"\n',
+    "other/src/lib.rs": "",
+}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / "repo" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "repo"
+
+
+def test_a_package_is_copied_with_its_path_dependencies(repo: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert copy_sources(repo / "a", repo, out) == out / "a"
+    found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert found == {
+        *("Cargo.toml", "Cargo.lock", "a/Cargo.toml", "a/examples/dump.rs"),
+        *("b/Cargo.toml", "b/src/lib.rs", "b/c/Cargo.toml", "b/c/src/lib.rs"),
+    }
+    workspace = tomllib.loads((out / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
+    assert workspace["members"] == ["a", "b", "b/c"]
+    assert "default-members" not in workspace
+    assert workspace["dependencies"]["b"] == {"path": "b"}
+
+
+def test_sources_outside_of_the_workspace_or_too_large_are_not_copied(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert copy_sources(repo / "b", repo / "b", tmp_path / "one") == tmp_path / "one"
+    (repo / "b" / "Cargo.toml").write_text('[dependencies]\nx = {path = "../../x"}\n')
+    assert copy_sources(repo / "a", repo, tmp_path / "two") is None
+    monkeypatch.setattr(sources, "_MAX_BYTES", 10)
+    assert copy_sources(repo / "other", repo, tmp_path / "three") is None
+    assert not (tmp_path / "three").exists()
+
+
+@pytest.mark.parametrize(
+    ("subject", "found"),
+    [(None, ["candle-core 0.9.1"]), ("serde", ["serde 1.0.0"]), ("none", [])],
+)
+def test_the_crates_under_test_are_named(subject: str | None, found: list[str], repo: Path) -> None:
+    assert find_subject(repo / "a", repo, subject) == found
+
+
+def test_without_a_lock_of_cargo_no_crate_is_known(repo: Path) -> None:
+    (repo / "Cargo.lock").unlink()
+    assert find_subject(repo / "a", repo, None) == []
