@@ -83,8 +83,8 @@ class RunConsole:
             self._print_verdict(result.verdict, result.name, phrases.format_case_summary(result))
 
     def print_bundle_result(self, bundle: BundleResult) -> None:
-        """Print the line of a bundle that was verified."""
-        if self.verbosity == 0:
+        """Print the line of a bundle of which cases were chosen, or that has an error."""
+        if self.verbosity == 0 and (bundle.cases or phrases.judge_bundle(bundle) != "pass"):
             verdict = phrases.judge_bundle(bundle)
             self._print_verdict(verdict, bundle.bundle, phrases.format_bundle_summary(bundle))
 

@@ -82,6 +82,8 @@ def judge_bundle(bundle: BundleResult) -> Verdict:
 
 def format_bundle_summary(bundle: BundleResult) -> str:
     """Return a bundle's cases, seconds and worst margin, in one line."""
+    if not bundle.cases:
+        return f"found {', '.join(dict.fromkeys(found.code for found in bundle.findings))}"
     text = format_count(len(bundle.cases), "cases")
     if seconds := bundle.seconds.get("verify"):
         text += f" in {seconds:.1f} s"

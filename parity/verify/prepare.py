@@ -62,7 +62,7 @@ def prepare_bundle(
     try:
         return _prepare(bundle, options, console, deadline)
     except ParityError as error:
-        console.print_bundle(bundle.id, f"{error.kind} error")
+        console.print_step(bundle.id, f"{error.kind} error")
         return PreparationError(bundle=bundle, error=error)
 
 
