@@ -89,7 +89,12 @@ def test_page_is_self_contained_and_its_only_script_is_ours() -> None:
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = [m["content"] for m in page.of("meta") if "Content-Security" in str(m.values())]
-    assert f"script-src 'sha256-{digest}'" in str(policy)
+    assert str(policy).split("; ") == [
+        "default-src 'none'",
+        "style-src 'unsafe-inline'",
+        f"script-src 'sha256-{digest}'",
+        "img-src data:",
+    ]
     assert "hidden" in page.of("p")[1], "the filter is shown by the script alone"
     for _, attrs in page.tags:
         assert not [name for name in attrs if name.startswith("on")]
