@@ -69,7 +69,8 @@ def view_tensor(
 def _view(case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]) -> TensorView:
     if tensor not in tensors:
         raise build_unknown_error(tensor, tensors)
-    expected, dump_files = tensors[tensor], list_tensors(dump.folder)
+    expected = tensors[tensor]
+    dump_files = list_tensors(dump.folder, getattr(case.detail, "layout", None))
     for name, error in dump_files.unreadable.items():
         if name.startswith(f"{tensor}."):
             raise error

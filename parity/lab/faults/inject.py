@@ -10,17 +10,23 @@ import numpy as np
 
 from parity import checkpoints
 from parity.bundle.layout import find_batch_files
+from parity.bundle.tensor_rules import resolve_rules
 from parity.items.reference_pipeline import Pipeline, compute_epoch_order
-from parity.lab.faults import key_faults, onnx_faults, tensor_faults
+from parity.lab.faults import key_faults, measure_faults, onnx_faults, tensor_faults
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.suites.serialize.suite import find_reference_path
+from parity.suites.tensors.rules import read_references
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from parity.bundle.layout import LoaderCase, PipelineCase
+    from parity.bundle.tensor_rules import Rule
     from parity.lab.faults import Fault
     from parity.suites.base import Case
+    from parity.tensors.stored import StoredTensor
 
 
 def write_dataloader_dump(case: Case, folder: Path) -> list[Fault] | None:
@@ -54,19 +60,53 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
     """Copy the references; list their faults, None for a case that expects a rejection."""
     if case.detail.expect != "load":
         return None
-    return _copy_tensors(case, case.detail.reference, folder)
+    detail = case.detail
+    references = read_references(detail)
+    root = detail.reference if detail.reference.is_dir() else detail.reference.parent
+    _copy_files({stored.path for stored in references.values()}, root, folder)
+    for name in (*detail.documents, *detail.texts):
+        path = detail.find_document(name)
+        _copy_files([path], path.parents[name.count("/")], folder)
+    for name, target in detail.rules.find_likes().items():
+        path = folder / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, references[target].read_array(), allow_pickle=False)
+    rules, _, _ = resolve_rules(detail.rules, references, case.id)
+    tensors = list_tensors(folder, detail.layout).tensors
+    by_element = {
+        name: stored
+        for name, stored in tensors.items()
+        if name not in rules or _is_compared_by_element(rules[name])
+    }
+    faults = _list_faults(case, by_element, folder) if by_element else []
+    return [*faults, *measure_faults.list_measure_faults(rules, tensors, folder)]
+
+
+def _is_compared_by_element(rule: Rule) -> bool:
+    """Tell whether a fault of single elements, or a missing tensor, must be found."""
+    if rule.ignore or rule.covered_by or rule.optional:
+        return False
+    return all(check.bounds and not check.measures for check in rule.checks or ())
 
 
 def _copy_tensors(case: Case, reference: Path, folder: Path) -> list[Fault]:
     root = reference if reference.is_dir() else reference.parent
-    for path in {stored.path for stored in list_tensors(reference).tensors.values()}:
+    paths = {stored.path for stored in list_tensors(reference).tensors.values()}
+    _copy_files(paths, root, folder)
+    return _list_faults(case, list_tensors(folder).tensors, folder)
+
+
+def _copy_files(paths: Iterable[Path], root: Path, folder: Path) -> None:
+    for path in paths:
         target = folder / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
+
+
+def _list_faults(case: Case, tensors: Mapping[str, StoredTensor], folder: Path) -> list[Fault]:
     checkpoint = case.placeholders.get("checkpoint")
     records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
     exact = bool(case.tolerances.get("exact"))
-    tensors = list_tensors(folder).tensors
     return list(tensor_faults.list_tensor_faults(tensors, records, folder, exact=exact))
 
 

@@ -48,7 +48,7 @@ def list_tensor_faults(
     def make_fault(
         name: str, text: str, codes: tuple[str, ...], change: TensorChange, why: str = ""
     ) -> Fault:
-        inject = partial(_inject_everywhere, tensors, root, change)
+        inject = partial(inject_everywhere, tensors, root, change)
         return Fault(
             name=name, text=text, codes=codes, inject=inject, per_tensor=True, why_unnamed=why
         )
@@ -71,9 +71,10 @@ def list_tensor_faults(
     yield from list_file_faults(tensors, root)
 
 
-def _inject_everywhere(
+def inject_everywhere(
     tensors: Tensors, root: Path, make: TensorChange, folder: Path
 ) -> InjectionResult:
+    """Replace the values of each tensor that ``make`` has wrong ones for."""
     changed: list[str] = []
     unchanged: list[str] = []
     for name, stored in tensors.items():
