@@ -1,4 +1,4 @@
-"""Find files of a bundle or a dump that nothing reads, so that none passes for checked."""
+"""Files of a bundle or a dump: those that nothing reads, and the names that any system accepts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from parity.results import Finding
+from parity.store.member_names import ArchiveError, split_name
 from parity.suites.messages import format_list
 from parity.tensors.folder import SUFFIXES
 from parity.text import format_count
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from parity.suites.base import Case, Suite
 
+#: Bytes of a tensor's name; leaves room for a suffix, and for archives that add a folder.
+_MAX_NAME_BYTES = 200
 #: Beginnings of names that describe a bundle, in capitals.
 _DESCRIPTIONS = ("README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "CHANGELOG", "CITATION")
 #: Files of a dump that others read, or that contain no result.
@@ -106,3 +109,16 @@ _KINDS = {
     ".txt": " (text)",
     ".csv": " (text; write .npy)",
 }
+
+
+def is_portable(name: str) -> bool:
+    """Return whether ``<name>.bin`` is a file's name on every system."""
+    return 0 < len(name.encode()) <= _MAX_NAME_BYTES and is_file_name(f"{name}.bin")
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether ``name`` is a file's name on every system."""
+    try:
+        return split_name(name.encode(), is_folder=False) == (name,)
+    except ArchiveError:
+        return False

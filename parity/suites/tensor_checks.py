@@ -10,7 +10,7 @@ from parity.tensors.groups.registry import MEASURES
 from parity.tensors.measures import Measures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from parity.bundle.tensor_rules import Check
     from parity.results import Finding
@@ -108,9 +108,3 @@ def report_branches(name: str, failed: Sequence[list[Finding]]) -> Finding:
     ]
     message = f"{format_name(name)}: no branch of any_of passes: {' '.join(texts)}"
     return replace(failed[0][0], code="any-of", message=message)
-
-
-def describe_check(check: Check, format_bounds: Callable[[Mapping[str, float]], str]) -> str:
-    """Describe a branch of `any_of` in a few words."""
-    words = [format_bounds(check.bounds).removeprefix("bound: ")] if check.bounds else []
-    return ", ".join([*words, *check.measures])

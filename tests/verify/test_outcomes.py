@@ -12,7 +12,7 @@ import pytest
 from parity.lockfile.contents import Dump
 from parity.port.process import memory_limit
 from parity.suites.base import Case
-from parity.suites.filenames import is_portable
+from parity.suites.bundle_files import is_portable
 from parity.verify import outcomes
 from parity.verify.execute import EXPECT_BYTES, EXPECT_SECONDS, _choose_timeout
 from tests.support.zoo import W, make_reference, pack_bundle, run_port

@@ -7,10 +7,8 @@ port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from parity import checkpoints
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.reader_record import read_record
@@ -18,8 +16,7 @@ from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
-from parity.suites.bundle_files import list_files_below
-from parity.suites.filenames import is_file_name, is_portable
+from parity.suites.bundle_files import is_file_name, is_portable, list_files_below
 from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
@@ -34,12 +31,11 @@ from parity.tensors.folder import list_tensors
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from parity.bundle.manifest import TensorCase
     from parity.bundle.tolerances import Tolerances
-    from parity.checkpoints import StorageLocation
     from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
 
@@ -114,7 +110,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         requested=case.requested,
         metadata=detail.metadata,
         unreferenced=applied.unreferenced,
-        locate=_build_locator(detail),
+        locate=views.build_locator(case),
     )
     read = [*detail.documents, *detail.texts, *(["stdout.json"] if detail.documents else [])]
     dumped.unread = [name for name in dumped.unread if name not in read]
@@ -135,16 +131,6 @@ def _list_outputs(detail: TensorCase) -> list[str]:
     """List the names of JSON and text outputs that findings and known failures have."""
     parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
     return [*detail.documents, *parts, *detail.texts]
-
-
-def _build_locator(detail: TensorCase) -> Callable[[], Mapping[str, StorageLocation]]:
-    """Make a function that locates tensors in the checkpoint; its header is read at most once."""
-    checkpoint = detail.checkpoint
-    return (
-        dict
-        if checkpoint is None
-        else cache(lambda: checkpoints.locate_tensors(detail.folder, checkpoint))
-    )
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
