@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from parity.suites.item_findings import LoaderAudit
     from parity.tensors.stored import StoredTensor
 
-#: Failing tensors of a case that are diagnosed; after so many the reader has seen enough.
-MAX_DIAGNOSED = 64
-
 
 def add_cause(finding: Finding, find: Callable[[], Cause | None]) -> Finding:
     """Add the cause that ``find`` proves; its code is among the measures."""
