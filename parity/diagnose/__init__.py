@@ -71,8 +71,10 @@ def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
     alike = next((codes for codes in _ALIKE if first.code in codes), ())
     for cause in _find_all(tensor):
         is_other = cause.complete and cause.evidence.endswith("equal") and cause.code not in alike
-        if is_other and len(fitting) < _MAX_ALTERNATIVES:
+        if is_other:
             fitting.setdefault(cause.code, cause)
+        if len(fitting) == _MAX_ALTERNATIVES:
+            break
     if len(fitting) == 1:
         return first
     text = f"{len(fitting)} causes fit its {tensor.count:,} elements"

@@ -10,11 +10,13 @@ import pytest
 
 from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
+from parity.checkpoints.gguf_types import BY_NAME
 from parity.diagnose import CODES
 from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS
 from parity.lab.pins.pipeline import CASES
+from parity.lab.zoo.gguf_builder import TensorInfo, build_gguf
 from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
@@ -134,6 +136,37 @@ def test_every_mistake_of_a_block_type_is_planted_where_its_bytes_are_known(tmp_
         folder = tmp_path / name.replace(":", "-")
         shutil.copytree(tmp_path / "references", folder)
         assert faults[name].inject(folder).changed == ("w",)
+
+
+@pytest.mark.parametrize("kind", ["Q4_0", "Q8_0", "Q4_K", "Q6_K"])
+def test_wrong_decoders_of_small_scales_are_detected_within_the_tolerance(
+    kind: str, tmp_path: Path
+) -> None:
+    """Scales of 2e-7 keep all values below the tolerance, so that any decoder is within it."""
+    stored = make_random_blocks(kind, 4)
+    for offset in BY_NAME[kind].scale_offsets:
+        signs = np.resize([1, -1], (4, 1))
+        stored[:, offset : offset + 2] = (signs * 2e-7).astype("<f2").view(np.uint8)
+    elements = BY_NAME[kind].elements
+    info = TensorInfo(name="w", dims=(elements, 4), kind=BY_NAME[kind].code, data=stored.tobytes())
+    (tmp_path / "bundle" / "a").mkdir(parents=True)
+    (tmp_path / "bundle" / "a" / "c.gguf").write_bytes(build_gguf(info))
+    references = {"w.npy": decode(kind, stored).reshape(elements, 4)}
+    entry = {"bounds": {"max_abs": 1e-2}, "blind": "a test", "checkpoint": "c.gguf"}
+    case = make_tensors_case(tmp_path / "bundle", references, **entry)
+    (tmp_path / "right").mkdir()
+    faults = inject.write_tensors_dump(case, tmp_path / "right")
+    assert faults is not None
+    right = suite.verify(case, Dump(folder=tmp_path / "right"), case.tolerances)
+    assert [f for f in right.findings if f.level == "error"] == []
+    decoders = [fault for fault in faults if fault.name.startswith("block-")]
+    assert len(decoders) == len(list_mistakes(kind))
+    for fault in decoders:
+        folder = tmp_path / fault.name.replace(":", "-")
+        shutil.copytree(tmp_path / "right", folder)
+        if fault.inject(folder).changed:
+            found = suite.verify(case, Dump(folder=folder), case.tolerances).findings
+            assert [f.tensor for f in found if f.level == "error"] == ["w"], fault.name
 
 
 OTHER_KINDS = {
