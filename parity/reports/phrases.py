@@ -92,13 +92,11 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     if bundle.claims:
         text += f"; {format_claims([bundle])}"
-    margins = [case.margin for case in bundle.cases if case.margin is not None and not case.errors]
+    margins = [case.margin for case in bundle.cases if case.margin and not case.errors]
     if margins:
-        worst = max(margins)
-        if worst:
-            text += f"; worst margin {_format_share(worst)}"
-        elif len(margins) == len(bundle.cases):
-            text += "; all equal"
+        text += f"; worst margin {_format_share(max(margins))}"
+    elif all(case.measures.get("max_abs") == 0 and not case.errors for case in bundle.cases):
+        text += "; all equal"
     return text
 
 
