@@ -222,7 +222,8 @@ def _warn_on_failure(what: str) -> Iterator[None]:
     except OSError as error:
         why = sanitize(error.strerror or str(error))
         code, message = "runner-file", f"{what} cannot be written: {why}; the verdict is unchanged"
-        print(f"warning[{code}] {message}", file=sys.stderr)  # noqa: T201 - this is what prints
+        with suppress(OSError):  # no reader, or a full disk
+            print(f"warning[{code}] {message}", file=sys.stderr)  # noqa: T201 - this is what prints
         command = parity_github.format_command("warning", message, title=f"parity: {code}")
         _print_on_github([command])
 

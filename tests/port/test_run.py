@@ -413,6 +413,18 @@ def test_no_output_folder_is_too_odd_for_a_finding(tmp_path: Path, code: str) ->
         folder.chmod(0o700)
 
 
+def test_a_folder_that_cannot_be_looked_at_is_not_called_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rglob", fail)
+    (tmp_path / "b" / "x").mkdir(parents=True)
+
+    assert load_dump(tmp_path, "b", "x", LOCK).findings == ()
+
+
 #: Nests 3,000 folders, whose path is longer than the system takes at once.
 NEST = """
 import os, sys

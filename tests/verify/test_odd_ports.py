@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from parity.__main__ import run_command_line
+from parity.verify import evaluate
 from tests.support.zoo import make_reference, pack_bundle, run_port
 
 pytestmark = [
@@ -101,6 +102,26 @@ def test_the_working_folder_of_parity_itself_may_vanish(
     report = json.loads((repo / "report" / "report.json").read_text("utf-8"))
     assert report["exit_code"] == 5
     assert "Traceback" not in ended.stderr
+
+
+def test_a_dump_that_cannot_be_listed_is_an_error_of_its_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    tar = pack_bundle(tmp_path, {"a": {}}, {"a": make_reference()})
+    monkeypatch.setattr(evaluate, "_find_linked_reference", fail)
+
+    ended = run_port(tmp_path, tar, "right()")
+
+    assert ended.code == 5
+    report = json.loads((tmp_path / "report" / "report.json").read_text("utf-8"))
+    (finding,) = report["bundles"][0]["cases"][0]["findings"]
+    assert (finding["code"], finding["message"]) == (
+        "unreadable",
+        "the dump's folder cannot be listed: Permission denied",
+    )
 
 
 def test_no_dump_of_a_port_that_gets_a_secret_is_kept(
