@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parity import github as parity_github
-from parity.text import mask_secrets
+from parity.text import add_secret, mask_secrets
 from tests.action.grammar import Command, commands
 
 #: Values that try to be more than a value.
@@ -66,6 +66,15 @@ def test_output_value_sets_no_other_output(name: str, github: Path) -> None:
     found = read_outputs(github / "github_output")
     expected = value.encode("utf-8", "backslashreplace").decode()
     assert found == {"worst-case": expected, "total": "3"}
+
+
+def test_no_secret_is_in_outputs_and_summary(github: Path) -> None:
+    add_secret("a secret of outputs")
+    parity_github.set_outputs({"worst-case": "x/a secret of outputs"})
+    parity_github.add_summary("has a secret of outputs")
+
+    assert read_outputs(github / "github_output") == {"worst-case": "x/***"}
+    assert (github / "github_step_summary").read_text(encoding="utf-8") == "has ***"
 
 
 def test_outputs_are_appended_and_the_last_wins(github: Path) -> None:
@@ -167,6 +176,7 @@ CACHING = {
     ("pull_request", "branch"): (True, False),
     ("schedule", "branch"): (True, True),
     ("release", "tag"): (False, False),
+    ("release", ""): (False, False),
     ("pull_request_target", "branch"): (False, False),
     ("workflow_run", "branch"): (False, False),
     ("workflow_dispatch", "branch"): (True, True),
