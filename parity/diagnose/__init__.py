@@ -16,7 +16,7 @@ from parity.diagnose.cause import CODES, Cause
 from parity.diagnose.failing_tensor import FailingTensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["CODES", "Cause", "FailingTensor", "diagnose"]
 
@@ -55,14 +55,17 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
         tensor = replace(tensor, bounds={"exact": 1.0})
     if not tensor.count or not tensor.summary.differing:
         return None
-    partial = None
-    for cause in (cause for find in _SINGLE if (cause := find(tensor)) is not None):
-        if cause.complete:
-            few = tensor.count <= _TINY and cause.code != "zero-sign-lost"
-            return _add_alternatives(tensor, cause) if few else cause
-        partial = partial or cause
-    found = (cause for find in _LAST if (cause := find(tensor)) is not None)
-    return partial or next(found, None) or _describe_noise(tensor)
+    cause = search.choose_cause(_list_causes(tensor, _SINGLE))
+    if cause is None:
+        return next(_list_causes(tensor, _LAST), None) or _describe_noise(tensor)
+    few = cause.complete and tensor.count <= _TINY and cause.code != "zero-sign-lost"
+    return _add_alternatives(tensor, cause) if few else cause
+
+
+def _list_causes(
+    tensor: FailingTensor, finders: Iterable[Callable[[FailingTensor], Cause | None]]
+) -> Iterator[Cause]:
+    return (cause for find in finders if (cause := find(tensor)) is not None)
 
 
 def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
@@ -82,9 +85,8 @@ def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
 
 
 def _find_all(tensor: FailingTensor) -> Iterator[Cause]:
-    for find in (block_mistakes.find_decoder_mistake, search.find_swapped_tensor):
-        if (cause := find(tensor)) is not None:
-            yield cause
+    alone = block_mistakes.find_decoder_mistake, search.find_swapped_tensor
+    yield from _list_causes(tensor, alone)
     yield from search.prove_all(search.propose_byte_shifts(tensor))
     yield from search.prove_all(search.propose_single(tensor))
 

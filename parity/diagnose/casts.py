@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BF16 = DTYPES["BF16"]
-#: By NumPy's name, for messages: ``bf16`` and its kin are what codes of causes end with.
+#: NumPy's names of floats by the short ones, which codes of causes end with.
 NAMES = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16"}
 
 

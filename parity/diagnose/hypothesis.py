@@ -7,7 +7,7 @@ hypotheses, only all of them prove one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -59,6 +59,11 @@ class Source(Step):
     #: From the type of ``values`` to that of the dump.
     convert: Change
 
+    def place_in(self, tensor: FailingTensor) -> Layout:
+        """Return the layout of every element in its place."""
+        obtained = tensor.obtained_flat.reshape(self.values.shape)
+        return Layout(expected=self.values, obtained=obtained)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Layout(Step):
@@ -97,7 +102,7 @@ class Hypothesis:
     tensor: FailingTensor
     source: Source
     layout: Layout
-    transform: Transform
+    transform: Transform = field(default_factory=Transform)
     stop: int | None = None
 
     @property

@@ -23,11 +23,6 @@ MAX_SHIFT = 64
 _MAX_ROW_SHIFT = 8
 
 
-def make_plain_layout(expected: NDArray[Any], obtained: NDArray[Any]) -> Layout:
-    """Make the layout of every element in its place."""
-    return Layout(expected=expected.reshape(-1), obtained=obtained)
-
-
 def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) -> Layout:
     """Make the layout of each group in the reverse order; no cause by itself."""
     groups = expected.reshape(-1, each)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from parity.checkpoints import StorageLocation
     from parity.diagnose.failing_tensor import FailingTensor
-    from parity.diagnose.hypothesis import Change
 
 #: Types that bytes are not taken for.
 _NEVER = tuple(dtype for dtype in DTYPES.values() if dtype.kind == "complex")
@@ -55,9 +54,10 @@ def find_stored_dtype(tensor: FailingTensor) -> DType | None:
     return dtype
 
 
-def make_conversion(tensor: FailingTensor, dtype: DType) -> Change:
-    """Return the conversion from stored elements to those of the dump."""
-    return identity if tensor.obtained_dtype == dtype else dtype.round_to_f32
+def _make_source(tensor: FailingTensor, dtype: DType) -> Source:
+    """Make a source of the stored elements of ``dtype``, whose places a layout has."""
+    convert = identity if tensor.obtained_dtype == dtype else dtype.round_to_f32
+    return Source(values=tensor.expected_logical, convert=convert)
 
 
 def view_tensor(
@@ -111,42 +111,42 @@ def _describe_other(
     }
 
 
-def propose_orders(tensor: FailingTensor) -> Iterator[Layout]:
+def propose_orders(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     """Yield the storage's order instead of the logical one, and its beginning for the tensor's."""
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if dtype is None or location is None:
         return
-    flat, offset, strides = (
-        read_storage(tensor, dtype),
-        location.storage_offset,
-        list(location.stride or ()),
-    )
+    flat, first, count = read_storage(tensor, dtype), location.storage_offset, tensor.count
+    source, obtained = _make_source(tensor, dtype), tensor.obtained_flat
+    strides = list(location.stride or ())
     strided = location.stride not in (None, _compute_strides(location.shape))
-    if strided and offset + tensor.count <= len(flat):
-        yield Layout(
-            code="strides-ignored",
-            text=f"the strides {strides} were ignored",
-            how="in the order of the storage",
-            expected=flat[offset : offset + tensor.count],
-            obtained=tensor.obtained_flat,
+    if strided and first + count <= len(flat):
+        text, how = f"the strides {strides} were ignored", "in the order of the storage"
+        part = flat[first : first + count]
+        yield source, _make_layout("strides-ignored", text, how, part, obtained)
+    begin = view_tensor(tensor, dtype, offset=0) if first else None
+    if begin is not None:
+        text, how = (
+            f"the storage offset {first:,} was ignored",
+            "read from the storage's first element",
         )
-    first = view_tensor(tensor, dtype, offset=0) if offset else None
-    if first is not None:
-        yield Layout(
-            code="offset-ignored",
-            text=f"the storage offset {offset:,} was ignored",
-            how="read from the storage's first element",
-            expected=first,
-            obtained=tensor.obtained_flat.reshape(first.shape),
+        yield (
+            source,
+            _make_layout("offset-ignored", text, how, begin, obtained.reshape(begin.shape)),
         )
-    if offset and strided and tensor.count <= len(flat):
-        yield Layout(
-            code="offset-ignored+strides-ignored",
-            text=f"storage offset {offset:,} and strides {strides} were ignored",
-            how="in the order of the storage from its first element",
-            expected=flat[: tensor.count],
-            obtained=tensor.obtained_flat,
+    if first and strided and count <= len(flat):
+        code, text = (
+            "offset-ignored+strides-ignored",
+            f"storage offset {first:,} and strides {strides} were ignored",
         )
+        how = "in the order of the storage from its first element"
+        yield source, _make_layout(code, text, how, flat[:count], obtained)
+
+
+def _make_layout(
+    code: str, text: str, how: str, expected: NDArray[Any], obtained: NDArray[Any]
+) -> Layout:
+    return Layout(code=code, text=text, how=how, expected=expected, obtained=obtained)
 
 
 def read_shifted(
@@ -172,7 +172,7 @@ def format_byte_shift(by: int) -> str:
     return f"{abs(by):,} byte{'s' * (abs(by) != 1)} too {'late' if by > 0 else 'early'}"
 
 
-def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
+def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     """Yield the checkpoint read some bytes too early or late, or as elements of another size."""
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if dtype is None or location is None:
@@ -183,35 +183,25 @@ def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[DType, Layout]]:
         is_zero = not tensor.obtained_flat.any()
     # Zeros are found at many bytes; another alignment is the likeliest.
     far = sorted(_SHIFTS, key=lambda by: (is_zero and by % _ALIGNMENT != 0, by))
-    width = dtype.storage.itemsize
-    for by, moved in read_shifted(
-        tensor, location.storage_offset * width, tensor.count * width, far
-    ):
+    width, source = dtype.storage.itemsize, _make_source(tensor, dtype)
+    offset, size = location.storage_offset * width, tensor.count * width
+    for by, moved in read_shifted(tensor, offset, size, far):
         way = format_byte_shift(by)
-        yield (
-            dtype,
-            Layout(
-                code="shifted",
-                text=f"the checkpoint was read {way}: a header, an offset or the alignment was "
-                "misread",
-                how=f"read {way} in the checkpoint",
-                expected=_view_elements(moved, dtype),
-                obtained=tensor.obtained_flat,
-            ),
-        )
-    if tensor.obtained_dtype.name == "F32":
-        for other in DTYPES.values():
-            if other not in _NEVER and other.storage.itemsize != width:
-                yield from ((other, layout) for layout in _propose_other_size(tensor, dtype, other))
+        text = f"the checkpoint was read {way}: a header, an offset or the alignment was misread"
+        how, part = f"read {way} in the checkpoint", _view_elements(moved, dtype)
+        yield source, _make_layout("shifted", text, how, part, tensor.obtained_flat)
+    for other in DTYPES.values() if tensor.obtained_dtype.name == "F32" else ():
+        if other not in _NEVER and other.storage.itemsize != width:
+            for layout in _propose_other_size(tensor, dtype, other):
+                yield _make_source(tensor, other), layout
 
 
 def _propose_other_size(tensor: FailingTensor, dtype: DType, other: DType) -> Iterator[Layout]:
     """Yield the storage as elements of ``other``, counted from its begin, and from the tensor's."""
     location, count, flat = _require_location(tensor), tensor.count, read_storage(tensor, other)
-    first, begin = location.storage_offset, location.storage_offset * dtype.storage.itemsize
-    size = count * dtype.storage.itemsize
-    content = tensor.maps.map_bytes(location.path)[location.start + begin :][:size]
-    part = _view_elements(content, other)[:count]
+    first, width = location.storage_offset, dtype.storage.itemsize
+    content = tensor.maps.map_bytes(location.path)[location.start + first * width :]
+    part = _view_elements(content[: count * width], other)[:count]
     if len(part) < count and first + count <= len(flat):
         mistake = _describe_other(dtype, other, "the storage")
         mistake["how"] += f" from its element {first:,} on"

@@ -11,14 +11,13 @@ import numpy as np
 from parity.diagnose import block_mistakes, float_transforms, layouts, misread_storage, transforms
 from parity.diagnose.cause import Cause
 from parity.diagnose.constant_values import find_tail_start
-from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step, Transform
+from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step
 from parity.tensors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from parity.diagnose.failing_tensor import FailingTensor
-    from parity.tensors.dtypes import DType
 
 #: Casts to narrower types, of which values that are short may fit more than one.
 ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
@@ -37,7 +36,7 @@ def make_plain_source(tensor: FailingTensor) -> Source:
 
 def find_single_cause(tensor: FailingTensor) -> Cause | None:
     """Find one cause that explains every element, else one that explains most."""
-    found = _choose(prove_all(propose_single(tensor)))
+    found = choose_cause(prove_all(propose_single(tensor)))
     return found if found is None or found.code not in ROUNDING_CODES else _find_narrowing(tensor)
 
 
@@ -63,57 +62,30 @@ def _find_narrowing(tensor: FailingTensor) -> Cause:
 
 
 def _propose_changed(
-    tensor: FailingTensor, source: Source, layout: Layout | None = None, stop: int | None = None
+    tensor: FailingTensor, source: Source, layout: Layout | None = None
 ) -> Iterator[Hypothesis]:
-    """Yield a source in one layout with each transform."""
-    plain = _suppose(tensor, source, layout, stop=stop)
+    """Yield a source in one layout, by default the plain one, with each transform."""
+    plain = Hypothesis(tensor, source, layout or source.place_in(tensor))
     for change in transforms.propose_transforms(tensor.obtained_dtype, *plain.sample_pairs()):
         yield replace(plain, transform=change)
 
 
-def _suppose(
-    tensor: FailingTensor,
-    source: Source,
-    layout: Layout | None = None,
-    change: Transform | None = None,
-    stop: int | None = None,
-) -> Hypothesis:
-    """Make a hypothesis, by default of every element in its place."""
-    if layout is None:
-        obtained = tensor.obtained_flat.reshape(source.values.shape)
-        layout = Layout(expected=source.values, obtained=obtained)
-    return Hypothesis(tensor, source, layout, change or Transform(), stop)
-
-
-def propose_single(tensor: FailingTensor, stop: int | None = None) -> Iterator[Hypothesis]:
-    """Yield all hypotheses of one cause; with ``stop``, on the elements before it."""
+def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
+    """Yield all hypotheses of one cause."""
     source, obtained, dtype = make_plain_source(tensor), tensor.obtained_flat, tensor.obtained_dtype
-    for stored, layout in _propose_stored(tensor):
-        yield _suppose(tensor, stored, layout, stop=stop)
+    for stored, layout in misread_storage.propose_orders(tensor):
+        yield Hypothesis(tensor, stored, layout)
     for layout in layouts.propose_layouts(source.values, obtained):
-        yield _suppose(tensor, source, layout, stop=stop)
-    plain = layouts.make_plain_layout(source.values, obtained)
-    yield from _propose_changed(tensor, source, plain, stop)
+        yield Hypothesis(tensor, source, layout)
+    flat = Layout(expected=source.values.reshape(-1), obtained=obtained)
+    yield from _propose_changed(tensor, source, flat)
     for each, change in transforms.propose_wide_swaps(dtype, tensor.count):
         layout = layouts.reverse_groups(source.values, obtained, each)
-        yield _suppose(tensor, source, layout, change, stop)
+        yield Hypothesis(tensor, source, layout, change)
     for wrong in misread_storage.propose_sources(tensor):
-        yield _suppose(tensor, wrong, stop=stop)
+        yield Hypothesis(tensor, wrong, wrong.place_in(tensor))
     for change in float_transforms.propose_casts(dtype):
-        yield _suppose(tensor, source, plain, change, stop)
-
-
-def _propose_stored(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
-    """Yield the checkpoint's bytes in the wrong orders of its storage."""
-    dtype = misread_storage.find_stored_dtype(tensor)
-    if dtype is not None:
-        source = _make_stored_source(tensor, dtype)
-        yield from ((source, layout) for layout in misread_storage.propose_orders(tensor))
-
-
-def _make_stored_source(tensor: FailingTensor, dtype: DType) -> Source:
-    convert = misread_storage.make_conversion(tensor, dtype)
-    return Source(values=tensor.expected_logical, convert=convert)
+        yield Hypothesis(tensor, source, flat, change)
 
 
 def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
@@ -121,14 +93,14 @@ def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
 
     Tried after other tensors, since one of those is at every distance.
     """
-    for dtype, layout in misread_storage.propose_shifts(tensor):
+    for source, layout in misread_storage.propose_shifts(tensor):
         if layout.expected.nbytes >= _MIN_PROVING_BYTES:
-            yield _suppose(tensor, _make_stored_source(tensor, dtype), layout)
+            yield Hypothesis(tensor, source, layout)
 
 
 def find_byte_shift(tensor: FailingTensor) -> Cause | None:
     """Find another byte that the checkpoint was read from, or another size of its elements."""
-    return _choose(prove_all(propose_byte_shifts(tensor)))
+    return choose_cause(prove_all(propose_byte_shifts(tensor)))
 
 
 def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
@@ -143,11 +115,10 @@ def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
     for name, other in islice(candidates, MAX_OTHERS):
         try:
             values = tensor.maps.map_array(other)
-            plain = layouts.make_plain_layout(values, tensor.obtained_flat)
         except (FormatError, OSError, ValueError):
             continue
         source = Source(code="other-tensor", values=values, convert=tensor.convert_expected)
-        if _suppose(tensor, source, plain).prove() is not None:
+        if Hypothesis(tensor, source, source.place_in(tensor)).prove() is not None:
             count = "the one element is" if tensor.count == 1 else f"all {tensor.count:,} are"
             evidence = f"{count} equal to those of {name}"
             return Cause("other-tensor", f"these are the values of {name}", evidence)
@@ -156,7 +127,7 @@ def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
 
 def find_double_cause(tensor: FailingTensor) -> Cause | None:
     """Find two causes that explain every element together, and neither of them alone."""
-    return _choose(prove_all(_propose_double(tensor))) or _find_zero_tail(tensor)
+    return choose_cause(prove_all(_propose_double(tensor))) or _find_zero_tail(tensor)
 
 
 def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
@@ -170,9 +141,9 @@ def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
             *block_mistakes.propose_sources(tensor),
         ):
             for layout in layouts.propose_layouts(wrong.values, obtained, _MAX_SHIFT):
-                yield _suppose(tensor, wrong, layout)
+                yield Hypothesis(tensor, wrong, layout)
             yield from _propose_changed(tensor, wrong)
-    for stored, layout in _propose_stored(tensor):
+    for stored, layout in misread_storage.propose_orders(tensor):
         yield from _propose_changed(tensor, stored, layout)
 
 
@@ -182,7 +153,8 @@ def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
     # The elements before the zeros must differ, or the tail is all there is.
     if start is None or tensor.summary.first >= start:
         return None
-    for hypothesis in propose_single(tensor, start):
+    for whole in propose_single(tensor):
+        hypothesis = replace(whole, stop=start)
         if hypothesis.uncovered or (proof := hypothesis.prove()) is None:
             continue
         one = hypothesis.steps[0]
@@ -202,7 +174,7 @@ def prove_all(hypotheses: Iterable[Hypothesis]) -> Iterator[Cause]:
             yield _make_cause(hypothesis, proof)
 
 
-def _choose(causes: Iterator[Cause]) -> Cause | None:
+def choose_cause(causes: Iterable[Cause]) -> Cause | None:
     """Return the first cause that explains every element, else the first one."""
     partial = None
     for cause in causes:

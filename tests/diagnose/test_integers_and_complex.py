@@ -10,7 +10,7 @@ import pytest
 from parity.checkpoints import StorageLocation, blocks
 from parity.diagnose import CODES, block_mistakes, diagnose
 from parity.tensors.dtypes import DTYPES
-from tests.diagnose.test_diagnose import cause, subject
+from tests.diagnose.test_diagnose import bf16, cause, subject
 from tests.support.blocks import make_random_blocks
 from tests.support.tensors import encode_safetensors, verify_dump
 
@@ -53,7 +53,7 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
         "the values went through float64",
     ),
     "through bf16": (
-        *("I32", SHORT, lambda a: (bf16(a)).astype("<i4"), "rounded-bf16"),
+        *("I32", SHORT, lambda a: bf16(a.astype("<f4")).astype("<i4"), "rounded-bf16"),
         "the values went through bfloat16",
     ),
     "cut to bf16": (
@@ -118,11 +118,6 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
         "the values are rounded in another way",
     ),
 }
-
-
-def bf16(values: NDArray[Any]) -> NDArray[Any]:
-    code = values.astype("<f4").view("<u4")
-    return ((code + 0x7FFF + (code >> 16 & 1)) & 0xFFFF0000).astype("<u4").view("<f4")
 
 
 @pytest.mark.parametrize("name", INTEGERS)

@@ -7,6 +7,8 @@ expected value, or a roll.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +16,6 @@ import numpy as np
 from parity.diagnose.casts import NAMES, cut_to_bf16, round_through
 from parity.diagnose.cause import Cause
 from parity.diagnose.loaders import membership, orders
-from parity.diagnose.loaders.run import LoaderRun
 from parity.items import checks
 from parity.text import join_limited
 
@@ -23,15 +24,60 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.diagnose.loaders.run import Ints
     from parity.items.checks import LabelDifference
 
     Floats = NDArray[np.floating]
+    Ints = NDArray[np.int64]
 
 __all__ = ["LoaderRun", "find_label_cause", "find_run_cause"]
 
 #: Different values that are needed: fewer fit a line by chance.
 _MIN_DISTINCT = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderRun:
+    """A loader's wrong run, and the expected one: items in order, and the items of each batch.
+
+    Rows that are not an item are left out.
+    """
+
+    expected: Ints
+    obtained: Ints
+    expected_sizes: tuple[int, ...]
+    obtained_sizes: tuple[int, ...]
+    #: The order must be the expected one, too.
+    ordered: bool = True
+    #: Items of the epoch whose order is that of ``reference_pipeline``, 0 where it is another one.
+    epoch_items: int = 0
+    #: Number of the first batch, and items of the epoch that come before it.
+    first_batch: int = 0
+    position: int = 0
+    #: Seed and epoch of the order, where it has any.
+    seed_epoch: tuple[int, int] | None = None
+
+    @property
+    def is_subset(self) -> bool:
+        """Any of the expected items may come, as many as the batches have (SUBSET)."""
+        return sum(self.expected_sizes) < len(self.expected)
+
+    @property
+    def has_no_repeats(self) -> bool:
+        """No item was delivered twice."""
+        return len(np.unique(self.obtained)) == len(self.obtained)
+
+    def split_expected(self) -> list[Ints]:
+        """Split the expected items into batches."""
+        return _split_batches(self.expected, self.expected_sizes)
+
+    def split_obtained(self) -> list[Ints]:
+        """Split the obtained items into batches."""
+        return _split_batches(self.obtained, self.obtained_sizes)
+
+
+def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:
+    ends = np.cumsum((0, *sizes)).tolist()
+    return [items[a:b] for a, b in pairwise(ends)]
 
 
 def find_run_cause(run: LoaderRun) -> Cause | None:

@@ -17,7 +17,7 @@ from parity.diagnose.cause import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.diagnose.loaders.run import Ints, LoaderRun
+    from parity.diagnose.loaders.causes import Ints, LoaderRun
 
 #: Workers that a loader is thought to have at most.
 _MAX_WORKERS = 8

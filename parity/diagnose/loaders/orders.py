@@ -14,7 +14,7 @@ from parity.items.reference_pipeline import compute_epoch_order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.diagnose.loaders.run import LoaderRun
+    from parity.diagnose.loaders.causes import LoaderRun
 
 #: Seeds and epochs that are tried, and items up to which they are.
 _SEEDS, _EPOCHS, _MAX_ITEMS = (*range(65), 123, 1234, 12345, 1337, 2024), range(9), 10_000
