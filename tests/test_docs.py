@@ -7,6 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from parity.bundle.document import read_yaml
+from parity.bundle.manifest import read_manifest
+from parity.bundle.manifest_reader import ManifestReader
+from parity.errors import ConfigError
+from parity.lockfile import parse
+from parity.tensors.groups.registry import MEASURES
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -53,3 +60,40 @@ def test_golden_file_has_a_test(file: Path) -> None:
 
     functions = re.findall(r"def (test_\w+)", module.read_text(encoding="utf-8"))
     assert any(file.name.partition("test_")[2].startswith(one[5:]) for one in functions)
+
+
+def _list_yaml(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_examples_of_measures_are_valid_and_complete(tmp_path: Path) -> None:
+    blocks = [one for one in _list_yaml("tensors.md") if "\n  measures:" in one or "any_of" in one]
+    path = tmp_path / "rules.yaml"
+    named: set[str] = set()
+    for block in (one for one in blocks if not one.startswith("schema")):
+        path.write_text(block, encoding="utf-8")
+        document = read_yaml(path, "manifest")
+        reader = ManifestReader(document, "manifest")
+        rules = reader.read_rules(document.value, "tensors", ())
+        assert reader.problems == []
+        checks = [check for rule in rules.values() for check in rule.checks or ()]
+        named |= {name for check in checks for name in check.measures}
+    assert named == set(MEASURES)
+
+
+def test_manifests_of_the_page_on_tensors_are_valid(tmp_path: Path) -> None:
+    found = [one for one in _list_yaml("tensors.md") if one.startswith("schema: 2\n")]
+    manifests = [one for one in found if "\ncases:" in one]
+    assert len(manifests) == 2
+    for text in manifests:
+        path = tmp_path / "m.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError) as caught:
+            read_manifest(tmp_path, path)
+        assert {
+            "does not have" in one.message or "has no folder" in one.message
+            for one in caught.value.problems
+        } == {True}
+    for text in (one for one in found if one not in manifests):
+        assert parse(tmp_path / "fixtures.lock.yaml", text.encode()).bundles

@@ -18,6 +18,7 @@ from parity.cli import usage
 from parity.cli.parser import build_parser
 from parity.codes import read_sections
 from parity.tensors.dtypes import DTYPES
+from parity.tensors.groups.registry import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,23 @@ def format_findings() -> str:
         )
         + "\n"
     )
+
+
+def format_measures() -> str:
+    """Return the table of measures of whole tensors, and one of their settings."""
+    rows = []
+    settings = []
+    for name, measure in MEASURES.items():
+        shapes = "may differ" if measure.shapes_differ else "the same"
+        memory = measure.memory or "both sides"
+        rows.append((f"`{name}`", measure.text, ", ".join(measure.kinds), shapes, memory))
+        for key, one in measure.settings.items():
+            default = "none" if one.optional else "required"
+            default = default if one.default is None else f"`{one.default}`"
+            settings.append((f"`{name}`", f"`{key}`", one.text, default))
+    heads = ["measure", "compares", "dtypes", "shapes", "reads at a time"]
+    keys = ["measure", "setting", "meaning", "default"]
+    return format_table(heads, rows) + format_table(keys, settings)
 
 
 def format_mistakes() -> str:

@@ -24,7 +24,7 @@ def whole(block: str) -> str:
         return block
     lines = [f"{key}: {value}\n" for key, value in BASE.items() if f"{key}:" not in block]
     indented = re.sub("^", "    ", "".join(lines) + block, flags=re.MULTILINE).rstrip()
-    return f"schema: 1\nbundles:\n  a:\n{indented}\n"
+    return f"schema: 2\nbundles:\n  a:\n{indented}\n"
 
 
 def read(block: str) -> Lockfile:
@@ -37,10 +37,11 @@ def test_each_example_is_read(number: int) -> None:
 
 
 def test_there_is_an_example_for_each_part() -> None:
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     bundles = [read(block).bundles[0] for block in BLOCKS]
     assert any(bundle.bounds for bundle in bundles)
     assert any(bundle.known_failures for bundle in bundles)
+    assert any(bundle.cases for bundle in bundles)
     assert any(bundle.locked for bundle in bundles)
     assert any(bundle.case_dumps for bundle in bundles)
     assert any(bundle.mirrors for bundle in bundles)
