@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A narrower terminal gets no indentation.
 _MIN_WIDTH = 40
+#: Columns of a spinner before its text.
+_SPINNER = 2
 
 
 class TerminalConsole(RunConsole):
@@ -61,7 +63,10 @@ class TerminalConsole(RunConsole):
         name = sanitize_message(what)
         status = self._moving = self._console.status(Text(f"building {name}"))
         status.start()
-        return lambda text: status.update(Text(f"building {name}: {sanitize_message(text)[:80]}"))
+        room = max(self._console.width - len(f"building {name}: ") - _SPINNER, 0)
+        return lambda text: status.update(
+            Text(f"building {name}: {sanitize_message(text.strip())[:room]}")
+        )
 
     def show_cases(self, name: str, count: int) -> Callable[[], None]:
         """Show a bar that counts programs that have ended, and return its callback."""
