@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.commands.selection import choose_bundles, handle_each
+from parity.diagnose import name_no_alternatives
 from parity.errors import ParityError
 from parity.lab import resolve_hook
 from parity.lab.faults.report import Detection, MutationReport, print_report
@@ -58,7 +59,7 @@ def inject_faults(prepared: PreparedBundle) -> MutationReport:
     """
     report = MutationReport(prepared.bundle.id)
     for case in prepared.all_cases:
-        with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        with tempfile.TemporaryDirectory(prefix="parity-") as folder, name_no_alternatives():
             _inject_into_case(prepared, case, Path(folder), report)
     return report
 

@@ -8,6 +8,8 @@ are mapped and read in parts.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from parity.diagnose.failing_tensor import FailingTensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["CODES", "Cause", "FailingTensor", "diagnose"]
+__all__ = ["CODES", "Cause", "FailingTensor", "diagnose", "name_no_alternatives"]
 
 #: One cause each; those that explain most are outdone by a later one that explains all.
 _SINGLE: tuple[Callable[[FailingTensor], Cause | None], ...] = (
@@ -37,8 +39,19 @@ _LAST: tuple[Callable[[FailingTensor], Cause | None], ...] = (
 #: Elements of a tensor that several causes may fit by chance.
 _TINY = 8
 _MAX_ALTERNATIVES = 3
+_names_alternatives = ContextVar("_names_alternatives", default=True)
 #: Codes of one cause by several names.
 _ALIKE = ((*search.ROUNDING_CODES, "narrowed"), ("sign-flipped", "factor"))
+
+
+@contextmanager
+def name_no_alternatives() -> Iterator[None]:
+    """Skip the search for further causes of tiny tensors, where only a cause's code is needed."""
+    token = _names_alternatives.set(False)
+    try:
+        yield
+    finally:
+        _names_alternatives.reset(token)
 
 
 def diagnose(tensor: FailingTensor) -> Cause | None:
@@ -58,8 +71,13 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
     cause = search.choose_cause(_list_causes(tensor, _SINGLE))
     if cause is None:
         return next(_list_causes(tensor, _LAST), None) or _describe_noise(tensor)
-    few = cause.complete and tensor.count <= _TINY and cause.code != "zero-sign-lost"
-    return _add_alternatives(tensor, cause) if few else cause
+    few = (
+        cause.complete
+        and _names_alternatives.get()
+        and tensor.count <= _TINY
+        and cause.code != "zero-sign-lost"
+    )
+    return _add_alternatives(tensor, cause) if few and _names_alternatives.get() else cause
 
 
 def _list_causes(
