@@ -17,6 +17,7 @@ from parity.checkpoints import blocks
 from parity.cli import usage
 from parity.cli.parser import build_parser
 from parity.codes import read_sections
+from parity.diagnose.stages.find import read_ways
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.groups.registry import MEASURES
 
@@ -171,3 +172,12 @@ def format_exit_codes() -> str:
 
 def _read_action() -> Any:
     return yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+
+
+def format_ways() -> str:
+    """Return the table of wrong ways to compute each operator."""
+    rows = [
+        (operator, "; ".join(f"{way.text} (`{way.code}`)" for way in ways))
+        for operator, ways in sorted(read_ways().items())
+    ]
+    return format_table(("operator", "wrong ways"), rows)

@@ -16,6 +16,7 @@ from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.document import read_json, read_yaml
 from parity.bundle.layout import describe_nesting
 from parity.bundle.manifest_reader import COMPARISON, ManifestReader, is_present
+from parity.bundle.stages import Stage, read_stages
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
@@ -41,11 +42,7 @@ _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 _DEFAULTS = (*COMPARISON, "dtypes", "tensors", "words")
 _KEYS_2 = (
     *(key for key in _KEYS if key != "bounds"),
-    "folder",
-    *_DEFAULTS,
-    "metadata",
-    "json",
-    "text",
+    *("folder", *_DEFAULTS, "metadata", "json", "text", "stages", "outputs"),
 )
 
 
@@ -67,6 +64,8 @@ class TensorCase:
         metadata: Entries that `__metadata__` of a dump must have: those of the reference
             (True), stated ones, or not asked for (None).
         names: Tensors that a port may be asked for by name, where no reference names them.
+        stages: The steps of a model in the order of execution; a port may leave out any of them
+            that is not among ``outputs``.
         is_transposed: The port's dump has the dimensions of its reference in reverse.
     """
 
@@ -88,6 +87,8 @@ class TensorCase:
     metadata: bool | Mapping[str, str] | None = None
     inputs: tuple[Path, ...] = ()
     names: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    outputs: tuple[str, ...] = ()
     is_transposed: bool = False
 
     def find_document(self, source: str) -> Path:
@@ -265,6 +266,7 @@ class _CaseReader(ManifestReader):
             **self._read_comparison(values, shared, what, place, is_new=is_new),
             inputs=self._read_inputs(folder, values.get("inputs", []), what, place),
             names=self.read_texts(values.get("names", []), f"names of {what}", (*place, "names")),
+            **self._read_stages(values, what, place),
         )
         return self._add_documents(case, values, what, place)
 
@@ -331,6 +333,19 @@ class _CaseReader(ManifestReader):
             for at, item in enumerate(value)
         ]
         return tuple(path for path in paths if path is not None)
+
+    def _read_stages(self, values: Mapping[str, Any], what: str, place: Place) -> dict[str, Any]:
+        """Return the stages of a case and those that a port must produce."""
+        if "stages" not in values:
+            return {}
+        stages = read_stages(self, values["stages"], what, (*place, "stages"))
+        here = (*place, "outputs")
+        outputs = self.read_texts(values.get("outputs", []), f"outputs of {what}", here)
+        known = {stage.name for stage in stages}
+        if not outputs or not known.issuperset(outputs):
+            message = f"outputs of {what} must name the stages that a port must produce"
+            self.add_problem(message, here)
+        return {"stages": stages, "outputs": outputs}
 
     def _read_comparison(
         self,

@@ -130,6 +130,18 @@ def _add_pin(parser: argparse.ArgumentParser) -> None:
     add("--upstream-only", action="store_true", help=text)
     path("--pth", metavar="FILE", help="serialize only: a real checkpoint")
     path("--gguf", metavar="FILE", help="serialize only: a real checkpoint")
+    text = "trace only: the function that returns the model and its inputs; the file is run"
+    add("--model", metavar="FILE.py:FUNCTION", help=text)
+    text = "trace only: a stage for each ATen call or each module (op)"
+    add("--level", choices=("op", "module"), help=text)
+    number = partial(add, type=values.parse_count)
+    number("--train", metavar="STEPS", help="trace only: steps of training to trace, too")
+    number("--seed", metavar="S", help="trace only: of the parameters and inputs (0)")
+    text = "trace only: store only the stages that match, and the outputs (repeat)"
+    add("--stages", action="append", default=[], metavar="GLOB", help=text)
+    number("--max-size", metavar="BYTES", help="trace only: of the references (64 MiB)")
+    text = "trace only: leave the parameters as the function made them"
+    add("--keep-parameters", action="store_true", help=text)
 
 
 def _add_bump(parser: argparse.ArgumentParser) -> None:

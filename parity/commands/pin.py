@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
     "tensors": {"folder", "name"},
+    "trace": {"model", "level", "train", "seed", "stages", "max_size", "keep_parameters"},
 }
 
 
@@ -36,6 +37,13 @@ class PinOptions:
     folder: Path | None = None
     more: Sequence[Path] = ()
     name: str | None = None
+    model: str | None = None
+    level: str | None = None
+    train: int | None = None
+    seed: int | None = None
+    stages: Sequence[str] = ()
+    max_size: int | None = None
+    keep_parameters: bool = False
 
     @property
     def extra(self) -> dict[str, object]:
@@ -77,5 +85,7 @@ def _check_usage(options: PinOptions, kinds: list[str]) -> None:
         message = f"{', '.join(unknown)}: not an option of {description}"
     elif options.kind == "tensors" and "folder" not in options.extra:
         message = "`pin tensors PATH` packs a folder with its parity.json, or files; name one"
+    elif options.kind == "trace" and not options.model:
+        message = "`pin trace --model FILE.py:FUNCTION` traces a model; name its function"
     if message:
         raise ConfigError(Problem("usage", message))

@@ -51,6 +51,8 @@ class TensorReference:
     requested: Mapping[str, float] = field(default_factory=dict)
     #: Entries that a dump's `__metadata__` must have: stated ones, or the reference's (True).
     metadata: bool | Mapping[str, str] | None = None
+    #: The caller finds the causes, of those that diverge first alone.
+    is_trace: bool = False
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 
     @cached_property

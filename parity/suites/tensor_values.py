@@ -116,6 +116,7 @@ def list_measures(measures: Measures) -> dict[str, Any]:
         "count": measures.count,
         "bad": measures.bad,
         "max_abs": measures.max_abs,
+        "margin": measures.margin,
         "max_relative": measures.max_relative,
         "max_ulp": measures.max_ulp,
         "not_finite_expected": measures.nonfinite[0],

@@ -12,14 +12,14 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parity.lab import resolve_hook
 from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
@@ -29,6 +29,16 @@ def _pin_zoo(target_dir: Path) -> Path:
     return zoo.pin(target_dir)
 
 
+def _pin_trace(target_dir: Path, **options: Any) -> Path:
+    from parity.lab.pins import trace
+
+    return trace.pin(target_dir, **options)
+
+
+#: Kinds of bundles that are compared by a suite of another name.
+_OWN: Mapping[str, Callable[..., Path]] = {"zoo": _pin_zoo, "trace": _pin_trace}
+
+
 def find_pin(kind: str) -> Callable[..., Path]:
     """Return the maker of a kind of bundle, one of ``list_kinds()``.
 
@@ -36,13 +46,13 @@ def find_pin(kind: str) -> Callable[..., Path]:
     ``<bundle id>.tar`` there and returns its path.
     """
     suite = find_suite(kind)
-    pin: Callable[..., Path] = _pin_zoo if suite is None else resolve_hook(suite.pin)
+    pin: Callable[..., Path] = _OWN[kind] if suite is None else resolve_hook(suite.pin)
     return pin
 
 
 def list_kinds() -> list[str]:
     """List the kinds of bundles that can be made."""
-    return [*SUITES, "zoo"]
+    return [*SUITES, *_OWN]
 
 
 #: The bundles in `tests/bundles`, by id: kind and options that make each.

@@ -27,6 +27,7 @@ from parity.suites.tensors.rules import (
     list_references,
     read_references,
 )
+from parity.suites.tensors.stages import judge_stages
 from parity.tensors.folder import list_tensors
 from parity.text import format_count
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_rules import Rule
     from parity.bundle.tolerances import Tolerances
     from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
@@ -106,15 +108,18 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         shape_note=note,
         stored_dtypes=read_stored_dtypes(detail.folder),
         blind=detail.blind,
-        rules=applied.rules,
+        rules=_let_stages_be_missing(detail, applied.rules),
         requested=case.requested,
         metadata=detail.metadata,
         unreferenced=applied.unreferenced,
+        is_trace=bool(detail.stages),
         locate=views.build_locator(case),
     )
     read = [*detail.documents, *detail.texts, *(["stdout.json"] if detail.documents else [])]
     dumped.unread = [name for name in dumped.unread if name not in read]
     outcome = compare_tensors(reference, dumped)
+    if detail.stages:
+        outcome = judge_stages(detail, outcome, found, dumped.tensors)
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
     found_in_outputs, count, share = documents.compare_outputs(detail, dump)
     margins = [one for one in (outcome.margin, share) if one is not None]
@@ -131,6 +136,15 @@ def _list_outputs(detail: TensorCase) -> list[str]:
     """List the names of JSON and text outputs that findings and known failures have."""
     parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
     return [*detail.documents, *parts, *detail.texts]
+
+
+def _let_stages_be_missing(detail: TensorCase, rules: Mapping[str, Rule]) -> dict[str, Rule]:
+    """Return the rules with all stages optional that are not the model's outputs."""
+    inner = {stage.name for stage in detail.stages}.difference(detail.outputs)
+    return {
+        name: replace(rule, optional=True) if name in inner else rule
+        for name, rule in rules.items()
+    }
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:

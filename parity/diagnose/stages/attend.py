@@ -1,0 +1,166 @@
+"""Compute attention and rotary position embeddings in NumPy.
+
+Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
+``torch.nn.functional.scaled_dot_product_attention``, and for the rotary embedding equation 34
+of arXiv:2104.09864, whose pairs are either neighbours or the two halves of a head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parity.diagnose.stages.activate import softmax
+
+Array = Any  # of NumPy; a number has no axes
+
+
+def scaled_dot_product_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    attn_mask: Array | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    power: float = -0.5,
+    mask: str = "",
+    diagonal: int = 0,
+    tiled: bool = False,
+    inner_heads: bool = False,
+    twice: bool = False,
+) -> Array:
+    """Return ``softmax(query @ key.T * scale + mask) @ value`` of ``[…, heads, length, width]``.
+
+    Args:
+        query, key, value: Key and value may have fewer heads, each for neighbouring query heads.
+        attn_mask: Added, or where booleans: False hides a key.
+        power: Scale by this power of the width, where ``scale`` is None.
+        mask: ``missing``, ``after`` (added to the weights), ``negated``, or ``zero`` (0 where
+            minus infinity is due).
+        diagonal: Keys beyond the causal diagonal that are visible.
+        tiled: Key heads serve every n-th query head.
+        inner_heads: The heads are read as if they were the axis after the length.
+        twice: The scale is applied twice.
+    """
+    if dropout_p:
+        return np.full((*query.shape[:-1], value.shape[-1]), np.nan)
+    if inner_heads:
+        query, key, value = (_misread_heads(one) for one in (query, key, value))
+    key, value = (_repeat_heads(one, query, tiled=tiled) for one in (key, value))
+    factor = query.shape[-1] ** power if scale is None else scale
+    scores = query @ np.swapaxes(key, -1, -2) * (factor * factor if twice else factor)
+    added = _make_mask(scores, attn_mask, is_causal=is_causal, diagonal=diagonal)
+    if mask == "zero":
+        added = np.where(np.isneginf(added), 0, added)
+    if mask in ("", "negated", "zero"):
+        scores = scores + (
+            -np.where(np.isneginf(added), -1e9, added) if mask == "negated" else added
+        )
+    with np.errstate(invalid="ignore"):
+        weights = softmax(scores, -1)
+    if mask == "after":
+        weights = np.where(np.isneginf(added), 0, weights + added)
+    return weights @ value
+
+
+def _repeat_heads(heads: Array, query: Array, *, tiled: bool) -> Array:
+    if heads.ndim < 3 or query.shape[-3] == heads.shape[-3]:  # noqa: PLR2004 - heads, length, width
+        return heads
+    count = query.shape[-3] // heads.shape[-3]
+    if tiled:
+        return np.concatenate([heads] * count, axis=-3)
+    return np.repeat(heads, count, axis=-3)
+
+
+def _make_mask(scores: Array, stated: Array | None, *, is_causal: bool, diagonal: int) -> Array:
+    if is_causal:
+        stated = np.tri(scores.shape[-2], scores.shape[-1], diagonal, dtype=bool)
+    if stated is None:
+        return np.zeros(1)
+    return np.where(stated, 0.0, -np.inf) if stated.dtype == bool else stated
+
+
+def _misread_heads(heads: Array) -> Array:
+    *rest, count, length, width = heads.shape
+    return heads.swapaxes(-2, -3).reshape(*rest, count, length, width)
+
+
+def rotary(
+    input: Array,
+    base: float = 10000.0,
+    interleaved: bool = False,
+    offset: int = 0,
+    *,
+    exchanged: bool = False,
+    backwards: bool = False,
+    heads_first: bool = True,
+) -> Array:
+    """Rotate pairs of ``[…, length, width]`` by the position times ``base ** (-2i / width)``.
+
+    Args:
+        input: Where not ``heads_first``, ``[…, length, heads, width]``.
+        base: Of the angles.
+        interleaved: Pairs are neighbours; else the two halves of the width.
+        offset: Position of the first element.
+        exchanged: Sine and cosine are exchanged.
+        backwards: The rotation goes the other way.
+    """
+    values = input if heads_first else np.swapaxes(input, -2, -3)
+    length, width = values.shape[-2:]
+    angles = np.outer(np.arange(offset, offset + length), base ** (-np.arange(0, width, 2) / width))
+    cosine, sine = np.cos(angles), np.sin(angles) * (-1 if backwards else 1)
+    if exchanged:
+        cosine, sine = sine, cosine
+    half = width // 2
+    parts = (
+        (values[..., ::2], values[..., 1::2])
+        if interleaved
+        else (values[..., :half], values[..., half:])
+    )
+    turned = parts[0] * cosine - parts[1] * sine, parts[0] * sine + parts[1] * cosine
+    joined = (
+        np.stack(turned, -1).reshape(values.shape) if interleaved else np.concatenate(turned, -1)
+    )
+    return joined if heads_first else np.swapaxes(joined, -2, -3)
+
+
+def multi_head_attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    num_heads: int,
+    in_proj_weight: Array,
+    out_proj_weight: Array,
+    in_proj_bias: Array | None = None,
+    out_proj_bias: Array | None = None,
+    attn_mask: Array | None = None,
+    batch_first: bool = False,
+    *,
+    order: tuple[int, int, int] = (0, 1, 2),
+    **ways: Any,
+) -> Array:
+    """Return the output of ``torch.nn.MultiheadAttention`` in evaluation, batched.
+
+    ``order`` says which third of the packed projection serves query, key and value.
+    """
+    width = query.shape[-1]
+    inputs = (
+        (query, key, value) if batch_first else (one.swapaxes(0, 1) for one in (query, key, value))
+    )
+    biases = np.zeros(3 * width) if in_proj_bias is None else in_proj_bias
+    heads = []
+    for one, third in zip(inputs, order, strict=True):
+        part = slice(third * width, (third + 1) * width)
+        projected = one @ in_proj_weight[part].T + biases[part]
+        heads.append(projected.reshape(*one.shape[:2], num_heads, -1).swapaxes(1, 2))
+    if attn_mask is not None and attn_mask.dtype == bool:
+        attn_mask = ~attn_mask  # this module hides where True
+    joined = scaled_dot_product_attention(
+        heads[0], heads[1], heads[2], attn_mask=attn_mask, **ways
+    ).swapaxes(1, 2)
+    output = joined.reshape(*joined.shape[:2], width) @ out_proj_weight.T
+    output = output if out_proj_bias is None else output + out_proj_bias
+    return output if batch_first else output.swapaxes(0, 1)

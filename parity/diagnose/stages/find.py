@@ -1,0 +1,201 @@
+"""Find the wrong way in which one stage was computed, and prove it on the stage's output.
+
+The rule: a way fits if what it leaves is at most a thousandth of the difference, or four times
+what rounding alone needs at that stage; the right way must be off by at least ten times that.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.stages.operators import (
+    Arguments,
+    call,
+    compute,
+    find_operator,
+    prepare_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Array = Any  # of NumPy; a number has no axes
+
+
+#: What a way may leave, as a share of the difference and in units of the stage's rounding.
+_MAX_SHARE, _MAX_ROUNDINGS = 1e-3, 4.0
+#: How far a reference may be from what its stage gives in float64.
+_MAX_REFERENCE_ROUNDINGS = 16.0
+#: The right way must be off by this many times what the wrong way leaves.
+_NEARER = 10.0
+#: Rounding that is assumed where none is stated, relative to the largest value (32 ULP of f32).
+_ASSUMED_ROUNDING = 2.0**-18
+_ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage with its data.
+
+    Attributes:
+        kind: ``aten.layer_norm.default``, or a module's type, ``LayerNorm``.
+        arguments: By the names of ATen's schema or of the module: arrays, numbers, texts.
+        expected, obtained: Its output, of one shape.
+        rounding: Largest absolute error that rounding alone makes; 0 where nobody measured it.
+        expected_arguments: The same by the reference, where ``arguments`` are the port's own.
+    """
+
+    kind: str
+    arguments: Mapping[str, Any]
+    expected: Array
+    obtained: Array
+    rounding: float = 0.0
+    expected_arguments: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class StageCause:
+    """The result of a search.
+
+    Attributes:
+        ways: Codes and texts of the ways that fit; the data fit all of them.
+        left: Largest difference that the first of them leaves.
+        difference: Largest difference of the right way.
+        tried: Texts of all ways that could be computed.
+        reason: Why none was looked for: the operator is unknown, or the stage's own reference
+            is not what its inputs give.
+    """
+
+    ways: tuple[tuple[str, str], ...] = ()
+    left: float = 0.0
+    difference: float = 0.0
+    tried: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A row of ``ways.toml``."""
+
+    code: str
+    text: str
+    set: Mapping[str, Any] = field(default_factory=dict)
+    add: Mapping[str, float] = field(default_factory=dict)
+    drop: tuple[str, ...] = ()
+    exchange: tuple[str, ...] = ()
+    invert: str = ""
+    negate: str = ""
+
+    def change(self, arguments: Arguments) -> Arguments:
+        """Return the arguments with which an operator goes this way."""
+        changed = {name: value for name, value in arguments.items() if name not in self.drop}
+        if self.exchange:
+            first, second = self.exchange
+            changed |= {first: arguments.get(second, 1), second: arguments.get(first, 1)}
+        if self.invert:
+            changed[self.invert] = not arguments.get(self.invert, False)
+        if self.negate:
+            changed[self.negate] = -arguments.get(self.negate, 1)
+        changed |= {name: arguments.get(name, 0) + value for name, value in self.add.items()}
+        return changed | dict(self.set)
+
+
+@cache
+def read_ways() -> Mapping[str, tuple[Way, ...]]:
+    """Return the wrong ways of each operator, in their order."""
+    text = files("parity.diagnose.stages").joinpath("ways.toml").read_text(encoding="utf-8")
+    return {
+        operator: tuple(Way(**row) for row in rows)
+        for operator, rows in tomllib.loads(text).items()
+    }
+
+
+def find_stage_cause(stage: Stage) -> StageCause:
+    """Compute a stage rightly and in each wrong way; return the ways that give its output."""
+    operator = find_operator(stage.kind)
+    if not operator:
+        return StageCause(reason=f"{stage.kind} is not among the operators that are computed")
+    try:
+        arguments = prepare_arguments(stage.kind, stage.arguments)
+        right = np.asarray(call(operator, arguments))
+        stated = compute(stage.kind, stage.expected_arguments or stage.arguments)
+    except _ERRORS as error:
+        return StageCause(reason=f"{stage.kind} could not be computed: {error}")
+    rounding = stage.rounding or _ASSUMED_ROUNDING * _find_largest(stage.expected)
+    if measure_distance(np.asarray(stated), stage.expected) > _MAX_REFERENCE_ROUNDINGS * rounding:
+        return StageCause(reason="its own reference is not what its inputs and arguments give")
+    difference = measure_distance(right, stage.obtained)
+    tried, fitting = [], []
+    for code, text, values in _compute_ways(operator, arguments, right):
+        tried.append(text)
+        left = measure_distance(values, stage.obtained)
+        if is_explained(left, difference, rounding, right):
+            fitting.append((left, code, text))
+    fitting.sort(key=lambda row: row[0])
+    least = fitting[0][0] if fitting else 0.0
+    same = [row for row in fitting if row[0] <= least + _MAX_ROUNDINGS * rounding]
+    return StageCause(tuple(row[1:] for row in same), least, difference, tuple(tried))
+
+
+def is_explained(left: float, difference: float, rounding: float, right: Array) -> bool:
+    """Return whether a way that leaves ``left`` explains the ``difference`` of the right one."""
+    rounding = rounding or _ASSUMED_ROUNDING * _find_largest(np.asarray(right))
+    share = _MAX_SHARE * difference if np.isfinite(difference) else 0.0
+    limit = max(share, _MAX_ROUNDINGS * rounding)
+    return bool(left <= limit < difference and difference >= _NEARER * left)
+
+
+def list_ways(kind: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:
+    """Yield code, text and output of each wrong way of a stage; none if it cannot be computed."""
+    operator = find_operator(kind)
+    try:
+        prepared = prepare_arguments(kind, arguments) if operator else {}
+        right = np.asarray(call(operator, prepared))
+    except _ERRORS:
+        return
+    yield from _compute_ways(operator, prepared, right)
+
+
+def _compute_ways(
+    operator: str, arguments: Arguments, right: Array
+) -> Iterator[tuple[str, str, Array]]:
+    """Yield code, text and output of each way that can be computed and differs from ``right``."""
+    for way in read_ways().get(operator, ()):
+        try:
+            values = np.asarray(call(operator, way.change(arguments)))
+        except _ERRORS:
+            continue
+        if measure_distance(values, right) > 0:
+            yield way.code, way.text, values
+    given = next((value for value in arguments.values() if isinstance(value, np.ndarray)), None)
+    if given is not None and given.shape == right.shape:
+        yield "stage-skipped", "the stage is skipped: its output is its input", given
+    first = next(iter(arguments), "")
+    try:
+        again = np.asarray(call(operator, {**arguments, first: right}))
+    except _ERRORS:
+        return
+    if again.shape == right.shape and measure_distance(again, right) > 0:
+        yield "stage-twice", "the stage is applied twice", again
+
+
+def measure_distance(one: Array, other: Array) -> float:
+    """Return the largest absolute difference; infinite where shapes or non-finite values differ."""
+    if one.shape != other.shape:
+        return np.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        difference = np.abs(np.subtract(one, other, dtype=np.float64))
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    difference = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
+    return float(difference.max(initial=0.0))
+
+
+def _find_largest(values: Array) -> float:
+    finite = np.abs(values[np.isfinite(values)], dtype=np.float64)
+    return float(finite.max(initial=0.0))

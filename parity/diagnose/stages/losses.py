@@ -1,0 +1,134 @@
+"""Compute losses in NumPy; keyword arguments after ``*`` select known mistakes.
+
+Definitions: the documentation of ``torch.nn.functional``. ``reduction`` is ATen's number:
+0 none, 1 mean, 2 sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from parity.diagnose.stages.activate import log_softmax
+
+Array = Any  # of NumPy; a number has no axes
+
+
+def _reduce(values: Array, reduction: int, count: float | None = None) -> Array:
+    if not reduction:
+        return values
+    total = values.sum()
+    return total / (values.size if count is None else count) if reduction == 1 else total
+
+
+def mse_loss(input: Array, target: Array, reduction: int = 1, *, factor: float = 1.0) -> Array:
+    """Return the squared error, times ``factor``."""
+    return factor * _reduce(np.square(input - target), reduction)
+
+
+def l1_loss(input: Array, target: Array, reduction: int = 1) -> Array:
+    """Return the absolute error."""
+    return _reduce(np.abs(input - target), reduction)
+
+
+def smooth_l1_loss(
+    input: Array, target: Array, reduction: int = 1, beta: float = 1.0, *, huber: bool = False
+) -> Array:
+    """Return the squared error over twice ``beta`` below it, the absolute one above."""
+    error = np.abs(input - target)
+    values = np.where(error < beta, error * error / 2 / beta, error - beta / 2)
+    return _reduce(values * (beta if huber else 1), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    pos_weight: Array | None = None,
+    reduction: int = 1,
+    *,
+    probabilities: bool = False,
+) -> Array:
+    """Return the cross entropy of logits, or of ``probabilities``."""
+    if probabilities:
+        inside = np.clip(input, 1e-12, 1 - 1e-12)
+        positive, negative = -np.log(inside), -np.log(1 - inside)
+    else:
+        positive, negative = np.logaddexp(0, -input), np.logaddexp(0, input)
+    values = target * positive * (1 if pos_weight is None else pos_weight) + (1 - target) * negative
+    return _reduce(values if weight is None else values * weight, reduction)
+
+
+def nll_loss(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    *,
+    counted: bool = False,
+    unweighted: bool = False,
+) -> Array:
+    """Return ``-weight[t] * input[…, t]`` over the classes of axis 1 (or 0 of a vector).
+
+    Args:
+        counted: The mean divides by all items, the ignored ones too.
+        unweighted: It divides by the number of items, not by their weights.
+    """
+    scores = np.moveaxis(np.atleast_2d(input), 1, -1)
+    classes = np.atleast_1d(target).astype(np.int64)
+    used = classes != ignore_index
+    chosen = np.where(used, classes, 0)
+    factors = np.ones(scores.shape[-1]) if weight is None else weight
+    each = np.where(used, factors[chosen], 0.0)
+    values = -each * np.take_along_axis(scores, chosen[..., None], -1)[..., 0]
+    count = used.size if counted else (used.sum() if unweighted else each.sum())
+    return _reduce(values.reshape(np.shape(target)), reduction, count)
+
+
+def cross_entropy_loss(
+    input: Array,
+    target: Array,
+    weight: Array | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    *,
+    probabilities: bool = False,
+    before: bool = False,
+    **ways: bool,
+) -> Array:
+    """Return the cross entropy of logits; ``before`` takes a softmax first.
+
+    ``probabilities`` takes the logarithm of the input itself.
+    """
+    axis = 0 if input.ndim == 1 else 1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logs = np.log(input) if probabilities else log_softmax(input, axis, before=before)
+    if target.dtype.kind == "f" and target.shape == input.shape:
+        size = input.shape[axis]
+        target = target * (1 - label_smoothing) + label_smoothing / size
+        each = -(
+            target * logs * (1 if weight is None else weight.reshape(-1, *(1,) * (input.ndim - 2)))
+        )
+        return _reduce(each.sum(axis), reduction)
+    plain = nll_loss(logs, target, weight, reduction, ignore_index, **ways)
+    if not label_smoothing:
+        return plain
+    return (1 - label_smoothing) * plain + label_smoothing * _smooth(
+        logs, target, weight, reduction, ignore_index
+    )
+
+
+def _smooth(
+    logs: Array, target: Array, weight: Array | None, reduction: int, ignored: int
+) -> Array:
+    """Return the mean over all classes of the loss, as torch weighs it."""
+    rows = np.moveaxis(np.atleast_2d(logs), 1, -1)
+    used = np.atleast_1d(target).astype(np.int64) != ignored
+    factors = np.ones(rows.shape[-1]) if weight is None else weight
+    values = np.where(used, -(rows * factors).sum(-1), 0.0) / rows.shape[-1]
+    chosen = np.where(used, np.atleast_1d(target).astype(np.int64), 0)
+    count = np.where(used, factors[chosen], 0.0).sum()
+    return _reduce(values.reshape(np.shape(target)), reduction, count)

@@ -1,0 +1,142 @@
+"""Compute normalisations in NumPy; keyword arguments after ``*`` select known mistakes.
+
+Definitions: the documentation of ``torch.nn.functional`` (layer_norm, rms_norm, batch_norm,
+group_norm, instance_norm). Arrays are float64 unless a caller gives others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+Array = Any  # of NumPy; a number has no axes
+
+
+def _divide(values: Array, variance: Array, eps: float, outside: bool) -> Array:
+    """Divide by the root of a variance; ``outside`` adds ``eps`` to the root instead."""
+    return values / (np.sqrt(variance) + eps if outside else np.sqrt(variance + eps))
+
+
+def _scale(values: Array, weight: Array | None, bias: Array | None) -> Array:
+    values = values if weight is None else values * weight
+    return values if bias is None else values + bias
+
+
+def layer_norm(
+    input: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    outside: bool = False,
+    ddof: int = 0,
+    axis: int | None = None,
+    centred: bool = True,
+) -> Array:
+    """Normalise the last ``len(normalized_shape)`` axes, or ``axis`` alone."""
+    axes = tuple(range(-len(normalized_shape), 0)) if axis is None else (axis,)
+    values = input - input.mean(axes, keepdims=True) if centred else input
+    scaled = _divide(values, input.var(axes, keepdims=True, ddof=ddof), eps, outside)
+    return _scale(scaled, weight, bias)
+
+
+def rms_norm(
+    input: Array,
+    normalized_shape: Sequence[int],
+    weight: Array | None = None,
+    eps: float | None = None,
+    *,
+    outside: bool = False,
+    centred: bool = False,
+    addend: float = 0.0,
+) -> Array:
+    """Divide by the root of the mean square of the last axes.
+
+    Without ``eps`` it is the machine epsilon of float32. ``addend`` is added to the weight.
+    """
+    axes = tuple(range(-len(normalized_shape), 0))
+    eps = float(np.finfo(np.float32).eps) if eps is None else eps
+    values = input - input.mean(axes, keepdims=True) if centred else input
+    scaled = _divide(values, np.square(values).mean(axes, keepdims=True), eps, outside)
+    return scaled if weight is None else scaled * (weight + addend)
+
+
+def batch_norm(
+    input: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    training: bool = False,
+    eps: float = 1e-5,
+    *,
+    deviation: bool = False,
+    outside: bool = False,
+    ddof: int = 0,
+    centred: bool = True,
+) -> Array:
+    """Normalise each channel (axis 1); ``deviation`` takes the variance as a deviation."""
+    axes = (0, *range(2, input.ndim))
+    shape = (1, -1, *(1,) * (input.ndim - 2))
+    if training or running_mean is None or running_var is None:
+        running_mean, running_var = input.mean(axes), input.var(axes, ddof=ddof)
+    variance = np.square(running_var) if deviation else running_var
+    values = input - running_mean.reshape(shape) if centred else input
+    scaled = _divide(values, variance.reshape(shape), eps, outside)
+    weight, bias = (None if one is None else one.reshape(shape) for one in (weight, bias))
+    return _scale(scaled, weight, bias)
+
+
+def group_norm(
+    input: Array,
+    num_groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *,
+    outside: bool = False,
+    ddof: int = 0,
+    strided: bool = False,
+) -> Array:
+    """Normalise groups of neighbouring channels (0: each is one).
+
+    ``strided`` takes every n-th channel instead.
+    """
+    count, channels = input.shape[:2]
+    num_groups = num_groups or channels
+    size = channels // num_groups
+    if strided:
+        order = np.arange(channels).reshape(size, num_groups).T.ravel()
+        input = input[:, order]
+    grouped = input.reshape(count, num_groups, -1)
+    centred = grouped - grouped.mean(-1, keepdims=True)
+    scaled = _divide(centred, grouped.var(-1, keepdims=True, ddof=ddof), eps, outside)
+    scaled = scaled.reshape(input.shape)
+    if strided:
+        scaled = scaled[:, np.argsort(order)]
+    shape = (1, -1, *(1,) * (input.ndim - 2))
+    weight, bias = (None if one is None else one.reshape(shape) for one in (weight, bias))
+    return _scale(scaled, weight, bias)
+
+
+def instance_norm(
+    input: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
+    use_input_stats: bool = True,
+    eps: float = 1e-5,
+    **ways: Any,
+) -> Array:
+    """Normalise each channel of each item; ``groups`` says over how many groups instead."""
+    if not use_input_stats:
+        return batch_norm(input, weight, bias, running_mean, running_var, eps=eps, **ways)
+    groups = ways.pop("groups", input.shape[1])
+    return group_norm(input, groups, weight, bias, eps, **ways)

@@ -1,0 +1,160 @@
+"""Name the operator of a stage and its arguments, for ATen calls and for modules of torch.nn."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.stages import (
+    activate,
+    attend,
+    convolve,
+    losses,
+    move,
+    multiply,
+    normalize,
+    recur,
+    update,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Arguments = dict[str, Any]
+#: The tables of `names.toml`.
+NAMES: dict[str, Any] = tomllib.loads(
+    files("parity.diagnose.stages").joinpath("names.toml").read_text(encoding="utf-8")
+)
+
+#: Every function by the name of its operator.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name.rstrip("_"): function
+    for module in (activate, attend, convolve, losses, move, multiply, normalize, recur, update)
+    for name, function in inspect.getmembers(module, inspect.isfunction)
+    if function.__module__ == module.__name__ and not name.startswith("_")
+}
+
+
+def list_operators() -> tuple[str, ...]:
+    """Return the names of all operators that can be computed."""
+    return tuple(sorted(_FUNCTIONS))
+
+
+@cache
+def find_operator(kind: str) -> str:
+    """Return our name of ``aten.layer_norm.default``, ``nn.LayerNorm`` or ``LayerNorm``, or ``""``.
+
+    Numbers of dimensions (``Conv2d``) and a module's package do not matter.
+    """
+    if kind.startswith("aten."):
+        name = kind.split(".")[1].removesuffix("_")
+        name = next(
+            (ours for each, ours in NAMES["aliases"].items() if re.fullmatch(each, name)), name
+        )
+        return name if name in _FUNCTIONS else ""
+    known = {**NAMES["optimizers"], **NAMES["modules"]}
+    return known.get(_name_module(kind)) or (kind if kind in _FUNCTIONS else "")
+
+
+def _name_module(kind: str) -> str:
+    return re.sub(r"[123]d$", "", kind.rpartition(".")[2])
+
+
+def compute(kind: str, arguments: Mapping[str, Any]) -> Any:
+    """Compute a stage's output in float64.
+
+    Raises:
+        LookupError: The operator, or one of its arguments, is unknown.
+        ArithmeticError, TypeError, ValueError, IndexError: The arguments do not fit each other.
+    """
+    return call(find_operator(kind), prepare_arguments(kind, arguments))
+
+
+def call(operator: str, arguments: Mapping[str, Any]) -> Any:
+    """Call the function of an operator with prepared arguments; errors as for ``compute``."""
+    function = _FUNCTIONS.get(operator)
+    if function is None:
+        raise LookupError(operator)
+    known = inspect.signature(function).parameters
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
+    if not open_ended and (unknown := set(arguments) - set(known)):
+        raise LookupError(", ".join(sorted(unknown)))
+    return function(**arguments)
+
+
+def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
+    """Return the arguments under the names of our functions, without those of no influence.
+
+    A module's settings that its function does not know are left out; whoever computes the
+    right way compares it with the reference, and so sees one that matters.
+
+    Raises:
+        LookupError: Dropout in training, which is random.
+    """
+    operator = find_operator(kind)
+    module = "" if kind.startswith("aten.") else _name_module(kind)
+    is_module = module in NAMES["modules"]
+    names = NAMES["module_arguments"].get(module, {}) if is_module else NAMES["arguments"]
+    if arguments.get("dropout") and (arguments.get("train") or arguments.get("training")):
+        message = "dropout in training is random"
+        raise LookupError(message)
+    known = inspect.signature(_FUNCTIONS[operator]).parameters
+    ours = {
+        (names.get(name, name) if is_module or name not in known else name): value
+        for name, value in arguments.items()
+        if value is not None and (name in known or name not in NAMES["ignored"])
+    }
+    if "input" in ours and "input" not in known and "query" not in known:
+        ours[next(iter(known))] = ours.pop("input")
+    if isinstance(ours.get("reduction"), str):
+        ours["reduction"] = NAMES["reductions"][ours["reduction"]]
+    if (fix := _FIXES.get(operator)) is not None:
+        ours = fix(kind, ours)
+    return {name: value for name, value in ours.items() if not is_module or name in known}
+
+
+def _fix_recurrent(kind: str, ours: Arguments) -> Arguments:
+    """Collect a module's weights in their order, and begin with zeros."""
+    if kind.startswith("aten."):
+        return ours
+    params = [value for name, value in ours.items() if re.match(r"(weight|bias)_[ih]h_l", name)]
+    batch = ours["input"].shape[0 if ours.get("batch_first") else 1]
+    shape = (len(params) // (4 if ours.get("has_biases", True) else 2), batch, params[1].shape[1])
+    zeros = np.zeros(shape)
+    state = ours.get("hx", zeros if find_operator(kind) == "gru" else [zeros, zeros])
+    return {**ours, "params": params, "hx": state}
+
+
+def _fix_attention(kind: str, ours: Arguments) -> Arguments:
+    del kind
+    return {name.replace(".", "_"): value for name, value in ours.items()}
+
+
+def _fix_interpolate(kind: str, ours: Arguments) -> Arguments:
+    if kind.startswith("aten."):
+        mode = re.sub(r"[123]d$", "", kind.split(".")[1].removeprefix("upsample_"))
+    else:
+        mode = str(ours.get("mode", "nearest"))
+    factors = ours.get("scale_factors")
+    if isinstance(factors, (int, float)):
+        ours["scale_factors"] = [factors] * (ours["input"].ndim - 2)
+    return {**ours, "mode": NAMES["modes"][mode]}
+
+
+def _fix_transpose(kind: str, ours: Arguments) -> Arguments:
+    return {**ours, "dim0": 0, "dim1": 1} if kind.split(".")[1] == "t" else ours
+
+
+_FIXES: dict[str, Callable[[str, Arguments], Arguments]] = {
+    "interpolate": _fix_interpolate,
+    "transpose": _fix_transpose,
+    "lstm": _fix_recurrent,
+    "gru": _fix_recurrent,
+    "multi_head_attention": _fix_attention,
+}

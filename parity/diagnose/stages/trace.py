@@ -1,0 +1,158 @@
+"""Compute stages of a trace from what the port dumped, else from the reference.
+
+A stage that only moves elements, or that nobody dumped, is computed from what feeds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.stages.find import Stage as StageData
+from parity.diagnose.stages.find import (
+    StageCause,
+    find_stage_cause,
+    is_explained,
+    list_ways,
+    measure_distance,
+)
+from parity.diagnose.stages.operators import compute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from parity.bundle.stages import Stage
+
+    #: Returns the array of a name, None where there is none.
+    Reader = Callable[[str], Any]
+
+Array = Any  # of NumPy; a number has no axes
+
+
+#: Elements of one array that are read for a cause.
+MAX_ELEMENTS = 64 * 2**20
+#: Unseen stages before one that diverges, in each of which a wrong way is looked for.
+_MAX_HIDDEN = 8
+_ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
+
+
+class TraceError(Exception):
+    """A feed of a stage cannot be had; the message says which and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """The stages of a case, with ways to read their data.
+
+    Attributes:
+        stages: By name, in the order of execution.
+        expected, obtained, given: Return the array of a reference, of the dump, and of an input
+            or parameter; None where there is none.
+    """
+
+    stages: Mapping[str, Stage]
+    expected: Reader
+    obtained: Reader
+    given: Reader
+
+    def find_cause(self, name: str, unseen: Sequence[str] = ()) -> StageCause:
+        """Find the wrong way in which the port computed one stage, or an unseen one before it.
+
+        Args:
+            name: A stage that was dumped.
+            unseen: Stages that feed it, were not dumped, and may be at fault instead.
+        """
+        obtained = self.obtained(name)
+        if obtained is None:
+            return StageCause(reason="it was not dumped")
+        try:
+            cause = self._find_own_cause(name, obtained)
+            tried = list(cause.tried)
+            for hidden in unseen[:_MAX_HIDDEN] if not cause.ways else ():
+                if found := self._find_hidden_ways(name, hidden, obtained, tried):
+                    return replace(found, tried=tuple(tried))
+        except TraceError as error:
+            return StageCause(reason=str(error))
+        return replace(cause, tried=tuple(tried))
+
+    def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
+        stage, expected = self.stages[name], self.expected(name)
+        by_port = _Values(self, (self.obtained, self.expected)).collect(stage)
+        by_reference = _Values(self, (self.expected,)).collect(stage)
+        return find_stage_cause(
+            StageData(
+                kind=stage.kind,
+                arguments=by_port,
+                expected=expected,
+                obtained=obtained,
+                rounding=stage.rounding,
+                expected_arguments=by_reference,
+            )
+        )
+
+    def _find_hidden_ways(
+        self, name: str, hidden: str, obtained: Array, tried: list[str]
+    ) -> StageCause | None:
+        """Compute an unseen stage in each wrong way, and from it the one that was seen."""
+        seen = (lambda each: None if each == name else self.obtained(each),)
+        right = _Values(self, seen).compute(name)
+        arguments = _Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
+        difference = measure_distance(right, obtained)
+        ways, best = [], np.inf
+        for code, text, values in list_ways(self.stages[hidden].kind, arguments):
+            tried.append(f"{hidden}: {text}")
+            try:
+                output = _Values(self, seen, {hidden: values}).compute(name)
+            except TraceError:
+                continue
+            left = measure_distance(output, obtained)
+            if is_explained(left, difference, self.stages[name].rounding, right):
+                ways.append((code, f"{hidden}: {text}"))
+                best = min(best, left)
+        return StageCause(tuple(ways), best, difference) if ways else None
+
+
+class _Values:
+    """Values of a trace's stages: read, or computed from their feeds, each once."""
+
+    def __init__(
+        self, trace: Trace, readers: tuple[Reader, ...], known: Mapping[str, Any] | None = None
+    ) -> None:
+        self._trace, self._readers, self._known = trace, (*readers, trace.given), dict(known or {})
+
+    def collect(self, stage: Stage) -> dict[str, Any]:
+        """Return the arguments of a stage, with the values that feed it."""
+        fed = {
+            argument: self.read(feed) if isinstance(feed, str) else [self.read(one) for one in feed]
+            for argument, feed in stage.feeds.items()
+        }
+        return {**stage.arguments, **fed}
+
+    def read(self, name: str) -> Any:
+        """Return a value: as it is known, as it can be read, or computed.
+
+        Raises:
+            TraceError: It is not there, or cannot be computed.
+        """
+        if name not in self._known:
+            read = (array for reader in self._readers if (array := reader(name)) is not None)
+            array = next(read, None)
+            if array is None:
+                self._known[name] = self.compute(name)
+            else:
+                self._known[name] = array.astype(np.float64) if array.dtype.kind == "f" else array
+        return self._known[name]
+
+    def compute(self, name: str) -> Any:
+        """Compute a stage from its feeds; errors as for ``read``."""
+        stage = self._trace.stages.get(name)
+        if stage is None:
+            message = f"{name} is neither a stage nor an input or a parameter of the bundle"
+            raise TraceError(message)
+        try:
+            return compute(stage.kind, self.collect(stage))
+        except (*_ERRORS, RecursionError) as error:
+            message = f"{name} ({stage.kind}) feeds it and cannot be computed: {error}"
+            raise TraceError(message) from None

@@ -1,0 +1,256 @@
+"""Trace a torch model as a bundle: what each of its stages gives, and what feeds it.
+
+`pin trace` runs the file that makes the model; `verify` never does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+
+from parity.errors import ConfigError, Problem
+from parity.known_failures import match_glob
+from parity.lab.bundle_writer import BundleWriter
+from parity.lab.libraries import import_library
+from parity.lab.pins.trace_graph import TracedStage, trace_calls
+from parity.lab.pins.trace_hooks import ModuleTrace
+from parity.lab.pins.trace_training import trace_training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: Bytes of a bundle, unless `--max-size` says more.
+MAX_SIZE = 64 * 2**20
+#: How much of its own rounding, summed over all stages before it, a port may be off.
+_ALLOWANCE = 16
+#: Least tolerance, as a share of a stage's largest value: 8 ULP of float32.
+_LEAST_SHARE = 2.0**-20
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the function of a model file returns.
+
+    Attributes:
+        model: A ``torch.nn.Module``.
+        inputs: Example inputs of its ``forward``, tensors by name.
+        loss: Takes the model's output, returns a scalar tensor; None without training.
+        optimizer: Takes the parameters, returns a ``torch.optim.Optimizer``; likewise.
+    """
+
+    model: Any
+    inputs: Mapping[str, Any]
+    loss: Any = None
+    optimizer: Any = None
+
+
+def pin(
+    target_dir: Path,
+    *,
+    model: str,
+    level: Literal["op", "module"] = "op",
+    train: int = 0,
+    seed: int = 0,
+    stages: Sequence[str] = (),
+    max_size: int = MAX_SIZE,
+    keep_parameters: bool = False,
+) -> Path:
+    """Trace the model that ``FILE.py:function`` returns; write ``<function>-trace.tar``.
+
+    Args:
+        target_dir: Gets the bundle.
+        model: The file and the function, which takes nothing and returns (model, inputs), or
+            (model, inputs, loss, optimizer); inputs are a tensor, several, or a dict.
+        level: One stage for each ATen call, or for each module.
+        train: Steps of training to trace besides the forward pass.
+        seed: Of PCG64, which draws the parameters and the float inputs.
+        stages: Globs of stages whose outputs are stored, besides the model's own; all if empty.
+        max_size: Bytes that the references may have.
+        keep_parameters: Parameters stay as the function made them, such as trained ones.
+
+    Raises:
+        ConfigError: ``usage``: the function is not there or returns something else, or the
+            trace is too large; ``trace``: neither export nor hooks can trace the model.
+    """
+    name, traced = load_model(model)
+    prepare_parameters(traced, seed, keep=keep_parameters)
+    writer = BundleWriter(f"{name.replace('_', '-').lower()}-trace")
+    note = add_forward(writer, traced, level=level, globs=stages, max_size=max_size)
+    if train:
+        trace_training(writer, traced, steps=train, max_size=max_size)
+    writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
+    writer.add_file("provenance.json", describe_provenance(level, seed, note))
+    return writer.write(target_dir)
+
+
+def load_model(place: str) -> tuple[str, Traced]:
+    """Run the file and call the function of ``FILE.py:function``."""
+    file, _, name = place.rpartition(":")
+    if not file or not Path(file).is_file():
+        _fail(f"--model {place}", "it must be FILE.py:function, and the file must exist")
+    function = runpy.run_path(file).get(name)
+    if not callable(function):
+        _fail(f"--model {place}", f"{file} has no function {name!r}")
+    result = function()
+    parts = result if isinstance(result, tuple) else (result,)
+    if len(parts) not in (2, 3, 4) or not hasattr(parts[0], "named_parameters"):
+        form = "(module, inputs) or (module, inputs, loss, optimizer)"
+        _fail(f"--model {place}", f"it must return {form}")
+    return name, Traced(parts[0].eval(), _name_inputs(parts[0], parts[1]), *parts[2:])
+
+
+def _name_inputs(model: Any, given: Any) -> dict[str, Any]:
+    inputs: dict[str, Any] = given if isinstance(given, dict) else {}
+    if not isinstance(given, dict):
+        values = given if isinstance(given, (list, tuple)) else [given]
+        names = list(inspect.signature(model.forward).parameters)
+        inputs = dict(zip(names, values, strict=False))
+    if not inputs or not all(hasattr(value, "detach") for value in inputs.values()):
+        _fail("inputs of the model", "they must be tensors")
+    return inputs
+
+
+def prepare_parameters(traced: Traced, seed: int, *, keep: bool) -> None:
+    """Draw parameters and float inputs from PCG64, in the order of their names.
+
+    Weights are normal with a deviation of 1/sqrt(fan-in), vectors named `weight` near 1, running
+    variances positive; integers stay as they are.
+    """
+    torch = import_library("torch")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    state = {} if keep else traced.model.state_dict()
+    with torch.no_grad():
+        for name, value in [*sorted(state.items()), *sorted(traced.inputs.items())]:
+            if value.is_floating_point():
+                value.copy_(torch.from_numpy(_draw(rng, name, tuple(value.shape))))
+
+
+def _draw(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Array:
+    if name.endswith("running_var"):
+        return rng.uniform(0.5, 1.5, shape)
+    values = rng.standard_normal(shape)
+    if len(shape) == 1 and name.endswith("weight"):
+        return 1 + values / 4
+    fan = int(np.prod(shape[1:])) if len(shape) > 1 else 1
+    return values / np.sqrt(fan) if "." in name or name == "weight" else values
+
+
+def add_forward(
+    writer: BundleWriter, traced: Traced, *, level: str, globs: Sequence[str], max_size: int
+) -> str:
+    """Add the case `forward`; returns what a reader should know of how it was traced."""
+    stages, outputs, more, note = _trace(traced, level)
+    kept = select_stages(stages, outputs, globs)
+    size = sum(stage.value.nbytes for stage in kept if stage.value is not None)
+    if size > max_size:
+        message = (
+            f"the outputs of {len(kept)} stages have {size:,} bytes, more than --max-size "
+            f"{max_size:,}; store fewer with --stages GLOB"
+        )
+        _fail("--max-size", message)
+    state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
+    inputs = {name: value.numpy() for name, value in traced.inputs.items()}
+    writer.add_file("forward/model.safetensors", state)
+    writer.add_case(
+        "forward",
+        {stage.name: stage.value for stage in kept if stage.value is not None},
+        {**inputs, **more},
+        checkpoint="model.safetensors",
+        outputs=outputs,
+        stages=[describe_stage(stage) for stage in kept],
+        tensors={stage.name: state_tolerance(stage) for stage in kept if stage.value is not None},
+    )
+    return note
+
+
+def _trace(
+    traced: Traced, level: str
+) -> tuple[list[TracedStage], list[str], Mapping[str, Array], str]:
+    """Trace by export, else by hooks; returns stages, outputs, further inputs, and how."""
+    reason = ""
+    if level == "op":
+        try:
+            stages, outputs = trace_calls(traced.model, traced.inputs)
+            if stages and outputs:
+                return stages, outputs, {}, "by torch.export"
+            reason = "it found no call, or no tensor as output"
+        except Exception as error:  # noqa: BLE001 - export raises errors of many types
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    try:
+        trace = ModuleTrace(traced.model, traced.inputs)
+    except Exception as error:
+        message = (
+            f"the model cannot be traced: torch.export: {reason or 'not asked'}; hooks: {error}"
+        )
+        raise ConfigError(Problem("trace", message)) from error
+    if not trace.stages or not trace.outputs:
+        message = "the model cannot be traced: it calls no module, or returns no tensor"
+        raise ConfigError(Problem("trace", message))
+    note = (
+        f"by forward hooks, since torch.export rejects the model: {reason}"
+        if reason
+        else "by hooks"
+    )
+    return trace.stages, trace.outputs, trace.inputs, note
+
+
+def select_stages(
+    stages: Sequence[TracedStage], outputs: Sequence[str], globs: Sequence[str]
+) -> list[TracedStage]:
+    """Drop the values of stages that no glob matches, other than outputs."""
+
+    def is_stored(name: str) -> bool:
+        return not globs or name in outputs or any(match_glob(glob, name) for glob in globs)
+
+    return [one if is_stored(one.name) else replace(one, value=None) for one in stages]
+
+
+def describe_stage(stage: TracedStage) -> dict[str, Any]:
+    """Return a stage as the manifest has it, without keys that say nothing."""
+    row = {
+        "name": stage.name,
+        "kind": stage.kind,
+        "module": stage.module,
+        "arguments": dict(stage.arguments),
+        "feeds": dict(stage.feeds),
+        "rounding": stage.rounding,
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def state_tolerance(stage: TracedStage) -> dict[str, Any]:
+    """Return the tolerance of a stage: a multiple of its own drift from float64."""
+    value = stage.value
+    if value is None or value.dtype.kind != "f":
+        return {"exact": True}
+    largest = float(
+        np.abs(value, where=np.isfinite(value), out=np.zeros_like(value)).max(initial=0.0)
+    )
+    atol = max(_ALLOWANCE * stage.drift, _LEAST_SHARE * largest, 1e-9)
+    return {"tolerance": {"atol": float(f"{atol:.1e}"), "rtol": 0}}
+
+
+def describe_provenance(level: str, seed: int, note: str) -> dict[str, Any]:
+    """Return where the references come from: versions, the processor's capability, the seed."""
+    torch = import_library("torch")
+    return {
+        "torch": torch.__version__.partition("+")[0],
+        "numpy": np.__version__,
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "level": level,
+        "seed": seed,
+        "trace": note,
+    }
+
+
+def _fail(what: str, message: str) -> NoReturn:
+    raise ConfigError(Problem("usage", f"{what}: {message}"))

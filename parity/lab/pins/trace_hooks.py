@@ -1,0 +1,163 @@
+"""Trace a torch module by hooks: one stage for each call of a module without children.
+
+For a model that ``torch.export`` rejects, and for ports that know modules only. What feeds a
+module is known where the very tensor is an earlier stage's output or an input of the model; else
+its input is recorded beside the model's inputs.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from parity.lab.libraries import import_library
+from parity.lab.pins.trace_graph import TracedStage, measure_rounding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: Modules whose children are parts of one computation.
+_WHOLE = ("MultiheadAttention", "LSTM", "GRU", "RNN")
+
+
+class ModuleTrace:
+    """The stages of one run of a model, recorded by hooks.
+
+    Attributes:
+        stages: In the order in which the modules returned.
+        inputs: Arrays that no stage made, by name, besides the model's own inputs.
+        outputs: Names of the model's outputs.
+    """
+
+    def __init__(self, model: Any, inputs: Mapping[str, Any]) -> None:
+        self.stages: list[TracedStage] = []
+        self.inputs: dict[str, Array] = {}
+        self._names = {id(value): name for name, value in inputs.items()}
+        self._kept = [*inputs.values()]
+        self._counts: dict[str, int] = {}
+        handles = [
+            module.register_forward_hook(self._record(path), with_kwargs=True)
+            for path, module in _list_modules(model)
+        ]
+        try:
+            with import_library("torch").no_grad():
+                output = model(**inputs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        self.outputs = [self._name_output(value) for value in _list_tensors(output)]
+
+    def _name_output(self, value: Any) -> str:
+        """Return the name of an output; one that no module made becomes a stage of its own."""
+        if id(value) not in self._names:
+            count = self._counts["output"] = self._counts.get("output", 0) + 1
+            name = "output" if count == 1 else f"output#{count}"
+            last = [self.stages[-1].name] if self.stages else []
+            array = value.detach().numpy().copy()
+            self.stages.append(
+                TracedStage(name=name, kind="", feeds={"unknown": last}, value=array)
+            )
+            self._names[id(value)] = name
+        return self._names[id(value)]
+
+    def _record(self, path: str) -> Any:
+        def hook(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
+            self._counts[path] = self._counts.get(path, 0) + 1
+            name = path if self._counts[path] == 1 else f"{path}#{self._counts[path]}"
+            names = list(inspect.signature(module.forward).parameters)
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            feeds: dict[str, Any] = {
+                key: self._name(f"{name}.{key}", value)
+                for key, value in given.items()
+                if hasattr(value, "detach")
+            }
+            feeds |= {key: f"{path}.{key}" if path else key for key in _list_parameters(module)}
+            value = next(_list_tensors(output), None)
+            if value is None:
+                return
+            self.stages.append(
+                TracedStage(
+                    name=name,
+                    kind=type(module).__name__,
+                    module=path,
+                    arguments=_read_settings(module),
+                    feeds=feeds,
+                    value=value.detach().numpy().copy(),
+                    rounding=measure_rounding(
+                        value.detach().numpy(), _run_alone(module, args, kwargs)
+                    ),
+                )
+            )
+            self._names[id(value)] = name
+            self._kept.append(output)  # so that no other tensor gets its id
+
+        return hook
+
+    def _name(self, name: str, value: Any) -> str:
+        if id(value) not in self._names:
+            self._names[id(value)] = name
+            self._kept.append(value)
+            self.inputs[name] = value.detach().numpy().copy()
+        return self._names[id(value)]
+
+
+def _list_modules(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield modules without children, and those that compute as a whole."""
+    whole = ""
+    for path, module in model.named_modules():
+        if whole and path.startswith(whole):
+            continue
+        is_whole = type(module).__name__ in _WHOLE
+        whole = f"{path}." if is_whole else ""
+        if is_whole or not any(module.children()):
+            yield path, module
+
+
+def _list_tensors(value: Any) -> Iterator[Any]:
+    if hasattr(value, "detach"):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _list_tensors(one)
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _list_tensors(one)
+
+
+def _list_parameters(module: Any) -> list[str]:
+    return [name for name, _ in [*module.named_parameters(), *module.named_buffers()]]
+
+
+def _read_settings(module: Any) -> dict[str, Any]:
+    """Return the arguments that a module was made with, where it keeps them by their names."""
+    constants = getattr(type(module), "__constants__", ())
+    names = [*inspect.signature(type(module).__init__).parameters, *constants, "training"]
+    found = {name: getattr(module, name, None) for name in names}
+    kept = (bool, int, float, str, list, tuple)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if isinstance(value, kept)
+    }
+
+
+def _run_alone(module: Any, args: Any, kwargs: Mapping[str, Any]) -> Array | None:
+    """Return the output of the module alone in float64."""
+    import copy
+
+    torch = import_library("torch")
+
+    def widen(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.double() if is_float else value
+
+    double = copy.deepcopy(module).double()
+    for each in double.modules():
+        each._forward_hooks.clear()  # noqa: SLF001 - a copy has its own
+    given = torch.utils._pytree.tree_map(widen, (args, dict(kwargs)))  # noqa: SLF001
+    value = next(_list_tensors(double(*given[0], **given[1])), None)
+    return None if value is None else value.detach().numpy()

@@ -1,0 +1,151 @@
+"""Trace steps of training: losses, gradients, parameters and the optimizer's state."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.errors import ConfigError, Problem
+from parity.lab.libraries import import_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.lab.bundle_writer import BundleWriter
+    from parity.lab.pins.trace import Traced
+
+    Array = NDArray[Any]
+    Values = dict[str, Array]
+
+#: How often its own rounding a port may be off.
+_ALLOWANCE = 16
+#: Settings of an optimizer that are stated, by the names that torch gives them.
+_SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps")
+#: The optimizer's own arrays of a parameter.
+_STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")
+
+
+def trace_training(writer: BundleWriter, traced: Traced, *, steps: int, max_size: int) -> None:
+    """Add the case `train`: losses, gradients, parameters and the optimizer's state.
+
+    The tensors are ``loss`` [steps], and for each step k from 1 on ``step_k/grad/NAME``,
+    ``step_k/exp_avg/NAME`` and so on, and the parameter after the step, ``step_k/NAME``.
+
+    Raises:
+        ConfigError: ``usage``: there is no loss or no optimizer, or the case is too large.
+    """
+    if traced.loss is None or traced.optimizer is None:
+        message = "--train needs a function that returns (module, inputs, loss, optimizer)"
+        raise ConfigError(Problem("usage", message))
+    torch = import_library("torch")
+    single, kind, settings = _train(traced, steps, torch.float32)
+    double, _, _ = _train(traced, steps, torch.float64)
+    size = sum(value.nbytes for value in single.values())
+    if size > max_size:
+        message = f"{steps} steps have {size:,} bytes, more than --max-size {max_size:,}"
+        raise ConfigError(Problem("usage", message))
+    state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
+    writer.add_file("train/model.safetensors", state)
+    names = [name for name, _ in traced.model.named_parameters()]
+    last = [f"step_{steps}/{name}" for name in names]
+    writer.add_case(
+        "train",
+        single,
+        {name: value.numpy() for name, value in traced.inputs.items()},
+        checkpoint="model.safetensors",
+        outputs=["loss", *last],
+        stages=list_stages(names, steps, kind, settings),
+        tensors={name: _state_tolerance(single[name], double[name]) for name in single},
+        words={"steps": steps, "optimizer": kind, **{f"{k}": str(v) for k, v in settings.items()}},
+    )
+
+
+def list_stages(
+    names: list[str], steps: int, kind: str, settings: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the stages of training: gradients, then updates, then the curve of losses."""
+    rows: list[dict[str, Any]] = []
+    for step in range(1, steps + 1):
+        before = [name if step == 1 else f"step_{step - 1}/{name}" for name in names]
+        rows += [
+            {"name": f"step_{step}/grad/{name}", "feeds": {"parameters": before}} for name in names
+        ]
+        for name, old in zip(names, before, strict=True):
+            feeds = {"param": old, "grad": f"step_{step}/grad/{name}"}
+            if step > 1:
+                own = {key: f"step_{step - 1}/{key}/{name}" for key in _list_states(kind, settings)}
+                feeds |= own
+            arguments = {**settings, **({"step": step} if kind.startswith("Adam") else {})}
+            rows += [
+                {"name": f"step_{step}/{key}/{name}", "feeds": {"inputs": [*feeds.values()]}}
+                for key in _list_states(kind, settings)
+            ]
+            rows.append(
+                {
+                    "name": f"step_{step}/{name}",
+                    "kind": kind,
+                    "arguments": arguments,
+                    "feeds": feeds,
+                }
+            )
+    feeds_of_loss = [f"step_{step}/{name}" for step in range(1, steps) for name in names]
+    rows.append({"name": "loss", "feeds": {"parameters": feeds_of_loss}})
+    return rows
+
+
+def _list_states(kind: str, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    if kind.startswith("Adam"):
+        return ("exp_avg", "exp_avg_sq")
+    return ("momentum_buffer",) if settings.get("momentum") else ()
+
+
+def _train(traced: Traced, steps: int, dtype: Any) -> tuple[Values, str, dict[str, Any]]:
+    """Train a copy of the model; returns the values, the optimizer's name and its settings."""
+    torch = import_library("torch")
+    model = copy.deepcopy(traced.model).to(dtype).train()
+    for module in model.modules():
+        if type(module).__name__.startswith("Dropout"):
+            module.eval()  # a random mask cannot be compared
+    inputs = {
+        name: value.to(dtype) if value.is_floating_point() else value
+        for name, value in traced.inputs.items()
+    }
+    optimizer = traced.optimizer(model.parameters())
+    values: Values = {}
+    losses = []
+    for step in range(1, steps + 1):
+        optimizer.zero_grad()
+        loss = traced.loss(model(**inputs))
+        loss.backward()
+        losses.append(float(loss.detach()))
+        _record(values, model, f"step_{step}/grad/", lambda parameter: parameter.grad)
+        optimizer.step()
+        for key in _STATES:
+            own = lambda parameter, key=key: optimizer.state[parameter].get(key)  # noqa: E731
+            _record(values, model, f"step_{step}/{key}/", own)
+        _record(values, model, f"step_{step}/", lambda parameter: parameter)
+    values["loss"] = np.array(losses, np.float32 if dtype == torch.float32 else np.float64)
+    group = optimizer.param_groups[0]
+    settings = {
+        name: list(group[name]) if isinstance(group[name], tuple) else group[name]
+        for name in _SETTINGS
+        if isinstance(group.get(name), (bool, int, float, tuple))
+    }
+    return values, type(optimizer).__name__, settings
+
+
+def _record(values: Values, model: Any, prefix: str, choose: Any) -> None:
+    for name, parameter in model.named_parameters():
+        if (value := choose(parameter)) is not None:
+            values[prefix + name] = value.detach().numpy().copy()
+
+
+def _state_tolerance(value: Array, exact: Array) -> dict[str, Any]:
+    drift = float(np.abs(value - exact).max(initial=0.0))
+    largest = float(np.abs(exact).max(initial=0.0))
+    atol = max(_ALLOWANCE * drift, 2.0**-20 * largest, 1e-9)
+    return {"tolerance": {"atol": float(f"{atol:.1e}"), "rtol": 0}}

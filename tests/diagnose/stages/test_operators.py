@@ -1,0 +1,178 @@
+"""Compare the operators with torch, and find each wrong way of each."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parity.diagnose.stages import find, operators
+from parity.lab.pins.trace_hooks import ModuleTrace
+from tests.diagnose.stages.rows import MODULES, ROWS, draw
+
+torch: Any = pytest.importorskip("torch")
+#: A way that changes less cannot be told from rounding.
+_VISIBLE = 1e-4
+_IDS = [name for name, _, _ in ROWS]
+
+
+def _make_torch(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+        return [_make_torch(one) for one in value]
+    return value
+
+
+@pytest.mark.parametrize(("kind", "arguments"), [row[1:] for row in ROWS], ids=_IDS)
+def test_operator_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None:
+    call = torch.ops.aten
+    for part in kind.split(".")[1:]:
+        call = getattr(call, part)
+    wanted = call(**{key: _make_torch(value) for key, value in arguments.items()})
+    wanted = wanted[0] if isinstance(wanted, tuple) else wanted
+    np.testing.assert_allclose(
+        operators.compute(kind, arguments), wanted.numpy(), rtol=1e-9, atol=1e-9
+    )
+
+
+def _step_with_torch(kind: str, arguments: dict[str, Any]) -> Any:
+    """Take one step of torch's optimizer from the stated state."""
+    own = ("param", "grad", "step", "exp_avg", "exp_avg_sq", "momentum_buffer")
+    param = torch.nn.Parameter(torch.from_numpy(arguments["param"].copy()))
+    param.grad = torch.from_numpy(arguments["grad"].copy())
+    options = {name: value for name, value in arguments.items() if name not in own}
+    optimizer = getattr(torch.optim, kind)([param], **options)
+    state = {
+        name: torch.from_numpy(arguments[name].copy()) for name in own[3:] if name in arguments
+    }
+    if "step" in arguments:
+        state["step"] = torch.tensor(float(arguments["step"] - 1))
+    optimizer.state[param].update(state)
+    optimizer.step()
+    return param.detach()
+
+
+def _attend_with_torch(kind: str, arguments: dict[str, Any]) -> Any:
+    own = ("in_proj_weight", "in_proj_bias", "out_proj_weight", "out_proj_bias")
+    module = getattr(torch.nn, kind)(
+        6, arguments["num_heads"], batch_first=True, dtype=torch.float64
+    )
+    module.load_state_dict(
+        {name.replace("out_proj_", "out_proj."): torch.from_numpy(arguments[name]) for name in own}
+    )
+    inputs = [torch.from_numpy(arguments[name]) for name in ("query", "key", "value")]
+    return module(*inputs, attn_mask=torch.from_numpy(arguments["attn_mask"]))[0].detach()
+
+
+@pytest.mark.parametrize(("kind", "arguments"), [row[1:] for row in MODULES if row[1] != "rotary"])
+def test_module_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None:
+    run = _attend_with_torch if kind == "MultiheadAttention" else _step_with_torch
+    wanted = run(kind, arguments).numpy()
+    np.testing.assert_allclose(operators.compute(kind, arguments), wanted, rtol=1e-9, atol=1e-9)
+
+
+def _list_ways() -> list[Any]:
+    rows = []
+    for name, kind, arguments in [*ROWS, *MODULES]:
+        operator = operators.find_operator(kind)
+        prepared = operators.prepare_arguments(kind, arguments)
+        right = np.asarray(operators.call(operator, prepared))
+        ways = find._compute_ways(operator, prepared, right)
+        rows += [
+            pytest.param(kind, arguments, right, (code, text), values, id=f"{name}-{code}-{at}")
+            for at, (code, text, values) in enumerate(ways)
+            if find.measure_distance(values, right) > _VISIBLE * max(1.0, np.abs(right).max())
+        ]
+    return rows
+
+
+@pytest.mark.parametrize(("kind", "arguments", "right", "way", "values"), _list_ways())
+def test_wrong_way_is_named(
+    kind: str, arguments: dict[str, Any], right: Any, way: tuple[str, str], values: Any
+) -> None:
+    obtained = values.astype(np.float32)
+    stage = find.Stage(
+        kind=kind, arguments=arguments, expected=right.astype(np.float32), obtained=obtained
+    )
+    found = find.find_stage_cause(stage)
+    assert way in found.ways
+
+
+def test_every_way_can_be_seen_in_some_row() -> None:
+    seen = {(operators.find_operator(row.values[0]), row.values[3][1]) for row in _list_ways()}
+    all_ways = {(name, way.text) for name, ways in find.read_ways().items() for way in ways}
+    assert all_ways - seen == set()
+
+
+@pytest.mark.parametrize(("name", "kind", "arguments"), [*ROWS, *MODULES])
+def test_noise_gets_no_name(name: str, kind: str, arguments: dict[str, Any]) -> None:
+    rng = np.random.Generator(np.random.PCG64(len(name)))
+    right = np.asarray(operators.compute(kind, arguments))
+    if right.size < 3:  # one number fits many ways by chance
+        return
+    scale = np.abs(right).max()
+    for size in (1e-4, 1e-3, 1e-2, 0.1, 1.0):
+        noise = rng.standard_normal(right.shape) * size * scale
+        one = np.zeros_like(right)
+        one.flat[rng.integers(right.size)] = size * scale
+        for change in (noise, one, noise * (rng.random(right.shape) < 0.3), np.abs(noise)):
+            obtained = (right + change).astype(np.float32)
+            stage = find.Stage(kind=kind, arguments=arguments, expected=right, obtained=obtained)
+            assert find.find_stage_cause(stage).ways == ()
+
+
+_MODULE_ROWS = [
+    ("Linear", (4, 6), {}, [(3, 4)]),
+    ("LayerNorm", (8,), {}, [(3, 8)]),
+    ("RMSNorm", (8,), {}, [(3, 8)]),
+    ("BatchNorm2d", (3,), {}, [(2, 3, 4, 4)]),
+    ("GroupNorm", (2, 6), {}, [(2, 6, 4)]),
+    ("InstanceNorm1d", (3,), {"affine": True}, [(2, 3, 5)]),
+    ("Conv1d", (3, 4, 3), {"padding": "same"}, [(2, 3, 8)]),
+    ("Conv2d", (4, 6, 3), {"stride": 2, "padding": 1, "groups": 2}, [(2, 4, 7, 7)]),
+    ("ConvTranspose2d", (4, 6, 3), {"stride": 2, "padding": 1}, [(2, 4, 5, 5)]),
+    ("MaxPool2d", (3,), {"stride": 2, "padding": 1}, [(2, 3, 7, 7)]),
+    ("AvgPool2d", (3,), {"padding": 1, "count_include_pad": False}, [(2, 3, 7, 7)]),
+    ("AdaptiveAvgPool2d", (2,), {}, [(2, 3, 7, 5)]),
+    ("Upsample", (), {"scale_factor": 2.0, "mode": "bilinear"}, [(1, 2, 4, 5)]),
+    ("Upsample", (), {"size": (7, 6), "mode": "bicubic", "align_corners": True}, [(1, 2, 4, 5)]),
+    ("GELU", ("tanh",), {}, [(3, 8)]),
+    ("SiLU", (), {}, [(3, 8)]),
+    ("ELU", (0.7,), {}, [(3, 8)]),
+    ("LeakyReLU", (0.2,), {}, [(3, 8)]),
+    ("Softplus", (2.0,), {}, [(3, 8)]),
+    ("Softmax", (1,), {}, [(3, 8)]),
+    ("LogSoftmax", (1,), {}, [(3, 8)]),
+    ("Flatten", (), {}, [(3, 4, 5)]),
+    ("MultiheadAttention", (8, 2), {"batch_first": True}, [(2, 5, 8), (2, 5, 8), (2, 5, 8)]),
+    ("MultiheadAttention", (8, 2), {"bias": False}, [(5, 2, 8), (5, 2, 8), (5, 2, 8)]),
+    ("LSTM", (4, 5), {"num_layers": 2, "bidirectional": True, "batch_first": True}, [(2, 6, 4)]),
+    ("GRU", (4, 5), {"bias": False}, [(6, 2, 4)]),
+    ("Dropout", (0.3,), {}, [(3, 8)]),
+    ("MSELoss", (), {}, [(3, 4), (3, 4)]),
+    ("SmoothL1Loss", (), {"beta": 0.3, "reduction": "sum"}, [(3, 4), (3, 4)]),
+    ("CrossEntropyLoss", (), {"label_smoothing": 0.1}, [(3, 4), (3, 4)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "args", "options", "shapes"), _MODULE_ROWS)
+def test_traced_module_is_computed_from_its_settings(
+    kind: str, args: tuple[Any, ...], options: dict[str, Any], shapes: list[tuple[int, ...]]
+) -> None:
+    module = getattr(torch.nn, kind)(*args, **options).eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.from_numpy(draw(*parameter.shape)))
+    names = list(inspect.signature(module.forward).parameters)
+    tensors = [torch.from_numpy(draw(*shape)).float() for shape in shapes]
+    inputs = dict(zip(names, tensors, strict=False))
+    trace = ModuleTrace(module, inputs)
+    stage = trace.stages[0]  # further outputs of a layer come after it
+    state = {key.removeprefix("."): value.numpy() for key, value in module.state_dict().items()}
+    arrays = {name: tensor.numpy() for name, tensor in inputs.items()} | state
+    fed = {key: arrays[feed] for key, feed in stage.feeds.items()}
+    value = operators.compute(kind, {**stage.arguments, **fed})
+    np.testing.assert_allclose(value, stage.value, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,173 @@
+"""Trace models of torch, and verify what others would dump of them."""
+
+from __future__ import annotations
+
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.errors import ConfigError
+from parity.lab.pins import trace
+from parity.suites.base import Dump
+from parity.suites.tensors import suite
+from parity.tensors.folder import list_tensors
+from tests.support.traces import write_dump
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch: Any = pytest.importorskip("torch")
+# The first export imports much of torch, which asks the system for libraries.
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+
+_MODEL = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(8)
+        self.fc = torch.nn.Linear(8, 8)
+        self.drop = torch.nn.Dropout(0.5)
+
+    def forward(self, x):
+        h = self.drop(torch.nn.functional.gelu(self.fc(self.norm(x))))
+        return x + self.fc(h)
+
+def block():
+    model = Block()
+    loss = lambda out: out.square().mean()
+    return model, torch.zeros(3, 8), loss, lambda p: torch.optim.AdamW(p, lr=0.01)
+
+class Branch(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(x) if x.sum() > 0 else -self.fc(x)
+
+def branch():
+    return Branch(), torch.ones(2, 4)
+
+class Nothing(torch.nn.Module):
+    def forward(self, x):
+        return str(x)
+
+def nothing():
+    return Nothing(), torch.ones(2)
+
+def number():
+    return 3
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.py"
+    path.write_text(_MODEL, encoding="utf-8")
+    return str(path)
+
+
+def _unpack(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    return folder
+
+
+def _read(tree: Path, case: str) -> dict[str, Any]:
+    tensors = list_tensors(tree / case / "reference.safetensors").tensors
+    return {name: one.read_array() for name, one in tensors.items()}
+
+
+def _verify(tree: Path, name: str, values: dict[str, Any], folder: Path) -> list[tuple[str, Any]]:
+    case = next(case for case in suite.read_cases(tree, {}) if case.id == name)
+    outcome = suite.verify(case, Dump(folder=write_dump(folder, values)), case.tolerances)
+    return [(one.code, one.measures.get("cause_code")) for one in outcome.findings]
+
+
+def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_path: Path) -> None:
+    archive = trace.pin(tmp_path / "out", model=f"{model}:block", train=2)
+    tree = _unpack(archive, tmp_path / "tree")
+    values = _read(tree, "forward")
+    assert list(values) == sorted(values)
+    assert {"norm/layer_norm", "fc/linear", "gelu", "fc/linear#2", "add"} == set(values)
+    assert _verify(tree, "forward", values, tmp_path / "right") == []
+    training = _read(tree, "train")
+    assert _verify(tree, "train", training, tmp_path / "trained") == []
+    before = {name: one.read_array() for name, one in _list_parameters(tree).items()}
+    # AdamW whose weight decay is left out: what it adds is lr * decay * parameter.
+    wrong = {
+        **training,
+        "step_1/fc.weight": training["step_1/fc.weight"] + 1e-4 * before["fc.weight"],
+    }
+    found = _verify(tree, "train", wrong, tmp_path / "wrong")
+    assert found[0] == ("first-divergence", "decay-missing")
+
+
+def _list_parameters(tree: Path) -> Any:
+    return list_tensors(tree / "train" / "model.safetensors").tensors
+
+
+def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Path) -> None:
+    trees = [
+        _unpack(
+            trace.pin(tmp_path / str(at), model=f"{model}:block", seed=seed, level="module"),
+            tmp_path / f"t{at}",
+        )
+        for at, seed in enumerate((3, 3, 4))
+    ]
+    names = ("forward/model.safetensors", "forward/inputs/x.npy")
+    contents = [[(tree / name).read_bytes() for name in names] for tree in trees]
+    assert contents[0] == contents[1] != contents[2]
+
+
+def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path) -> None:
+    tree = _unpack(trace.pin(tmp_path / "out", model=f"{model}:branch"), tmp_path / "tree")
+    assert "by forward hooks, since torch.export rejects" in (tree / "provenance.json").read_text()
+    values = _read(tree, "forward")
+    assert "fc" in values
+    values["fc"] = (
+        values["fc"]
+        - list_tensors(tree / "forward/model.safetensors").tensors["fc.bias"].read_array()
+    )
+    assert _verify(tree, "forward", values, tmp_path / "dump")[0] == (
+        "first-divergence",
+        "bias-missing",
+    )
+
+
+def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
+    archive = trace.pin(tmp_path / "out", model=f"{model}:block", stages=["norm*"])
+    values = _read(_unpack(archive, tmp_path / "tree"), "forward")
+    assert set(values) == {"norm/layer_norm", "add"}
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "message"),
+    [
+        ("missing", {}, "has no function 'missing'"),
+        ("number", {}, "it must return (module, inputs)"),
+        ("nothing", {}, "the model cannot be traced"),
+        ("block", {"max_size": 10}, "more than --max-size 10"),
+        ("branch", {"train": 1}, "--train needs a function that returns"),
+    ],
+)
+def test_what_cannot_be_traced_is_a_clear_error(
+    model: str, tmp_path: Path, function: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        trace.pin(tmp_path / "out", model=f"{model}:{function}", **options)
+    assert message in str(caught.value)
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_rounding_of_a_stage_is_measured(model: str) -> None:
+    name, traced = trace.load_model(f"{model}:block")
+    trace.prepare_parameters(traced, 0, keep=False)
+    stages, outputs, _, note = trace._trace(traced, "op")
+    assert (name, outputs, note) == ("block", ["add"], "by torch.export")
+    assert all(0 < stage.rounding < 1e-5 for stage in stages if stage.value is not None)
+    assert np.isfinite([stage.drift for stage in stages]).all()

@@ -1,0 +1,136 @@
+"""Judge dumps of a model: the first stage that diverges, what follows from it, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.errors import ConfigError
+from parity.suites.base import Dump
+from parity.suites.tensors import suite
+from tests.support.traces import STAGES, run_stages, write_bundle, write_dump
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from parity.suites.base import DumpComparison
+
+_MOVED = ("turned",)
+
+
+#: Errors of stages, the last of them half of the tolerance.
+_GROWTH = {
+    "norm/layer_norm": 1e-6,
+    "fc/linear": 5e-6,
+    "gelu": 1e-5,
+    "out/linear": 5e-5,
+    "side": 5e-5,
+}
+
+
+def _verify(
+    tmp_path: Path,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+    without: tuple[str, ...] = (),
+    also: Mapping[str, Any] | None = None,
+) -> DumpComparison:
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
+    values = {**run_stages(changes), **(also or {})}
+    kept = {name: one for name, one in values.items() if name not in (*without, *_MOVED)}
+    dump = Dump(folder=write_dump(tmp_path / "dump", kept))
+    return suite.verify(case, dump, case.tolerances)
+
+
+def _format(outcome: DumpComparison) -> str:
+    lines = []
+    for finding in outcome.findings:
+        lines.append(f"{finding.level}[{finding.code}] {finding.message}")
+        lines += [f"  cause: {finding.cause}"] if finding.cause else []
+        lines += [f"  {line}" for line in finding.details if line.startswith("tried")]
+    return "\n".join(lines) or "no findings"
+
+
+#: What a port does: stages with other arguments, and stages that it does not dump.
+_PORTS: dict[str, tuple[dict[str, dict[str, Any]], tuple[str, ...]]] = {
+    "right": ({}, ()),
+    "right, outputs alone": ({}, ("norm/layer_norm", "fc/linear", "gelu", "side")),
+    "another eps": ({"norm/layer_norm": {"eps": 1e-3}}, ()),
+    "no bias": ({"fc/linear": {"bias": None}}, ()),
+    "no bias behind a stage that only moves": ({"out/linear": {"bias": None}}, ()),
+    "another GELU, not dumped": ({"gelu": {"form": "tanh"}}, ("gelu",)),
+    "a stretch": ({"fc/linear": {"times": 2}}, ("norm/layer_norm", "fc/linear", "gelu")),
+    "two faults": ({"fc/linear": {"bias": None}, "side": {"hard": True}}, ()),
+    "an unknown way": ({"fc/linear": {"times": 3}}, ()),
+    "no output": ({}, ("out/linear",)),
+}
+
+
+def test_first_divergence_is_reported(tmp_path: Path, golden: Callable[..., None]) -> None:
+    parts = []
+    for number, (name, (changes, without)) in enumerate(_PORTS.items()):
+        parts.append(f"# {name}\n{_format(_verify(tmp_path / str(number), changes, without))}\n")
+    golden("\n".join(parts))
+
+
+def test_stage_of_another_shape_diverges_first(tmp_path: Path) -> None:
+    outcome = _verify(tmp_path, also={"gelu": np.zeros((4, 5), np.float32)})
+    codes = [finding.code for finding in outcome.findings if finding.level == "error"]
+    assert codes == ["first-divergence", "shape"]
+
+
+def test_seen_stages_are_counted(tmp_path: Path) -> None:
+    outcome = _verify(tmp_path, without=("gelu",))
+    assert outcome.measures["stages"] == len(STAGES) - len(_MOVED)
+    assert outcome.measures["stages_seen"] == outcome.measures["stages"] - 1
+
+
+def test_errors_that_grow_inside_their_tolerances_are_a_drift(tmp_path: Path) -> None:
+    values = run_stages()
+    grown = {name: values[name] + np.float32(error) for name, error in _GROWTH.items()}
+    outcome = _verify(tmp_path, also=grown)
+    assert [(one.level, one.code) for one in outcome.findings] == [("notice", "drift")]
+
+
+def test_nan_in_a_stage_is_its_divergence(tmp_path: Path) -> None:
+    values = run_stages()["gelu"].copy()
+    values[0, 0] = np.nan
+    outcome = _verify(tmp_path, also={"gelu": values})
+    first = outcome.findings[0]
+    assert (first.code, first.tensor, first.cause) == ("first-divergence", "gelu", None)
+
+
+_ROW = {"name": "a", "feeds": {"input": "x"}}
+_FED_BY_A = {"name": "b", "feeds": {"input": "a"}}
+
+
+#: Keys of a case, by what is wrong with them.
+_INVALID: dict[str, dict[str, Any]] = {
+    "no list": {"stages": {}},
+    "empty": {"stages": []},
+    "no name": {"stages": [{"kind": "aten.tanh.default"}], "outputs": [""]},
+    "twice": {"stages": [_ROW, _ROW], "outputs": ["a"]},
+    "a cycle": {"stages": [{"name": "a", "feeds": {"input": "b"}}, _FED_BY_A], "outputs": ["b"]},
+    "itself": {"stages": [{"name": "a", "feeds": {"input": "a"}}], "outputs": ["a"]},
+    "no outputs": {"stages": [_ROW], "outputs": []},
+    "an unknown output": {"stages": [_ROW], "outputs": ["b"]},
+    "an unknown key": {"stages": [{**_ROW, "feed": {}}], "outputs": ["a"]},
+    "a number as feed": {"stages": [{**_ROW, "feeds": {"input": 3}}], "outputs": ["a"]},
+    "a negative rounding": {"stages": [{**_ROW, "rounding": -1}], "outputs": ["a"]},
+    "outputs without stages": {"stages": None, "outputs": ["a"]},
+}
+
+
+def test_invalid_stages_are_rejected_with_their_place(
+    tmp_path: Path, golden: Callable[..., None]
+) -> None:
+    parts = []
+    for number, (name, keys) in enumerate(_INVALID.items()):
+        with pytest.raises(ConfigError) as caught:
+            suite.read_cases(write_bundle(tmp_path / str(number), **keys), {})
+        places = [(one.where, one.message) for one in caught.value.problems]
+        lines = [f"{place.line}:{place.column}: {text}" for place, text in places if place]
+        parts.append("\n".join([f"# {name}", *lines, ""]))
+    golden("\n".join(parts))
