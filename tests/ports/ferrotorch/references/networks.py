@@ -117,7 +117,13 @@ def make_bert() -> dict[str, Any]:
     ids = [one for one in tokenizer.encode(SENTENCE).ids if one]
     hidden = model(torch.tensor([ids])).last_hidden_state
     return {
-        "sentence/token_ids.json": {"shape": [1, 32], "kept": len(ids), "token_ids": ids},
+        "sentence/reference/stdout.json": {
+            "shape": [1, 32],
+            "normalize": True,
+            "kept": len(ids),
+            "token_ids": ids,
+            "sentence": SENTENCE,
+        },
         "sentence/reference/embedding.bin": F.normalize(hidden.mean(1), dim=-1),
         **place(
             "all-MiniLM-L6-v2",
@@ -150,7 +156,11 @@ def make_llama() -> dict[str, Any]:
     weights = {name: one for name, one in model.state_dict().items() if name != "lm_head.weight"}
     return {
         "prompt/reference/logits.bin": logits,
-        "prompt/stdout.json": {
+        "prompt/reference/stdout.json": {
+            "device": "cpu",
+            "shape": list(logits.shape),
+            "seq_len": logits.shape[1],
+            "vocab": logits.shape[2],
             "argmax_last": int(logits[0, -1].argmax()),
             "argmax_per_pos": logits[0].argmax(-1).tolist(),
             "token_ids": ids,

@@ -45,7 +45,13 @@ def make() -> dict[str, Any]:
             total += loss.item()
         losses.append(total / (ITEMS // BATCH))
         files[f"training/epoch_{epoch}_state.safetensors"] = copy_state(model)
-    files["training/meta.json"] = {"epochs": EPOCHS, "epoch_losses": losses}
+    files["training/stdout.json"] = {
+        "epochs": EPOCHS,
+        "batch_size": BATCH,
+        "n_samples": ITEMS,
+        "n_batches_per_epoch": ITEMS // BATCH,
+        "epoch_losses": losses,
+    }
     return files
 
 
