@@ -11,7 +11,7 @@ from parity.github import choose_program
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
 from parity.lab.zoo import reader_reports, reader_results
 from parity.verify.options import Options
-from parity.verify.prepare import fetch_bundle
+from parity.verify.prepare import build_options, fetch_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,11 +47,15 @@ def audit(options: AuditOptions, console: RunConsole) -> int:
 
     def audit_bundle(bundle: Bundle) -> ErrorKind | None:
         fetched = fetch_bundle(bundle, options, console, None)
-        cases = audit_in_subprocess(bundle, fetched.path)
+        cases = audit_in_subprocess(
+            bundle, fetched.path, build_options(bundle, options).get("manifest")
+        )
         is_ok = print_cases(cases, console)
         audited.extend(cases)
         command = _format_command(bundle, options)
-        readers = reader_results.collect_reader_results(bundle, fetched, command)
+        # A manifest beside the lockfile has no expectations of readers.
+        collect = reader_results.collect_reader_results
+        readers = () if bundle.manifest else collect(bundle, fetched, command)
         for reader in readers:
             is_ok = print_reader(bundle, reader, console) and is_ok
         by_bundle.append((bundle, fetched.tree, readers))

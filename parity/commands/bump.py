@@ -105,7 +105,13 @@ def _bump_bundle(
     for line in drift_text.format_lines(drift):
         console.print_line(line)
     if drift.verdict != "same":
-        audit_before_lock(bundle, fetched, console, accept=options.accept_audit)
+        audit_before_lock(
+            bundle,
+            fetched,
+            console,
+            accept=options.accept_audit,
+            manifest=build_options(bundle, options).get("manifest"),
+        )
     new_source = options.source if options.source != bundle.source else None
     old = bundle.locked
     if new_source is None and old and replace(old, where={}) == replace(locked, where={}):

@@ -26,13 +26,16 @@ def list_missing_libraries(suite: str) -> list[str]:
     return [name for name in _get_suite(suite).audit_libraries if find_spec(name) is None]
 
 
-def audit(suite: str, tree: Path, bundle: str) -> tuple[CaseResult, ...]:
+def audit(
+    suite: str, tree: Path, bundle: str, manifest: Path | None = None
+) -> tuple[CaseResult, ...]:
     """Derive the references of a bundle again; findings are of kind ``reference``.
 
     Args:
         suite: One of the lockfile's.
         tree: The unpacked bundle.
         bundle: Its id.
+        manifest: A manifest beside the lockfile, for the suite `tensors`.
 
     Raises:
         ConfigError: ``missing-library``.
@@ -40,7 +43,9 @@ def audit(suite: str, tree: Path, bundle: str) -> tuple[CaseResult, ...]:
     """
     record = _get_suite(suite)
     provenance = Provenance.read(tree, record.audit_libraries)
-    cases: tuple[CaseResult, ...] = resolve_hook(record.audit)(tree, bundle, provenance)
+    cases: tuple[CaseResult, ...] = resolve_hook(record.audit)(
+        tree, bundle, provenance, **({"manifest": manifest} if manifest else {})
+    )
     return cases
 
 

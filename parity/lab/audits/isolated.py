@@ -31,8 +31,10 @@ MEMORY_BYTES = 16 * 2**30
 _MAX_OUTPUT = 8 * 2**20
 
 
-def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
-    """Return the audited cases of an unpacked bundle.
+def audit_in_subprocess(
+    bundle: Bundle, tree: Path, manifest: Path | None = None
+) -> tuple[CaseResult, ...]:
+    """Return the audited cases of an unpacked bundle; ``manifest`` is beside the lockfile.
 
     Raises:
         ConfigError: ``missing-library``.
@@ -41,6 +43,7 @@ def audit_in_subprocess(bundle: Bundle, tree: Path) -> tuple[CaseResult, ...]:
     """
     suite = f"{bundle.suite}={SUITES[bundle.suite]}"
     args = [sys.executable, "-m", "parity.lab.audits", suite, str(tree), bundle.id]
+    args += [str(manifest)] if manifest else []
     package_parent = Path(parity.__file__).parent.parent
     env = process.build_environment({"PYTHONPATH": str(package_parent), "PYTHONWARNINGS": "ignore"})
     completed = process.run(
@@ -104,7 +107,12 @@ def _print_findings(findings: Iterable[Finding], console: RunConsole) -> None:
 
 
 def audit_before_lock(
-    bundle: Bundle, fetched: FetchedBundle, console: RunConsole, *, accept: bool
+    bundle: Bundle,
+    fetched: FetchedBundle,
+    console: RunConsole,
+    *,
+    accept: bool,
+    manifest: Path | None = None,
 ) -> None:
     """Audit a bundle before it is locked, if the libraries for it are installed.
 
@@ -119,7 +127,7 @@ def audit_before_lock(
         console.print_bundle(bundle.id, text)
         return
     console.print_bundle(bundle.id, "audit of the references:")
-    is_ok = print_cases(audit_in_subprocess(bundle, fetched.path), console)
+    is_ok = print_cases(audit_in_subprocess(bundle, fetched.path, manifest), console)
     if is_ok:
         return
     if accept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle import manifest
+from parity.bundle.manifest import load
 from parity.lab.audits import official_readers, unused_bytes
 from parity.lab.audits.compare_reference import (
     Provenance,
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
     Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, DerivedTensor]]
 
 
-def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:
-    """Audit the cases of `parity.json`; skip those without a checkpoint.
+def audit(
+    tree: Path, bundle: str, provenance: Provenance, manifest: Path | None = None
+) -> tuple[CaseResult, ...]:
+    """Audit the cases of `parity.json`, or of a manifest; skip those without a checkpoint.
 
     Raises:
-        ReferenceSuspectError: `parity.json` is wrong.
+        ReferenceSuspectError, ConfigError: It is wrong.
     """
-    return tuple(_audit_case(bundle, case, provenance) for case in manifest.load(tree))
+    return tuple(_audit_case(bundle, case, provenance) for case in load(tree, manifest))
 
 
 def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
