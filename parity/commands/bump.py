@@ -100,7 +100,11 @@ def _bump_bundle(
     locked, fetched = download_and_measure(target, remote, options, store, console)
     _check_layout(bundle, fetched, options)
     locked = replace(locked, extra=extra)
-    before = _load_before(bundle, BundleState(locked, fetched), options, store, console)
+    before = BundleState(bundle.locked, fetched)
+    if bundle.locked is None:
+        before = BundleState(None, None)
+    elif bundle.locked.sha256 != locked.sha256:
+        before = load_earlier(bundle, store, options.folder, console, offline=options.offline)
     drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
     for line in drift_text.format_lines(drift):
         console.print_line(line)
@@ -138,16 +142,6 @@ def _check_layout(bundle: Bundle, fetched: FetchedBundle, options: Options) -> N
         hint = "nothing was written; `parity pin tensors FOLDER` packs a folder with a parity.json"
         where = bundle.where.get("source")
         raise ConfigError(Problem("no-cases", message, where, (hint,))) from None
-
-
-def _load_before(
-    bundle: Bundle, after: BundleState, options: BumpOptions, store: Store, console: RunConsole
-) -> BundleState:
-    if bundle.locked is None or after.locked is None:
-        return BundleState(None, None)
-    if bundle.locked.sha256 == after.locked.sha256:
-        return BundleState(bundle.locked, after.fetched)
-    return load_earlier(bundle, store, options.folder, console, offline=options.offline)
 
 
 def _print_summary(
