@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -519,6 +520,18 @@ def test_no_token_reaches_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_tokens_are_recognised_in_any_case(name: str, *, is_secret: bool) -> None:
     assert is_token(name) == is_secret
+
+
+@process_test
+@posix
+def test_an_end_that_the_system_forgets_is_no_success(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        result = python("", tmp_path)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert (result.exit_code, result.signal) == (None, "SIGTERM")
 
 
 @process_test
