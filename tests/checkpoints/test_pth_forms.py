@@ -54,3 +54,10 @@ def test_a_shorter_name_is_given_where_one_tensor_alone_has_it(tmp_path: Path) -
     found = locate_tensors(tmp_path, tmp_path / "a.pth")
     assert found.keys() == {"model.w", "model.b", "ema.w", "b"}
     assert found["b"].shape == (3,)
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("complex64", "C64"), ("complex128", "C128")])
+def test_complex_numbers_are_located(name: str, dtype: str, tmp_path: Path) -> None:
+    torch.save({"w": torch.ones(2, dtype=getattr(torch, name))}, tmp_path / "a.pth")
+    (raw,) = locate_tensors(tmp_path, tmp_path / "a.pth").values()
+    assert (raw.type_name, raw.stop - raw.start) == (dtype, int(dtype[1:]) // 4)
