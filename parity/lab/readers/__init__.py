@@ -42,15 +42,11 @@ _STDOUT_LIMIT = 8 * 2**20
 
 
 class ReaderResult(NamedTuple):
-    """The result of a reader for a file.
-
-    Attributes:
-        outcome: Its class.
-        reason: Of ``limit``: ``time`` or ``memory``; of ``refused``: the first line of the
-            error; of ``loaded``: why its tensors were not written, if they were not.
-    """
+    """The result of a reader for a file."""
 
     outcome: ReaderOutcome
+    #: Of ``limit``: ``time`` or ``memory``; of ``refused``: the first line of the error; of
+    #: ``loaded``: why its tensors were not written, if they were not.
     reason: str = ""
 
 

@@ -53,15 +53,12 @@ _RECORDABLE = ("refused", "accepted", "crashed", "hung", "out-of-memory")
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderResults:
-    """One reader's results on the cases of its format.
-
-    Attributes:
-        drift: Cases whose outcome is another than the bundle records.
-    """
+    """One reader's results on the cases of its format."""
 
     reader: str
     version: str
     cases: tuple[CaseResult, ...]
+    #: Cases whose outcome is another than the bundle records.
     drift: tuple[Finding, ...]
 
     @property
@@ -187,7 +184,11 @@ def _evaluate_reader(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> Re
 def _build_dump_run(result: ReaderResult, folder: Path) -> DumpResult:
     """Express the outcome of a reader as the end of a port's program."""
     folder.mkdir(exist_ok=True)
-    completed = _build_completed(result)
+    timed_out = result.outcome == "limit" and result.reason == "time"
+    signal = result.reason if result.outcome == "crashed" else ""
+    code = None if timed_out or signal else int(result.outcome != "loaded")
+    stderr = {"refused": result.reason, "limit": "MemoryError"}.get(result.outcome, "")
+    completed = ProcessResult((), code, signal or None, timed_out, "", stderr, 0.0)
     findings = exit_findings.explain_exit(
         completed,
         has_output=(folder / "dump.safetensors").is_file(),
@@ -199,14 +200,6 @@ def _build_dump_run(result: ReaderResult, folder: Path) -> DumpResult:
     return DumpResult(
         folder=folder, stderr=completed.stderr, findings=findings, process_result=completed
     )
-
-
-def _build_completed(result: ReaderResult) -> ProcessResult:
-    timed_out = result.outcome == "limit" and result.reason == "time"
-    signal = result.reason if result.outcome == "crashed" else ""
-    code = None if timed_out or signal else int(result.outcome != "loaded")
-    stderr = {"refused": result.reason, "limit": "MemoryError"}.get(result.outcome, "")
-    return ProcessResult((), code, signal or None, timed_out, "", stderr, 0.0)
 
 
 def _annotate_result(
@@ -223,18 +216,18 @@ def _annotate_result(
     if result.outcome == "loaded" and result.reason and case.expect != "refuse":
         reason = f"the library loads it, but its tensors cannot be dumped: {result.reason}"
         evaluated = replace(evaluated, verdict="skipped", reason=reason, outcome="", findings=())
-    elif evaluated.errors and _is_recorded(evaluated.outcome, recorded.get(run.name), result):
+    elif (
+        evaluated.errors
+        and evaluated.outcome in _RECORDABLE
+        # The bundle records the outcome, or records nothing.
+        and recorded.get(run.name) in (None, result.outcome)
+    ):
         known = parse_known_failures({f"{case.id}:{evaluated.outcome}": why})
         evaluated = KnownFailures(known, [case.id]).apply(evaluated, None)
     if not why:
         return evaluated
     note = Finding(level="notice", code="disputed", kind="reference", message=why)
     return replace(evaluated, findings=(*evaluated.findings, note))
-
-
-def _is_recorded(outcome: str, recorded: str | None, result: ReaderResult) -> bool:
-    """Check that the bundle records the outcome, or records nothing."""
-    return outcome in _RECORDABLE and recorded in (None, result.outcome)
 
 
 def _find_drift(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> list[Finding]:
