@@ -317,7 +317,8 @@ def test_the_audit_prints_a_line_a_reader_and_each_failure(
         f"    error[reader-drift] {DRIFT}\n"
         "      | find out which of the two is right, and make the bundle again with today's "
         "libraries\n"
-        "    error[accepted] accepted, but must be rejected (); it succeeded and dumped 1 file\n"
+        "    error[accepted] accepted, but must be rejected (); it succeeded and dumped 1 file; "
+        "rule: R\n"
     )
 
 
