@@ -104,6 +104,13 @@ class Rules:
     shared: frozenset[str] = frozenset()
     locate: Callable[[Place], Location | None] = lambda _place: None
 
+    @property
+    def has_own(self) -> bool:
+        """Tell whether there is more than one tolerance that is meant for every tensor."""
+        checks = self.default.checks or EXACT
+        is_plain = len(checks) == 1 and not checks[0].measures
+        return bool(self.tensors or self.dtypes or not is_plain)
+
     def make_problem(self, message: str, rule: Rule) -> Problem:
         """Return a problem of one rule."""
         return Problem("manifest", message, self.locate(rule.place))

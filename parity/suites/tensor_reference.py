@@ -60,11 +60,20 @@ class TensorReference:
         """Tell whether no tensor has floats, so that ``max_abs`` is meant for integers."""
         return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
 
+    @cached_property
+    def _plain_checks(self) -> dict[str, tuple[Check, ...]]:
+        """Checks of tensors without a rule of their own, by dtype."""
+        return {}
+
     def select_checks(self, name: str) -> tuple[Check, ...]:
         """Return the conditions of one tensor, one of which must be met."""
         rule = self.rules.get(name)
         if rule is None or rule.checks is None:
-            return (self._select(Check(bounds=self.tolerances), name, is_named=False),)
+            dtype = self.tensors[name].dtype.name
+            if dtype not in self._plain_checks:
+                check = Check(bounds=self.tolerances)
+                self._plain_checks[dtype] = (self._select(check, name, is_named=False),)
+            return self._plain_checks[dtype]
         return tuple(
             self._select(
                 replace(check, bounds=tighten(check.bounds, self.requested)[0]),

@@ -60,9 +60,7 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
     matched: set[str] = set()
     for case in cases:
         rules = case.rules
-        checks = rules.default.checks or ()
-        has_measures = any(check.measures for check in checks)
-        if not rules.tensors and not rules.dtypes and not has_measures:
+        if not rules.has_own:
             continue
         names = {} if case.reference is None else read_references(case)
         _, found, here = resolve_rules(rules, names, case.id)
@@ -99,6 +97,8 @@ def apply_rules(
     detail: TensorCase, references: Mapping[str, StoredTensor], dumped: FolderContents
 ) -> AppliedRules:
     """Apply the rules of a case to its reference and to a dump."""
+    if not detail.rules.has_own:
+        return AppliedRules(tensors=references, rules={}, found=dumped, unreferenced={})
     rules, _, matched = resolve_rules(detail.rules, references, detail.id)
     default = detail.rules.default.checks or EXACT
     ignored = {name: rule.ignore for name, rule in rules.items() if rule.ignore}
