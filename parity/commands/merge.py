@@ -163,6 +163,10 @@ def _join_bundles(one: BundleResult, other: BundleResult) -> BundleResult:
         tree=one.tree or other.tree,
         port=one.port or other.port,
         cases=(*one.cases, *other.cases),
+        seconds={
+            name: one.seconds.get(name, 0.0) + other.seconds.get(name, 0.0)
+            for name in {**one.seconds, **other.seconds}
+        },
         findings=(*one.findings, *more),
     )
 
