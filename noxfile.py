@@ -194,6 +194,9 @@ def ferrotorch(session: nox.Session) -> None:
     Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME, *EXTRAS["onnx"])
+    # Builds stay with the store, else with the sessions.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "ferrotorch-target"))
     args = ("python", "tests/ports/ferrotorch/rows.py", *session.posargs)
     session.run(*args, env={"PYTHONPATH": str(HERE)})
 

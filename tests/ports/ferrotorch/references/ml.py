@@ -1,4 +1,4 @@
-"""Row 7: tables by scikit-learn."""
+"""Row 7: tables by scikit-learn; without its two splits, which are sets in JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.model_selection import KFold, train_test_split
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from .seeded import draw
@@ -16,11 +15,8 @@ def make() -> dict[str, Any]:
     """Return input and output of each configuration."""
     # Columns of different spread, so that the components are in a definite order.
     x = draw("x", 100, 10).numpy() * np.linspace(3, 0.5, 10, dtype=np.float32)
-    y = np.arange(100, dtype=np.float32) % 3
     wide = x.astype(np.float64)
     category = np.array([[0], [1], [0], [2], [1]], np.float32)
-    folds = KFold(5, shuffle=True, random_state=42).split(np.zeros(50))
-    train, test = train_test_split(np.arange(100), test_size=0.2, random_state=42)
     return {
         "pca_n4/input_X.bin": [x],
         "pca_n4/output_Y.bin": [PCA(4).fit_transform(wide)],
@@ -28,13 +24,4 @@ def make() -> dict[str, Any]:
         "standard_scaler/output_Y.bin": [StandardScaler().fit_transform(wide)],
         "one_hot_encoder/input_X_indices.bin": [category],
         "one_hot_encoder/output_Y.bin": [OneHotEncoder(sparse_output=False).fit_transform(category)],
-        "kfold_5/fold_indices.json": {
-            "folds": [{"train": a.tolist(), "test": b.tolist()} for a, b in folds]
-        },
-        "train_test_split_80_20/input_X.bin": [x],
-        "train_test_split_80_20/input_y.bin": [y],
-        "train_test_split_80_20/split_indices.json": {
-            "train_indices": train.tolist(),
-            "test_indices": test.tolist(),
-        },
     }
