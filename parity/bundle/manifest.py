@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.document import read_json, read_yaml
-from parity.bundle.layout import describe_nesting
+from parity.bundle.manifest_file import read_manifest_file
+from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, ManifestReader, is_present
-from parity.bundle.stages import Stage, read_stages
+from parity.bundle.stages import read_stages
+from parity.bundle.tensor_case import Expectation, TensorCase
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
@@ -26,12 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.bundle.document import Document, Place
-    from parity.bundle.manifest_reader import JsonRule
-    from parity.bundle.tensor_rules import Check
 
-Expectation = Literal["load", "refuse", "either"]
 SCHEMA = 2  # the newest; 1 is read, too
-NAME = "parity.json"
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")
 #: Ids of schema 2, as others spell them; each part between slashes is a folder of a dump.
 _PART = "[A-Za-z0-9_][A-Za-z0-9._+=-]*"
@@ -44,64 +41,6 @@ _KEYS_2 = (
     *(key for key in _KEYS if key != "bounds"),
     *("folder", *_DEFAULTS, "metadata", "json", "text", "stages", "outputs"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorCase:
-    """One case of a generic bundle.
-
-    Attributes:
-        blind: Reason for tolerances under which zeros or a constant would pass.
-        folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
-        reference: A folder or a file of tensors; None only where nothing is to be loaded.
-        layout: Names of the tensors in each file of the reference, where the manifest states them.
-        expect: What a port must do: load it, refuse it, or either.
-        has_expectation: The bundle states ``expect``; its result then includes the port's ending.
-        rules: How each tensor is compared.
-        words: Placeholders of the case's own, ``{words.NAME}``.
-        documents: Rules of each JSON document by pointer, ``stdout`` for the last line printed.
-        texts: Files of text, which must be equal.
-        metadata: Entries that `__metadata__` of a dump must have: those of the reference
-            (True), stated ones, or not asked for (None).
-        names: Tensors that a port may be asked for by name, where no reference names them.
-        stages: The steps of a model in the order of execution; a port may leave out any of them
-            that is not among ``outputs``.
-        is_transposed: The port's dump has the dimensions of its reference in reverse.
-    """
-
-    id: str
-    folder: Path
-    group: str = ""
-    why: str = ""
-    rule: str = ""
-    blind: str = ""
-    expect: Expectation = "load"
-    has_expectation: bool = False
-    checkpoint: Path | None = None
-    reference: Path | None = None
-    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules, compare=False)
-    words: Mapping[str, str] = field(default_factory=dict)
-    documents: Mapping[str, Mapping[str, JsonRule]] = field(default_factory=dict)
-    texts: tuple[str, ...] = ()
-    metadata: bool | Mapping[str, str] | None = None
-    inputs: tuple[Path, ...] = ()
-    names: tuple[str, ...] = ()
-    stages: tuple[Stage, ...] = ()
-    outputs: tuple[str, ...] = ()
-    is_transposed: bool = False
-
-    def find_document(self, source: str) -> Path:
-        """Return the reference of a JSON document or a text."""
-        place = self.reference or self.folder
-        folder = place if place.is_dir() else self.folder
-        return folder / ("stdout.json" if source == "stdout" else source)
-
-    @property
-    def tolerances(self) -> Mapping[str, float]:
-        """The tolerances of a tensor without a rule of its own."""
-        checks: tuple[Check, ...] = self.rules.default.checks or EXACT
-        return checks[0].bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +74,7 @@ def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:
         ConfigError: ``manifest``: likewise, of schema 2 or beside the lockfile, or the bundle
             has a manifest of its own besides.
     """
-    document = _read_document(tree, beside)
+    document = read_manifest_file(tree, beside)
     schema = document.value.get("schema") if isinstance(document.value, dict) else None
     is_strict = beside is not None or schema == SCHEMA
     reader = _CaseReader(tree, document, "manifest" if is_strict else "reference-malformed")
@@ -147,29 +86,6 @@ def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:
     if reader.problems:
         raise manifest.make_error(reader.problems)
     return manifest
-
-
-def _read_document(tree: Path, beside: Path | None) -> Document:
-    path = tree / NAME
-    if beside is not None:
-        if path.exists():
-            message = f"the bundle has a {NAME} of its own; remove the key manifest"
-            raise ConfigError(Problem("manifest", message, Location(beside)))
-        try:
-            return (read_json if beside.suffix == ".json" else read_yaml)(beside, "manifest")
-        except FileNotFoundError:
-            message = f"the manifest {beside.as_posix()} does not exist"
-            raise ConfigError(Problem("manifest", message, Location(beside))) from None
-    try:
-        return read_json(path, "reference-malformed")
-    except FileNotFoundError:
-        hint = describe_nesting(tree) or (
-            "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
-        )
-        problem = Problem("reference-malformed", f"{NAME} is missing{hint}", Location(path))
-        raise ReferenceSuspectError(problem) from None
-    except ConfigError as error:
-        raise ReferenceSuspectError(*error.problems) from None
 
 
 class _CaseReader(ManifestReader):
@@ -188,10 +104,8 @@ class _CaseReader(ManifestReader):
         defaults = self.read_object(top.get("defaults", {}), "defaults", _DEFAULTS, ("defaults",))
         entries = self.read_object(top.get("cases"), "cases", None, ("cases",))
         if not entries and not self.problems:
-            where = Location(self.document.path)
-            self.problems.append(
-                Problem("no-cases", f"{self.document.path.name} lists no case", where)
-            )
+            path = self.document.path
+            self.problems.append(Problem("no-cases", f"{path.name} lists no case", Location(path)))
         shared = self._read_settings(defaults, "defaults", ("defaults",)) if newest else {}
         cases = tuple(
             self._read_case(name, entry, shared, is_new=newest) for name, entry in entries.items()
@@ -268,28 +182,7 @@ class _CaseReader(ManifestReader):
             names=self.read_texts(values.get("names", []), f"names of {what}", (*place, "names")),
             **self._read_stages(values, what, place),
         )
-        return self._add_documents(case, values, what, place)
-
-    def _add_documents(
-        self, case: TensorCase, values: Mapping[str, Any], what: str, place: Place
-    ) -> TensorCase:
-        """Read the JSON and text outputs of a case, whose references must be there."""
-        here = (*place, "json")
-        documents = {
-            source: self.read_json_rules(
-                rules, f"{format_value(source)} of {what}", (*here, source)
-            )
-            for source, rules in self.read_object(
-                values.get("json", {}), f"json of {what}", None, here
-            ).items()
-        }
-        texts = self.read_texts(values.get("text", []), f"text of {what}", (*place, "text"))
-        for source in (*documents, *texts):
-            at = (*here, source) if source in documents else (*place, "text", texts.index(source))
-            name = "stdout.json" if source == "stdout" else source
-            folder = case.find_document("stdout").parent
-            self.read_path(folder, name, f"the reference {format_value(source)} of {what}", at)
-        return replace(case, documents=documents, texts=texts)
+        return add_outputs(self, case, values, what, place)
 
     def _read_folder(self, value: Any, what: str, place: Place) -> Path | None:
         return (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from itertools import combinations
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from parity.bundle.tensor_rules import EXACT, Check, Rule
 from parity.bundle.tolerances import (
-    JSON_TOLERANCES,
     TOLERANCES,
     find_tolerance_problems,
     format_value,
@@ -18,7 +17,6 @@ from parity.bundle.tolerances import (
 from parity.errors import Problem
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
 from parity.tensors.groups.registry import MEASURES
-from parity.tensors.json_values import make_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,14 +29,6 @@ _WORDS = ("exact", "close")
 #: Keys that say how a tensor is compared.
 COMPARISON = ("tolerance", "exact", "measures", "any_of")
 RULE_KEYS = (*COMPARISON, "ignore", "optional", "like", "blind")
-
-
-class JsonRule(NamedTuple):
-    """How a part of a JSON document is compared; ``bounds`` are None where it is ignored."""
-
-    bounds: dict[str, float] | None
-    reason: str = ""
-    place: Place = ()
 
 
 class ManifestReader:
@@ -266,28 +256,6 @@ class ManifestReader:
         if measure.requires_one_of and not set(measure.requires_one_of) & set(given):
             self.add_problem(f"{what} needs {' or '.join(measure.requires_one_of)}", place)
         return {name: given.get(name, one.default) for name, one in measure.settings.items()}
-
-    def read_json_rules(self, value: Any, what: str, place: Place) -> dict[str, JsonRule]:
-        """Return the rules of a JSON document by pointer; a single word is for all of it."""
-        if value == "exact":
-            return {"": JsonRule({"exact": 1.0})}
-        rules: dict[str, JsonRule] = {}
-        for name, entry in self.read_object(value, what, None, place).items():
-            here, part = (*place, name), f"{format_value(name)} of {what}"
-            pointer = make_pointer(name)
-            if pointer in rules:
-                self.add_problem(f"{part} is stated twice", here)
-            if isinstance(entry, dict) and "ignore" in entry:
-                self.read_object(entry, part, ("ignore",), here)
-                reason = self.read_text(entry, "ignore", part, here)
-                if not reason.strip():
-                    self.add_problem(f"ignore of {part} must be the reason, not empty", here)
-                rules[pointer] = JsonRule(None, reason, here)
-                continue
-            exact = {"exact": True} if entry == "exact" else entry
-            bounds = self.read_tolerance(exact, part, JSON_TOLERANCES, here)
-            rules[pointer] = JsonRule(bounds, "", here)
-        return rules
 
     def _read_flag(
         self, entry: Mapping[str, Any], key: str, what: str, place: Place

@@ -74,7 +74,7 @@ class Rule:
 
     @property
     def names_dtype(self) -> bool:
-        """Tell whether the checks are stated for a name or a dtype, and so for integers too."""
+        """Return whether the checks are stated for a name or a dtype, and so for integers too."""
         return self.origin in ("dtype", "name")
 
     @property
@@ -106,7 +106,7 @@ class Rules:
 
     @property
     def has_own(self) -> bool:
-        """Tell whether there is more than one tolerance that is meant for every tensor."""
+        """Return whether there is more than one tolerance that is meant for every tensor."""
         checks = self.default.checks or EXACT
         is_plain = len(checks) == 1 and not checks[0].measures
         return bool(self.tensors or self.dtypes or not is_plain)

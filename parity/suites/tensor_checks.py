@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def allows_other_shapes(check: Check) -> bool:
-    """Tell whether the two sides may have different shapes."""
+    """Return whether the two sides may have different shapes."""
     return (
         bool(check.measures)
         and not check.bounds

@@ -57,7 +57,7 @@ class TensorReference:
 
     @cached_property
     def integers_only(self) -> bool:
-        """Tell whether no tensor has floats, so that ``max_abs`` is meant for integers."""
+        """Return whether no tensor has floats, so that ``max_abs`` is meant for integers."""
         return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
 
     @cached_property
@@ -100,7 +100,7 @@ class TensorReference:
         return self.rules[name].covered_by if name in self.rules else ""
 
     def is_optional(self, name: str) -> bool:
-        """Tell whether a port may leave a tensor out."""
+        """Return whether a port may leave a tensor out."""
         return name in self.rules and bool(self.rules[name].optional)
 
     def find_blind_reason(self, name: str) -> str:
@@ -108,7 +108,7 @@ class TensorReference:
         return (self.rules[name].blind if name in self.rules else "") or self.blind
 
     def is_dequantised(self, name: str) -> bool:
-        """Tell whether the tensor's values were decoded from blocks of a quantised type."""
+        """Return whether the tensor's values were decoded from blocks of a quantised type."""
         if name in self.widened:
             return True
         location = self.locate().get(name)

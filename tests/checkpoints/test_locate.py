@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.checkpoints import StorageLocation
     from parity.tensors.stored import StoredTensor
 

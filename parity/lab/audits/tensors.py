@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.lab.audits.compare_reference import CaseFindings, DerivedTensor
     from parity.results import CaseResult
     from parity.tensors.stored import StoredTensor

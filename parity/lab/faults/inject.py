@@ -83,7 +83,7 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
 
 
 def _is_compared_by_element(rule: Rule) -> bool:
-    """Tell whether a fault of single elements, or a missing tensor, must be found."""
+    """Return whether a fault of single elements, or a missing tensor, must be found."""
     if rule.ignore or rule.covered_by or rule.optional:
         return False
     return all(check.bounds and not check.measures for check in rule.checks or ())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
 
 
 #: Names of arrays that a port reads: `inputs/x`, and as joined from nested dicts `inputs.x`.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.suites.base import Dump
     from parity.tensors.json_values import Comparison
 

@@ -16,7 +16,7 @@ from parity.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.bundle.tensor_rules import Rule
     from parity.errors import Problem
     from parity.tensors.stored import StoredTensor

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.bundle.manifest import TensorCase
     from parity.bundle.stages import Stage
+    from parity.bundle.tensor_case import TensorCase
     from parity.diagnose.stages.find import StageCause
     from parity.suites.base import DumpComparison
     from parity.tensors.stored import StoredTensor

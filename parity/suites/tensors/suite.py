@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.bundle.tensor_rules import Rule
     from parity.bundle.tolerances import Tolerances
     from parity.tensors.folder import FolderContents

@@ -100,8 +100,8 @@ ARGMAX = Measure(
 )
 TOPK = Measure(
     name="topk",
-    text="the places of the k largest values of each row, in any order; a NaN in a row is no "
-    "overlap",
+    text="the places of the k largest values of each row, in any order; a row with a "
+    "NaN overlaps nothing",
     settings={
         "k": Setting("how many values", "integer", least=1, most=100),
         "overlap": Setting("fewest of them that are the same", "integer", least=1, most=100),

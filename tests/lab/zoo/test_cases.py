@@ -20,7 +20,7 @@ from parity.lab.zoo.case import ZooCase
 from parity.tensors import safetensors
 
 if TYPE_CHECKING:
-    from parity.bundle.manifest import TensorCase
+    from parity.bundle.tensor_case import TensorCase
     from parity.tensors.stored import StoredTensor
 
 BUNDLE = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"

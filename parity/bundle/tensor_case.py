@@ -1,0 +1,76 @@
+"""One case of a generic bundle, as its manifest states it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from parity.bundle.tensor_rules import EXACT, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from parity.bundle.manifest_outputs import JsonRule
+    from parity.bundle.stages import Stage
+    from parity.bundle.tensor_rules import Check
+
+Expectation = Literal["load", "refuse", "either"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorCase:
+    """One case of a generic bundle.
+
+    Attributes:
+        blind: Reason for tolerances under which zeros or a constant would pass.
+        folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
+        reference: A folder or a file of tensors; None only where nothing is to be loaded.
+        layout: Names of the tensors in each file of the reference, where the manifest states them.
+        expect: What a port must do: load it, refuse it, or either.
+        has_expectation: The bundle states ``expect``; its result then includes the port's ending.
+        rules: How each tensor is compared.
+        words: Placeholders of the case's own, ``{words.NAME}``.
+        documents: Rules of each JSON document by pointer, ``stdout`` for the last line printed.
+        texts: Files of text, which must be equal.
+        metadata: Entries that `__metadata__` of a dump must have: those of the reference
+            (True), stated ones, or not asked for (None).
+        names: Tensors that a port may be asked for by name, where no reference names them.
+        stages: The steps of a model in the order of execution; a port may leave out any of them
+            that is not among ``outputs``.
+        is_transposed: The port's dump has the dimensions of its reference in reverse.
+    """
+
+    id: str
+    folder: Path
+    group: str = ""
+    why: str = ""
+    rule: str = ""
+    blind: str = ""
+    expect: Expectation = "load"
+    has_expectation: bool = False
+    checkpoint: Path | None = None
+    reference: Path | None = None
+    layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules, compare=False)
+    words: Mapping[str, str] = field(default_factory=dict)
+    documents: Mapping[str, Mapping[str, JsonRule]] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    metadata: bool | Mapping[str, str] | None = None
+    inputs: tuple[Path, ...] = ()
+    names: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    outputs: tuple[str, ...] = ()
+    is_transposed: bool = False
+
+    def find_document(self, source: str) -> Path:
+        """Return the reference of a JSON document or a text."""
+        place = self.reference or self.folder
+        folder = place if place.is_dir() else self.folder
+        return folder / ("stdout.json" if source == "stdout" else source)
+
+    @property
+    def tolerances(self) -> Mapping[str, float]:
+        """The tolerances of a tensor without a rule of its own."""
+        checks: tuple[Check, ...] = self.rules.default.checks or EXACT
+        return checks[0].bounds
