@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from parity.bundle import manifest
+from parity.bundle import manifest, manifest_file
 from parity.errors import ReferenceSuspectError
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ def tree(tmp_path: Path) -> Path:
 def problems(tree: Path, content: Any) -> list[str]:
     """What is said of a manifest, each with its code where that is another."""
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-    (tree / manifest.NAME).write_bytes(raw)
+    (tree / manifest_file.NAME).write_bytes(raw)
     with pytest.raises(ReferenceSuspectError) as caught:
         manifest.load(tree)
     for problem in caught.value.problems:
         assert problem.code in ("reference-malformed", "no-cases")
-        assert problem.where is None or problem.where.path == tree / manifest.NAME
+        assert problem.where is None or problem.where.path == tree / manifest_file.NAME
     return [problem.message for problem in caught.value.problems]
 
 
@@ -41,7 +41,7 @@ def whole(case: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def load(tree: Path, content: Any) -> tuple[manifest.TensorCase, ...]:
-    (tree / manifest.NAME).write_text(json.dumps(content), "utf-8")
+    (tree / manifest_file.NAME).write_text(json.dumps(content), "utf-8")
     return manifest.load(tree)
 
 
