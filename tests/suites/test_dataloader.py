@@ -54,7 +54,7 @@ def the_suite() -> Suite:
     return found
 
 
-def held(
+def verify_run(
     tmp_path: Path,
     spec: LoaderSpec,
     dump: Run,
@@ -65,10 +65,10 @@ def held(
     """The outcome of holding ``dump`` against the case ``spec``."""
     write_case(tmp_path / "bundle" / "c", spec, **meta)
     write_run(tmp_path / "dump", dump)
-    return judged(tmp_path, line, bound)
+    return verify_folder(tmp_path, line, bound)
 
 
-def judged(
+def verify_folder(
     tmp_path: Path, line: Mapping[str, Any] | None = None, bound: float = 1e-6
 ) -> DumpComparison:
     (case,) = the_suite().cases(tmp_path / "bundle", {})
@@ -77,7 +77,7 @@ def judged(
     )
 
 
-def told(outcome: DumpComparison) -> list[str]:
+def list_lines(outcome: DumpComparison) -> list[str]:
     """The findings as a reader sees them, without their causes."""
     lines = []
     for finding in outcome.findings:
@@ -284,7 +284,7 @@ def test_each_fault_is_reported_in_these_words(golden: Callable[..., None], tmp_
     for position, (name, (spec, fault)) in enumerate(FAULTS.items()):
         dump = spec.make_run()
         fault(dump)
-        found[name] = told(held(tmp_path / str(position), spec, dump))
+        found[name] = list_lines(verify_run(tmp_path / str(position), spec, dump))
     assert all(found.values())
     golden(format_sections(found))
 
@@ -305,7 +305,7 @@ def test_a_fault_that_the_data_prove_has_its_cause(
 ) -> None:
     dump = spec.make_run()
     fault(dump)
-    causes = " ".join(f.cause for f in held(tmp_path, spec, dump).findings if f.cause)
+    causes = " ".join(f.cause for f in verify_run(tmp_path, spec, dump).findings if f.cause)
     assert [word for word in words if word not in causes] == []
 
 
@@ -332,9 +332,9 @@ def test_a_right_dump_has_no_finding(
 ) -> None:
     dump = spec.make_run()
     variant(dump)
-    outcome = held(tmp_path, spec, dump)
+    outcome = verify_run(tmp_path, spec, dump)
     # A bound that is nearly used up is told, and is no finding against the port.
-    assert [line for line in told(outcome) if "[near-bound]" not in line] == []
+    assert [line for line in list_lines(outcome) if "[near-bound]" not in line] == []
     assert outcome.compared == 5 * sum(map(len, dump))
     assert outcome.tensors == ("features", "labels")
 
@@ -343,24 +343,24 @@ class TestMeasures:
     def test_the_largest_difference_and_its_share_of_the_bound(self, tmp_path: Path) -> None:
         dump = ORDER.make_run()
         value((0, 0), 1, 1 + 2**-22)(dump)
-        outcome = held(tmp_path, ORDER, dump)
+        outcome = verify_run(tmp_path, ORDER, dump)
         assert outcome.measures == {"items": 10, "batches": 3, "max_abs": 2**-22}
         assert outcome.margin == 2**-22 / 1e-6
 
     def test_none_where_a_row_is_no_item(self, tmp_path: Path) -> None:
         dump = ORDER.make_run()
         every_value(lambda _: NAN)(dump)
-        outcome = held(tmp_path, ORDER, dump)
+        outcome = verify_run(tmp_path, ORDER, dump)
         assert outcome.measures == {"items": 10, "batches": 3}
         assert outcome.margin is None
 
     def test_a_bound_of_zero_has_no_share(self, tmp_path: Path) -> None:
-        assert held(tmp_path, ORDER, ORDER.make_run(), bound=0.0).margin is None
+        assert verify_run(tmp_path, ORDER, ORDER.make_run(), bound=0.0).margin is None
 
     def test_a_tighter_bound_is_kept(self, tmp_path: Path) -> None:
         dump = SET.make_run()
         value((0, 1), 1, next_ulp(1.0))(dump)
-        assert told(held(tmp_path, SET, dump, bound=1e-7)) == [
+        assert list_lines(verify_run(tmp_path, SET, dump, bound=1e-7)) == [
             (
                 "error[item-unknown] batch 0 row 1 is not an item of the data set; the closest is "
                 "item 0: feature 1 is 1.0000001, expected 1 (off by 1.19e-07); bound 1e-07"
@@ -390,7 +390,9 @@ class TestUnshuffled:
         self, spec: LoaderSpec, count: int, chance: str, tmp_path: Path
     ) -> None:
         dump = split_order(range(10), 4, drop_last=spec.drop_last)
-        assert told(held(tmp_path, spec, dump)) == [self.WORDS.format("error", count, chance)]
+        assert list_lines(verify_run(tmp_path, spec, dump)) == [
+            self.WORDS.format("error", count, chance)
+        ]
 
     @pytest.mark.parametrize(
         ("items", "chance"),
@@ -401,22 +403,22 @@ class TestUnshuffled:
     ) -> None:
         count = len(items)
         spec = LoaderSpec("SUBSET", SHUFFLED, batch_size=count, drop_last=True)
-        assert told(held(tmp_path, spec, split_order(items, count))) == [
+        assert list_lines(verify_run(tmp_path, spec, split_order(items, count))) == [
             self.WORDS.format("warning", count, chance)
         ]
 
-    def test_not_where_an_order_is_owed(self, tmp_path: Path) -> None:
-        assert told(held(tmp_path, ORDER, ORDER.make_run())) == []
+    def test_not_where_an_order_is_expected(self, tmp_path: Path) -> None:
+        assert list_lines(verify_run(tmp_path, ORDER, ORDER.make_run())) == []
 
     def test_not_where_a_row_is_no_item(self, tmp_path: Path) -> None:
         dump = split_order(range(10), 4)
         value((0, 0), 0, NAN)(dump)
-        assert [f.code for f in held(tmp_path, SET, dump).findings] == ["nan"]
+        assert [f.code for f in verify_run(tmp_path, SET, dump).findings] == ["nan"]
 
     def test_not_where_the_reference_s_order_is_all_that_is_known(self, tmp_path: Path) -> None:
         """Without the whole data set, its order is not known either."""
         without = {"full_dataset_features": None, "full_dataset_labels": None}
-        assert told(held(tmp_path, SET, SET.make_run(), **without)) == []
+        assert list_lines(verify_run(tmp_path, SET, SET.make_run(), **without)) == []
 
     def test_not_for_items_that_are_all_alike(self, tmp_path: Path) -> None:
         alike = {"full_dataset_features": [[1.0] * 4] * 10, "full_dataset_labels": [0] * 10}
@@ -426,7 +428,7 @@ class TestUnshuffled:
         write_case(tmp_path / "bundle" / "c", SET, **alike)
         write_run(tmp_path / "bundle" / "c", dump)
         write_run(tmp_path / "dump", dump)
-        assert told(judged(tmp_path)) == []
+        assert list_lines(verify_folder(tmp_path)) == []
 
 
 class TestItemsThatAreClose:
@@ -441,13 +443,13 @@ class TestItemsThatAreClose:
         write_case(tmp_path / "bundle" / "c", spec, **self.META)
         write_run(tmp_path / "bundle" / "c", reference)
         write_run(tmp_path / "dump", dump)
-        return told(judged(tmp_path))
+        return list_lines(verify_folder(tmp_path))
 
     @pytest.mark.parametrize("spec", [ORDER, SET, SUBSET])
-    def test_labels_tell_them_apart(self, spec: LoaderSpec, tmp_path: Path) -> None:
+    def test_labels_distinguish_them(self, spec: LoaderSpec, tmp_path: Path) -> None:
         assert self.prepared(tmp_path, spec, spec.make_run()) == []
 
-    def test_labels_are_still_owed(self, tmp_path: Path) -> None:
+    def test_labels_are_still_compared(self, tmp_path: Path) -> None:
         dump = SET.make_run()
         label((0, 0), 6.0)(dump)
         assert self.prepared(tmp_path, SET, dump) == [
@@ -495,8 +497,8 @@ def test_each_invalid_batch_file_has_one_finding(
         write_case(folder / "bundle" / "c", ORDER)
         write_run(folder / "dump", ORDER.make_run())
         (folder / "dump" / "batch_0001.bin").write_bytes(data)
-        outcome = judged(folder)
-        found[name] = told(outcome)
+        outcome = verify_folder(folder)
+        found[name] = list_lines(outcome)
         assert (len(outcome.findings), outcome.compared) == (1, 0), name
     golden(format_sections(found))
 
@@ -545,8 +547,8 @@ def test_each_folder_is_reported_in_these_words(
         folder = tmp_path / str(position)
         write_case(folder / "bundle" / "c", ORDER)
         change(write_run(folder / "dump", ORDER.make_run()))
-        outcome = judged(folder)
-        found[name] = [*told(outcome), f"{outcome.compared} values compared"]
+        outcome = verify_folder(folder)
+        found[name] = [*list_lines(outcome), f"{outcome.compared} values compared"]
     golden(format_sections(found))
 
 
@@ -576,7 +578,7 @@ LINES: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
 def test_what_the_port_says_may_not_contradict_what_it_wrote(
     line: dict[str, Any] | None, words: list[str], tmp_path: Path
 ) -> None:
-    assert told(held(tmp_path, ORDER, ORDER.make_run(), line)) == words
+    assert list_lines(verify_run(tmp_path, ORDER, ORDER.make_run(), line)) == words
 
 
 class TestNothingDue:
@@ -595,18 +597,18 @@ class TestNothingDue:
         return tmp_path
 
     def test_the_port_must_say_so(self, tmp_path: Path) -> None:
-        assert told(judged(self.prepared(tmp_path), {"num_batches": 0})) == []
+        assert list_lines(verify_folder(self.prepared(tmp_path), {"num_batches": 0})) == []
 
     def test_a_batch_under_a_near_right_name_is_not_nothing(self, tmp_path: Path) -> None:
         (self.prepared(tmp_path) / "dump" / "batch_0.bin").touch()
-        (found,) = told(judged(tmp_path, {"num_batches": 0}))
+        (found,) = list_lines(verify_folder(tmp_path, {"num_batches": 0}))
         assert found.startswith("error[batch-name] batch_0.bin is misnamed: ")
 
     @pytest.mark.parametrize("line", [None, {}, {"num_batches": 1}])
     def test_an_empty_folder_alone_proves_nothing(
         self, line: dict[str, Any] | None, tmp_path: Path
     ) -> None:
-        assert told(judged(self.prepared(tmp_path), line)) == [
+        assert list_lines(verify_folder(self.prepared(tmp_path), line)) == [
             (
                 "error[dump-empty/dump] no batch is expected and none was written, but an empty "
                 'folder proves nothing; expected "num_batches": 0 in the JSON line on stdout'
@@ -616,7 +618,7 @@ class TestNothingDue:
     def test_a_batch_is_one_too_many(self, tmp_path: Path) -> None:
         self.prepared(tmp_path)
         write_run(tmp_path / "dump", [[Row([1.0, 2.0], 0.0)]])
-        assert told(judged(tmp_path)) == [
+        assert list_lines(verify_folder(tmp_path)) == [
             "error[batch-count] 1 batch, expected 0 (sizes [1], expected [])",
             (
                 "error[item-not-due] item 0 was delivered in batch 0 row 0, but the reference does "
@@ -662,7 +664,7 @@ def test_each_reference_that_contradicts_itself_is_suspect(
     found = {}
     for position, (name, (spec, meta)) in enumerate(SUSPECT.items()):
         with pytest.raises(ReferenceSuspectError) as caught:
-            held(tmp_path / str(position), spec, spec.make_run(), **meta)
+            verify_run(tmp_path / str(position), spec, spec.make_run(), **meta)
         (problem,) = caught.value.problems
         assert problem.code == "reference-malformed", name
         found[name] = [problem.message]
@@ -675,7 +677,7 @@ def test_a_pipe_or_a_link_to_nowhere_with_a_batch_s_name(tmp_path: Path) -> None
     folder = write_run(tmp_path / "dump", ORDER.make_run())
     os.mkfifo(folder / "batch_0003.bin")
     (folder / "batch_0004.bin").symlink_to("nowhere")
-    first, second = told(judged(tmp_path))
+    first, second = list_lines(verify_folder(tmp_path))
     assert "batch_0003.bin is a named pipe; it was not compared" in first
     assert second == "| batch_0004.bin is a broken link"
 
@@ -708,7 +710,7 @@ def test_each_spoiled_reference_is_suspect(golden: Callable[..., None], tmp_path
         change(write_case(folder / "bundle" / "c", ORDER))
         write_run(folder / "dump", ORDER.make_run())
         with pytest.raises(ReferenceSuspectError) as caught:
-            judged(folder)
+            verify_folder(folder)
         (problem,) = caught.value.problems
         found[name] = [f"[{problem.code}] {problem.message}"]
     golden(format_sections(found))
@@ -721,12 +723,12 @@ class TestWithoutTheDataSet:
 
     @pytest.mark.parametrize("spec", [ORDER, SET])
     def test_the_reference_itself_passes(self, spec: LoaderSpec, tmp_path: Path) -> None:
-        assert told(held(tmp_path, spec, spec.make_run(), **self.WITHOUT)) == []
+        assert list_lines(verify_run(tmp_path, spec, spec.make_run(), **self.WITHOUT)) == []
 
-    def test_items_bear_the_number_of_their_place(self, tmp_path: Path) -> None:
+    def test_items_have_the_number_of_their_place(self, tmp_path: Path) -> None:
         dump = SET.make_run()
         put((0, 0), 0)(dump)
-        assert told(held(tmp_path, SET, dump, **self.WITHOUT)) == [
+        assert list_lines(verify_run(tmp_path, SET, dump, **self.WITHOUT)) == [
             "error[item-twice] item 1 was delivered again in batch 0 row 1, after batch 0 row 0",
             "error[item-missing] item 0 was not delivered",
         ]
@@ -735,7 +737,7 @@ class TestWithoutTheDataSet:
 class TestNotFiniteOnBothSides:
     """A data set with gaps, as tables have them: NaN is owed where the reference has it."""
 
-    def judged(self, tmp_path: Path, fault: Callable[[Run], object]) -> list[str]:
+    def verify_folder(self, tmp_path: Path, fault: Callable[[Run], object]) -> list[str]:
         reference = ORDER.make_run()
         value((0, 2), 1, NAN)(reference)
         value((1, 2), 0, INF)(reference)
@@ -747,7 +749,7 @@ class TestNotFiniteOnBothSides:
         write_run(tmp_path / "bundle" / "c", reference)
         fault(reference)
         write_run(tmp_path / "dump", reference)
-        return told(judged(tmp_path))
+        return list_lines(verify_folder(tmp_path))
 
     def test_the_same_gaps_pass(self, tmp_path: Path) -> None:
         assert self.judged(tmp_path, lambda _: None) == []
@@ -792,7 +794,7 @@ class TestCases:
             "{output_dir}",
         )
 
-    def test_meta_json_larger_than_memory_should_hold_is_not_read(
+    def test_meta_json_larger_than_memory_should_contain_is_not_read(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write_case(tmp_path / "c", ORDER)
@@ -816,20 +818,20 @@ def test_a_roll_is_no_more_than_the_labels_prove(
     """Labels that repeat with the batches show no border of a batch."""
     spec = LoaderSpec("ORDER", batch_size=3)
     table = [int(labels(item)) for item in range(10)]
-    due = [
+    expected = [
         [Row(one.features, table[int(one.features[0] / 10)]) for one in b] for b in spec.make_run()
     ]
-    write_run(write_case(tmp_path / "bundle" / "c", spec, full_dataset_labels=table), due)
-    dump = deepcopy(due)
+    write_run(write_case(tmp_path / "bundle" / "c", spec, full_dataset_labels=table), expected)
+    dump = deepcopy(expected)
     for part in [[rows] for rows in dump] if by_batch else [dump]:
         roll_labels(1)(part)
     write_run(tmp_path / "dump", dump)
-    (finding,) = judged(tmp_path).findings
+    (finding,) = verify_folder(tmp_path).findings
     assert finding.code == code
     assert words in str(finding.cause)
 
 
-def test_the_helper_writes_what_torch_s_bundle_holds(tmp_path: Path) -> None:
+def test_the_helper_writes_what_torch_s_bundle_contains(tmp_path: Path) -> None:
     """Keys and files of a case, as `parity pin dataloader` writes them."""
     write_case(tmp_path, SET)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -870,7 +872,7 @@ def test_features_that_all_went_through_one_function(name: str, tmp_path: Path) 
     write_run(tmp_path / "bundle" / "c", right)
     write_run(tmp_path / "dump", dump)
 
-    (finding,) = (f for f in judged(tmp_path).findings if f.code == "values")
+    (finding,) = (f for f in verify_folder(tmp_path).findings if f.code == "values")
     assert str(finding.cause) == text
 
 
@@ -884,7 +886,7 @@ def test_features_through_float16_in_any_order(tmp_path: Path) -> None:
         [[Row(rounded[item], compute_label(item)) for item in p] for p in PARTS[::-1]],
     )
 
-    (finding,) = (f for f in judged(tmp_path).findings if f.code == "item-unknown")
+    (finding,) = (f for f in verify_folder(tmp_path).findings if f.code == "item-unknown")
     assert str(finding.cause) == (
         "the feature values went through float16: all 10 rows are rows of the data set, so rounded"
     )

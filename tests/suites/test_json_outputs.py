@@ -78,20 +78,20 @@ def write_manifest(rules: str) -> str:
     return f"schema: 2\ncases:\n  c:\n    json:\n      o.json: {rules}\n"
 
 
-@pytest.mark.parametrize(("rules", "written", "due"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(("rules", "written", "expected"), CASES.values(), ids=CASES)
 def test_verdict_of_a_document(
     rules: str,
     written: Any,
-    due: list[tuple[str, str]],
+    expected: list[tuple[str, str]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     ran = start(tmp_path, capsys, written).verify(write_manifest(rules))
     errors = [one for one in ran.list_findings("b/c") if one["level"] == "error"]
-    assert [(one["code"], one["tensor"]) for one in errors] == due, ran.out
-    assert (ran.code == 0) == (not due)
+    assert [(one["code"], one["tensor"]) for one in errors] == expected, ran.out
+    assert (ran.code == 0) == (not expected)
     (case,) = ran.report["bundles"][0]["cases"]
-    assert due or case["compared"] >= 4
+    assert expected or case["compared"] >= 4
 
 
 def test_message_names_the_pointer_and_both_values(

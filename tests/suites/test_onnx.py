@@ -91,9 +91,11 @@ def model(mlp: Mlp, nodes: list[Any] | None = None, **changes: Any) -> Any:
 
 
 def case_of(folder: Path, mlp: Mlp) -> Case:
-    due = {f"torch_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
+    expected = {f"torch_forward_{name}.bin": mlp.forward(x) for name, x in X.items()}
     given = {f"input_{name}.bin": x.reshape(1, -1) for name, x in X.items()}
-    return Case(id="onnx", folder=write_files(folder / "onnx-mlp", due | given), tolerances=BOUNDS)
+    return Case(
+        id="onnx", folder=write_files(folder / "onnx-mlp", expected | given), tolerances=BOUNDS
+    )
 
 
 def own(mlp: Mlp) -> dict[str, Any]:
@@ -222,12 +224,12 @@ BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]
 }
 
 
-@pytest.mark.parametrize(("axes", "nodes", "asked", "said"), BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize(("axes", "nodes", "asked", "texts"), BATCHES.values(), ids=BATCHES)
 def test_a_batch_axis(
     axes: dict[str, Any],
     nodes: Any,
     asked: str | None,
-    said: list[tuple[str, str]],
+    texts: list[tuple[str, str]],
     tmp_path: Path,
 ) -> None:
     """ONX-10: upstream's own export fixes its axis, so that is an error only where asked for."""
@@ -237,8 +239,8 @@ def test_a_batch_axis(
         write_files(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": asked}).encode()})
     outcome = verified(tmp_path, made)
     found = [(f.level, f.code) for f in outcome.findings]
-    assert found == [(level, "static-axis") for level, _ in said]
-    for finding, (_, text) in zip(outcome.findings, said, strict=True):
+    assert found == [(level, "static-axis") for level, _ in texts]
+    for finding, (_, text) in zip(outcome.findings, texts, strict=True):
         assert finding.message.startswith(text)
         assert finding.message.endswith(ASKED) is (asked == "free")
 
@@ -252,7 +254,7 @@ def test_what_a_bundle_asks_of_a_batch_axis_is_one_of_two_words(tmp_path: Path) 
 @pytest.mark.parametrize(
     "wrong", [{"b2": f32(9, 9)}, {"w1": W1 * 2}], ids=["values", "other values"]
 )
-def test_a_model_that_is_wrong_alone_is_told_as_such(wrong: Any, tmp_path: Path) -> None:
+def test_a_model_that_is_wrong_alone_is_named(wrong: Any, tmp_path: Path) -> None:
     fixed = {"inputs": [value("x", (1, 3))], "outputs": [value("y", (1, 2))]}
     outcome = verified(tmp_path, model(Mlp(**wrong), **fixed))
     assert {f.code for f in outcome.findings} == {"values"}
@@ -275,7 +277,7 @@ def test_a_runtime_that_is_brought_down_by_several_rows_says_nothing_of_one(
     assert finding.message == f"{YET}3 rows at once bring onnxruntime down"
 
 
-def test_nothing_but_zeros_is_right_where_it_is_due(tmp_path: Path) -> None:
+def test_nothing_but_zeros_is_right_where_it_is_expected(tmp_path: Path) -> None:
     """A cosine over 1e-30 calls this wrong."""
     mlp = Mlp(b1=f32(-1, -1, -1, -1), b2=f32(0, 0))
     mlp.w2[:] = 0
@@ -632,13 +634,13 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize(("content", "said"), UNREADABLE.values(), ids=UNREADABLE)
-def test_what_is_no_model_word_for_word(content: bytes, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "texts"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_model_word_for_word(content: bytes, texts: str, tmp_path: Path) -> None:
     outcome = verified(tmp_path, content)
     ((level, code, message),) = list_findings(outcome)
     assert (level, code) == ("error", "onnx-load")
     assert message.startswith(f"{VERSION} rejects the file: [ONNXRuntimeError] : ")
-    assert said.format(tmp_path / "dump" / "mlp.onnx") in message
+    assert texts.format(tmp_path / "dump" / "mlp.onnx") in message
     assert outcome.compared == 0
 
 

@@ -248,7 +248,9 @@ def test_a_port_that_computes_in_f32_passes_but_for_a_fingerprint_that_is_nobody
     assert {code for each in port.list_codes(found).values() for code in each} == {"fingerprint"}
 
 
-def test_no_meta_json_is_only_a_notice_where_batches_are_due(tree: Path, tmp_path: Path) -> None:
+def test_no_meta_json_is_only_a_notice_where_batches_are_expected(
+    tree: Path, tmp_path: Path
+) -> None:
     dumps = port.make_correct_dumps()
     for written in dumps.values():
         written.claims = None
@@ -336,7 +338,7 @@ def test_relations_to_cases_that_were_not_chosen_are_left_out(tree: Path, tmp_pa
     assert port.verify_dumps(tree, dumps, tmp_path)["keep-again"] == []
 
 
-def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Path) -> None:
+def test_a_relation_to_a_case_that_has_no_dump_is_reported(tree: Path, tmp_path: Path) -> None:
     dumps = port.make_correct_dumps()
     cases = {case.id: case for case in SUITE.cases(tree, {})}
     dumps["keep-again"].write(tmp_path)
@@ -351,7 +353,7 @@ def test_a_relation_to_a_case_that_has_no_dump_is_told(tree: Path, tmp_path: Pat
     )
 
 
-def test_a_port_that_never_shuffles_anew_is_told_of_seed_and_epoch(
+def test_a_port_that_never_shuffles_anew_is_reported_of_seed_and_epoch(
     tree: Path, tmp_path: Path
 ) -> None:
     dumps = port.make_correct_dumps(FreePipeline)
@@ -400,10 +402,10 @@ LOST: dict[str, tuple[Callable[[int, int, bool], tuple[int, int]], dict[str, lis
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_port_that_loses_a_part_of_seed_or_epoch_is_told_under_any_order(
+def test_a_port_that_loses_a_part_of_seed_or_epoch_is_reported_under_any_order(
     name: str, tree: Path, tmp_path: Path
 ) -> None:
-    change, due = LOST[name]
+    change, expected = LOST[name]
     dumps = {}
     for case in pins.CASES:
         seed, epoch = change(case.seed, case.epoch, case.start_batch > 0)
@@ -412,7 +414,7 @@ def test_a_port_that_loses_a_part_of_seed_or_epoch_is_told_under_any_order(
         )
         dumps[case.name].correct_claims()
 
-    assert port.list_codes(port.verify_dumps(tree, dumps, tmp_path, order="free")) == due
+    assert port.list_codes(port.verify_dumps(tree, dumps, tmp_path, order="free")) == expected
 
 
 def test_disjoint_cases_may_share_no_item(tmp_path: Path) -> None:
@@ -457,7 +459,7 @@ def test_places_are_those_of_the_files(tree: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_a_mask_that_is_inverted_is_told_as_such(tree: Path, tmp_path: Path) -> None:
+def test_a_mask_that_is_inverted_is_named(tree: Path, tmp_path: Path) -> None:
     written = port.make_correct_dumps()["pad"]
     written.replace_column(MASK, 1 - written.join_column(MASK))
     written.correct_claims()
@@ -478,7 +480,7 @@ IDS = {
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
+def test_ids_that_are_wrong_beside_items_in_the_expected_order_are_reported(
     name: str, tree: Path, tmp_path: Path
 ) -> None:
     change, pattern = IDS[name]
@@ -490,11 +492,11 @@ def test_ids_that_are_wrong_beside_items_in_the_due_order_are_told(
     codes = {f.code for f in found if f.level == "error"}
     causes = {f.cause for f in found if f.code in ("order", "item-unknown", "item-missing")}
     assert "id-mislabelled" in codes
-    due = (
+    expected = (
         "the ids are not those of the items, which are as expected: x and y of all 11 items "
         f"are in the expected order{pattern}"
     )
-    assert causes == {due}
+    assert causes == {expected}
 
 
 def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: Path) -> None:
@@ -535,7 +537,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
+def test_a_simple_function_of_a_column_is_reported_before_a_shuffle(
     name: str, tree: Path, tmp_path: Path
 ) -> None:
     which, change, code, text, shuffled = FUNCTIONS[name]
@@ -551,7 +553,7 @@ def test_a_simple_function_of_a_column_is_told_before_a_shuffle(
 
 
 @pytest.mark.parametrize("item", [0, 3])
-def test_padding_that_holds_an_item_is_no_contradiction_of_the_order(
+def test_padding_with_an_item_is_no_contradiction_of_the_order(
     item: int, tree: Path, tmp_path: Path
 ) -> None:
     written = port.make_correct_dumps()["pad"]
@@ -575,7 +577,7 @@ def test_an_order_that_is_contradicted_far_on_shows_where(tree: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("case", ["keep", "pad"])
-def test_a_mean_of_the_batches_means_is_told_as_such(case: str, tree: Path, tmp_path: Path) -> None:
+def test_a_mean_of_the_batches_means_is_named(case: str, tree: Path, tmp_path: Path) -> None:
     written = port.make_correct_dumps()[case]
     means = [batch[Y][batch[MASK] == 1].mean() for batch in written.batches.values()]
     assert written.claims is not None
@@ -631,7 +633,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_reference_that_does_not_hold_together_is_suspect(name: str, tmp_path: Path) -> None:
+def test_a_reference_that_contradicts_itself_is_suspect(name: str, tmp_path: Path) -> None:
     tree = port.write_bundle(tmp_path / "tree")
     damage, message = DAMAGE[name]
     damage(tree / "keep")
@@ -655,14 +657,14 @@ def test_runs_in_memory_are_audited_under_every_policy_and_resumed_at_every_cut(
     whole = _run(pipeline)
     for cut in range(len(whole.sizes) + 1):
         rest = _run(pipeline, cut)
-        owed = ExpectedRun(
+        expected_run = ExpectedRun(
             dataset=pipeline.dataset,
             batch_size=batch_size,
             policy=policy,
             start_batch=cut,
             order=pipeline.compute_order(17, 0),
         )
-        assert [f.code for f in audit_run(rest, owed) if f.level == "error"] == []
+        assert [f.code for f in audit_run(rest, expected_run) if f.level == "error"] == []
         assert check_resumed(whole, rest, "whole") == []
         if rest.ids and cut:
             assert [f.code for f in check_resumed(whole, _run(pipeline), "whole")] == []
@@ -704,17 +706,17 @@ def test_full_batches_of_items_alone_are_not_called_padded() -> None:
     assert [finding.code for finding in found][:2] == ["batch-size", "item-twice"]
 
 
-def test_items_may_bear_any_ids() -> None:
+def test_items_may_have_any_ids() -> None:
     ids = np.array([70, 3, 2**24, 11, 5])
     dataset = Dataset(ids, np.arange(5), np.arange(5))
-    owed = ExpectedRun(
+    expected_run = ExpectedRun(
         dataset=dataset, batch_size=2, policy="keep", order=np.array([4, 2, 0, 1, 3])
     )
     rows = [4, 2, 0, 1, 1]
     columns = [(ids[rows], dataset.x[rows], dataset.y[rows])]
     run = Run.of([[column[start : start + 2] for column in columns[0]] for start in (0, 2, 4)])
 
-    messages = [finding.message for finding in audit_run(run, owed)]
+    messages = [finding.message for finding in audit_run(run, expected_run)]
     assert messages == [
         "item 3 was delivered again in batch 2 row 0, after batch 1 row 1",
         "item 11 was not delivered (expected in batch 2 row 0)",
@@ -730,9 +732,13 @@ def test_labels_that_moved_beside_equal_features_are_labels_that_moved(
     ids, x, y = np.arange(4), np.ones(4, np.float32), np.arange(4, dtype=np.float32)
     moved = y.copy()
     moved[list(rows)] = y[list(reversed(rows))]
-    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep", shuffled=False)
+    expected_run = ExpectedRun(
+        dataset=Dataset(ids, x, y), batch_size=2, policy="keep", shuffled=False
+    )
 
-    (finding,) = audit_run(Run.of([(ids[:2], x[:2], moved[:2]), (ids[2:], x[2:], moved[2:])]), owed)
+    (finding,) = audit_run(
+        Run.of([(ids[:2], x[:2], moved[:2]), (ids[2:], x[2:], moved[2:])]), expected_run
+    )
     assert finding.code == "labels-shuffled"
     assert where in str(finding.cause)
 
@@ -764,21 +770,23 @@ def test_a_roll_is_no_more_than_the_labels_prove(labels: tuple[int, ...], text: 
     ids, x, y = np.arange(count), np.ones(count, np.float32), np.array(labels, np.float32)
     moved = y.copy()
     moved[: count // 2 * 2] = y[: count // 2 * 2].reshape(-1, 2)[:, ::-1].ravel()
-    owed = ExpectedRun(dataset=Dataset(ids, x, y), batch_size=2, policy="keep", shuffled=False)
+    expected_run = ExpectedRun(
+        dataset=Dataset(ids, x, y), batch_size=2, policy="keep", shuffled=False
+    )
     parts = [slice(start, start + 2) for start in range(0, count, 2)]
 
-    (finding,) = audit_run(Run.of([(ids[s], x[s], moved[s]) for s in parts]), owed)
+    (finding,) = audit_run(Run.of([(ids[s], x[s], moved[s]) for s in parts]), expected_run)
     assert (finding.code, finding.cause) == ("labels-rolled", text)
 
 
-def test_ids_that_f32_cannot_hold_are_told_apart_in_memory() -> None:
+def test_ids_that_f32_cannot_represent_are_distinguished_in_memory() -> None:
     ids = np.array([2**24, 2**24 + 1])
     dataset = Dataset(ids, np.zeros(2), np.zeros(2))
-    owed = ExpectedRun(dataset=dataset, batch_size=2, policy="keep")
+    expected_run = ExpectedRun(dataset=dataset, batch_size=2, policy="keep")
 
-    assert audit_run(Run.of([(ids, np.zeros(2), np.zeros(2))]), owed) == []
+    assert audit_run(Run.of([(ids, np.zeros(2), np.zeros(2))]), expected_run) == []
     twice = Run.of([(ids[[0, 0]], np.zeros(2), np.zeros(2))])
-    assert [f.code for f in audit_run(twice, owed)] == ["item-twice", "item-missing"]
+    assert [f.code for f in audit_run(twice, expected_run)] == ["item-twice", "item-missing"]
 
 
 def test_batches_of_columns_that_differ_in_length_are_an_error() -> None:
@@ -796,7 +804,7 @@ def test_runs_are_compared_to_the_byte() -> None:
     assert [f.code for f in check_disjoint(one, other, "one")] == ["leakage"]
 
 
-def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_told_apart() -> None:
+def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_distinguished() -> None:
     ids, zeros, ones = np.arange(4), np.zeros(4, np.float32), np.ones(4, np.float32)
     one = Run.of([(ids, zeros, zeros, ones)])
     changes = {
@@ -810,7 +818,7 @@ def test_runs_that_differ_in_sizes_masks_or_signs_alone_are_told_apart() -> None
         assert words in finding.message
 
 
-def test_orders_of_few_items_are_not_held_to_differ() -> None:
+def test_orders_of_few_items_need_not_differ() -> None:
     def runs(count: int) -> Run:
         return Run.of([(np.arange(count), np.zeros(count), np.zeros(count))])
 

@@ -63,7 +63,7 @@ def epoch_of(seed: int, epoch: int, **options: Any) -> Run:
     return Run.of(torch_loader(LESSON, seeded(key(seed, epoch)), **options))
 
 
-def owed(policy: Literal["keep", "drop", "pad"] = "keep", **options: Any) -> ExpectedRun:
+def expected_run(policy: Literal["keep", "drop", "pad"] = "keep", **options: Any) -> ExpectedRun:
     return ExpectedRun(**{"dataset": LESSON, "batch_size": 4, "policy": policy} | options)
 
 
@@ -73,24 +73,24 @@ def codes(found: Iterable[Finding]) -> list[str]:
 
 @WORKERS
 @pytest.mark.parametrize("policy", ["keep", "drop"])
-def test_torch_in_order_delivers_what_is_due(workers: int, policy: Any) -> None:
+def test_torch_in_order_delivers_what_is_expected(workers: int, policy: Any) -> None:
     run = Run.of(torch_loader(LESSON, num_workers=workers, drop_last=policy == "drop"))
 
-    assert codes(audit_run(run, owed(policy, order=np.arange(11), shuffled=False))) == []
+    assert codes(audit_run(run, expected_run(policy, order=np.arange(11), shuffled=False))) == []
 
 
 def test_torch_names_nobody_that_drop_last_leaves_out_but_the_audit_does() -> None:
     run = Run.of(torch_loader(LESSON, drop_last=True))
 
-    (notice,) = audit_run(run, owed("drop", order=np.arange(11)))
+    (notice,) = audit_run(run, expected_run("drop", order=np.arange(11)))
     assert notice.measures["ids"] == [8, 9, 10]
 
 
 @WORKERS
-def test_torch_keyed_on_seed_and_epoch_owes_nothing(workers: int) -> None:
+def test_torch_keyed_on_seed_and_epoch_needs_nothing(workers: int) -> None:
     run = epoch_of(17, 0, num_workers=workers)
 
-    assert codes(audit_run(run, owed())) == []
+    assert codes(audit_run(run, expected_run())) == []
     assert check_repeated(run, epoch_of(17, 0, num_workers=2 - workers), "other workers") == []
     for other in (epoch_of(17, 1), epoch_of(18, 0)):
         assert check_other_order(run, other, "epoch-ignored", "same order") == []
@@ -113,8 +113,8 @@ def test_torch_with_one_generator_changes_an_epoch_when_the_one_before_is_abando
     next(iter(left))
     second, after = Run.of(whole), Run.of(left)
 
-    due = ExpectedRun(dataset=EIGHT, batch_size=2, policy="keep")
-    assert codes(audit_run(second, due)) == codes(audit_run(after, due)) == []
+    expected = ExpectedRun(dataset=EIGHT, batch_size=2, policy="keep")
+    assert codes(audit_run(second, expected)) == codes(audit_run(after, expected)) == []
     assert codes(check_repeated(second, after, "epoch 1")) == ["not-repeated"]
     rest = Run.of([_columns(after.slice_batches(1))], 1)
     assert codes(check_resumed(second, rest, "epoch 1")) == ["resume-order"]
@@ -141,14 +141,14 @@ def test_torch_seeded_with_the_sum_of_seed_and_epoch_shares_orders() -> None:
 def test_torch_does_not_pad() -> None:
     run = Run.of(torch_loader(LESSON))
 
-    assert codes(audit_run(run, owed("pad", order=np.arange(11)))) == ["final-batch"]
+    assert codes(audit_run(run, expected_run("pad", order=np.arange(11)))) == ["final-batch"]
 
 
 def test_torch_lets_batches_overtake_each_other_where_it_is_asked_to() -> None:
     run = Run.of(torch_loader(EIGHT, num_workers=2, in_order=False, slow_worker=0))
 
-    due = ExpectedRun(dataset=EIGHT, batch_size=4, policy="keep", order=np.arange(8))
-    (finding,) = audit_run(run, due)
+    expected = ExpectedRun(dataset=EIGHT, batch_size=4, policy="keep", order=np.arange(8))
+    (finding,) = audit_run(run, expected)
     assert finding.code == "order"
     assert "the batches themselves are right" in str(finding.cause)
 
@@ -160,7 +160,7 @@ def test_torch_workers_that_each_read_a_whole_stream_deliver_it_twice() -> None:
 
     run = Run.of(DataLoader(Stream(LESSON), batch_size=4, num_workers=2))
 
-    found = audit_run(run, owed())
+    found = audit_run(run, expected_run())
     assert codes(found) == ["batch-count", "item-twice"]
     assert found[1].measures["items"] == 11
 
@@ -174,7 +174,7 @@ def test_torch_s_distributed_sampler_pads_with_items_that_come_twice() -> None:
     loaders = [torch_loader(LESSON, sampler=sampler, batch_size=3) for sampler in ranks]
     run = Run.of(itertools.chain.from_iterable(loaders))
 
-    found = audit_run(run, owed(batch_size=3))
+    found = audit_run(run, expected_run(batch_size=3))
     assert codes(found) == ["batch-size", "item-twice"]
     assert found[1].message.startswith(
         "item 0 was delivered again in batch 3 row 2, after batch 0 row 0"
@@ -201,7 +201,7 @@ def grain_loader(workers: int, seed: int = 17, epochs: int = 1, batch_size: int 
 def test_grain_delivers_each_item_once_and_obeys_its_seed() -> None:
     run = Run.of(grain_loader(0))
 
-    assert codes(audit_run(run, owed())) == []
+    assert codes(audit_run(run, expected_run())) == []
     assert check_repeated(run, Run.of(grain_loader(0)), "the first run") == []
     other = Run.of(grain_loader(0, seed=18))
     assert check_other_order(run, other, "seed-ignored", "same order") == []
@@ -226,7 +226,7 @@ def test_grain_with_workers_has_short_batches_in_the_middle_and_another_order() 
     run, alone = Run.of(grain_loader(2)), Run.of(grain_loader(0))
 
     assert run.sizes == (4, 4, 2, 1)
-    assert codes(audit_run(run, owed())) == ["batch-count"]
+    assert codes(audit_run(run, expected_run())) == ["batch-count"]
     assert sorted(run.ids) == LESSON.ids.tolist()
     assert run.ids != alone.ids
 
@@ -235,7 +235,7 @@ def test_grain_s_batches_cross_the_border_of_an_epoch() -> None:
     both = Run.of(grain_loader(0, epochs=2))
 
     first = both.slice_batches(0, 3)
-    found = audit_run(first, owed())
+    found = audit_run(first, expected_run())
     assert codes(found) == ["batch-size", "item-twice"]
     one, other = both.ids[:11], both.ids[11:]
     assert sorted(one) == sorted(other) == LESSON.ids.tolist()

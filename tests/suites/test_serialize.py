@@ -260,7 +260,7 @@ def test_a_typed_dump_has_the_checkpoints_own_dtype(
 
 
 @pytest.mark.parametrize("counter", [f32(0), np.array(0), np.array([1.5])], ids=str)
-def test_a_counter_may_be_dumped_though_nothing_is_owed(counter: Any, tree: Path) -> None:
+def test_a_counter_may_be_dumped_though_nothing_is_expected(counter: Any, tree: Path) -> None:
     """Some ports convert integers to floats; that is not wrong, and not compared."""
     suffix = "bin" if counter.dtype == np.float32 else "npy"
     dump = bins(STATE) | {f"bn.num_batches_tracked.{suffix}": counter}
@@ -295,7 +295,7 @@ def test_each_wrong_dump_is_reported_in_these_words(
     golden(text)
 
 
-def test_a_payload_is_owed_by_what_is_stored_as_f32_alone(tree: Path) -> None:
+def test_a_payload_is_expected_by_what_is_stored_as_f32_alone(tree: Path) -> None:
     nan, other = from_bits("<f4", 0x7FC00000, 0), from_bits("<f4", 0x7FC02000, 0)
     for name, codes in (("fc.weight", ["nan-payload"]), ("fc.bias", [])):
         write_files(tree / "resnet18-pth" / "reference_state_dict", bins(STATE | {name: nan}))
@@ -322,7 +322,7 @@ def test_dequantised_values_within_the_bound_pass(tree: Path) -> None:
     assert outcome.margin == pytest.approx(0.5, rel=0.01)
 
 
-def test_a_dequantised_nan_owes_no_payload(tree: Path) -> None:
+def test_a_dequantised_nan_needs_no_payload(tree: Path) -> None:
     nan = from_bits("<f4", 0x7FC00000, 0x3F800000)
     write_files(tree / "gguf" / "reference_dequant", bins({"norm": nan}))
     dump = bins(GGUF | {"norm": from_bits("<f4", 0xFFC00001, 0x3F800000)})
@@ -345,16 +345,16 @@ def test_the_lockfile_tightens_what_the_bundle_states(tree: Path) -> None:
 @pytest.mark.parametrize(("scale", "level"), [(1.0, "error"), (2.0**-23, "warning")])
 def test_a_small_block_scale_blinds_the_bound(scale: float, level: str, tree: Path) -> None:
     """A decoder that misreads sub-scales: the bound decides, relative or ulp would see it (R6)."""
-    due = np.arange(256, dtype="<f4") * np.float32(scale)
-    off = np.where(np.arange(256) % 64 < 32, due, due * np.float32(0.75)).astype("<f4")
-    write_files(tree / "gguf" / "reference_dequant", bins({"norm": due}))
+    expected = np.arange(256, dtype="<f4") * np.float32(scale)
+    off = np.where(np.arange(256) % 64 < 32, expected, expected * np.float32(0.75)).astype("<f4")
+    write_files(tree / "gguf" / "reference_dequant", bins({"norm": expected}))
     dump = bins(GGUF | {"norm": off})
     found = verified(tree, "gguf", dump).findings
     assert level in {finding.level for finding in found}
     for more in ({"relative": 1e-3}, {"ulp": 4}):
         tight, _ = tighten(case_of(tree, "gguf").tolerances, more)
         assert list_findings(verified(tree, "gguf", dump, tight))[0][:2] == ("error", "values")
-        assert list_findings(verified(tree, "gguf", bins(GGUF | {"norm": due}), tight)) == [
+        assert list_findings(verified(tree, "gguf", bins(GGUF | {"norm": expected}), tight)) == [
             GGUF_NOTE
         ]
 

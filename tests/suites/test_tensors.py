@@ -64,9 +64,9 @@ def test_each_dtype_is_compared_as_itself(carrier: str, tmp_path: Path) -> None:
         "mask": np.array([True, False]),
         "codes": np.array([0, 255], "u1"),
     }
-    due: dict[str, Any] = {"r.safetensors": encode_safetensors(name_dtypes(arrays))}
-    dump = due if carrier == "safetensors" else {f"{n}.npy": a for n, a in arrays.items()}
-    outcome = verify_dump(tmp_path, due, dump)
+    expected: dict[str, Any] = {"r.safetensors": encode_safetensors(name_dtypes(arrays))}
+    dump = expected if carrier == "safetensors" else {f"{n}.npy": a for n, a in arrays.items()}
+    outcome = verify_dump(tmp_path, expected, dump)
     assert list_findings(outcome) == []
     assert (outcome.compared, outcome.margin) == (12, None)
     assert outcome.tensors == tuple(arrays)
@@ -74,7 +74,7 @@ def test_each_dtype_is_compared_as_itself(carrier: str, tmp_path: Path) -> None:
     dtypes = {name: m["dtype"] for name, m in outcome.measures["per_tensor"].items()}
     assert dtypes["counter"] == "I64"
     off = arrays | {"counter": arrays["counter"] - np.array([0, 1])}
-    wrong = verify_dump(tmp_path, due, {"x.safetensors": encode_safetensors(name_dtypes(off))})
+    wrong = verify_dump(tmp_path, expected, {"x.safetensors": encode_safetensors(name_dtypes(off))})
     assert error(wrong) == (
         "values",
         (
@@ -107,17 +107,17 @@ ODD = ["größe.weight", "n" * 200, "a.b.c", " ", "CON", "%0A::error::x", "-rf",
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_name_is_a_name(name: str, tmp_path: Path) -> None:
-    due = {"r.safetensors": encode_safetensors(name_dtypes({name: W, "w": W}))}
-    assert list_findings(verify_dump(tmp_path, due, {f"{name}.bin": W, "w.npy": W})) == []
-    assert error(verify_dump(tmp_path, due, {f"{name}.bin": W + 1, "w.npy": W}))[0] == "values"
+    expected = {"r.safetensors": encode_safetensors(name_dtypes({name: W, "w": W}))}
+    assert list_findings(verify_dump(tmp_path, expected, {f"{name}.bin": W, "w.npy": W})) == []
+    assert error(verify_dump(tmp_path, expected, {f"{name}.bin": W + 1, "w.npy": W}))[0] == "values"
 
 
 @pytest.mark.parametrize("name", ["a/b", "../../etc/passwd", "", "n" * 300, "a\nb", "\x00"])
 def test_a_name_that_no_file_can_have_arrives_by_safetensors(name: str, tmp_path: Path) -> None:
-    due = {"r.safetensors": encode_safetensors(name_dtypes({name: W}))}
-    assert list_findings(verify_dump(tmp_path, due, due)) == []
+    expected = {"r.safetensors": encode_safetensors(name_dtypes({name: W}))}
+    assert list_findings(verify_dump(tmp_path, expected, expected)) == []
     wrong = verify_dump(
-        tmp_path, due, {"x.safetensors": encode_safetensors(name_dtypes({name: W + 1}))}
+        tmp_path, expected, {"x.safetensors": encode_safetensors(name_dtypes({name: W + 1}))}
     )
     (finding,) = wrong.findings
     assert (finding.code, finding.tensor) == ("values", name)
@@ -324,17 +324,17 @@ BEYOND_F32 = {
 
 
 @pytest.mark.parametrize(("values", "text"), BEYOND_F32.values(), ids=BEYOND_F32)
-def test_values_that_f32_does_not_hold_are_counted_where_they_pass(
+def test_values_that_f32_cannot_represent_are_counted_where_they_pass(
     values: list[float], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dump of infinities is no proof that a port read 1e300."""
     monkeypatch.setattr("parity.tensors.paired_reads.CHUNK_BYTES", 16)
-    due = {"w.npy": np.array(values), "z.npy": np.array([2**62])}
+    expected = {"w.npy": np.array(values), "z.npy": np.array([2**62])}
     with np.errstate(over="ignore"):
-        dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in due.items()}
+        dump = {name.replace("npy", "bin"): array.astype("<f4") for name, array in expected.items()}
     head = "2 tensors wider than f32 compared as f32, since a .bin has no other dtype: w, z"
     tail = f"{text} and cannot be compared further" if text else ""
-    assert list_findings(verify_dump(tmp_path, due, dump)) == [
+    assert list_findings(verify_dump(tmp_path, expected, dump)) == [
         ("notice", "seen-as-f32", head + tail)
     ]
 
@@ -352,9 +352,9 @@ def test_integers_take_max_abs_among_themselves(tmp_path: Path) -> None:
 
 
 def test_values_word_for_word(tmp_path: Path) -> None:
-    due = np.arange(12, dtype="<f4").reshape(3, 4)
-    off = due + f32(0, 0, 0, 0.5, 0, 1, 0, 0, 2, 0.25, 4, 8, shape=(3, 4))
-    outcome = verify_dump(tmp_path, {"w.npy": due}, {"w.npy": off}, bounds={"max_abs": 0.3})
+    expected = np.arange(12, dtype="<f4").reshape(3, 4)
+    off = expected + f32(0, 0, 0, 0.5, 0, 1, 0, 0, 2, 0.25, 4, 8, shape=(3, 4))
+    outcome = verify_dump(tmp_path, {"w.npy": expected}, {"w.npy": off}, bounds={"max_abs": 0.3})
     assert error(outcome) == (
         "values",
         (
@@ -398,7 +398,7 @@ def test_values_word_for_word(tmp_path: Path) -> None:
 
 def test_each_bound_decides(tmp_path: Path) -> None:
     """Flipping the bound flips the verdict (CMP-04)."""
-    due, off = f32(100.0), f32(100.0005)
+    expected, off = f32(100.0), f32(100.0005)
     for bounds, passes in (
         ({"max_abs": 1e-3}, True),
         ({"max_abs": 1e-4}, False),
@@ -409,7 +409,7 @@ def test_each_bound_decides(tmp_path: Path) -> None:
         ({"max_abs": 1e-3, "ulp": 65}, False),
         ({"exact": True}, False),
     ):
-        outcome = verify_dump(tmp_path, {"w.bin": due}, {"w.bin": off}, bounds=bounds)
+        outcome = verify_dump(tmp_path, {"w.bin": expected}, {"w.bin": off}, bounds=bounds)
         assert all(found.level == "notice" for found in outcome.findings) is passes, bounds
 
 
@@ -427,9 +427,9 @@ def test_a_direction_is_independent_of_size(tmp_path: Path) -> None:
     assert (list_findings(scaled), scaled.margin) == ([], pytest.approx(0.4))
 
 
-def test_every_failing_tensor_is_told(tmp_path: Path) -> None:
-    due = {f"t{number:02}.bin": W for number in range(30)}
-    outcome = verify_dump(tmp_path, due, dict.fromkeys(due, W + 1))
+def test_every_failing_tensor_is_reported(tmp_path: Path) -> None:
+    expected = {f"t{number:02}.bin": W for number in range(30)}
+    outcome = verify_dump(tmp_path, expected, dict.fromkeys(expected, W + 1))
     assert [finding.tensor for finding in outcome.findings] == [f"t{n:02}" for n in range(30)]
     assert outcome.compared == 180
 
@@ -512,25 +512,32 @@ FAULTS: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("due", "came"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(("expected", "obtained"), FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("bounds", [{"exact": True}, {"max_abs": 1e-6}, {"ulp": 0}], ids=str)
 def test_a_fault_of_the_trade_is_red(
-    bounds: dict[str, Any], due: NDArray[Any], came: NDArray[Any], tmp_path: Path
+    bounds: dict[str, Any], expected: NDArray[Any], obtained: NDArray[Any], tmp_path: Path
 ) -> None:
-    if "max_abs" in bounds and np.allclose(due, came, atol=1e-6, rtol=0):
+    if "max_abs" in bounds and np.allclose(expected, obtained, atol=1e-6, rtol=0):
         bounds = {"max_abs": 1e-8}
-    due, came = np.ascontiguousarray(due), np.ascontiguousarray(came)
-    code, message = error(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds))
+    expected, obtained = np.ascontiguousarray(expected), np.ascontiguousarray(obtained)
+    code, message = error(
+        verify_dump(tmp_path, {"w.npy": expected}, {"w.npy": obtained}, bounds=bounds)
+    )
     assert code in ("values", "nan")
     assert message.startswith("w: ")
-    assert list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": due}, bounds=bounds)) == []
+    assert (
+        list_findings(
+            verify_dump(tmp_path, {"w.npy": expected}, {"w.npy": expected}, bounds=bounds)
+        )
+        == []
+    )
 
 
 def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
     """PTH-17: `803f20c04940` is [1, -2.5, 3.140625]; read as f16 it is [1.875, ...]."""
-    due = {"r.safetensors": encode_safetensors({"w": ("BF16", bf16(1.0, -2.5, 3.140625))})}
+    expected = {"r.safetensors": encode_safetensors({"w": ("BF16", bf16(1.0, -2.5, 3.140625))})}
     as_f16 = bf16(1.0, -2.5, 3.140625).view("<f2")
-    by_bin = error(verify_dump(tmp_path, due, {"w.bin": as_f16.astype("<f4")}))
+    by_bin = error(verify_dump(tmp_path, expected, {"w.bin": as_f16.astype("<f4")}))
     assert by_bin == (
         "values",
         (
@@ -538,18 +545,20 @@ def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
             "(off by 0.998, 4,186,112 ULP); bound: exact"
         ),
     )
-    by_name = error(verify_dump(tmp_path, due, {"w.npy": as_f16}))
+    by_name = error(verify_dump(tmp_path, expected, {"w.npy": as_f16}))
     assert by_name == ("dtype", "w is F16 in the .npy dump, expected BF16")
 
 
-def test_a_symmetric_square_transposed_is_equal_and_said_to_be(tmp_path: Path) -> None:
+def test_a_symmetric_square_transposed_is_equal_and_reported_so(tmp_path: Path) -> None:
     """It is its own transpose: nothing is wrong, and nothing may be hinted at (CMP-07)."""
-    came = np.ascontiguousarray(square.T)
-    assert list_findings(verify_dump(tmp_path, {"w.npy": square}, {"w.npy": came})) == []
+    obtained = np.ascontiguousarray(square.T)
+    assert list_findings(verify_dump(tmp_path, {"w.npy": square}, {"w.npy": obtained})) == []
 
 
 def test_a_signalling_nan_is_kept_bit_by_bit(tmp_path: Path) -> None:
-    due = from_bits("<f4", 0x7F800001, 0x7FC00000)
-    assert list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": due.copy()})) == []
+    expected = from_bits("<f4", 0x7F800001, 0x7FC00000)
+    assert (
+        list_findings(verify_dump(tmp_path, {"w.npy": expected}, {"w.npy": expected.copy()})) == []
+    )
     quieted = from_bits("<f4", 0x7FC00001, 0x7FC00000)
-    assert error(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": quieted}))[0] == "nan-payload"
+    assert error(verify_dump(tmp_path, {"w.npy": expected}, {"w.npy": quieted}))[0] == "nan-payload"

@@ -29,9 +29,9 @@ QUANTISED = [kind for kind in blocks.DECODERS if kind.startswith("Q")]
 
 
 def pair(
-    folder: Path, due: NDArray[np.float32], came: NDArray[np.float32]
+    folder: Path, expected: NDArray[np.float32], obtained: NDArray[np.float32]
 ) -> tuple[StoredTensor, StoredTensor]:
-    for name, values in (("due", due), ("came", came)):
+    for name, values in (("due", expected), ("came", obtained)):
         (folder / f"{name}.bin").write_bytes(encode_tensor(values))
     return locate_tensor(folder / "due.bin"), locate_tensor(folder / "came.bin")
 
@@ -56,8 +56,10 @@ def test_every_wrong_decoder_shows_beside_its_block_and_no_rounding_does(
     for wrong in blocks.list_mistakes(kind):
         if not np.isfinite(wrong.decoder(raw)).all():
             continue  # which every bound catches
-        due, came = (array * np.float32(1e-7) for array in (right, wrong.decoder(raw)))
-        assert measure_block_error(*pair(tmp_path, due, came)).worst > 8 * ROUNDING, wrong.name
+        expected, obtained = (array * np.float32(1e-7) for array in (right, wrong.decoder(raw)))
+        assert measure_block_error(*pair(tmp_path, expected, obtained)).worst > 8 * ROUNDING, (
+            wrong.name
+        )
     wide = right.astype("<f4").view("<u4")
     bf16 = ((wide + 0x7FFF + (wide >> 16 & 1)) & 0xFFFF0000).astype("<u4").view("<f4")
     for rounded in (bf16, right.astype("<f2").astype("<f4"), np.nextafter(right, np.float32(9))):
@@ -69,9 +71,9 @@ def test_a_wrong_decoder_that_passes_the_bound_is_a_warning(tmp_path: Path) -> N
     raw = make_random_blocks("Q4_K", 2)
     raw[:, :4] = np.array([1e-7, 1e-7], "<f2").view(np.uint8)
     (wrong,) = (m for m in blocks.list_mistakes("Q4_K") if m.name == "sub-scales-4-bit")
-    due, came = blocks.decode("Q4_K", raw), wrong.decoder(raw)
-    assert 0 < np.abs(due - came).max() < 1e-4
-    both = pair(tmp_path, due, came)
+    expected, obtained = blocks.decode("Q4_K", raw), wrong.decoder(raw)
+    assert 0 < np.abs(expected - obtained).max() < 1e-4
+    both = pair(tmp_path, expected, obtained)
     (finding,), measures = check_blind_bound("w", *both, {"max_abs": 1e-4})
 
     assert (finding.level, finding.code, finding.tensor) == ("warning", "blind-bound", "w")
@@ -86,15 +88,15 @@ def test_a_wrong_decoder_that_passes_the_bound_is_a_warning(tmp_path: Path) -> N
 
 
 def test_a_rounding_is_no_reason_to_warn(tmp_path: Path) -> None:
-    due = (np.arange(1, 65, dtype="<f4") * 1e-5).astype("<f4")
-    both = pair(tmp_path, due, due.astype("<f2").astype("<f4"))
+    expected = (np.arange(1, 65, dtype="<f4") * 1e-5).astype("<f4")
+    both = pair(tmp_path, expected, expected.astype("<f2").astype("<f4"))
 
     assert check_blind_bound("w", *both, {"max_abs": 1e-4})[0] == []
 
 
 def test_values_where_the_block_is_zero_are_beyond_any_rounding(tmp_path: Path) -> None:
-    due = np.zeros(64, "<f4")
-    error = measure_block_error(*pair(tmp_path, due, due + np.float32(1e-6)))
+    expected = np.zeros(64, "<f4")
+    error = measure_block_error(*pair(tmp_path, expected, expected + np.float32(1e-6)))
 
     assert (error.worst, error.nmse, error.largest) == (np.inf, np.inf, 0.0)
-    assert measure_block_error(*pair(tmp_path, due, due)).worst == 0.0
+    assert measure_block_error(*pair(tmp_path, expected, expected)).worst == 0.0
