@@ -62,7 +62,7 @@ def verify_run(
     bound: float = 1e-6,
     **meta: Any,
 ) -> DumpComparison:
-    """The outcome of holding ``dump`` against the case ``spec``."""
+    """Compare ``dump`` with the case ``spec``."""
     write_case(tmp_path / "bundle" / "c", spec, **meta)
     write_run(tmp_path / "dump", dump)
     return verify_folder(tmp_path, line, bound)
@@ -752,10 +752,10 @@ class TestNotFiniteOnBothSides:
         return list_lines(verify_folder(tmp_path))
 
     def test_the_same_gaps_pass(self, tmp_path: Path) -> None:
-        assert self.judged(tmp_path, lambda _: None) == []
+        assert self.verify_folder(tmp_path, lambda _: None) == []
 
     def test_a_filled_gap_is_no_item(self, tmp_path: Path) -> None:
-        assert self.judged(tmp_path, value((0, 2), 1, 0.0)) == [
+        assert self.verify_folder(tmp_path, value((0, 2), 1, 0.0)) == [
             (
                 "error[values] batch 0 row 2 is not item 2, which is expected there: feature 1 is "
                 "0, expected nan (off by inf); bound 1e-06"
@@ -763,7 +763,7 @@ class TestNotFiniteOnBothSides:
         ]
 
     def test_an_infinity_of_the_other_sign_is_no_item(self, tmp_path: Path) -> None:
-        assert self.judged(tmp_path, value((1, 2), 0, -INF)) == [
+        assert self.verify_folder(tmp_path, value((1, 2), 0, -INF)) == [
             (
                 "error[nan] 1 feature value of 40 is NaN or infinite where the reference is not, "
                 "in 1 row; first: batch 1 row 2 feature 0 is -inf"
