@@ -388,6 +388,7 @@ def test_values_word_for_word(tmp_path: Path) -> None:
         "signed_zeros": 0,
         "cosine": None,
         "histogram": {"-1": 2, "0": 4},
+        "margin": pytest.approx(8 / 0.3),
         "map": [[0, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1]],
         "map_error": [[0, 0, 0, 0.5], [0, 1, 0, 0], [2, 0, 4, 8]],
         "points": [[3, 3.5], [5, 6], [8, 10], [10, 14], [11, 19]],
