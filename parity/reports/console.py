@@ -190,7 +190,8 @@ def print_error(error: ParityError) -> None:
         place = f"{sanitize_message(str(problem.where))}: " if problem.where else ""
         head = f"{place}error[{problem.code}] {sanitize_message(problem.message)}"
         lines = [f"  | {sanitize_message(detail)}" for detail in problem.details]
-        lines += [] if lines else [f"  {line}" for line in phrases.format_advice(problem.code)]
+        if not lines and error.kind != "reference":  # there the reader may be its author
+            lines = [f"  {line}" for line in phrases.format_advice(problem.code)]
         print(head, *lines, sep="\n", file=sys.stderr)  # noqa: T201 - as above, for stderr
 
 
