@@ -186,11 +186,14 @@ def _format_counts(report: Report) -> Iterator[str]:
 
 def print_error(error: ParityError) -> None:
     """Print an error that ends a verb on stderr: every problem with its location and details."""
-    for problem in error.problems:
+    codes = [problem.code for problem in error.problems]
+    for number, problem in enumerate(error.problems):
         place = f"{sanitize_message(str(problem.where))}: " if problem.where else ""
         head = f"{place}error[{problem.code}] {sanitize_message(problem.message)}"
         lines = [f"  | {sanitize_message(detail)}" for detail in problem.details]
-        if not lines and error.kind != "reference":  # there the reader may be its author
+        # The advice of a code is printed once, and none to a bundle's author about the bundle.
+        is_last = problem.code not in codes[number + 1 :]
+        if not lines and is_last and error.kind != "reference":
             lines = [f"  {line}" for line in phrases.format_advice(problem.code)]
         print(head, *lines, sep="\n", file=sys.stderr)  # noqa: T201 - as above, for stderr
 

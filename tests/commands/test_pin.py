@@ -189,7 +189,8 @@ def test_names_that_do_not_unpack_everywhere(
     """docker-library/official-images#13608: a colon; and a device of Windows."""
     write_files(folder / "as-f32" / "reference", {"a:b.bin": f32(1), "aux.bin": f32(1)})
     assert pin(folder, tmp_path / "out") == 2
-    for name, line in zip(("a:b.bin", "aux.bin"), said(capsys), strict=True):
+    lines = [line for line in said(capsys) if "error[" in line]
+    for name, line in zip(("a:b.bin", "aux.bin"), lines, strict=True):
         head = f"error[unsafe-name] 'as-f32/reference/{name}' cannot be a member of a bundle: "
         assert line.startswith(head)
     assert not list((tmp_path / "out").glob("*"))
