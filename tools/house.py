@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 ROOT = Path(__file__).parents[1]
 CODE = ("parity", "action", "benchmarks", "tests", "tools", "noxfile.py")
@@ -196,7 +196,10 @@ def count_reachable_lines() -> int:
         if name in found or name not in modules or name.startswith("parity.lab"):
             continue
         found.add(name)
-        imported = [name.rpartition(".")[0], *_list_imports(parse_modules()[modules[name]])]
+        imported = [
+            name.rpartition(".")[0],
+            *_list_imports(parse_modules()[modules[name]], modules),
+        ]
         if name.startswith(("parity.__main__", "parity.cli")):
             # The command line imports the module of one verb only.
             imported = [other for other in imported if not other.startswith("parity.commands.")]
@@ -210,8 +213,13 @@ def _name_module(path: str) -> str:
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _list_imports(tree: ast.Module) -> Iterator[str]:
+def _list_imports(tree: ast.Module, modules: Iterable[str]) -> Iterator[str]:
+    """Yield what a module may import; a text with parts to fill in is all that it may become."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
+            pattern = "".join(r"\w+" if part is None else re.escape(str(part)) for part in parts)
+            yield from (name for name in modules if re.fullmatch(pattern, name))
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

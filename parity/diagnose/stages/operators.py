@@ -20,6 +20,7 @@ from parity.diagnose.stages import (
     multiply,
     normalize,
     recur,
+    resample,
     update,
 )
 
@@ -32,10 +33,25 @@ NAMES: dict[str, Any] = tomllib.loads(
     files("parity.diagnose.stages").joinpath("names.toml").read_text(encoding="utf-8")
 )
 
+_MODULES = (
+    *(activate, attend, convolve, losses, move),
+    *(multiply, normalize, recur, resample, update),
+)
 #: Every function by the name of its operator.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name.rstrip("_"): function
-    for module in (activate, attend, convolve, losses, move, multiply, normalize, recur, update)
+    for module in (
+        activate,
+        attend,
+        convolve,
+        losses,
+        move,
+        multiply,
+        normalize,
+        recur,
+        resample,
+        update,
+    )
     for name, function in inspect.getmembers(module, inspect.isfunction)
     if function.__module__ == module.__name__ and not name.startswith("_")
 }

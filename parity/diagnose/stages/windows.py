@@ -1,0 +1,52 @@
+"""Cut arrays into windows, for convolutions and pooling, and bound what is allocated for them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Sizes = int | Sequence[int]
+
+Array = Any  # of NumPy; a number has no axes
+
+#: Elements of an array, and bins of an adaptive pooling, that are computed for a cause.
+_MAX_ELEMENTS, MAX_BINS = 64 * 2**20, 2**16
+
+
+def check_size(*shape: int, limit: int = _MAX_ELEMENTS) -> None:
+    """Reject a shape that the bundle's numbers make too large, before it is allocated."""
+    if prod(map(abs, shape)) > limit:
+        message = f"{list(shape)} is too large to be computed for a cause"
+        raise ValueError(message)
+
+
+def repeat_sizes(sizes: Sizes, count: int) -> tuple[int, ...]:
+    """Return one number for each axis of space."""
+    values = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    return values * count if len(values) == 1 else values
+
+
+def make_windows(
+    input: Array,
+    kernel: Sequence[int],
+    stride: Sizes,
+    padding: Sequence[tuple[int, int]],
+    dilation: Sizes,
+    fill: float,
+) -> Array:
+    """Return ``[batch, channels, *space, *kernel]``: what each output is made of, as views."""
+    count = input.ndim - 2
+    sizes = [n + sum(pad) for n, pad in zip(input.shape[2:], padding, strict=True)]
+    check_size(*input.shape[:2], *sizes)
+    padded = np.pad(input, [(0, 0), (0, 0), *padding], constant_values=fill)
+    steps, gaps = repeat_sizes(stride, count), repeat_sizes(dilation, count)
+    spans = tuple((size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True))
+    windows: Any = sliding_window_view(padded, spans, axis=tuple(range(2, input.ndim)))
+    strides = tuple(slice(None, None, step) for step in steps)
+    return windows[(..., *strides, *(slice(None, None, gap) for gap in gaps))]
