@@ -32,7 +32,7 @@ class Ratio(NamedTuple):
 
     @property
     def is_met(self) -> bool:
-        """Whether the target is met."""
+        """Return whether the target is met."""
         if self.target is None:
             return True
         return self.value >= self.target if self.least else self.value <= self.target

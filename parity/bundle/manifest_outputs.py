@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class JsonRule(NamedTuple):
-    """How a part of a JSON document is compared; ``bounds`` are None where it is ignored."""
+    """The comparison of a part of a JSON document; ``bounds`` are None where it is ignored."""
 
     bounds: dict[str, float] | None
     reason: str = ""

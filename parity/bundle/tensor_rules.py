@@ -1,4 +1,4 @@
-"""How each tensor of a case is compared: rules by name, glob and dtype, and their precedence.
+"""Find the rule by which each tensor of a case is compared: by name, glob or dtype.
 
 A tensor's own entry decides before a glob, a glob before the dtype, the dtype before the case's
 default. `tolerance`, `measures`, `any_of` and `ignore` are one statement, which replaces the less
@@ -50,7 +50,7 @@ EXACT = (Check(bounds={"exact": 1.0}),)
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What the manifest states of a tensor, a glob, a dtype, or by default.
+    """The statement of a manifest on a tensor, a glob, a dtype, or by default.
 
     Attributes:
         checks: One of them must pass; None where the entry states none.

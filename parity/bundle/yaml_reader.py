@@ -93,8 +93,8 @@ class YamlReader:
         if node.tag == f"{_TAG}merge":
             problem, code = "merge keys are not read; write the entries out", "yaml-merge"
         elif not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
-            shown = f" {_shorten(key)}" if isinstance(node, yaml.ScalarNode) else ""
-            problem = f"the key{shown} of {what} must be a string; quote it"
+            named = f" {_shorten(key)}" if isinstance(node, yaml.ScalarNode) else ""
+            problem = f"the key{named} of {what} must be a string; quote it"
         elif reason := _explain_unusable(key):
             problem = f"a key of {what} {reason}"
         elif key in seen:

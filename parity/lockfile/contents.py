@@ -125,7 +125,7 @@ class Bundle:
 
     @property
     def passes_secrets(self) -> bool:
-        """Whether a port of the bundle gets a secret."""
+        """Return whether a port of the bundle gets a secret."""
         return any(dump.pass_env for dump in (self.dump, *self.case_dumps.values()))
 
 

@@ -41,12 +41,12 @@ class _CaseRuns:
 
     @property
     def has_errors(self) -> bool:
-        """Whether a run of the case has an error."""
+        """Return whether a run of the case has an error."""
         return any(finding.level == "error" for finding in self.findings)
 
     @property
     def loads_right(self) -> bool:
-        """Whether all runs loaded the case correctly; `expect: load` may be stated or not."""
+        """Return whether all runs loaded the case correctly; `expect: load` may be stated or not."""
         if self.comparison is None or not self.comparison.tensors or self.has_errors:
             return False
         return self.ending is None or (self.case.expect == "load" and self.ending.word == "right")

@@ -38,7 +38,7 @@ _LEAST_SHARE = 2.0**-20
 
 @dataclass(frozen=True)
 class Traced:
-    """What the function of a model file returns.
+    """The result of the function of a model file.
 
     Attributes:
         model: A ``torch.nn.Module``.

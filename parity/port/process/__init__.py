@@ -64,7 +64,7 @@ class NotStartedError(Exception):
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """How a program ended and the end of its output."""
+    """The end of a program, and of its output."""
 
     argv: tuple[str, ...]
     exit_code: int | None  # None where a signal or our own timeout ended it
