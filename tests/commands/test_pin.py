@@ -136,17 +136,17 @@ def test_the_bundle_must_not_hold_itself(folder: Path, capsys: pytest.CaptureFix
 
 
 REFERENCES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
-    "none": ({}, ["case 'as-f32': contains no tensor"]),
-    "not one element": ({"a.npy": np.zeros((2, 0))}, ["case 'as-f32': contains no element"]),
+    "none": ({}, ["as-f32/reference: contains no tensor"]),
+    "not one element": ({"a.npy": np.zeros((2, 0))}, ["as-f32/reference: contains no element"]),
     "twice": ({"a.npy": f32(1), "a.bin": f32(1)}, [
-        "case 'as-f32': the tensor 'a' is in two files"]),
+        "as-f32/reference: the tensor 'a' is in two files"]),
     "broken": ({"a.bin": b"", "b.safetensors": b"{}"}, [
-        "case 'as-f32': a.bin ends at byte 0, where the number of dimensions is expected",
-        "case 'as-f32': b.safetensors header claims 32,123 bytes, the file has 2"]),
+        "as-f32/reference: a.bin ends at byte 0, where the number of dimensions is expected; "
+        "b.safetensors header claims 32,123 bytes, the file has 2"]),
     "column-major": ({"a.npy": np.asfortranarray(np.ones((2, 2)))}, [
-        "case 'as-f32': a.npy is in column-major (Fortran) order; write it in row-major order"]),
+        "as-f32/reference: a.npy is in column-major (Fortran) order; write it in row-major order"]),
     "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, [
-        "case 'as-f32': a.npy is not a .npy file"]),
+        "as-f32/reference: a.npy is not a .npy file"]),
 }  # fmt: skip
 
 
@@ -174,8 +174,10 @@ def test_a_manifest_that_is_wrong(
     place = folder / "parity.json"
     place.write_text('{"schema": 1, "cases": {"own-dtype": {"bound": 1}, "x": {}}}', "utf-8")
     assert pin(folder, tmp_path / "out") == 7
-    head = f"{place.as_posix()}: error[reference-malformed] parity.json: "
-    assert [line.removeprefix(head) for line in said(capsys)] == [
+    head = "error[reference-malformed] parity.json: "
+    places, messages = zip(*(line.split(f": {head}") for line in said(capsys)), strict=True)
+    assert places == tuple(f"{place.as_posix()}:1:{column}" for column in (39, 53, 53))
+    assert list(messages) == [
         f"case 'own-dtype' has no key 'bound'; known: {', '.join(manifest._KEYS)}",
         "case 'x' has no folder of that name",
         "the default reference of case 'x' is 'reference', which the bundle does not have",
