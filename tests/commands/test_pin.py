@@ -176,7 +176,7 @@ def test_a_manifest_that_is_wrong(
     assert pin(folder, tmp_path / "out") == 7
     head = "error[reference-malformed] parity.json: "
     places, messages = zip(*(line.split(f": {head}") for line in said(capsys)), strict=True)
-    assert places == tuple(f"{place.as_posix()}:1:{column}" for column in (39, 53, 53))
+    assert places == tuple(f"{place.as_posix()}:1:{column}" for column in (39, 52, 52))
     assert list(messages) == [
         f"case 'own-dtype' has no key 'bound'; known: {', '.join(manifest._KEYS)}",
         "case 'x' has no folder of that name",
