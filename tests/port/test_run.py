@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from parity.port.dump_folder import MAX_DEPTH
 from parity.port.outcome_json import load_dump
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from parity.results import Finding
 
 process_test = pytest.mark.process
@@ -425,6 +426,13 @@ def test_a_folder_that_cannot_be_looked_at_is_not_called_empty(
     assert load_dump(tmp_path, "b", "x", LOCK).findings == ()
 
 
+@pytest.fixture
+def deep_path(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder that is removed however deep it is; pytest cannot remove it."""
+    yield tmp_path
+    subprocess.run(["rm", "-r", "-f", str(tmp_path)], check=True)
+
+
 #: Nests 3,000 folders, whose path is longer than the system takes at once.
 NEST = """
 import os, sys
@@ -441,29 +449,27 @@ for _ in range(3000):
     ("code", "start"), [("dump-empty", ""), ("dump-too-deep", "open('w.bin', 'w').close()\n")]
 )
 def test_folders_nested_too_deep_are_removed_and_reported(
-    code: str, start: str, tmp_path: Path
+    code: str, start: str, deep_path: Path
 ) -> None:
     nest = NEST.replace("for _", f"{start}for _", 1)
 
-    dumped = dump(python(nest), tmp_path, str(tmp_path / "out"))
+    dumped = dump(python(nest), deep_path, str(deep_path / "out"))
 
     assert only(dumped).code == code
-    assert len(list((tmp_path / "out").rglob("*"))) <= MAX_DEPTH + 1
-    shutil.rmtree(tmp_path / "out")
+    assert len(list((deep_path / "out").rglob("*"))) <= MAX_DEPTH + 1
 
 
 @process_test
 @posix
-def test_a_ready_dump_nested_too_deep_is_reported_and_kept(tmp_path: Path) -> None:
-    folder = tmp_path / "b" / "x"
+def test_a_ready_dump_nested_too_deep_is_reported_and_kept(deep_path: Path) -> None:
+    folder = deep_path / "b" / "x"
     folder.mkdir(parents=True)
     (folder / "w.bin").touch()
     subprocess.run([sys.executable, "-c", NEST, str(folder)], check=True)
 
-    assert only(load_dump(tmp_path, "b", "x", LOCK)).code == "dump-too-deep"
+    assert only(load_dump(deep_path, "b", "x", LOCK)).code == "dump-too-deep"
 
     assert (folder / "/".join(["nested"] * (MAX_DEPTH + 2))).is_dir()
-    subprocess.run(["rm", "-r", str(folder)], check=True)
 
 
 @process_test
