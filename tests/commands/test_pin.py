@@ -140,9 +140,9 @@ REFERENCES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
     "not one element": ({"a.npy": np.zeros((2, 0))}, ["as-f32/reference: contains no element"]),
     "twice": ({"a.npy": f32(1), "a.bin": f32(1)}, [
         "as-f32/reference: the tensor 'a' is in two files"]),
-    "broken": ({"a.bin": b"", "b.safetensors": b"{}"}, [
+    "broken": ({"a.bin": b"", "b.safetensors": b"{}"}, [(
         "as-f32/reference: a.bin ends at byte 0, where the number of dimensions is expected; "
-        "b.safetensors header claims 32,123 bytes, the file has 2"]),
+        "b.safetensors header claims 32,123 bytes, the file has 2")]),
     "column-major": ({"a.npy": np.asfortranarray(np.ones((2, 2)))}, [
         "as-f32/reference: a.npy is in column-major (Fortran) order; write it in row-major order"]),
     "objects": ({"a.npy": b"\x93NUMPY\x01\x00\x0a\x00{'descr':1"}, [
