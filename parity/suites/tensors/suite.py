@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.reader_record import read_record
+from parity.bundle.tensor_rules import Rule
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.bundle.tensor_case import TensorCase
-    from parity.bundle.tensor_rules import Rule
     from parity.bundle.tolerances import Tolerances
     from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
@@ -108,7 +108,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         shape_note=note,
         stored_dtypes=read_stored_dtypes(detail.folder),
         blind=detail.blind,
-        rules=_let_stages_be_missing(detail, applied.rules),
+        rules=_let_stages_be_missing(detail, applied.rules, expected),
         requested=case.requested,
         metadata=detail.metadata,
         unreferenced=applied.unreferenced,
@@ -138,13 +138,15 @@ def _list_outputs(detail: TensorCase) -> list[str]:
     return [*detail.documents, *parts, *detail.texts]
 
 
-def _let_stages_be_missing(detail: TensorCase, rules: Mapping[str, Rule]) -> dict[str, Rule]:
+def _let_stages_be_missing(
+    detail: TensorCase, rules: Mapping[str, Rule], expected: Mapping[str, StoredTensor]
+) -> dict[str, Rule]:
     """Return the rules with all stages optional that are not the model's outputs."""
     inner = {stage.name for stage in detail.stages}.difference(detail.outputs)
-    return {
-        name: replace(rule, optional=True) if name in inner else rule
-        for name, rule in rules.items()
+    optional = {
+        name: replace(rules.get(name, Rule()), optional=True) for name in expected if name in inner
     }
+    return {**rules, **optional}
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
