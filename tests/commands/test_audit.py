@@ -904,7 +904,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_child_tells_cases_and_errors_in_json(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "none", {"a": b""})
 
-    assert run_audit("serialize", root, "none") == {
+    assert run_audit("serialize", root, "none", None) == {
         "kind": "reference",
         "problems": [("no-cases", "the bundle has no case")],
     }
@@ -1051,6 +1051,6 @@ def test_the_verb_asks_the_readers_and_reports_what_they_say(
     assert report["exit_code"] == code
     (bundle,) = report["bundles"]
     assert [case["outcome"] for case in bundle["cases"]] == ["right", "refused"]
-    command = f"python -m parity audit --repo {tmp_path.as_posix()} own-v1"
-    assert {case["command"] for case in bundle["cases"]} == {command}
+    command = f" -m parity audit --repo {tmp_path.as_posix()} own-v1"
+    assert {case["command"].endswith(command) for case in bundle["cases"]} == {True}
     assert [one["code"] for one in bundle["findings"]] == ["reader-drift"] * bool(code)

@@ -405,6 +405,7 @@ def test_a_large_file_is_sampled_evenly_and_by_type(tmp_path: Path) -> None:
 # Real checkpoints
 
 
+@pytest.mark.process  # the exported model is run, to see that no tolerance is blind
 def test_given_checkpoints_are_taken_as_they_are(tree: Path, tmp_path: Path) -> None:
     pth, gguf = tmp_path / "resnet18-f37072fd.pth", tmp_path / "mine.gguf"
     pth.write_bytes((tree / "resnet18-pth" / "synthetic.pth").read_bytes())
