@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.activate import softmax
+from parity.diagnose.stages.multiply import linear
+from parity.diagnose.stages.windows import check_product, check_size
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -49,7 +51,10 @@ def scaled_dot_product_attention(
         return np.full((*query.shape[:-1], value.shape[-1]), np.nan)
     if inner_heads:
         query, key, value = (_misread_heads(one) for one in (query, key, value))
+    check_size(*query.shape[:-1], key.shape[-2])
     key, value = (_repeat_heads(one, query, tiled=tiled) for one in (key, value))
+    check_product(query, np.swapaxes(key, -1, -2))
+    check_size(*query.shape[:-1], value.shape[-1])
     factor = query.shape[-1] ** power if scale is None else scale
     scores = query @ np.swapaxes(key, -1, -2) * (factor * factor if twice else factor)
     added = _make_mask(scores, attn_mask, is_causal=is_causal, diagonal=diagonal)
@@ -70,6 +75,7 @@ def _repeat_heads(heads: Array, query: Array, *, tiled: bool) -> Array:
     if heads.ndim < 3 or query.shape[-3] == heads.shape[-3]:  # noqa: PLR2004 - heads, length, width
         return heads
     count = query.shape[-3] // heads.shape[-3]
+    check_size(count, *heads.shape)
     if tiled:
         return np.concatenate([heads] * count, axis=-3)
     return np.repeat(heads, count, axis=-3)
@@ -154,7 +160,7 @@ def multi_head_attention(
     heads = []
     for one, third in zip(inputs, order, strict=True):
         part = slice(third * width, (third + 1) * width)
-        projected = one @ in_proj_weight[part].T + biases[part]
+        projected = linear(one, in_proj_weight[part], biases[part])
         heads.append(projected.reshape(*one.shape[:2], num_heads, -1).swapaxes(1, 2))
     if attn_mask is not None and attn_mask.dtype == bool:
         attn_mask = ~attn_mask  # this module hides where True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import check_size, make_windows, repeat_sizes
+from parity.diagnose.stages.windows import check_groups, check_size, make_windows, repeat_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,8 @@ def conv(
         weight = np.swapaxes(weight, -1, -2)
     margins = _find_margins(padding, weight.shape[2:], repeat_sizes(dilation, count), uneven)
     windows = make_windows(input, weight.shape[2:], stride, margins, dilation, 0.0)
+    check_groups(groups, input.shape[1], len(weight))
+    check_size(len(input), *windows.shape[2 : 2 + count], len(weight))
     size, each = input.shape[1] // groups, len(weight) // groups
     space = tuple(range(windows.ndim - count, windows.ndim))
     outputs = []
@@ -71,7 +73,7 @@ def conv(
             )
         )
     result = np.moveaxis(np.concatenate(outputs, axis=-1), -1, 1)
-    return result if bias is None else result + times * bias.reshape(-1, *(1,) * count)
+    return result if bias is None else result + times * bias.reshape(result.shape[1], *(1,) * count)
 
 
 def _find_margins(
@@ -116,11 +118,16 @@ def conv_transpose(
             strict=True,
         )
     ]
+    check_size(
+        *input.shape[:2],
+        *(size + max(a, 0) + max(b, 0) for size, (a, b) in zip(sizes, margins, strict=True)),
+    )
     spread = np.pad(spread, [(0, 0), (0, 0), *[(max(a, 0), max(b, 0)) for a, b in margins]])
     crop = tuple(
         slice(max(-a, 0), n - max(-b, 0))
         for (a, b), n in zip(margins, spread.shape[2:], strict=True)
     )
+    check_groups(groups, len(weight))
     each = len(weight) // groups
     grouped = [weight[at * each : (at + 1) * each].swapaxes(0, 1) for at in range(groups)]
     return conv(

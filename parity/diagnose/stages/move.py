@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_size
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 Array = Any  # of NumPy; a number has no axes
-
-
-#: Largest number of elements that a stated shape may have.
-_MAX_ELEMENTS = 64 * 2**20
 
 
 def contiguous(input: Array) -> Array:
@@ -62,10 +60,12 @@ def chunk(input: Array, chunks: int, dim: int = 0) -> list[Array]:
 
 def split(input: Array, split_size: int | Sequence[int], dim: int = 0) -> list[Array]:
     """Return parts of an axis, of one size or of the stated ones."""
+    cuts: Any
     if isinstance(split_size, int):
-        cuts = list(range(split_size, input.shape[dim], split_size))
+        cuts = range(split_size, input.shape[dim], split_size)
     else:
-        cuts = list(np.cumsum(split_size)[:-1])
+        cuts = np.cumsum(split_size)[:-1]
+    check_size(len(cuts), limit=MAX_BINS)
     return np.split(input, cuts, axis=dim)
 
 
@@ -110,16 +110,14 @@ def full(shape: Sequence[int], fill_value: float) -> Array:
     Raises:
         ValueError: It would have too many elements.
     """
-    if np.prod([max(size, 0) for size in shape], dtype=object) > _MAX_ELEMENTS:
-        message = "too many elements"
-        raise ValueError(message)
+    check_size(*shape)
     return np.full(shape, fill_value)
 
 
 def arange(start: float = 0, end: float | None = None, step: float = 1) -> Array:
     """Return numbers from ``start`` below ``end``."""
     first, last = (0, start) if end is None else (start, end)
-    if abs((last - first) / step) > _MAX_ELEMENTS:
+    if abs((last - first) / step) > MAX_ELEMENTS:
         message = "too many elements"
         raise ValueError(message)
     return np.arange(first, last, step)

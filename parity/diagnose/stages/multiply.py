@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.diagnose.stages.windows import MAX_BINS, check_product, check_size
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,6 +36,7 @@ def linear(
     matrix = weight if turned else weight.T
     if reshaped:
         matrix = weight.reshape(weight.T.shape)
+    check_product(input, matrix)
     product = input @ matrix
     return product if bias is None else product + times * bias
 
@@ -41,13 +44,16 @@ def linear(
 def matmul(input: Array, other: Array, *, turned: str = "") -> Array:
     """Return the matrix product; ``turned`` transposes the ``input`` or the ``other`` first."""
     first = np.swapaxes(input, -1, -2) if turned == "input" else input
-    return first @ (np.swapaxes(other, -1, -2) if turned == "other" else other)
+    second = np.swapaxes(other, -1, -2) if turned == "other" else other
+    check_product(first, second)
+    return first @ second
 
 
 def addmm(
     input: Array, mat1: Array, mat2: Array, beta: float = 1, alpha: float = 1, *, times: int = 1
 ) -> Array:
     """Return ``beta * input + alpha * mat1 @ mat2``."""
+    check_product(mat1, mat2)
     return times * beta * input + alpha * (mat1 @ mat2)
 
 
@@ -85,6 +91,7 @@ def embedding(
 
     ``zeroed`` gives zeros for ``padding_idx``.
     """
+    check_size(*indices.shape, *weight.shape[1:])
     indices = indices.astype(np.int64)
     rows = weight[(indices + shift) % len(weight)] * sqrt(weight.shape[-1]) ** root
     return np.where((indices == padding_idx)[..., None], 0, rows) if zeroed else rows
@@ -108,6 +115,8 @@ def embedding_bag(
         np.cumsum([0, *map(len, bags[:-1])]),
         last=False,
     )
+    check_size(len(bags), limit=MAX_BINS)
+    check_size(max(indices.size, len(bags)), weight.shape[1])
     result = np.zeros((len(bags), weight.shape[1]))
     for at, (bag, factor) in enumerate(zip(bags, factors, strict=True)):
         kept = np.ones(len(bag), bool) if padding_idx is None else bag != padding_idx
@@ -201,4 +210,5 @@ def flatten(input: Array, start_dim: int = 0, end_dim: int = -1, *, fortran: boo
 
 def cat(tensors: Sequence[Array], dim: int = 0, *, backwards: bool = False) -> Array:
     """Join tensors, or in the order ``backwards``."""
+    check_size(sum(one.size for one in tensors))
     return np.concatenate(tensors[::-1] if backwards else tensors, axis=dim)

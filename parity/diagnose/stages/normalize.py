@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.diagnose.stages.windows import check_groups
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -83,7 +85,7 @@ def batch_norm(
 ) -> Array:
     """Normalise each channel (axis 1); ``deviation`` takes the variance as a deviation."""
     axes = (0, *range(2, input.ndim))
-    shape = (1, -1, *(1,) * (input.ndim - 2))
+    shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
     if training or running_mean is None or running_var is None:
         running_mean, running_var = input.mean(axes), input.var(axes, ddof=ddof)
     variance = np.square(running_var) if deviation else running_var
@@ -110,6 +112,7 @@ def group_norm(
     """
     count, channels = input.shape[:2]
     num_groups = num_groups or channels
+    check_groups(num_groups, channels)
     size = channels // num_groups
     if strided:
         order = np.arange(channels).reshape(size, num_groups).T.ravel()
@@ -120,7 +123,7 @@ def group_norm(
     scaled = scaled.reshape(input.shape)
     if strided:
         scaled = scaled[:, np.argsort(order)]
-    shape = (1, -1, *(1,) * (input.ndim - 2))
+    shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
     weight, bias = (None if one is None else one.reshape(shape) for one in (weight, bias))
     return _scale(scaled, weight, bias)
 

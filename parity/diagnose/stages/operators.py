@@ -23,6 +23,7 @@ from parity.diagnose.stages import (
     resample,
     update,
 )
+from parity.diagnose.stages.windows import check_broadcast, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,18 +41,7 @@ _MODULES = (
 #: Every function by the name of its operator.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name.rstrip("_"): function
-    for module in (
-        activate,
-        attend,
-        convolve,
-        losses,
-        move,
-        multiply,
-        normalize,
-        recur,
-        resample,
-        update,
-    )
+    for module in _MODULES
     for name, function in inspect.getmembers(module, inspect.isfunction)
     if function.__module__ == module.__name__ and not name.startswith("_")
 }
@@ -101,7 +91,11 @@ def call(operator: str, arguments: Mapping[str, Any]) -> Any:
     open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
     if not open_ended and (unknown := set(arguments) - set(known)):
         raise LookupError(", ".join(sorted(unknown)))
-    return function(**arguments)
+    check_broadcast(*(one for one in arguments.values() if isinstance(one, (np.ndarray, float))))
+    result = function(**arguments)
+    if isinstance(result, np.ndarray):
+        check_size(*result.shape)
+    return result
 
 
 def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose.stages.activate import sigmoid
+from parity.diagnose.stages.multiply import linear
+from parity.diagnose.stages.windows import MAX_BINS, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -120,7 +122,8 @@ def _run_layers(
             state = [one[at] for one in states]
             ordered = values[::-1] if direction else values
             results = []
-            for row in ordered @ weights[0].T + added[0]:
+            check_size(len(ordered), limit=MAX_BINS)
+            for row in linear(ordered, weights[0], added[0]):
                 state = step(row, state[0] @ weights[1].T + added[1], state)
                 results.append(state[0])
             outputs.append(np.stack(results[::-1] if direction else results))

@@ -101,6 +101,7 @@ def adaptive_avg_pool(input: Array, output_size: Sizes, *, reduce: str = "mean")
     count = input.ndim - 2
     targets = repeat_sizes(output_size, count)
     check_size(*targets, limit=MAX_BINS)
+    check_size(*input.shape[:2], *targets)
     result: Any = np.empty((*input.shape[:2], *targets))
     for place in product(*map(range, targets)):
         bins = tuple(
@@ -136,9 +137,10 @@ def interpolate(
             int(n * f) for n, f in zip(sizes, scale_factors or (1,) * len(sizes), strict=True)
         )
     )
-    check_size(*input.shape[:2], *targets)
+    check_size(*input.shape[:2], *map(max, sizes, targets))
     result = input
     for axis, (n, m) in enumerate(zip(sizes, targets, strict=True), start=2):
+        check_size(n, m)
         factor = scale_factors[axis - 2] if scale_factors else m / n
         places = _find_places(
             n, m, factor, mode, align_corners=align_corners, centred=centred, floored=floored

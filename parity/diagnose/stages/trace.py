@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 Array = Any  # of NumPy; a number has no axes
 
 
-#: Elements of one array that are read for a cause.
-MAX_ELEMENTS = 64 * 2**20
 #: Unseen stages before one that diverges, in each of which a wrong way is looked for.
 _MAX_HIDDEN = 8
 _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)

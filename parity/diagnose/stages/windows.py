@@ -16,14 +16,40 @@ if TYPE_CHECKING:
 Array = Any  # of NumPy; a number has no axes
 
 #: Elements of an array, and bins of an adaptive pooling, that are computed for a cause.
-_MAX_ELEMENTS, MAX_BINS = 64 * 2**20, 2**16
+MAX_ELEMENTS, MAX_BINS = 64 * 2**20, 2**16
 
 
-def check_size(*shape: int, limit: int = _MAX_ELEMENTS) -> None:
-    """Reject a shape that the bundle's numbers make too large, before it is allocated."""
-    if prod(map(abs, shape)) > limit:
+def check_size(*shape: int, limit: int = MAX_ELEMENTS) -> None:
+    """Reject a shape that the bundle's numbers make too large, before it is allocated.
+
+    An axis of size 0 counts as one element, since a reduction over it leaves the others.
+    """
+    if prod(max(abs(size), 1) for size in shape) > limit:
         message = f"{list(shape)} is too large to be computed for a cause"
         raise ValueError(message)
+
+
+def check_groups(groups: int, *sizes: int) -> None:
+    """Reject a number of groups that does not divide each number of channels."""
+    if groups < 1 or any(size % groups for size in sizes) or not all(sizes):
+        message = f"{list(sizes)} channels cannot be in {groups} groups"
+        raise ValueError(message)
+
+
+def check_broadcast(*arrays: Array) -> None:
+    """Reject arrays that are too large together, where they can be broadcast at all."""
+    try:
+        shape = np.broadcast_shapes(*map(np.shape, arrays))
+    except ValueError:
+        return
+    check_size(*shape)
+
+
+def check_product(first: Array, second: Array) -> None:
+    """Reject a matrix product that is too large."""
+    if first.ndim > 1 and second.ndim > 1:
+        rest = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        check_size(*rest, first.shape[-2], second.shape[-1])
 
 
 def repeat_sizes(sizes: Sizes, count: int) -> tuple[int, ...]:
@@ -49,4 +75,6 @@ def make_windows(
     spans = tuple((size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True))
     windows: Any = sliding_window_view(padded, spans, axis=tuple(range(2, input.ndim)))
     strides = tuple(slice(None, None, step) for step in steps)
-    return windows[(..., *strides, *(slice(None, None, gap) for gap in gaps))]
+    windows = windows[(..., *strides, *(slice(None, None, gap) for gap in gaps))]
+    check_size(*windows.shape)
+    return windows

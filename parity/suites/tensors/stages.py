@@ -280,7 +280,7 @@ def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
 
 
 def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
-    from parity.diagnose.stages.trace import MAX_ELEMENTS
+    from parity.diagnose.stages.windows import MAX_ELEMENTS
 
     def read(name: str) -> NDArray[Any] | None:
         tensor = tensors.get(name)
