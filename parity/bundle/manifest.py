@@ -229,9 +229,9 @@ class _CaseReader(ManifestReader):
 
     def _read_stages(self, values: Mapping[str, Any], what: str, place: Place) -> dict[str, Any]:
         """Return the stages of a case and those that a port must produce."""
-        if "stages" not in values:
+        if "stages" not in values and "outputs" not in values:
             return {}
-        stages = read_stages(self, values["stages"], what, (*place, "stages"))
+        stages = read_stages(self, values.get("stages"), what, (*place, "stages"))
         here = (*place, "outputs")
         outputs = self.read_texts(values.get("outputs", []), f"outputs of {what}", here)
         known = {stage.name for stage in stages}
@@ -273,7 +273,7 @@ class _CaseReader(ManifestReader):
         metadata = values.get("metadata")
         if isinstance(metadata, dict):
             metadata = self.read_words(metadata, f"metadata of {what}", (*place, "metadata"))
-        elif metadata not in (None, True):
+        elif metadata is not True and metadata is not None:
             message = f"metadata of {what} must be true or an object, not {format_value(metadata)}"
             self.add_problem(message, (*place, "metadata"))
         return {

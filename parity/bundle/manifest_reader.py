@@ -187,6 +187,8 @@ class ManifestReader:
             self.add_problem(f"ignore of {what} must be the reason, not empty", (*place, "ignore"))
         if rule.ignore and (rule.checks is not None or rule.like):
             self.add_problem(f"{what} is ignored; remove the other keys", place)
+        if "like" in entry and not rule.like:
+            self.add_problem(f"like of {what} must be a tensor's name", (*place, "like"))
         if rule.like and "*" in str(place[-1]):
             self.add_problem(f"like of {what} needs one tensor's name, not a glob", place)
 

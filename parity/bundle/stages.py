@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle.tolerances import format_value
+from parity.bundle.tolerances import MAX_TOLERANCE, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -86,7 +86,8 @@ def _read_stage(reader: ManifestReader, value: Any, what: str, place: Place) -> 
     if not name:
         reader.add_problem(f"{what} has no name", place)
     rounding = entry.get("rounding", 0.0)
-    if isinstance(rounding, bool) or not isinstance(rounding, (int, float)) or not rounding >= 0:
+    is_number = isinstance(rounding, (int, float)) and not isinstance(rounding, bool)
+    if not is_number or not 0 <= rounding <= MAX_TOLERANCE:
         message = f"rounding of {what} must be a number of at least 0, not {format_value(rounding)}"
         reader.add_problem(message, (*place, "rounding"))
         rounding = 0.0

@@ -189,12 +189,13 @@ def _find_clash(globs: Mapping[str, Rule], own: Rule | None) -> Iterator[str]:
 
 
 def resolve_rules(
-    rules: Rules, tensors: Mapping[str, StoredTensor], case: str
+    rules: Rules, tensors: Mapping[str, StoredTensor], case: str, *, has_outputs: bool = False
 ) -> tuple[dict[str, Rule], list[Problem], set[str]]:
     """Return the rule of each tensor of a reference, the rules' problems, and what matched.
 
     Names, globs and dtypes of the case that match nothing are problems; those of `defaults` are
-    left to the caller, and so are `ignore` entries, which a dump's tensors may match.
+    left to the caller, and so are `ignore` entries, which a dump's tensors may match. All tensors
+    may be ignored only in a case that ``has_outputs``, JSON or text, to compare besides.
     """
     resolved: dict[str, Rule] = {}
     problems: list[Problem] = []
@@ -218,7 +219,7 @@ def resolve_rules(
     for name, rule in {**rules.tensors, **rules.dtypes}.items():
         if name not in matched | rules.shared and not rule.like and not rule.ignore:
             problems.append(rules.make_problem(describe_unmatched(name, case, tensors), rule))
-    if resolved and all(rule.ignore for rule in resolved.values()):
+    if resolved and not has_outputs and all(rule.ignore for rule in resolved.values()):
         message = f"case {case!r}: every tensor is ignored, so that nothing is compared"
         problems.append(rules.make_problem(message, next(iter(resolved.values()))))
     return resolved, problems, matched

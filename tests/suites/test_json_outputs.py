@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from tests.support.manifests import ManifestBench
@@ -200,3 +201,16 @@ def test_text_is_compared_line_by_line(
     ran = bench.verify("schema: 2\ncases:\n  c: {text: [t.txt]}\n")
     assert ran.list_codes("b/c") == codes
     assert (ran.code == 0) == (not codes)
+
+
+@pytest.mark.parametrize(("obtained", "code"), [(RIGHT, 0), ({**RIGHT, "text": "other"}, 1)])
+def test_all_tensors_may_be_ignored_beside_json(
+    obtained: Any, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensor = {
+        "c/reference/w.npy": np.ones(3, "<f4"),
+        "c/reference/o.json": json.dumps(RIGHT).encode(),
+    }
+    bench = ManifestBench(tmp_path, capsys, tensor, {"c/o.json": json.dumps(obtained).encode()})
+    rules = '{json: {o.json: exact}, tensors: {"*": {ignore: "not asked"}}}'
+    assert bench.verify(f"schema: 2\ncases:\n  c: {rules}\n").code == code

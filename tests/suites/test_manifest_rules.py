@@ -141,6 +141,13 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
         (6, 16, "ignore of 'a_mean' of tensors of case 'c' must be the reason")]),
     "ignored and compared": (write_manifest('a_mean: {ignore: "x", tolerance: exact}'), [
         (6, 7, "is ignored; remove the other keys")]),
+    "like without a name": (write_manifest('t: {like: ""}'), [
+        (6, 11, "like of 't' of tensors of case 'c' must be a tensor's name")]),
+    "metadata that is a number": (write_manifest("", more="    metadata: 1\n"), [
+        (5, 5, "metadata of case 'c' must be true or an object, not 1")]),
+    "outputs of no stages": (write_manifest("", more="    outputs: [a_mean]\n"), [
+        (3, 3, "stages of case 'c' must be a list of 1 to 20,000 stages"),
+        (5, 5, "outputs of case 'c' must name the stages that a port must produce")]),
     "like nothing": (write_manifest("t: {like: mean}"), [
         (6, 7, "'t' is to be like 'mean', which has no reference")]),
     "like itself": (write_manifest("t: {like: t}"), [(6, 7, "which has no reference")]),

@@ -119,6 +119,7 @@ _INVALID: dict[str, dict[str, Any]] = {
     "an unknown key": {"stages": [{**_ROW, "feed": {}}], "outputs": ["a"]},
     "a number as feed": {"stages": [{**_ROW, "feeds": {"input": 3}}], "outputs": ["a"]},
     "a negative rounding": {"stages": [{**_ROW, "rounding": -1}], "outputs": ["a"]},
+    "a rounding of 400 digits": {"stages": [{**_ROW, "rounding": 10**400}], "outputs": ["a"]},
     "outputs without stages": {"stages": None, "outputs": ["a"]},
 }
 

@@ -192,3 +192,9 @@ def test_each_measure_declares_what_it_needs(measure: Any) -> None:
     assert measure.text
     assert all(setting.text for setting in measure.settings.values())
     assert set(measure.kinds) <= {"float", "int", "bool", "complex"}
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), float("inf"), True, "1"])
+def test_a_setting_that_is_no_number_within_its_limits_is_a_problem(value: Any) -> None:
+    assert MEASURES["argmax"].settings["agreement"].find_problem(value)
+    assert MEASURES["argmax"].settings["axis"].find_problem(value)

@@ -63,7 +63,8 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
         if not rules.has_own:
             continue
         names = {} if case.reference is None else read_references(case)
-        _, found, here = resolve_rules(rules, names, case.id)
+        has_outputs = bool(case.documents or case.texts)
+        _, found, here = resolve_rules(rules, names, case.id, has_outputs=has_outputs)
         problems += found
         matched |= here
         unmatched |= dict.fromkeys(rules.shared, case)

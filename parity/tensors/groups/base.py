@@ -93,7 +93,7 @@ class Setting:
             is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
             return "" if is_list and value else "must be a list of tensors' names"
         kinds = (int,) if self.kind == "integer" else (int, float)
-        if not isinstance(value, kinds) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, kinds) or isinstance(value, bool) or not abs(value) < math.inf:
             return f"must be a {'whole ' if self.kind == 'integer' else ''}number"
         return (
             "" if self.least <= value <= self.most else f"must be {self.least:g} to {self.most:g}"
