@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
-    "tensors": {"folder", "name"},
+    "tensors": {"folder", "more", "name"},
     "trace": {"model", "level", "train", "seed", "stages", "max_size", "keep_parameters"},
 }
 

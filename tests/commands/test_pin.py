@@ -80,6 +80,18 @@ def test_a_folder_is_packed_and_its_digest_told(
         ]
 
 
+def test_each_file_of_the_command_line_is_a_case(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.npy", "b.npy", "c.npy")]
+    for file in files:
+        np.save(file, np.ones(3, "<f4"))
+    out = tmp_path / "out"
+    words = ["pin", "tensors", *map(str, files), "--name", "ops-v1", "--out", str(out)]
+    assert run_command_line(words) == 0
+    with tarfile.open(out / "ops-v1.tar") as tar:
+        folders = {name.partition("/")[0] for name in tar.getnames()}
+    assert folders == {"a", "b", "c", "parity.json"}
+
+
 def test_the_same_folder_makes_the_same_bytes(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "elsewhere" / "weights-v1"
     shutil.copytree(folder, copy)
