@@ -67,11 +67,15 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
         dump_run, port = show.make_dump(prepared, case, options, console, folder / "dumps")
         draft = folder / "draft"
         case_run = _CaseRun(prepared, case, dump_run, port)
-        ending = _write_draft(draft, case_run, options)
+        ending, title = _write_draft(draft, case_run, options)
         _copy_draft(draft, options.out)
     location = sanitize_message(options.out.as_posix())
     name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
     console.print_line(f"{name}: {ending}; packed in {location}")
+    console.print_line(f"title of an issue: {title}")
+    if extra := prepared.bundle.extra_files:
+        names = sanitize_message(", ".join(extra))
+        console.print_line(f"not packed: the extra files {names}; send them or their addresses too")
     return 0
 
 
@@ -124,8 +128,8 @@ class _CaseRun:
         return text
 
 
-def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> str:
-    """Fill ``draft``; return the case's outcome in one word."""
+def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> tuple[str, str]:
+    """Fill ``draft``; return the case's outcome in one word, and a title for an issue."""
     prepared, case, dump_run = case_run.prepared, case_run.case, case_run.dump_run
     draft.mkdir()
     checkpoint = case.placeholders.get("checkpoint")
@@ -165,7 +169,8 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
         facts=collect_environment(),
     )
     _write_lines(draft / "REPORT.md", [reproduction.format_reproduction(contents)])
-    return case_run.result.outcome or case_run.result.verdict
+    ending = case_run.result.outcome or case_run.result.verdict
+    return ending, reproduction.format_plain_title(contents)
 
 
 def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: Case) -> str:

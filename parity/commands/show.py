@@ -19,7 +19,7 @@ from parity.suites.base import Dump
 from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import expand_index, parse_index
-from parity.text import align_columns, sanitize_message
+from parity.text import align_columns, format_count, sanitize_message
 from parity.verify import execute, fixture_aliases
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, prepare_bundle
@@ -152,7 +152,7 @@ def format_view(
     marks = _mark_elements(view, bounds)
     beyond, within = int((marks == _BEYOND).sum()), int((marks == _WITHIN).sum())
     counts = f"{beyond:,} outside the tolerance, {within:,} differ within it"
-    yield "", f"{marks.size:,} elements: {counts}"
+    yield "", f"{format_count(marks.size, 'elements')}: {counts}"
     chosen = _choose_elements(marks, index, text)
     printed = chosen[:MAX_ELEMENTS]
     if len(printed):

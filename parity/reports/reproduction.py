@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from parity.reports.markdown import format_block, format_cell
 from parity.reports.phrases import format_finding
-from parity.text import format_count, join_limited
+from parity.text import format_count, join_limited, sanitize_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from parity.results import CaseResult
 
@@ -83,17 +83,26 @@ class Reproduction:
 
 def format_reproduction(bug: Reproduction) -> str:
     """Return the report in Markdown; foreign text appears in code only."""
-    parts = [_format_title(bug), _format_file(bug), _format_outcome(bug), _format_causes(bug)]
+    title = f"# {_format_title(bug, format_cell)}\n"
+    parts = [title, _format_file(bug), _format_outcome(bug), _format_causes(bug)]
     if bug.values:
         parts.append(_format_excerpt("Expected and obtained", bug.values, "values.txt"))
     if bug.stored_bytes:
         parts.append(_format_excerpt("Bytes in the file", bug.stored_bytes, "bytes.txt"))
     parts += [_format_commands(bug), _format_versions(bug)]
-    whole = "\n".join(part for part in parts if part)
-    return _PATH.sub(lambda path: path[0].replace(r"\x3a\x3a", "::"), whole)
+    return _restore_paths("\n".join(part for part in parts if part))
 
 
-def _format_title(bug: Reproduction) -> str:
+def format_plain_title(bug: Reproduction) -> str:
+    """Return the title of an issue, without Markdown."""
+    return _restore_paths(_format_title(bug, sanitize_message))
+
+
+def _restore_paths(text: str) -> str:
+    return _PATH.sub(lambda path: path[0].replace(r"\x3a\x3a", "::"), text)
+
+
+def _format_title(bug: Reproduction, quote: Callable[[str], str]) -> str:
     """Name the crate, what is wrong, and where."""
     name = join_limited(bug.subject, 2) or " ".join(bug.port.values()).replace("@", " ")
     outcome = _OUTCOME_TEXT.get(bug.result.outcome, _VERDICT_TEXT[bug.result.verdict])
@@ -101,8 +110,8 @@ def _format_title(bug: Reproduction) -> str:
     place = ""
     if first is not None:
         index = f" at {list(first.index)}" if first.index else ""
-        place = f" ({format_cell(f'{first.tensor}{index}')})"
-    return f"# {format_cell(name)}: {format_cell(bug.why or bug.case)} {outcome}{place}\n"
+        place = f" ({quote(f'{first.tensor}{index}')})"
+    return f"{quote(name)}: {quote(bug.why or bug.case)} {outcome}{place}"
 
 
 def _format_file(bug: Reproduction) -> str:

@@ -59,14 +59,19 @@ class StandaloneProgram:
         return next((package for package in packages if package.name == name), None)
 
     def find_crates(self) -> list[str]:
-        """Return the crates under test, each as ``name version``; empty if unknown."""
+        """Return the crates under test, each as ``name version``; empty if unknown.
+
+        A package with a library is the port itself; one without tests the crates that it uses.
+        """
         if self.dump.crate:
             return [self.dump.crate.replace("@", " ")]
         if self.package is None:
             return []
         repo = self.repo.resolve()
-        folders = repo / self.package.folder, repo / self.package.cwd
-        return find_subject(*folders, self.dump.subject or None)
+        folder = repo / self.package.folder
+        has_library = (folder / "src" / "lib.rs").is_file()
+        subject = self.dump.subject or (self.package.name if has_library else None)
+        return find_subject(folder, repo / self.package.cwd, subject)
 
     def copy(self, draft: Path) -> list[str]:
         """Copy the program's source into ``draft``, and return the commands that run it there."""

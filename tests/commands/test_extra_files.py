@@ -91,6 +91,15 @@ def test_a_port_gets_its_own_copies(repo: Path) -> None:
     assert not list((repo / "parity-report").rglob(".files-*"))
 
 
+def test_reproduce_says_that_it_does_not_pack_them(
+    repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command_line(["bump", "--repo", str(repo)])
+    words = ["reproduce", "sum-v1/a", "--repo", str(repo), "--out", str(tmp_path / "out")]
+    assert run_command_line(words) == 0
+    assert "not packed: the extra files weights; send" in capsys.readouterr().out
+
+
 def test_bump_locks_a_changed_file_alone(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["bump"]) == 0
     before = (repo / "fixtures.lock.yaml").read_text("utf-8")

@@ -66,7 +66,10 @@ def test_folder_and_report(
     repo(tmp_path, WRONG, {"y": LOAD}, known={"y:wrong": "declared, and told all the same"})
     capsys.readouterr()
     assert packed(tmp_path) == 0
-    assert "zoo/y: wrong; packed in " in capsys.readouterr().out
+    first, title = capsys.readouterr().out.splitlines()[-2:]
+    assert first.startswith("zoo/y: wrong; packed in ")
+    assert title.startswith("title of an issue: ")
+    assert title.endswith(": six numbers is read incorrectly (w at [0, 1])")
     assert files(tmp_path) == [
         *("REPORT.md", "bytes.txt", "c.gguf", "expected/r.safetensors", "obtained/w.bin"),
         *("run.sh", "values.txt"),

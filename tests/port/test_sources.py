@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from parity.lockfile import Dump
 from parity.port.cargo import sources
 from parity.port.cargo.sources import copy_sources, find_subject
+from parity.verify.standalone import StandaloneProgram
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +98,21 @@ def test_sources_outside_of_the_workspace_or_too_large_are_not_copied(
 )
 def test_the_crates_under_test_are_named(subject: str | None, found: list[str], repo: Path) -> None:
     assert find_subject(repo / "a", repo, subject) == found
+
+
+@pytest.mark.parametrize(
+    ("library", "found"), [(True, ["a 0.1.0"]), (False, ["candle-core 0.9.1"])]
+)
+def test_a_package_with_a_library_is_the_port(
+    library: bool, found: list[str], repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if library:
+        (repo / "a" / "src").mkdir()
+        (repo / "a" / "src" / "lib.rs").touch()
+    dump = Dump(package="a", example="dump")
+    monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: dump))
+    program = StandaloneProgram(None, None, repo, "")  # type: ignore[arg-type]
+    assert program.find_crates() == found
 
 
 def test_without_a_lock_of_cargo_no_crate_is_known(repo: Path) -> None:
