@@ -35,7 +35,8 @@ def read_manifest_file(tree: Path, beside: Path | None) -> Document:
     try:
         return read_json(path, "reference-malformed")
     except FileNotFoundError:
-        hint = describe_nesting(tree) or (
+        nesting = describe_nesting(tree) if any(tree.glob(f"*/{NAME}")) else ""
+        hint = nesting or (
             "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
         )
         problem = Problem("reference-malformed", f"{NAME} is missing{hint}", Location(path))
