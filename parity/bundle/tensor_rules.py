@@ -253,10 +253,16 @@ def _find_measure_problems(
     rules: Rules, resolved: Mapping[str, Rule], tensors: Mapping[str, StoredTensor], case: str
 ) -> Iterator[Problem]:
     """Yield measures that a tensor cannot have, and members that are not compared."""
-    for name, rule in resolved.items():
+    likes = {
+        name: (rules.resolve(name, None)[0], tensors[target])
+        for name, target in rules.find_likes().items()
+        if name not in resolved and target in tensors
+    }
+    compared = {name: (rule, tensors[name]) for name, rule in resolved.items()}
+    for name, (rule, tensor) in {**compared, **likes}.items():
         for check in rule.checks or () if not rule.ignore else ():
             for key, settings in check.measures.items():
-                if problem := MEASURES[key].find_tensor_problem(tensors[name], settings):
+                if problem := MEASURES[key].find_tensor_problem(tensor, settings):
                     yield rules.make_problem(f"case {case!r}: {key} of {name!r} {problem}", rule)
             for member in _list_names(check):
                 if member not in resolved or resolved[member].ignore or member == name:

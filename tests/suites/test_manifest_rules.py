@@ -141,6 +141,12 @@ WRONG: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
         (6, 16, "ignore of 'a_mean' of tensors of case 'c' must be the reason")]),
     "ignored and compared": (write_manifest('a_mean: {ignore: "x", tolerance: exact}'), [
         (6, 7, "is ignored; remove the other keys")]),
+    "like, by a measure that the other one cannot have": (
+        write_manifest("t: {like: a_mean, measures: {argmax: {axis: 9}}}"), [
+            (6, 7, "argmax of 't' has axis 9, which [3, 4] does not have")]),
+    "like, by a measure of a tensor that is not there": (
+        write_manifest("t: {like: ids, measures: {partition: {with: [u]}}}"), [
+            (6, 7, "a measure of 't' names 'u', which has no reference")]),
     "like without a name": (write_manifest('t: {like: ""}'), [
         (6, 11, "like of 't' of tensors of case 'c' must be a tensor's name")]),
     "metadata that is a number": (write_manifest("", more="    metadata: 1\n"), [
