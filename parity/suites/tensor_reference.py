@@ -79,16 +79,18 @@ class TensorReference:
                 replace(check, bounds=tighten(check.bounds, self.requested)[0]),
                 name,
                 is_named=rule.names_dtype,
+                is_glob=rule.origin == "glob",
             )
             for check in rule.checks
         )
 
-    def _select(self, check: Check, name: str, *, is_named: bool) -> Check:
+    def _select(self, check: Check, name: str, *, is_named: bool, is_glob: bool = False) -> Check:
         """Leave out tolerances that are not meant for the tensor's dtype."""
         if is_named or not check.bounds:
             return check
         dtype = self.tensors[name].dtype
-        bounds = select_bounds(dtype, check.bounds, integers_only=self.integers_only)
+        integers_only = self.integers_only and not is_glob
+        bounds = select_bounds(dtype, check.bounds, integers_only=integers_only)
         return replace(check, bounds=bounds)
 
     def select_bounds(self, name: str) -> Mapping[str, float]:

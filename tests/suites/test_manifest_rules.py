@@ -351,3 +351,14 @@ def test_the_key_manifest_needs_schema_2(
     ran = bench.verify("schema: 2\ncases: {c: {}}\n")
     assert ran.code == 2
     assert "manifest of bundle 'b' needs schema: 2" in ran.err + ran.out
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [("tolerance: {max_abs: 5}", 0), ('tensors: {"*": {tolerance: {max_abs: 5}}}', 1)],
+)
+def test_a_glob_does_not_loosen_integers_where_there_are_no_floats(
+    rules: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = start(tmp_path, capsys, {"ids.npy": IDS + 1}, {"c/reference/ids.npy": IDS})
+    assert bench.verify(f"schema: 2\ncases:\n  c: {{{rules}}}\n").code == code
