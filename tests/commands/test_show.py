@@ -232,6 +232,12 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
+def test_a_single_element_is_counted_in_the_singular() -> None:
+    one = np.ones(1, "<f4")
+    view = TensorView(expected=one, obtained=one, dtype=DTYPES["F32"])
+    assert "1 element: " in [text for _, text in format_view(view, (), {"exact": 1.0})][1]
+
+
 def test_colours_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
