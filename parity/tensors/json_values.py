@@ -162,7 +162,7 @@ def _add(
     error = _measure(expected, obtained)
     within = _is_within(error, expected, bounds)
     if _is_number(expected) and not bounds.get("exact"):
-        found.numbers.append(float(expected))
+        found.numbers.append(_to_float(expected))
         allowed = _list_allowed(expected, bounds)
         share = max((error / one if one else 0.0 for one in allowed if error), default=0.0)
         found.share = max(found.share or 0.0, share)
@@ -184,11 +184,16 @@ def _measure(expected: Any, obtained: Any) -> float:
         return 0.0 if same and not isinstance(expected, _CONTAINERS) else math.inf
     if expected == obtained:
         return 0.0
+    error = abs(_to_float(obtained) - _to_float(expected)) or math.ulp(0.0)
+    return error if math.isfinite(error) else math.inf
+
+
+def _to_float(value: float) -> float:
+    """Return a number as a float, infinite where an integer is beyond all floats."""
     try:
-        error = abs(float(obtained) - float(expected)) or math.ulp(0.0)
+        return float(value)
     except OverflowError:
         return math.inf
-    return error if math.isfinite(error) else math.inf
 
 
 def _is_within(error: float, expected: Any, bounds: Mapping[str, float]) -> bool:
@@ -200,7 +205,7 @@ def _is_within(error: float, expected: Any, bounds: Mapping[str, float]) -> bool
 
 
 def _list_allowed(expected: float, bounds: Mapping[str, float]) -> list[float]:
-    size = abs(float(expected))
+    size = abs(_to_float(expected))
     found = [bounds["max_abs"]] if "max_abs" in bounds else []
     found += [bounds["relative"] * size] if "relative" in bounds else []
     if "atol" in bounds or "rtol" in bounds:

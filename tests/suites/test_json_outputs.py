@@ -214,3 +214,14 @@ def test_all_tensors_may_be_ignored_beside_json(
     bench = ManifestBench(tmp_path, capsys, tensor, {"c/o.json": json.dumps(obtained).encode()})
     rules = '{json: {o.json: exact}, tensors: {"*": {ignore: "not asked"}}}'
     assert bench.verify(f"schema: 2\ncases:\n  c: {rules}\n").code == code
+
+
+@pytest.mark.parametrize(("obtained", "code"), [(10**400, 0), (1, 1), (10**400 + 1, 1)])
+@pytest.mark.parametrize("bounds", ["max_abs: 1", "relative: 0.1"])
+def test_an_integer_beyond_all_floats_equals_itself_alone(
+    obtained: int, code: int, bounds: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right, dump = (json.dumps({"a": one}).encode() for one in (10**400, obtained))
+    bench = ManifestBench(tmp_path, capsys, {"c/reference/o.json": right}, {"c/o.json": dump})
+    rules = f"{{json: {{o.json: {{a: {{{bounds}}}}}}}}}"
+    assert bench.verify(f"schema: 2\ncases:\n  c: {rules}\n").code == code

@@ -12,7 +12,6 @@ import numpy as np
 
 Array = Any  # of NumPy; a number has no axes
 
-
 _ERF = np.frompyfunc(erf, 1, 1)
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from parity.diagnose.stages.windows import Sizes
 
-
 Array = Any  # of NumPy; a number has no axes
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Array = Any  # of NumPy; a number has no axes
 
-
 #: What a way may leave, as a share of the difference and in units of the stage's rounding.
 _MAX_SHARE, _MAX_ROUNDINGS = 1e-3, 4.0
 #: How far a reference may be from what its stage gives in float64.

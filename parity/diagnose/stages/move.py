@@ -11,7 +11,6 @@ from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 Array = Any  # of NumPy; a number has no axes
 
 

@@ -16,7 +16,6 @@ from parity.diagnose.stages.windows import MAX_BINS, check_product, check_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 Array = Any  # of NumPy; a number has no axes
 
 

@@ -15,7 +15,6 @@ from parity.diagnose.stages.windows import check_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 Array = Any  # of NumPy; a number has no axes
 
 

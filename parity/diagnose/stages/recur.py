@@ -17,7 +17,6 @@ from parity.diagnose.stages.windows import MAX_BINS, check_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-
 Array = Any  # of NumPy; a number has no axes
 
 

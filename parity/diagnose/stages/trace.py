@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Array = Any  # of NumPy; a number has no axes
 
-
 #: Unseen stages before one that diverges, in each of which a wrong way is looked for.
 _MAX_HIDDEN = 8
 _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
