@@ -91,14 +91,15 @@ class CaseEvaluator:
             self._runs[case.id] = _CaseRuns(case, dump_run, comparison, findings, seconds, ending)
             return
         earlier.runs += 1
-        if not earlier.has_errors:
-            verdict = decide_verdict(findings)
-            if verdict != "pass":
-                earlier.findings, earlier.ending = findings, ending
-            if verdict == "pass" or (verdict == "fail" and not case.expect):
-                folders = earlier.first.folder, dump_run.folder
-                found = find_differences(*folders, earlier.runs, is_right=verdict == "pass")
-                earlier.findings = [*earlier.findings, *found]
+        verdict, had_errors = decide_verdict(findings), earlier.has_errors
+        if verdict != "pass" and not had_errors:
+            earlier.findings, earlier.ending = findings, ending
+        is_dumped = verdict == "pass" or (verdict == "fail" and not case.expect)
+        is_reported = any(finding.code == "nondeterministic" for finding in earlier.findings)
+        if is_dumped and not is_reported and (earlier.comparison is not None or not had_errors):
+            folders = earlier.first.folder, dump_run.folder
+            found = find_differences(*folders, earlier.runs, (not had_errors, verdict == "pass"))
+            earlier.findings = [*earlier.findings, *found]
 
     def _verify_dump(
         self, case: Case, dump_run: DumpResult

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from parity.tensors.stored import StoredTensor
 
 
-def find_differences(first: Path, again: Path, run: int, *, is_right: bool) -> list[Finding]:
+def find_differences(
+    first: Path, again: Path, run: int, passed: tuple[bool, bool]
+) -> list[Finding]:
     """Return an error for the first file that differs; JSON is ignored, it may have timings.
 
     Args:
-        first: The dump of run 1, which is within the tolerance.
+        first: The dump of run 1.
         again: The dump of run ``run``.
         run: Number of the later run.
-        is_right: Whether the later run is within the tolerance, too.
+        passed: Whether run 1 and the later run are within the tolerance.
     """
     names = {
         path.relative_to(folder)
@@ -48,7 +50,12 @@ def find_differences(first: Path, again: Path, run: int, *, is_right: bool) -> l
     parts = [f"{name.as_posix()} {fields.pop('message')}"]
     if others:
         parts.append(f"{format_count(len(others), 'more files')} differ")
-    verdict = "both runs are" if is_right else f"run 1 is, but run {run} is not,"
+    verdict = {
+        (True, True): "both runs are",
+        (True, False): f"run 1 is, but run {run} is not,",
+        (False, True): f"run {run} is, but run 1 is not,",
+        (False, False): "neither run is",
+    }[passed]
     parts += [f"{verdict} within the tolerance", "the port is not deterministic (--repeat)"]
     return [Finding(level="error", code="nondeterministic", message="; ".join(parts), **fields)]
 

@@ -190,6 +190,27 @@ class TestCommand:
         assert ran.list_codes("loaders/mixed") == ["nondeterministic"]
         assert ran.verdicts["loaders/ordered"] == "pass"
 
+    def test_two_runs_that_differ_where_the_first_is_wrong(self, bench: Bench) -> None:
+        self.port(
+            bench,
+            """
+            seen = pathlib.Path("seen-" + case)
+            if case == "ordered" and not seen.exists():
+                data = bytearray((out / "batch_0000.bin").read_bytes())
+                data[-1] ^= 0x40
+                (out / "batch_0000.bin").write_bytes(data)
+            seen.touch()
+            """,
+        )
+        ran = bench.verify("--repeat", "3", "--jobs", "1", ready=False)
+        found = [
+            one["message"]
+            for one in ran.list_findings("loaders/ordered")
+            if one["code"] == "nondeterministic"
+        ]
+        (message,) = found
+        assert "run 2 is, but run 1 is not, within the tolerance" in message
+
     def test_a_program_that_is_not_there(self, bench: Bench) -> None:
         self.port(bench, cases={"ordered": ORDER})
         bench.entries["loaders"].dump = '{command: ["no-such-program-xyz", "{case}"]}'

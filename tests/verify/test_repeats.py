@@ -47,18 +47,25 @@ PAIRS: dict[str, tuple[str, bytes, bytes | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("is_right", [True, False])
+VERDICTS = {
+    (True, True): "both runs are",
+    (True, False): "run 1 is, but run 2 is not,",
+    (False, True): "run 2 is, but run 1 is not,",
+    (False, False): "neither run is",
+}
+
+
+@pytest.mark.parametrize("right", VERDICTS)
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_difference_is_measured(name: str, is_right: bool, tmp_path: Path) -> None:
+def test_the_difference_is_measured(name: str, right: tuple[bool, bool], tmp_path: Path) -> None:
     file, first, again, text = PAIRS[name]
     for run, data in (("1", first), ("2", again)):
         (tmp_path / run).mkdir()
         (tmp_path / run / "equal.bin").write_bytes(b"x")
         if data is not None:
             (tmp_path / run / file).write_bytes(data)
-    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=is_right)
-    verdict = "both runs are" if is_right else "run 1 is, but run 2 is not,"
-    assert found.message == f"{text}; {verdict} {END}"
+    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, right)
+    assert found.message == f"{text}; {VERDICTS[right]} {END}"
     assert (found.code, found.level) == ("nondeterministic", "error")
 
 
@@ -66,8 +73,8 @@ def test_timings_in_json_may_differ_and_further_files_are_counted(tmp_path: Path
     for run in ("1", "2"):
         (tmp_path / run).mkdir()
         (tmp_path / run / "time.json").write_text(run)
-    assert find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=True) == []
+    assert find_differences(tmp_path / "1", tmp_path / "2", 2, (True, True)) == []
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / "1" / name).write_text("x")
-    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, is_right=True)
+    (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, (True, True))
     assert "a.txt was written in only one of two runs; 2 more files differ;" in found.message
