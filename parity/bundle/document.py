@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -117,8 +118,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) == len(pairs):
         return entries
-    seen: set[str] = set()
-    key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+    key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
     message = f"the key {format_value(key)} is repeated in one object"
     raise _DuplicateError(message)
 

@@ -147,6 +147,7 @@ def _name_outputs(outputs: Any) -> dict[str, Any]:
 def _double_module(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a module of torch with its parameters in f64; any other function as it is."""
     if hasattr(function, "named_parameters"):
-        wide: Callable[..., Any] = copy.deepcopy(function).double()  # type: ignore[attr-defined]
+        module: Any = copy.deepcopy(function)
+        wide: Callable[..., Any] = module.double()
         return wide
     return function

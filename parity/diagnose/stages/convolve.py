@@ -81,7 +81,7 @@ def _find_margins(
     if padding == "same":
         totals = [(size - 1) * gap for size, gap in zip(kernel, gaps, strict=True)]
         return [(total // 2, total - total // 2) for total in totals]
-    sizes = (0,) * len(kernel) if padding == "valid" else repeat_sizes(padding, len(kernel))  # type: ignore[arg-type]
+    sizes = repeat_sizes(0 if isinstance(padding, str) else padding, len(kernel))  # "valid" is 0
     return [(size + uneven, size - uneven) if size else (0, 0) for size in sizes]
 
 

@@ -73,7 +73,7 @@ def write_onnx_case(folder: Path, *, seed: int) -> None:
 
 def draw_weights(seed: int) -> Weights:
     """Draw weights from ``seed``."""
-    shapes = Weights((HIDDEN, INPUT), (HIDDEN,), (OUTPUT, HIDDEN), (OUTPUT,))  # type: ignore[arg-type]
+    shapes = Weights((HIDDEN, INPUT), (HIDDEN,), (OUTPUT, HIDDEN), (OUTPUT,))  # type: ignore[arg-type]  # shapes in the place of arrays
     parts = zip(Weights._fields, shapes, _MAX_NUMERATORS, strict=True)
     return Weights(
         *(

@@ -74,7 +74,7 @@ class ZooCase:
     @property
     def group(self) -> Group:
         """The format of the file."""
-        group: Group = self.id.split("-")[0]  # type: ignore[assignment]
+        group: Group = self.id.split("-")[0]  # type: ignore[assignment]  # an id begins with it
         return group
 
     @property
