@@ -188,27 +188,18 @@ def _report_unseen(results: StageResults) -> Iterable[Finding]:
 
 def _report_drift(results: StageResults) -> Iterable[Finding]:
     """Report errors that are inside their tolerances, but grow from stage to stage."""
-    shares = _list_shares(results)
-    if results.wrong or len(shares) < _MIN_STAGES:
+    names = [name for name in results.stages if name in results.compared]
+    if results.wrong or len(names) < _MIN_STAGES:
         return
-    names = list(shares)
-    errors = [results.compared[name]["max_abs"] for name in names]
+    errors = [results.compared[name]["max_abs"] or 0.0 for name in names]
     first = next((error for error in errors if error), 0.0)
-    if first and errors[-1] >= _MIN_GROWTH * first and shares[names[-1]] >= _MIN_SHARE:
+    share = results.compared[names[-1]].get("margin") or 0.0
+    if first and errors[-1] >= _MIN_GROWTH * first and share >= _MIN_SHARE:
         message = (
             f"errors grow from {first:.3g} to {errors[-1]:.3g} over {len(names)} stages, all "
             "inside their tolerances: rounding that adds up, no fault of one stage"
         )
         yield Finding(level="notice", code="drift", message=message)
-
-
-def _list_shares(results: StageResults) -> dict[str, float]:
-    """Return the share of its tolerance that each compared stage uses, in order."""
-    return {
-        name: float(results.compared[name].get("margin") or 0.0)
-        for name in results.stages
-        if name in results.compared
-    }
 
 
 def _measure(results: StageResults) -> dict[str, Any]:
