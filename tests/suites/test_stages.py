@@ -94,6 +94,17 @@ def test_errors_that_grow_inside_their_tolerances_are_a_drift(tmp_path: Path) ->
     assert [(one.level, one.code) for one in outcome.findings] == [("notice", "drift")]
 
 
+def test_later_stage_that_only_a_measure_compares(tmp_path: Path) -> None:
+    rules = {"out/linear": {"measures": {"argmax": {"axis": -1, "agreement": 1.0}}}}
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", tensors=rules), {})
+    values = run_stages({"fc/linear": {"bias": None}})
+    values["out/linear"] = -values["out/linear"]
+    kept = {name: one for name, one in values.items() if name not in _MOVED}
+    outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / "d", kept)), case.tolerances)
+    codes = [one.code for one in outcome.findings if one.level == "error"]
+    assert codes == ["first-divergence", "values", "later-stages"]
+
+
 def test_nan_in_a_stage_is_its_divergence(tmp_path: Path) -> None:
     values = run_stages()["gelu"].copy()
     values[0, 0] = np.nan

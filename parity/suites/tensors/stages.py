@@ -163,7 +163,7 @@ def _report_later(results: StageResults) -> Iterable[Finding]:
     later = [name for name in results.wrong if name in results.affected]
     if not later:
         return
-    errors = {name: results.compared.get(name, {}).get("max_abs", 0.0) for name in later}
+    errors = {name: results.compared.get(name, {}).get("max_abs") or 0.0 for name in later}
     worst = max(errors, key=lambda name: errors[name])
     message = (
         f"{format_count(len(later), 'later stages')} that it feeds differ too; "
