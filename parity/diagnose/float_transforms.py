@@ -180,7 +180,7 @@ def _list_guesses(left: Floats, right: Floats) -> Iterator[tuple[float, float]]:
 
 def _is_factor(factor: float) -> bool:
     """Return whether it is finite, not 0, and more than a rounding away from 1."""
-    return np.isfinite(factor) and factor != 0 and abs(factor - 1) > 1e-5  # noqa: PLR2004
+    return np.isfinite(factor) and factor != 0 and abs(factor - 1) > 1e-5  # noqa: PLR2004 - less is rounding
 
 
 def _round_guess(value: float) -> list[float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from parity.errors import ConfigError
+from parity.errors import ConfigError, ReferenceSuspectError
 from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from tests.support.traces import STAGES, run_stages, write_bundle, write_dump
@@ -92,6 +92,22 @@ def test_errors_that_grow_inside_their_tolerances_are_a_drift(tmp_path: Path) ->
     grown = {name: values[name] + np.float32(error) for name, error in _GROWTH.items()}
     outcome = _verify(tmp_path, also=grown)
     assert [(one.level, one.code) for one in outcome.findings] == [("notice", "drift")]
+
+
+def test_stage_without_a_reference_may_be_dumped_and_is_counted(tmp_path: Path) -> None:
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", run_stages()))
+    findings = suite.verify(case, dump, case.tolerances).findings
+    assert [(one.level, one.code) for one in findings] == [("notice", "not-compared")]
+    assert "1 tensor without a reference, not compared" in findings[0].message
+
+
+def test_output_without_a_reference_makes_the_bundle_suspect(tmp_path: Path) -> None:
+    tree = write_bundle(tmp_path / "tree", outputs=["turned"])
+    (case,) = suite.read_cases(tree, {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", {"gelu": run_stages()["gelu"]}))
+    with pytest.raises(ReferenceSuspectError, match="no reference for the output 'turned'"):
+        suite.verify(case, dump, case.tolerances)
 
 
 def test_later_stage_that_only_a_measure_compares(tmp_path: Path) -> None:

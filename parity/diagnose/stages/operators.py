@@ -47,11 +47,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def list_operators() -> tuple[str, ...]:
-    """Return the names of all operators that can be computed."""
-    return tuple(sorted(_FUNCTIONS))
-
-
 @cache
 def find_operator(kind: str) -> str:
     """Return our name of ``aten.layer_norm.default``, ``nn.LayerNorm`` or ``LayerNorm``, or ``""``.

@@ -175,7 +175,7 @@ def _take_shards(
     """Take rows in full batches and a rest, where each of two workers has at least two."""
     full, rest = divmod(len(rows), batch_size)
     sizes = (batch_size,) * full + ((rest,) if rest else ())
-    return run.take_rows(rows, sizes) if len(run.rows) >= 4 else None  # noqa: PLR2004
+    return run.take_rows(rows, sizes) if len(run.rows) >= 4 else None  # noqa: PLR2004 - two each
 
 
 def _repeat_first(run: DeliveredRun) -> DeliveredRun | None:

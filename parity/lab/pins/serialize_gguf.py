@@ -207,6 +207,6 @@ def _is_dequantizable(tensor: Any) -> bool:
     """Tell whether gguf-py has a decoder for the type; it has none for integers, for instance."""
     try:
         import_library("gguf").quants.dequantize(tensor.data[:1], tensor.tensor_type)
-    except NotImplementedError:
+    except NotImplementedError:  # gguf-py's own error for a type without a decoder
         return False
     return True

@@ -104,7 +104,7 @@ def _decode_tensor(tensor: Any, gguf: Any) -> Any:
     """Decode the values of a tensor; None where gguf-py has no decoder for its type."""
     try:
         return gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-    except NotImplementedError:
+    except NotImplementedError:  # gguf-py's own error for a type without a decoder
         return None
 
 

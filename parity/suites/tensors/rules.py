@@ -44,6 +44,9 @@ def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
     has_others = bool(detail.documents or detail.texts)
     if problems := found.list_problems(may_be_empty=has_others and not found.tensors):
         raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
+    for name in detail.outputs:  # else nothing would have to be produced
+        if name not in found.tensors:
+            raise make_suspect_error(place, f"has no reference for the output {name!r}")
     if not detail.is_transposed:
         return found.tensors
     return {name: replace(one, shape=one.shape[::-1]) for name, one in found.tensors.items()}

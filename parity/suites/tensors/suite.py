@@ -111,7 +111,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         rules=_let_stages_be_missing(detail, applied.rules, expected),
         requested=case.requested,
         metadata=detail.metadata,
-        unreferenced=applied.unreferenced,
+        unreferenced={**applied.unreferenced, **_list_unstored(detail, found, dumped)},
         is_trace=bool(detail.stages),
         locate=views.build_locator(case),
     )
@@ -147,6 +147,14 @@ def _let_stages_be_missing(
         name: replace(rules.get(name, Rule()), optional=True) for name in expected if name in inner
     }
     return {**rules, **optional}
+
+
+def _list_unstored(
+    detail: TensorCase, expected: Mapping[str, StoredTensor], dumped: FolderContents
+) -> dict[str, str]:
+    """Return dumped stages that have no reference, with their dtype; they are not compared."""
+    names = {stage.name for stage in detail.stages} & dumped.tensors.keys() - expected.keys()
+    return {name: dumped.tensors[name].dtype.name for name in sorted(names)}
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:

@@ -13,7 +13,7 @@ from parity.lab.pins.trace_hooks import ModuleTrace
 from tests.diagnose.stages.rows import MODULES, ROWS, draw
 
 torch: Any = pytest.importorskip("torch")
-#: A way that changes less cannot be told from rounding.
+#: A way that changes less looks like rounding.
 _VISIBLE = 1e-4
 _IDS = [name for name, _, _ in ROWS]
 
