@@ -237,7 +237,7 @@ def _find_advice(word: str, table: dict[str, str]) -> str:
 CHECKS: dict[str, tuple[Callable[[], Iterator[str]], int]] = {
     "names": (lambda: find_names("parity/"), 0),
     "names in tests": (lambda: find_names("tests/"), 316),
-    "words": (find_words, 32),
+    "words": (find_words, 30),
     "openings": (find_openings, 0),
     "unknown attributes": (find_unknown_attributes, 0),
     "participles": (find_participles, 0),

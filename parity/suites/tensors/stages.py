@@ -224,9 +224,8 @@ def _add_cause(finding: Finding, cause: StageCause) -> Finding:
             f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
             f"{cause.difference:.2g}"
         )
-        return replace(
-            finding, cause=text, measures={**finding.measures, "cause_code": cause.ways[0][0]}
-        )
+        measures = {**finding.measures, "cause_code": cause.ways[0][0]}
+        return replace(finding, cause=text, measures=measures)
     if cause.tried:
         text = f"none of the {len(cause.tried)} known wrong ways gives its output"
         details = (f"tried: {'; '.join(cause.tried)}",)
