@@ -101,8 +101,10 @@ def _bundle(folder: Path, dump: dict[str, object], cases: tuple[str, ...]) -> No
         (reference / "w.bin").write_bytes(struct.pack("<2I4f", 1, 4, 0, 1, 2, 3))
     # A bundle of its own where its bytes will be spoilt, which no cache may make whole.
     why = folder.name if folder.name == "wrong-hash" else "a test"
-    told = {case: {"why": why, "bounds": {"max_abs": 0.001}} for case in cases}
-    (tree / "parity.json").write_text(json.dumps({"schema": 1, "cases": told}), encoding="utf-8")
+    reported = {case: {"why": why, "bounds": {"max_abs": 0.001}} for case in cases}
+    (tree / "parity.json").write_text(
+        json.dumps({"schema": 1, "cases": reported}), encoding="utf-8"
+    )
     _lock(folder, pin(folder, folder=tree), dump)
 
 

@@ -61,13 +61,13 @@ class Run:
 
     def lines(self, step: str) -> list[str]:
         """What the step printed, as it was printed."""
-        shown = [e for e in self.of(step) if e.get("raw_output") or "raw" in e]
-        return [str(e.get("raw", e["msg"])).rstrip("\n") for e in shown]
+        listed = [e for e in self.of(step) if e.get("raw_output") or "raw" in e]
+        return [str(e.get("raw", e["msg"])).rstrip("\n") for e in listed]
 
     def commands(self, step: str) -> list[Command]:
         return commands(self.lines(step))
 
-    def told(self, step: str, name: str = "error") -> list[Command]:
+    def reported(self, step: str, name: str = "error") -> list[Command]:
         return [command for command in self.commands(step) if command.name == name]
 
     def summary(self, step: str) -> str:
@@ -177,12 +177,12 @@ def run(repo: Path, work: Path) -> Run:
 
 
 def only_error(run: Run, step: str) -> Command:
-    (error,) = run.told(step)
+    (error,) = run.reported(step)
     return error
 
 
 def test_a_run_that_is_green(run: Run) -> None:
-    assert run.told("green") == []
+    assert run.reported("green") == []
     outputs = run.outputs("green")
     assert (outputs["conclusion"], outputs["failure-kind"]) == ("success", "")
     assert (outputs["total"], outputs["passed"], outputs["failed"]) == ("1", "1", "0")
@@ -226,21 +226,21 @@ def test_nothing_that_a_port_says_is_obeyed(run: Run) -> None:
     for step in ("injection", "names"):
         found = run.commands(step)
         assert {command.name for command in found} <= allowed, found
-        assert len(run.told(step)) == 1
+        assert len(run.reported(step)) == 1
         assert not any(c.properties.get("file") == "a" for c in found)
     assert run.outputs("injection")["conclusion"] == "error"
     assert "dump-exit" in only_error(run, "injection").properties["title"]
 
 
-def test_wrong_inputs_are_told_all_at_once(run: Run) -> None:
-    told = "\n".join(error.data for error in run.told("inputs"))
+def test_wrong_inputs_are_reported_all_at_once(run: Run) -> None:
+    reported = "\n".join(error.data for error in run.reported("inputs"))
     for name in ("working-directory", "annotations", "toolchain"):
-        assert f"input {name} is" in told
+        assert f"input {name} is" in reported
     assert run.outputs("inputs")["failure-kind"] == "config"
 
 
 def test_annotations_and_summary_can_be_switched_off(run: Run) -> None:
-    assert run.told("quiet") == []
+    assert run.reported("quiet") == []
     assert run.summary("quiet") == ""
     assert run.outputs("quiet")["conclusion"] == "failure"
 
@@ -336,7 +336,7 @@ def test_a_matrix_with_merge(matrix: Run, work: Path) -> None:
     verdicts = {c["id"]: c["verdict"] for b in merged["bundles"] for c in b["cases"]}
     assert verdicts == {"a": "pass", "c": "pass", "b": "fail"}
     assert matrix.outputs("merge")["conclusion"] == "failure"
-    (error,) = matrix.told("merge")
+    (error,) = matrix.reported("merge")
     assert error.properties["title"] == "things-v1/b: values"
     assert "3 cases: 2 pass, 1 fail" in matrix.summary("merge")
 
@@ -353,7 +353,7 @@ FORGED = {
 @pytest.mark.parametrize("kind", FORGED)
 def test_the_merge_of_a_forged_matrix_is_red(kind: str, matrix: Run) -> None:
     assert matrix.outputs(kind)["conclusion"] == "error"
-    titles = [error.properties["title"] for error in matrix.told(kind)]
+    titles = [error.properties["title"] for error in matrix.reported(kind)]
     assert {title.rpartition(": ")[2] for title in titles} == FORGED[kind]
     steps = [e for e in matrix.of(kind) if e["stepID"] == [kind] and e.get("stage") == "Main"]
     assert [e["stepResult"] for e in steps if "stepResult" in e] == ["failure"]

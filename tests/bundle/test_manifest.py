@@ -212,8 +212,8 @@ ID_FORM = "an id is lower-case letters, digits, '.', '_' and '-'"
     ["", "A", "a/b", "..", ".a", "-a", "a b", "ä", "a\n", "\ud800", "a" * 101, "a:b", "\x00"],
 )
 def test_case_id_has_the_form_of_a_bundle_id(name: str, tree: Path) -> None:
-    shown = f"{name!r:.60}"
-    due = [f"parity.json: case {shown}: {ID_FORM}"]
+    printed = f"{name!r:.60}"
+    due = [f"parity.json: case {printed}: {ID_FORM}"]
     assert problems(tree, {"schema": 1, "cases": {name: {}}}) == due
 
 

@@ -39,17 +39,17 @@ LOOSER = {
 
 @pytest.mark.parametrize("name", TIGHTER)
 def test_tighter_tolerance_is_applied(name: str) -> None:
-    stated, wanted, expected = TIGHTER[name]
-    assert tighten(stated, wanted) == (expected, [])
+    stated, target, expected = TIGHTER[name]
+    assert tighten(stated, target) == (expected, [])
 
 
 @pytest.mark.parametrize("name", LOOSER)
 def test_looser_tolerance_is_rejected(name: str) -> None:
-    stated, wanted, complaints = LOOSER[name]
-    bounds, rejected = tighten(stated, wanted)
+    stated, target, complaints = LOOSER[name]
+    bounds, rejected = tighten(stated, target)
     assert rejected == complaints
     for measure, value in stated.items():
-        assert bounds[measure] == min(value, wanted.get(measure, value)) or measure == "cosine"
+        assert bounds[measure] == min(value, target.get(measure, value)) or measure == "cosine"
     assert bounds.get("cosine", 0.99) == 0.99
 
 

@@ -97,7 +97,7 @@ def test_ambiguous_number_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "printed"),
     [
         ("true", "the value true"),
         ("", "nothing"),
@@ -114,11 +114,11 @@ def test_ambiguous_number_is_rejected(text: str) -> None:
         ("x" * 100, "the string '" + "x" * 58 + "…"),
     ],
 )
-def test_value_in_place_of_a_number_is_named(text: str, shown: str) -> None:
+def test_value_in_place_of_a_number_is_named(text: str, printed: str) -> None:
     _, (problem,) = read(
         f"a: {text}", lambda walker, node: walker.read_number(node.value[0][1], "it", 0, 1)
     )
-    assert problem.endswith(f"it must be a number, not {shown}")
+    assert problem.endswith(f"it must be a number, not {printed}")
 
 
 @pytest.mark.parametrize("text", ["1", "0.5", "1e-9"])

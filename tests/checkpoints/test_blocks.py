@@ -43,11 +43,11 @@ def test_what_gguf_py_dequantises_whatever_the_scales(kind: str) -> None:
         )
     with np.errstate(all="ignore"):
         due = gguf.quants.dequantize(raw, gguf.GGMLQuantizationType[kind]).reshape(-1)
-    came = blocks.decode(kind, raw).reshape(-1)
+    obtained = blocks.decode(kind, raw).reshape(-1)
 
-    np.testing.assert_array_equal(np.isnan(due), np.isnan(came))
+    np.testing.assert_array_equal(np.isnan(due), np.isnan(obtained))
     there = ~np.isnan(due)
-    assert came[there].tobytes() == due.astype("<f4")[there].tobytes()
+    assert obtained[there].tobytes() == due.astype("<f4")[there].tobytes()
 
 
 def test_the_blocks_of_public_reports() -> None:

@@ -67,12 +67,12 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TensorCase]:
     return {case.id: case for case in manifest.load(tree) if case.reference is not None}
 
 
-def looked(case: TensorCase) -> Mapping[str, StorageLocation]:
+def searched(case: TensorCase) -> Mapping[str, StorageLocation]:
     assert case.checkpoint is not None
     return locate_tensors(case.folder, case.checkpoint)
 
 
-def owed(case: TensorCase) -> Mapping[str, StoredTensor]:
+def expected(case: TensorCase) -> Mapping[str, StoredTensor]:
     assert case.reference is not None
     return list_tensors(case.reference).tensors
 
@@ -96,8 +96,8 @@ def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase
     """They are read by torch, safetensors and gguf-py; all tensors of all cases are found."""
     seen, gone = 0, set()
     for case in zoo.values():
-        found = looked(case)
-        for name, stored in owed(case).items():
+        found = searched(case)
+        for name, stored in expected(case).items():
             if name not in found:
                 gone.add(case.id)
                 continue
@@ -115,9 +115,9 @@ def test_what_lies_there_is_what_the_references_say(zoo: Mapping[str, TensorCase
 
 
 def test_shapes_are_logical_and_strides_count_elements(zoo: Mapping[str, TensorCase]) -> None:
-    (turned,) = looked(zoo["pth-y-transposed"]).values()
+    (turned,) = searched(zoo["pth-y-transposed"]).values()
     assert (turned.shape, turned.stride, turned.type_name) == ((7, 5), (1, 7), "F32")
-    (blocked,) = looked(zoo["gguf-y-q5-0"]).values()
+    (blocked,) = searched(zoo["gguf-y-q5-0"]).values()
     assert (blocked.shape, blocked.stride, blocked.type_name) == ((5, 96), None, "Q5_0")
     assert blocked.stop - blocked.start == 15 * 22
 
@@ -127,7 +127,7 @@ def test_a_record_in_meta_json_is_believed_first(zoo: Mapping[str, TensorCase]) 
     meta = case.folder / "meta.json"
     meta.write_text('{"tensors": {"v": {"type": "Q4_0", "byte_range": [0, 18], "dims": [32]}}}')
     try:
-        assert [(name, raw.type_name) for name, raw in looked(case).items()] == [("v", "Q4_0")]
+        assert [(name, raw.type_name) for name, raw in searched(case).items()] == [("v", "Q4_0")]
     finally:
         meta.unlink()
 

@@ -64,7 +64,7 @@ def test_what_a_verb_returns_is_the_exit_code(ends: Callable[[Any], int], code: 
         (ReferenceSuspectError, 7),
     ],
 )
-def test_each_error_ends_with_its_code_and_is_told_on_stderr(
+def test_each_error_ends_with_its_code_and_is_reported_on_stderr(
     ends: Callable[[Any], int],
     capsys: pytest.CaptureFixture[str],
     error: type[ParityError],
@@ -208,11 +208,11 @@ def test_a_reader_that_went_away_is_no_fault_of_ours() -> None:
 @pytest.mark.parametrize("word", ["-h", "--help"])
 def test_help_is_what_argparse_would_say(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.run_command_line([word]) == 0
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     parser = cli.build_parser()
-    assert told == parser.format_help()
-    assert told.split() == argparse.ArgumentParser.format_help(parser).split()
-    assert max(map(len, told.splitlines())) < 80
+    assert reported == parser.format_help()
+    assert reported.split() == argparse.ArgumentParser.format_help(parser).split()
+    assert max(map(len, reported.splitlines())) < 80
     assert list(cli.VERBS) == list(usage.VERB_SUMMARIES)
 
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Run a command line of which the verb only notes what it is told."""
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def note(*arguments: object) -> int:
-        told.append(arguments)
+        reported.append(arguments)
         return 0
 
     for verb in ("verify", "fetch", "pin"):
@@ -29,13 +29,13 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 
     def run(line: str) -> Any:
         assert cli.run(line.split()) == 0
-        return told[-1]
+        return reported[-1]
 
     return run
 
 
 def test_verify_without_a_word_has_the_documented_defaults(typed: Callable[[str], Any]) -> None:
-    options, _teller = typed("verify")
+    options, _make_console = typed("verify")
     assert options == VerifyOptions(
         repo=Path.cwd(),
         lockfile=Path("fixtures.lock.yaml").absolute(),
@@ -58,7 +58,7 @@ def test_verify_without_a_word_has_the_documented_defaults(typed: Callable[[str]
 
 
 def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
-    options, _teller = typed(
+    options, _make_console = typed(
         "verify --repo ../port --offline --rehash --bundle a --bundle b --case a/* --case !a/x "
         "--dumps d --report-dir r --report-formats json --fail-on warning --toolchain nightly "
         "--cargo-args=--locked --cargo-args=-v --jobs 4 --repeat 2 --min-cases 0 --deadline 1.5e3"
@@ -75,9 +75,9 @@ def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
 
 
 def test_the_words_of_a_report_arrive(typed: Callable[[str], Any]) -> None:
-    options, _teller = typed("verify --annotations 3 --summary compact")
+    options, _make_console = typed("verify --annotations 3 --summary compact")
     assert (options.annotations, options.summary) == (3, "compact")
-    options, _teller = typed("verify")
+    options, _make_console = typed("verify")
     assert (options.annotations, options.summary, options.private_bundles) == (10, "full", ())
 
 
@@ -94,12 +94,12 @@ def test_report_formats_are_parted_by_commas_or_spaces(
 def test_a_lockfile_of_another_name_is_relative_to_the_working_folder(
     typed: Callable[[str], Any],
 ) -> None:
-    options, _teller = typed("verify --repo port --lockfile other.yaml")
+    options, _make_console = typed("verify --repo port --lockfile other.yaml")
     assert options.lockfile == Path("other.yaml").absolute()
 
 
 def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
-    options, _teller = typed("fetch --repo p --offline a b")
+    options, _make_console = typed("fetch --repo p --offline a b")
     assert options == Options(
         repo=Path("p").absolute(),
         lockfile=Path("p/fixtures.lock.yaml").absolute(),
@@ -111,7 +111,7 @@ def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
 
 
 def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:
-    options, _teller = typed("pin serialize --out o --size full --pth a.pth --gguf b.gguf")
+    options, _make_console = typed("pin serialize --out o --size full --pth a.pth --gguf b.gguf")
     assert (options.kind, options.out) == ("serialize", Path("o").absolute())
     paths = {"pth": Path("a.pth").absolute(), "gguf": Path("b.gguf").absolute()}
     assert options.extra == {"size": "full", **paths}
@@ -120,7 +120,7 @@ def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:
 
 
 def test_the_exit_code_of_a_verb_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity.commands.verify.verify", lambda _options, _teller: 7)
+    monkeypatch.setattr("parity.commands.verify.verify", lambda _options, _make_console: 7)
     assert cli.run(["verify"]) == 7
 
 
@@ -129,7 +129,7 @@ def test_what_moves_on_a_terminal_is_taken_down_after_an_error(
 ) -> None:
     closed: list[bool] = []
 
-    def fail(_options: object, _teller: object) -> int:
+    def fail(_options: object, _make_console: object) -> int:
         raise RuntimeError
 
     monkeypatch.setattr("parity.commands.verify.verify", fail)
@@ -181,7 +181,7 @@ def test_a_word_that_means_nothing_ends_with_2(
     assert "usage: parity" in err
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.run(["--version"])
     assert ended.value.code == 0
@@ -189,7 +189,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [["--help"], ["verify", "--help"], ["fetch", "-h"]])
-def test_help_tells_every_exit_code(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_reports_every_exit_code(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.run(words)
     assert ended.value.code == 0

@@ -110,10 +110,10 @@ def test_a_red_run_says_so_everywhere(
     name: str, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(monkeypatch, working_directory=name)
-    code, *told = RED[name]
+    code, *reported = RED[name]
     assert runner.step("verify") == code
     outputs = runner.outputs
-    assert [outputs[key] for key in ("conclusion", "failure-kind", "cache-save")] == told
+    assert [outputs[key] for key in ("conclusion", "failure-kind", "cache-save")] == reported
     (error,) = runner.commands()
     assert error.name == "error"
     assert error.properties["file"].startswith(f"{name}/")
@@ -128,7 +128,7 @@ def test_warnings_can_be_made_red(runner: Runner, monkeypatch: pytest.MonkeyPatc
     assert runner.outputs["failure-kind"] == "empty"
 
 
-def test_a_lockfile_that_cannot_be_read_is_told_on_its_line(
+def test_a_lockfile_that_cannot_be_read_is_reported_on_its_line(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = runner.folder / "green" / "fixtures.lock.yaml"

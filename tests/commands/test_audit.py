@@ -114,7 +114,7 @@ REFERENCES = {
 
 
 @pytest.mark.parametrize("case", REFERENCES)
-def test_a_doctored_reference_is_found(unpacked: Callable[[str], Path], case: str) -> None:
+def test_a_changed_reference_is_found(unpacked: Callable[[str], Path], case: str) -> None:
     root = unpacked(SERIALIZE)
     edited(root / REFERENCES[case], bumped((1, 2)))
 
@@ -170,7 +170,7 @@ def resaved(root: Path, change: Callable[[Any], object], **how: Any) -> None:
     torch.save(state, path, **how)
 
 
-def test_a_doctored_pth_is_found(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_pth_is_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(SERIALIZE)
     resaved(root, lambda state: state["conv1.weight"].view(-1)[3:4].add_(1.0))
 
@@ -180,7 +180,7 @@ def test_a_doctored_pth_is_found(unpacked: Callable[[str], Path]) -> None:
     assert {tensor for code, tensor in codes if code == "reference-drift"} == {"conv1.weight"}
 
 
-def test_a_doctored_safetensors_file_is_found(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_safetensors_file_is_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(SERIALIZE)
     path = root / "safetensors-rt/synthetic.safetensors"
     data = bytearray(path.read_bytes())
@@ -190,7 +190,7 @@ def test_a_doctored_safetensors_file_is_found(unpacked: Callable[[str], Path]) -
     assert [finding.code for finding in found(root, "safetensors")] == ["reference-drift"]
 
 
-def test_a_doctored_gguf_is_found(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_gguf_is_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(SERIALIZE)
     path = root / "gguf/synthetic.gguf"
     data = bytearray(path.read_bytes())
@@ -200,22 +200,20 @@ def test_a_doctored_gguf_is_found(unpacked: Callable[[str], Path]) -> None:
     assert [finding.code for finding in found(root, "gguf")] == ["reference-drift"]
 
 
-@pytest.mark.parametrize("doctored", [False, True])
-def test_a_legacy_pth_is_audited_like_a_zip(
-    unpacked: Callable[[str], Path], doctored: bool
-) -> None:
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_legacy_pth_is_audited_like_a_zip(unpacked: Callable[[str], Path], changed: bool) -> None:
     root = unpacked(SERIALIZE)
     meta_edited(root / "resnet18-pth/meta.json", lambda meta: meta.pop("tensors"))
     resaved(
         root,
-        lambda state: state["fc.bias"].add_(1.0) if doctored else None,
+        lambda state: state["fc.bias"].add_(1.0) if changed else None,
         _use_new_zipfile_serialization=False,
     )
 
     result = audited(root)["pth"]
 
     codes = [finding.code for finding in result.findings]
-    assert (codes, result.compared) == (["reference-drift"] if doctored else [], 993)
+    assert (codes, result.compared) == (["reference-drift"] if changed else [], 993)
 
 
 def test_a_reference_with_reversed_dimensions_is_found(unpacked: Callable[[str], Path]) -> None:
@@ -241,8 +239,8 @@ def test_swapped_references_are_found(
 
     causes = {finding.tensor: finding.cause for finding in found(root, "pth")}
 
-    wanted = {name: f"it has the values of '{other}'" for name, other in (pair, pair[::-1])}
-    assert causes == wanted
+    target = {name: f"it has the values of '{other}'" for name, other in (pair, pair[::-1])}
+    assert causes == target
 
 
 def test_swapped_checkpoints_are_found(unpacked: Callable[[str], Path]) -> None:
@@ -387,7 +385,7 @@ STORAGES: dict[str, tuple[Callable[[Any], Any], int]] = {
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize(("made", "unseen"), STORAGES.values(), ids=STORAGES)
-def test_bytes_that_no_tensor_refers_to_are_told(
+def test_bytes_that_no_tensor_refers_to_are_reported(
     made: Callable[[Any], Any], unseen: int, zipped: bool, tmp_path: Path
 ) -> None:
     import torch  # noqa: PLC0415 - not in every environment
@@ -396,12 +394,12 @@ def test_bytes_that_no_tensor_refers_to_are_told(
     path = tmp_path / "x.pth"
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
     found = unused_bytes.find_unreferenced(path, official_readers.load_torch(path))
-    told = [f"x.pth has {unseen:,} bytes that no tensor refers to: "] * bool(unseen)
-    assert [finding.message.partition("to: ")[0] + "to: " for finding in found] == told
+    reported = [f"x.pth has {unseen:,} bytes that no tensor refers to: "] * bool(unseen)
+    assert [finding.message.partition("to: ")[0] + "to: " for finding in found] == reported
     assert {(one.level, one.code) for one in found} <= {("notice", VIEWS)}
 
 
-def test_a_view_is_told_with_its_storage_and_passes(tmp_path: Path) -> None:
+def test_a_view_is_reported_with_its_storage_and_passes(tmp_path: Path) -> None:
     import torch  # noqa: PLC0415 - not in every environment
 
     root, path = tmp_path / "bundle", tmp_path / "bundle" / "case" / "x.pth"
@@ -453,18 +451,18 @@ def test_a_reference_that_cannot_be_read_is_found(unpacked: Callable[[str], Path
 # The MLP.
 
 
-def test_a_doctored_output_is_found_by_every_witness(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_output_is_found_by_every_witness(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(SERIALIZE)
     edited(root / "onnx-mlp/torch_forward_ones.bin", bumped((0, 1)))
 
-    told = [(finding.code, finding.message) for finding in found(root, "onnx")]
+    reported = [(finding.code, finding.message) for finding in found(root, "onnx")]
 
     text = "the reference differs from what {} computes, max |Δ| 0.5"
     witnesses = ("torch", "NumPy in f64", "onnxruntime")
-    assert told == [("reference-drift", text.format(name)) for name in witnesses]
+    assert reported == [("reference-drift", text.format(name)) for name in witnesses]
 
 
-def test_doctored_weights_are_found(unpacked: Callable[[str], Path]) -> None:
+def test_changed_weights_are_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(SERIALIZE)
     path = root / "onnx-mlp/mlp_weights.bin"
     path.write_bytes(path.read_bytes()[:-4] + np.float32(9).tobytes())
@@ -514,9 +512,9 @@ def test_an_mlp_that_cannot_be_run_is_found(
     else:
         place.write_bytes(data)
 
-    told = [(finding.code, finding.message) for finding in found(root, "onnx")]
+    reported = [(finding.code, finding.message) for finding in found(root, "onnx")]
 
-    assert told == [("checkpoint-unreadable", message)]
+    assert reported == [("checkpoint-unreadable", message)]
 
 
 def test_an_input_without_an_output_is_found(unpacked: Callable[[str], Path]) -> None:
@@ -535,7 +533,7 @@ def batch_edited(path: Path, change: Callable[[list[Any]], object]) -> None:
     path.write_bytes(encode_batch(tensors))
 
 
-def test_a_doctored_batch_is_found(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_batch_is_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(LOADER)
     batch_edited(root / "shuffled_seeded/batch_0001.bin", lambda t: t[0].__setitem__((0, 0), 9.0))
 
@@ -659,7 +657,7 @@ def test_stale_facts_of_a_pipeline_are_found(
     assert finding.message.startswith(f"{key} in keep/meta.json is ")
 
 
-def test_a_doctored_pipeline_is_found(unpacked: Callable[[str], Path]) -> None:
+def test_a_changed_pipeline_is_found(unpacked: Callable[[str], Path]) -> None:
     root = unpacked(PIPELINE)
     batch_edited(root / "pad/batch_0002.bin", lambda t: t[3].__setitem__(3, 1.0))
 
@@ -743,7 +741,7 @@ def test_floats_that_share_bytes_are_not_derived(tmp_path: Path) -> None:
     assert (result.verdict, result.reason) == ("skipped", reason)
 
 
-def test_a_type_that_no_reference_can_bear_is_held_as_f32(
+def test_a_type_that_no_reference_can_have_is_compared_as_f32(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch  # noqa: PLC0415 - not in every environment
@@ -762,7 +760,7 @@ def test_a_type_that_no_reference_can_bear_is_held_as_f32(
 
 
 @pytest.mark.parametrize("value", [2.0, 3.0])
-def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value: float) -> None:
+def test_gguf_elements_without_blocks_are_compared_as_stored(tmp_path: Path, value: float) -> None:
     import gguf  # noqa: PLC0415 - not in every environment
 
     path = tmp_path / "m.gguf"
@@ -783,8 +781,8 @@ def test_gguf_elements_without_blocks_are_held_as_they_lie(tmp_path: Path, value
 
     result = own(tmp_path, cases, files)["a"]
 
-    wanted = [] if value == 2.0 else [("reference-drift", "h")]
-    assert [(finding.code, finding.tensor) for finding in result.findings] == wanted
+    target = [] if value == 2.0 else [("reference-drift", "h")]
+    assert [(finding.code, finding.tensor) for finding in result.findings] == target
     assert result.compared == 4
 
 
@@ -811,8 +809,8 @@ def test_own_references_that_differ_are_found(tmp_path: Path) -> None:
 
     result = own(tmp_path, {"a": {"checkpoint": "m.safetensors"}}, files)["a"]
 
-    told = [(finding.code, finding.tensor) for finding in result.findings]
-    assert told == [("reference-extra", "z"), ("reference-drift", "x")]
+    reported = [(finding.code, finding.tensor) for finding in result.findings]
+    assert reported == [("reference-extra", "z"), ("reference-drift", "x")]
 
 
 def test_another_dtype_than_the_checkpoints_is_found(tmp_path: Path) -> None:
@@ -901,7 +899,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert libraries.find_version("no-such-thing") is None
 
 
-def test_the_child_tells_cases_and_errors_in_json(tmp_path: Path) -> None:
+def test_the_child_reports_cases_and_errors_in_json(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "none", {"a": b""})
 
     assert run_audit("serialize", root, "none", None) == {
@@ -934,7 +932,7 @@ def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
 @pytest.mark.parametrize(
-    ("script", "wanted"),
+    ("script", "target"),
     [
         ("kill -SEGV $$", "b: the audit ended with SIGSEGV"),
         ("echo no >&2; exit 3", "b: the audit ended with exit code 3"),
@@ -943,7 +941,7 @@ def test_an_error_of_the_child_is_raised_here(tmp_path: Path) -> None:
     ],
 )
 def test_a_library_that_crashes_or_hangs_takes_only_the_child_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, wanted: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, target: str
 ) -> None:
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -956,7 +954,7 @@ def test_a_library_that_crashes_or_hangs_takes_only_the_child_down(
 
     (problem,) = caught.value.problems
     assert problem.code == "audit-crashed"
-    assert problem.message.startswith(wanted)
+    assert problem.message.startswith(target)
 
 
 LOCK = """\
@@ -988,17 +986,17 @@ def test_the_verb_ends_with_7_where_a_reference_drifted(
 
     code = run(["audit", "--repo", str(tmp_path), "own-v1"])
 
-    told = capsys.readouterr().out
+    reported = capsys.readouterr().out
     assert code == (0 if value == 2.0 else 7)
-    assert told.endswith(f"audited 1 cases, 2 values: {0 if value == 2.0 else 1} with drift\n")
+    assert reported.endswith(f"audited 1 cases, 2 values: {0 if value == 2.0 else 1} with drift\n")
     if value != 2.0:
         line = "error[reference-drift] the reference differs from the tensor derived again"
-        assert f"    {line}, 1 of 2 elements, max |Δ| 0.5, max" in told
-        assert "      | [1]: derived 2.0, reference 2.5\n" in told
+        assert f"    {line}, 1 of 2 elements, max |Δ| 0.5, max" in reported
+        assert "      | [1]: derived 2.0, reference 2.5\n" in reported
 
 
 @pytest.mark.process
-def test_one_bundles_trouble_does_not_stop_the_verb(
+def test_one_bundles_error_does_not_stop_the_verb(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fixtures.lock.yaml").write_text(LOCK.format("0" * 64))
@@ -1044,9 +1042,9 @@ def test_the_verb_asks_the_readers_and_reports_what_they_say(
 
     assert run(["audit", "--repo", str(tmp_path), "--report-dir", str(out)]) == code
 
-    told = capsys.readouterr().out
-    assert " over 2 cases: 1 right, 1 refused\n" in told
-    assert ("error[reader-drift] safetensors " in told) == bool(code)
+    reported = capsys.readouterr().out
+    assert " over 2 cases: 1 right, 1 refused\n" in reported
+    assert ("error[reader-drift] safetensors " in reported) == bool(code)
     report = json.loads((out / "safetensors" / "report.json").read_bytes())
     assert report["exit_code"] == code
     (bundle,) = report["bundles"]

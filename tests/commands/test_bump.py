@@ -151,7 +151,7 @@ def test_an_archive_without_cases_is_not_locked(
 # Golden texts.
 
 
-def test_a_first_lock_is_written_and_told(repo: Repo, said: Said) -> None:
+def test_a_first_lock_is_written_and_reported(repo: Repo, said: Said) -> None:
     before = repo.text()
     digest = sha(repo.root / "a.tar")
 
@@ -256,7 +256,7 @@ a: changed, 2 of 2 files
 """)
 
 
-def test_the_same_content_packed_anew_is_told_to_be_so(repo: Repo, said: Said) -> None:
+def test_the_same_content_packed_anew_is_reported_so(repo: Repo, said: Said) -> None:
     repo.bump()
     first = repo.locked()
     path = repo.root / "a.tar"
@@ -294,7 +294,7 @@ def test_a_lock_that_lacks_numbers_is_completed(repo: Repo) -> None:
     assert (locked.sha256, locked.size, locked.files) == (digest, 3072, 2)
 
 
-def test_items_that_moved_are_told(repo: Repo, said: Said) -> None:
+def test_items_that_moved_are_reported(repo: Repo, said: Said) -> None:
     repo.pack("a.tar", make_loader_case("keep", [0, 1, 2, 3]))
     repo.bump()
     repo.pack("a.tar", make_loader_case("keep", [1, 0, 2, 3]))
@@ -303,8 +303,8 @@ def test_items_that_moved_are_told(repo: Repo, said: Said) -> None:
     repo.bump()
 
     line = "~ items of keep            "
-    told = next(row for row in said()[0].splitlines() if row.strip().startswith(line.strip()))
-    assert told.endswith("of 4: 2 moved; item 0 from batch 0 row 0 to batch 0 row 1")
+    reported = next(row for row in said()[0].splitlines() if row.strip().startswith(line.strip()))
+    assert reported.endswith("of 4: 2 moved; item 0 from batch 0 row 0 to batch 0 row 1")
 
 
 # All or nothing.
@@ -329,7 +329,7 @@ def test_several_bundles_are_written_together(repo: Repo, said: Said) -> None:
         (None, 3, "source-missing"),
     ],
 )
-def test_one_bundles_trouble_writes_none(
+def test_one_bundles_error_writes_none(
     repo: Repo, said: Said, data: bytes | None, code: int, word: str
 ) -> None:
     if data is not None:
@@ -418,7 +418,7 @@ def test_a_lockfile_that_somebody_else_changed_is_not_overwritten(
     assert leftovers(repo) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told(
+def test_a_folder_that_cannot_be_written_is_reported(
     repo: Repo, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = lockfile_write.tempfile.mkstemp
@@ -692,8 +692,8 @@ def test_the_hubs_commit_and_digest_are_locked(
     origin = f"{front.url}/o/r/resolve/main/b.tar"
     out, error = said()
     assert f"a: cross-check: sha256 and size as {origin} states\n" in out
-    asked = [head.split(" ")[1] for head in front.requests]
-    assert asked == ["/o/r/resolve/main/b.tar", f"/o/r/resolve/{COMMIT}/b.tar"]
+    requested = [head.split(" ")[1] for head in front.requests]
+    assert requested == ["/o/r/resolve/main/b.tar", f"/o/r/resolve/{COMMIT}/b.tar"]
     assert len(files.requests) == 1
     assert "hf_canary" not in out + error + "".join(files.requests)
 
@@ -832,7 +832,7 @@ def test_a_plain_server_is_known_by_the_digest_beside_the_file(
 
 
 @pytest.mark.network
-def test_a_bump_is_held_against_the_digest_beside_the_file(repo: Repo, said: Said) -> None:
+def test_a_bump_is_compared_with_the_digest_beside_the_file(repo: Repo, said: Said) -> None:
     data = (repo.root / "a.tar").read_bytes()
     with s.FaultServer(
         {"/a.tar": [s.make_ok(data)], "/a.tar.sha256": [s.make_ok(b"f" * 64)]}
@@ -868,7 +868,7 @@ def test_a_check_of_files_on_this_machine(repo: Repo, said: Said) -> None:
     assert out.startswith("a: up to date, sha256:")
 
 
-def test_a_check_goes_on_after_one_bundles_trouble(repo: Repo, said: Said) -> None:
+def test_a_check_goes_on_after_one_bundles_error(repo: Repo, said: Said) -> None:
     zero = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
     repo.write(entry("a", "absent.tar"), zero, entry("b", "a.tar"), zero)
 
@@ -894,15 +894,15 @@ def test_the_hubs_headers_are_read_strictly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "ref", "wanted"),
+    ("source", "ref", "sought"),
     [
         ("hf://o/r@main/a/b.tar", COMMIT, f"hf://o/r@{COMMIT}/a/b.tar"),
         ("hf://datasets/o/r@a%2Fb/c@d.tar", "x/y", "hf://datasets/o/r@x%2Fy/c@d.tar"),
         ("hf://o/r@main/b.tar", "x%2Fy", "hf://o/r@x%2Fy/b.tar"),
     ],
 )
-def test_a_ref_is_replaced(source: str, ref: str, wanted: str) -> None:
-    assert replace_ref(source, ref) == wanted
+def test_a_ref_is_replaced(source: str, ref: str, sought: str) -> None:
+    assert replace_ref(source, ref) == sought
 
 
 def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:

@@ -104,7 +104,7 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
 
 
 @pytest.mark.process
-def test_the_working_lockfile_is_held_against_the_last_commit(repo: Repo, said: Said) -> None:
+def test_the_working_lockfile_is_compared_with_the_last_commit(repo: Repo, said: Said) -> None:
     repo.lock(FILES)
     pack_files(repo.folder / "a.tar", OTHER)
     repo.run("bump")
@@ -118,7 +118,7 @@ def test_the_working_lockfile_is_held_against_the_last_commit(repo: Repo, said: 
 
 
 @pytest.mark.process
-def test_two_revisions_are_held_against_each_other(repo: Repo, said: Said) -> None:
+def test_two_revisions_are_compared_with_each_other(repo: Repo, said: Said) -> None:
     repo.lock(FILES)
     repo.lock(OTHER)
     repo.lock(None)
@@ -132,7 +132,7 @@ def test_two_revisions_are_held_against_each_other(repo: Repo, said: Said) -> No
 
 
 @pytest.mark.process
-def test_an_archive_is_held_against_the_lockfile(repo: Repo, said: Said) -> None:
+def test_an_archive_is_compared_with_the_lockfile(repo: Repo, said: Said) -> None:
     repo.lock(FILES)
     made = pack_files(repo.root / "new.tar", OTHER)
     said()
@@ -205,7 +205,7 @@ def test_a_state_that_is_nowhere_cannot_be_the_later_one(
 
 
 @pytest.mark.process
-def test_offline_an_old_bundle_of_a_host_is_not_asked_for(repo: Repo, said: Said) -> None:
+def test_offline_an_old_bundle_of_a_host_is_not_requested(repo: Repo, said: Said) -> None:
     zero = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
     repo.lock(None, TEXT.replace("a.tar", "https://h.example/a.tar") + zero)
     repo.lockfile.write_text(TEXT)
@@ -264,7 +264,7 @@ def test_a_bundle_that_is_not_locked_now_is_a_usage_error(repo: Repo, said: Said
 
 
 @pytest.mark.process
-def test_an_earlier_lockfile_that_was_wrong_is_told_with_its_revision(
+def test_an_earlier_lockfile_that_was_wrong_is_reported_with_its_revision(
     repo: Repo, said: Said
 ) -> None:
     repo.lock(None, TEXT + "    extra: 1\n")
@@ -316,7 +316,7 @@ def ended(**values: object) -> ProcessResult:
         (ended(exit_code=128, stderr="a\nfatal: ::error::\x1b[2J\n"), "fatal: ::error"),
     ],
 )
-def test_trouble_with_git_is_told(
+def test_error_with_git_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: object, message: str
 ) -> None:
     def run(*_: object, **__: object) -> object:
@@ -455,7 +455,7 @@ def test_long_tables_are_cut_with_a_count() -> None:
         (LOCK, NEXT, None, "changed"),
     ],
 )
-def test_re_packed_is_told_from_changed(
+def test_re_packed_is_distinguished_from_changed(
     before: Locked | None, after: Locked, trees: TreeDrift | None, verdict: str
 ) -> None:
     assert BundleDrift(bundle="a", before=before, after=after, trees=trees).verdict == verdict

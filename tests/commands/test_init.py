@@ -58,7 +58,7 @@ def test_a_first_lockfile_and_workflow_are_written_and_explained(
     assert "parity bump" in out
 
 
-def test_a_repo_that_has_nothing_is_told_what_to_write(
+def test_a_repo_that_has_nothing_gets_advice_what_to_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.run(["init", "--repo", str(tmp_path)]) == 0
@@ -305,5 +305,5 @@ def test_an_address_cannot_write_more_than_itself(source: str, repo: Path) -> No
     if "://" not in source:
         (repo / source).touch()
     cli.run(["init", "--repo", str(repo), source])
-    told = yaml.safe_load((repo / "fixtures.lock.yaml").read_text(encoding="utf-8"))
-    assert [bundle["source"] for bundle in told["bundles"].values()] == [source]
+    reported = yaml.safe_load((repo / "fixtures.lock.yaml").read_text(encoding="utf-8"))
+    assert [bundle["source"] for bundle in reported["bundles"].values()] == [source]

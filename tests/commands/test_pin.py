@@ -60,7 +60,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 # --- the verb ------------------------------------------------------------------------------
 
 
-def test_a_folder_is_packed_and_its_digest_told(
+def test_a_folder_is_packed_and_its_digest_reported(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert pin(folder, tmp_path / "out") == 0
@@ -136,7 +136,9 @@ def test_a_command_line_that_cannot_be_meant(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_bundle_must_not_hold_itself(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bundle_must_not_contain_itself(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for out in (folder, folder / "out"):
         assert pin(folder, out) == 2
         assert said(capsys) == [
@@ -163,7 +165,7 @@ REFERENCES: dict[str, tuple[Mapping[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize(("reference", "messages"), REFERENCES.values(), ids=REFERENCES)
-def test_nothing_is_packed_that_verify_would_refuse(
+def test_nothing_is_packed_that_verify_would_reject(
     reference: Mapping[str, Any],
     messages: list[str],
     folder: Path,

@@ -53,8 +53,8 @@ def lockfile(folder: Path, dumps: dict[str, dict[str, Any]], cases: str = "abc")
             reference = folder / name / one / "reference"
             reference.mkdir(parents=True)
             (reference / "w.bin").write_bytes(encode_tensor(np.zeros(2, np.float32)))
-        told = json.dumps({"schema": 1, "cases": {one: {"why": name} for one in cases}})
-        (folder / name / "parity.json").write_text(told, encoding="utf-8")
+        reported = json.dumps({"schema": 1, "cases": {one: {"why": name} for one in cases}})
+        (folder / name / "parity.json").write_text(reported, encoding="utf-8")
         tar = pin(folder, folder=folder / name)
         digest = hashlib.sha256(tar.read_bytes()).hexdigest()
         locked = {"sha256": f"sha256:{digest}"}
@@ -185,8 +185,8 @@ def merged(tmp_path: Path, *reports: Report, plan: list[str] | None = None) -> t
         json_report.write_json(one, exit_code(one), folder)
     words = ["merge", str(tmp_path), "--report-dir", str(tmp_path / "out")]
     if plan is not None:
-        told = [{"name": "n", "bundles": "b", "cases": "\n".join(plan)}]
-        (tmp_path / "plan.json").write_text(json.dumps({"include": told}), encoding="utf-8")
+        reported = [{"name": "n", "bundles": "b", "cases": "\n".join(plan)}]
+        (tmp_path / "plan.json").write_text(json.dumps({"include": reported}), encoding="utf-8")
         words += ["--plan", str(tmp_path / "plan.json")]
     code = cli.run(words)
     return code, json.loads((tmp_path / "out" / "report.json").read_bytes())

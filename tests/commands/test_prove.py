@@ -81,7 +81,7 @@ def tensor_bundle(folder: Path, values: np.ndarray, bounds: str) -> Path:
 
 
 @pytest.mark.process
-def test_a_bundle_whose_values_are_small_beside_the_bound_is_told_to_be_blind(
+def test_a_bundle_whose_values_are_small_beside_the_bound_is_reported_blind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
@@ -97,7 +97,7 @@ def test_a_bundle_whose_values_are_small_beside_the_bound_is_told_to_be_blind(
 
 
 @pytest.mark.process
-def test_the_same_bundle_sees_them_where_a_relative_bound_is_owed_too(
+def test_the_same_bundle_sees_them_where_a_relative_bound_is_expected_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
@@ -116,8 +116,8 @@ def proven(**cells: dict[str, Detection]) -> MutationReport:
     return found
 
 
-def test_the_table_tells_named_caught_void_and_missed() -> None:
-    told = proven(
+def test_the_table_reports_named_caught_void_and_missed() -> None:
+    reported = proven(
         seen={"one": Detection(changed=("w", "v"), named=("w",)), "two": Detection(void=("w",))},
         half={
             "one": Detection(changed=("w", "v"), missed=("v",)),
@@ -125,7 +125,7 @@ def test_the_table_tells_named_caught_void_and_missed() -> None:
         },
         gone={"one": Detection(changed=("w",), missed=("w",))},
     )
-    assert list(format_report(told)) == [
+    assert list(format_report(reported)) == [
         "",
         "b: faults injected into copies of its references",
         "fault  one         two       what the port does",
@@ -143,10 +143,10 @@ def test_the_table_tells_named_caught_void_and_missed() -> None:
 
 
 def test_a_void_plant_is_no_catch() -> None:
-    told = proven(nothing={"one": Detection(void=("w",))})
+    reported = proven(nothing={"one": Detection(void=("w",))})
 
-    assert (told.injected, told.missed) == ([], [])
-    assert list(format_report(told))[-2:] == [
+    assert (reported.injected, reported.missed) == ([], [])
+    assert list(format_report(reported))[-2:] == [
         "void in every case (the fault changes nothing): nothing",
         "no fault could be injected: the bundle proves nothing",
     ]

@@ -94,33 +94,33 @@ ENDS = {
 
 
 @pytest.mark.parametrize("word", ENDS)
-def test_each_end_is_told(word: str, tmp_path: Path) -> None:
-    body, came, said = ENDS[word]
+def test_each_end_is_reported(word: str, tmp_path: Path) -> None:
+    body, received, said = ENDS[word]
     repo(tmp_path, body, {"y": LOAD})
     assert packed(tmp_path) == 0
-    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
-    assert came in told.splitlines()[0]
-    assert said in told
+    reported = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert received in reported.splitlines()[0]
+    assert said in reported
 
 
 def test_what_must_be_refused_needs_no_control(tmp_path: Path) -> None:
     repo(tmp_path, "right()", {"n": REFUSE})
     assert packed(tmp_path, "zoo/n") == 0
-    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
-    assert "is accepted, but must be rejected" in told
-    assert "## Expected and obtained" not in told
+    reported = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "is accepted, but must be rejected" in reported
+    assert "## Expected and obtained" not in reported
     assert files(tmp_path) == [
         *("REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "run.sh", "values.txt")
     ]
 
 
-def test_the_checkpoint_bears_the_name_that_the_port_opens(tmp_path: Path) -> None:
+def test_the_checkpoint_has_the_name_that_the_port_opens(tmp_path: Path) -> None:
     repo(tmp_path, WRONG, {"y": LOAD}, options={"checkpoint-names": {".gguf": "model.gguf"}})
     assert packed(tmp_path) == 0
     assert {"model.gguf", "sampled_tensor_names.json"} <= set(files(tmp_path))
-    told = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
-    assert "reading ./model.gguf" in told
-    assert "parity-fixtures" not in told
+    reported = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "reading ./model.gguf" in reported
+    assert "parity-fixtures" not in reported
 
 
 def test_dumps_that_lie_ready(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_links_of_a_dump_are_left_behind(tmp_path: Path) -> None:
     assert "obtained/v.bin" not in files(tmp_path)
 
 
-def test_a_path_of_rust_is_told_as_one(tmp_path: Path) -> None:
+def test_a_path_of_rust_is_reported_as_one(tmp_path: Path) -> None:
     port = "print('core::pickle::read'); print('::x::y'); dump('w', (2, 3), 0, 1, 2, 3, 4, 5)"
     assert packed(repo(tmp_path, port, {"y": LOAD})) == 0
     report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
@@ -200,7 +200,7 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     evil = f"</code></pre><script>|`@org {HOSTILE}"
     found = make_finding("wrong", evil, cause=evil, details=(evil,))
-    told = reproduction.format_reproduction(
+    reported = reproduction.format_reproduction(
         reproduction.Reproduction(
             **dict.fromkeys(("case", "why", "rule", "checkpoint", "sha256", "bundle_sha256"), evil),
             **{name: [evil] for name in ("values", "stored_bytes", "output")},
@@ -214,8 +214,8 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     )
     for part in ("<script", "\x1b", "\u202e", "::error::", "\r"):
-        assert part not in told
-    outside = "".join(part.partition("</pre>")[2] for part in told.split("<pre>")[1:])
+        assert part not in reported
+    outside = "".join(part.partition("</pre>")[2] for part in reported.split("<pre>")[1:])
     assert "@org" not in outside
     assert "`@" not in outside
 

@@ -100,26 +100,26 @@ def test_a_slice_that_does_not_fit_says_why(text: str, why: str) -> None:
 
 
 def sides(expected: Any, obtained: Any, dtype: str = "F32", **more: Any) -> TensorView:
-    due, came = (np.asarray(side, DTYPES[dtype].storage) for side in (expected, obtained))
-    return TensorView(expected=due, obtained=came, dtype=DTYPES[dtype], **more)
+    due, received = (np.asarray(side, DTYPES[dtype].storage) for side in (expected, obtained))
+    return TensorView(expected=due, obtained=received, dtype=DTYPES[dtype], **more)
 
 
-def told(both: TensorView, text: str = "", **bounds: float) -> list[str]:
+def reported(both: TensorView, text: str = "", **bounds: float) -> list[str]:
     return [
         line for _, line in format_view(both, parse_index(text), bounds or {"exact": 1.0}, text)
     ]
 
 
-def test_differences_are_shown_and_marked() -> None:
+def test_differences_are_printed_and_marked() -> None:
     both = sides([[1, 2, 3], [4, 5, 6]], [[1, 2.5, 3], [4, 5, 6.00001]])
 
-    assert told(both, max_abs=1e-3) == [
+    assert reported(both, max_abs=1e-3) == [
         "F32 [2, 3]",
         "6 elements: 1 outside the tolerance, 1 differ within it",
         "          expected  obtained  difference",
         "! [0, 1]  2         2.5       +0.5",
     ]
-    assert told(both, "1,1:", max_abs=1e-3)[2:] == [
+    assert reported(both, "1,1:", max_abs=1e-3)[2:] == [
         "          expected  obtained  difference",
         "  [1, 1]  5         5",
         "~ [1, 2]  6         6.00001   +1e-05",
@@ -127,7 +127,7 @@ def test_differences_are_shown_and_marked() -> None:
 
 
 def test_bits_decide_under_exact() -> None:
-    assert told(sides([0.0, np.nan, 1], [-0.0, np.nan, np.nan]))[1:] == [
+    assert reported(sides([0.0, np.nan, 1], [-0.0, np.nan, np.nan]))[1:] == [
         "3 elements: 2 outside the tolerance, 0 differ within it",
         "       expected  obtained  difference",
         "! [0]  0         -0        -0",
@@ -137,18 +137,18 @@ def test_bits_decide_under_exact() -> None:
 
 def test_complex_numbers_of_two_f64_have_all_their_digits() -> None:
     both = sides([0.1 + 2j, 1], [0.1 + 1e-15 + 2j, 1], "C128")
-    assert told(both)[-1] == "! [0]  (0.1+2j)  (0.100000000000001+2j)  +9.99e-16+0j"
+    assert reported(both)[-1] == "! [0]  (0.1+2j)  (0.100000000000001+2j)  +9.99e-16+0j"
 
 
 def test_the_output_is_bounded() -> None:
-    found = told(sides(np.zeros(1000), np.ones(1000)))
+    found = reported(sides(np.zeros(1000), np.ones(1000)))
 
     assert len(found) == MAX_ELEMENTS + 4
     assert found[-1] == f"  and {1000 - MAX_ELEMENTS} more; use a slice to see others"
 
 
-def test_shapes_that_differ_are_told_and_no_more() -> None:
-    assert told(sides(np.zeros((2, 3)), np.zeros((3, 2)))) == [
+def test_shapes_that_differ_are_reported_and_no_more() -> None:
+    assert reported(sides(np.zeros((2, 3)), np.zeros((3, 2)))) == [
         "F32 [2, 3]",
         "shapes differ: expected [2, 3], obtained [3, 2]",
     ]
@@ -156,8 +156,8 @@ def test_shapes_that_differ_are_told_and_no_more() -> None:
 
 def test_the_cause_comes_last() -> None:
     both = sides([1, 2], [2, 1], cause=lambda _bounds: "because")
-    assert told(both)[-1] == "cause: because"
-    assert "because" not in told(sides([1, 2], [1, 2], cause=lambda _bounds: "because"))[-1]
+    assert reported(both)[-1] == "cause: because"
+    assert "because" not in reported(sides([1, 2], [1, 2], cause=lambda _bounds: "because"))[-1]
 
 
 # --- the verb -------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class TestGreen:
         assert "loaders: downloaded, checked, unpacked" in bench.verify("-v").out
         assert "loaders: in the store" in bench.verify("-v").out
 
-    def test_report_json_holds_the_whole_story(self, bench: Bench) -> None:
+    def test_report_json_has_the_whole_story(self, bench: Bench) -> None:
         report = bench.verify().report
         assert set(report) == {
             "schema",
@@ -120,7 +120,7 @@ class TestKnownFailures:
     def known(self, bench: Bench, text: str) -> None:
         bench.entries["loaders"].more = f"    known-failures: {{{text}}}\n"
 
-    def test_what_is_known_is_green_and_told(self, bench: Bench) -> None:
+    def test_what_is_known_is_green_and_reported(self, bench: Bench) -> None:
         spoil(bench)
         self.known(bench, '"ordered": "sampler: 12"')
         ran = bench.verify()
@@ -128,7 +128,7 @@ class TestKnownFailures:
         assert {f["level"] for f in ran.list_findings("loaders/ordered")} == {"notice"}
         assert "sampler: 12" in ran.out
 
-    def test_one_code_forgives_that_code_alone(self, bench: Bench) -> None:
+    def test_one_code_allows_that_code_alone(self, bench: Bench) -> None:
         spoil(bench)
         self.known(bench, '"ordered:item-twice": "sampler"')
         assert bench.verify().code == 1
@@ -154,7 +154,7 @@ class TestKnownFailures:
         self.known(bench, '"ordered:truncated": "the writer dies"')
         assert bench.verify().code == 0
 
-    def test_a_suspect_reference_is_never_forgiven(self, bench: Bench) -> None:
+    def test_a_suspect_reference_is_never_allowed(self, bench: Bench) -> None:
         bench.entries.clear()
         bench.add_bundle("loaders", {"ordered": ORDER}, full_dataset_labels=[0] * 10)
         self.known(bench, '"*": "all of it"')
@@ -227,7 +227,7 @@ class TestExitThree:
 
 
 class TestExitFour:
-    def held(self, bench: Bench, change: Callable[[bytes], bytes]) -> tuple[int, list[str]]:
+    def kept(self, bench: Bench, change: Callable[[bytes], bytes]) -> tuple[int, list[str]]:
         tar = bench.root / "loaders.tar"
         size = tar.stat().st_size
         bench.entries["loaders"].locked = f", size: {size}"
@@ -238,14 +238,14 @@ class TestExitFour:
         return ran.code, ran.list_codes("loaders")
 
     def test_one_bit_of_another_kind(self, bench: Bench) -> None:
-        code, _ = self.held(bench, lambda data: bytes([data[0] ^ 1]) + data[1:])
+        code, _ = self.kept(bench, lambda data: bytes([data[0] ^ 1]) + data[1:])
         assert code == 4
 
     def test_a_tar_cut_short(self, bench: Bench) -> None:
-        assert self.held(bench, lambda data: data[:-512])[0] == 4
+        assert self.kept(bench, lambda data: data[:-512])[0] == 4
 
     def test_a_tar_too_long(self, bench: Bench) -> None:
-        assert self.held(bench, lambda data: data + bytes(512))[0] == 4
+        assert self.kept(bench, lambda data: data + bytes(512))[0] == 4
 
     def test_a_tree_that_is_not_the_locked_one(self, bench: Bench) -> None:
         bench.entries["loaders"].locked = f', tree: "h1:{"0" * 64}"'
@@ -321,7 +321,7 @@ class TestExitFive:
 
 
 class TestExitSix:
-    def test_fewer_cases_than_are_asked_for(self, bench: Bench) -> None:
+    def test_fewer_cases_than_are_requested(self, bench: Bench) -> None:
         assert bench.verify("--min-cases", "3").code == 0
         ran = bench.verify("--min-cases", "4")
         assert (ran.code, ran.report["failure_kind"]) == (6, "empty")
@@ -387,7 +387,7 @@ class TestSeveralBundles:
         bench.add_bundle("others", {"ordered": ORDER, "mixed": SET})
         return bench
 
-    def test_trouble_of_one_does_not_stop_the_other(self, two: Bench) -> None:
+    def test_error_of_one_does_not_stop_the_other(self, two: Bench) -> None:
         (two.root / "loaders.tar").unlink()
         ran = two.verify()
         assert ran.code == 3
@@ -398,7 +398,7 @@ class TestSeveralBundles:
         ran = two.verify()
         assert (ran.code, len(ran.verdicts)) == (2, 2)
 
-    def test_the_gravest_decides(self, two: Bench) -> None:
+    def test_the_most_severe_decides(self, two: Bench) -> None:
         """2, 4, 3, 7, 5, 1, 6: from what makes a run worthless to what it merely lacks."""
         spoil(two, "others")
         assert two.verify("--min-cases", "9").code == 1
@@ -414,7 +414,7 @@ class TestSeveralBundles:
         two.entries["loaders"].more = "    options: {order: free}\n"
         assert two.verify().code == 2
 
-    def test_only_what_is_asked_for_is_fetched(self, two: Bench) -> None:
+    def test_only_what_is_requested_is_fetched(self, two: Bench) -> None:
         (two.root / "loaders.tar").unlink()
         assert two.verify("--bundle", "others").code == 0
         assert two.verify("--case", "others/*").code == 0

@@ -52,11 +52,11 @@ def subject(
 ) -> FailingTensor:
     kind = DTYPES[dtype]
     due = np.asarray(expected, kind.storage)
-    came = np.ascontiguousarray(np.asarray(obtained, kind.storage)).reshape(due.shape)
+    received = np.ascontiguousarray(np.asarray(obtained, kind.storage)).reshape(due.shape)
     return FailingTensor(
         name="w",
         expected=due,
-        obtained=came,
+        obtained=received,
         expected_dtype=kind,
         obtained_dtype=kind,
         bounds=bounds,
@@ -195,13 +195,13 @@ def test_planted_causes_are_named_in_these_words(golden: Callable[..., None]) ->
 def test_one_element_that_the_cause_does_not_explain_takes_its_name_away(name: str) -> None:
     """Near misses: all elements must bear a cause out."""
     right, wrong, code = SINGLE[name]
-    came = np.array(wrong(right), "<f4").reshape(-1)
-    at = len(came) // 2
-    came[at] = 777.125 if came[at] != 777.125 else 1.5
+    received = np.array(wrong(right), "<f4").reshape(-1)
+    at = len(received) // 2
+    received[at] = 777.125 if received[at] != 777.125 else 1.5
     if code in ("factor-of-groups", "addend-of-groups", "order-in-groups"):
-        came[:16] = np.arange(900, 916)
+        received[:16] = np.arange(900, 916)
 
-    assert code != cause(right, came).code
+    assert code != cause(right, received).code
 
 
 PAIRS: dict[str, tuple[NDArray[Any], Callable[[NDArray[Any]], Any], str]] = {
@@ -310,7 +310,7 @@ FALSE: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize(("right", "wrong"), FALSE.values(), ids=FALSE)
-def test_what_cannot_be_told_apart_is_not_named(right: Any, wrong: Any) -> None:
+def test_what_cannot_be_distinguished_is_not_named(right: Any, wrong: Any) -> None:
     assert cause(right, wrong).code == "no-simple-cause"
 
 
@@ -382,10 +382,10 @@ def bin_file(folder: Path, name: str, array: NDArray[Any]) -> Any:
 def test_names_that_are_mixed_up(tmp_path: Path) -> None:
     due, other = numbers(3, 4), numbers(4, 3, seed=1)
     others = {"w": bin_file(tmp_path, "w", due), "v": bin_file(tmp_path, "v", other)}
-    asked = []
+    requested = []
 
     def ask() -> Any:
-        asked.append(1)
+        requested.append(1)
         return others
 
     found = cause(due, other, others=ask)
@@ -394,7 +394,7 @@ def test_names_that_are_mixed_up(tmp_path: Path) -> None:
         "these are the values of v: all 12 are equal to those of v",
     )
     cause(due, due.T, others=ask)
-    assert len(asked) == 1, "other tensors are looked at where nothing else fits"
+    assert len(requested) == 1, "other tensors are looked at where nothing else fits"
 
 
 @pytest.mark.parametrize("left", [None, 0, 8, 40])
@@ -466,8 +466,8 @@ def test_a_file_that_is_read_at_another_byte(tmp_path: Path) -> None:
     raw = raw_of(tmp_path, stored, "F32")
     content = raw.path.read_bytes()
     for by, words in ((7, "7 bytes too late"), (-3, "3 bytes too early"), (1, "1 byte too late")):
-        came = np.frombuffer(content[40 + by :][: stored.nbytes], "<f4")
-        found = cause(stored, came, raw=raw)
+        received = np.frombuffer(content[40 + by :][: stored.nbytes], "<f4")
+        found = cause(stored, received, raw=raw)
         assert (found.code, str(found)) == (
             "shifted",
             (
@@ -512,8 +512,8 @@ def test_bytes_that_are_read_as_a_wider_dtype(tmp_path: Path) -> None:
     """f16 taken for f32: half as many elements as there should be."""
     stored = numbers(4, 5).astype("<f2")
     raw = raw_of(tmp_path, stored, "F16")
-    came = np.concatenate([stored.reshape(-1).view("<f4"), np.full(10, 7, "<f4")])
-    found = cause(stored.astype("<f4"), came, raw=raw)
+    received = np.concatenate([stored.reshape(-1).view("<f4"), np.full(10, 7, "<f4")])
+    found = cause(stored.astype("<f4"), received, raw=raw)
     assert str(found) == (
         "stored f16 was read as f32: after reading the checkpoint's bytes as f32 10 of 20 elements "
         "are bit-equal; the other 10 come from beyond the tensor"
@@ -530,8 +530,8 @@ def test_a_slice_that_is_read_as_f32(kind: str, code: str, first: int, tmp_path:
     raw = StorageLocation(
         path=path, start=0, stop=whole.nbytes, type_name=kind, shape=(5,), storage_offset=first
     )
-    due, came = whole[first : first + 5].astype("<f4"), whole.view("<f4")[first : first + 5]
-    found = cause(due, came, raw=raw)
+    due, received = whole[first : first + 5].astype("<f4"), whole.view("<f4")[first : first + 5]
+    found = cause(due, received, raw=raw)
     assert (found.code, str(found)) == (
         "other-dtype",
         (
@@ -560,8 +560,8 @@ def test_storage_that_explains_nothing_is_not_named(tmp_path: Path) -> None:
     stored = numbers(60)
     raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), storage_offset=9)
     right = view(stored, raw, 9)
-    for came in (right + np.resize(_UNEVEN, (7, 5)), numbers(7, 5, seed=4)):
-        assert cause(right, came, raw=raw).code == "no-simple-cause"
+    for received in (right + np.resize(_UNEVEN, (7, 5)), numbers(7, 5, seed=4)):
+        assert cause(right, received, raw=raw).code == "no-simple-cause"
 
 
 @pytest.mark.parametrize("kind", ["F16", "F32"])
@@ -574,11 +574,11 @@ def test_a_record_that_reaches_out_of_its_storage_is_no_record(kind: str, tmp_pa
         assert cause(right, numbers(7, 5, seed=4), raw=raw).code == "no-simple-cause"
 
 
-def test_a_dump_of_the_stored_dtype_is_looked_at_as_that(tmp_path: Path) -> None:
+def test_a_dump_of_the_stored_dtype_is_read_as_that(tmp_path: Path) -> None:
     stored = numbers(4, 6).astype("<f2")
     raw = raw_of(tmp_path, stored, "F16")
-    came = np.frombuffer(raw.path.read_bytes()[43:][: stored.nbytes], "<f2")
-    assert cause(stored, came, dtype="F16", raw=raw).text.startswith(
+    received = np.frombuffer(raw.path.read_bytes()[43:][: stored.nbytes], "<f2")
+    assert cause(stored, received, dtype="F16", raw=raw).text.startswith(
         "the checkpoint was read 3 bytes too late"
     )
     assert cause(stored, numbers(4, 6, seed=4), dtype="F16", raw=raw).code == "no-simple-cause"
@@ -591,8 +591,8 @@ def test_few_bytes_that_are_found_elsewhere_prove_no_place(
     """Of a single byte there is nearly always another one near by."""
     right = np.arange(1, count + 1, dtype="u1")
     raw = raw_of(tmp_path, right, "U8")
-    came = np.frombuffer(raw.path.read_bytes()[30:][:count], "u1")
-    assert (cause(right, came, dtype="U8", raw=raw).code == "shifted") is named
+    received = np.frombuffer(raw.path.read_bytes()[30:][:count], "u1")
+    assert (cause(right, received, dtype="U8", raw=raw).code == "shifted") is named
 
 
 def test_one_byte_is_no_element_of_another_size(tmp_path: Path) -> None:
@@ -625,16 +625,16 @@ def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> No
     raw, right = quantised(tmp_path, kind)
     (wrong,) = (m for m in blocks.list_mistakes(kind) if m.name == name)
     stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
-    came = wrong.decoder(stored.reshape(-1, blocks.DECODERS[kind].size))
-    found = cause(right, came, raw=raw, bounds={"max_abs": 1e-4})
+    received = wrong.decoder(stored.reshape(-1, blocks.DECODERS[kind].size))
+    found = cause(right, received, raw=raw, bounds={"max_abs": 1e-4})
 
     assert found == Cause(
         f"block-{name}",
         wrong.text,
         f"decoding 6 blocks of {kind} in that way, all {right.size:,} elements are bit-equal",
     )
-    came[-1, -1] += 1
-    near = cause(right, came, raw=raw, bounds={"max_abs": 1e-4})
+    received[-1, -1] += 1
+    near = cause(right, received, raw=raw, bounds={"max_abs": 1e-4})
     assert not near.code.startswith("block-")
 
 
@@ -664,8 +664,8 @@ def test_blocks_that_are_read_at_another_byte(tmp_path: Path) -> None:
 
     raw, right = quantised(tmp_path, "Q8_0")
     content = raw.path.read_bytes()[raw.start - 32 : raw.stop - 32]
-    came = blocks.decode("Q8_0", np.frombuffer(content, np.uint8).reshape(-1, 34))
-    found = cause(right, came, raw=raw)
+    received = blocks.decode("Q8_0", np.frombuffer(content, np.uint8).reshape(-1, 34))
+    found = cause(right, received, raw=raw)
 
     assert found.code == "shifted"
     assert found.text == (
@@ -678,9 +678,9 @@ def test_blocks_that_are_dumped_as_f16_are_not_decoded_wrongly_on_trial(tmp_path
     raw, right = quantised(tmp_path, "Q4_0")
     (wrong,) = (m for m in blocks.list_mistakes("Q4_0") if m.name == "codes-unsigned")
     stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
-    came = wrong.decoder(stored.reshape(-1, 18)).astype("<f2").astype("<f4")
+    received = wrong.decoder(stored.reshape(-1, 18)).astype("<f2").astype("<f4")
     for dtype, named in (("F32", True), ("F16", False)):
-        found = cause(right, came, dtype=dtype, raw=raw, bounds={"max_abs": 0.01})
+        found = cause(right, received, dtype=dtype, raw=raw, bounds={"max_abs": 0.01})
         assert (found.code == "block-codes-unsigned") is named
 
 
@@ -704,13 +704,13 @@ def test_a_record_that_does_not_fit_is_no_record(tmp_path: Path) -> None:
         assert cause(right, right * 2, raw=odd).code == "factor"
 
 
-def test_floats_that_share_bytes_are_looked_at_one_by_one(tmp_path: Path) -> None:
+def test_floats_that_share_bytes_are_diagnosed_one_by_one(tmp_path: Path) -> None:
     codes = (np.arange(48).reshape(6, 8) * 29 % 61).astype("u1")
     turned = np.ascontiguousarray(codes.T).reshape(6, 8)
     due = store_tensor(tmp_path, codes, "F6_E2M3")
     wide = PACKED["F6_E2M3"].round_to_f32(turned)
-    for came in (store_tensor(tmp_path, turned, "F6_E2M3"), bin_file(tmp_path, "w", wide)):
-        assert diagnose(FailingTensor.of("w", due, came)).code == "transposed"
+    for received in (store_tensor(tmp_path, turned, "F6_E2M3"), bin_file(tmp_path, "w", wide)):
+        assert diagnose(FailingTensor.of("w", due, received)).code == "transposed"
 
 
 # --- size -----------------------------------------------------------------------------------
@@ -726,12 +726,10 @@ def test_tiles_cover_each_element_once(shape: tuple[int, ...], most: int) -> Non
     assert (seen == 1).all()
 
 
-def test_large_maps_are_told_to_forget_what_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_maps_forget_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parity.tensors.private_map._MAX_READ", 1)
-    due, came = numbers(3, 4), numbers(3, 4).T
-    sides = bin_file(tmp_path, "w", due), bin_file(tmp_path, "v", came.reshape(3, 4))
+    due, received = numbers(3, 4), numbers(3, 4).T
+    sides = bin_file(tmp_path, "w", due), bin_file(tmp_path, "v", received.reshape(3, 4))
     assert diagnose(FailingTensor.of("w", *sides)).code == "transposed"
 
 
@@ -758,14 +756,14 @@ print(code, int(status.split("VmHWM:")[1].split()[0]) // 1024)
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the peak on Linux alone")
 @pytest.mark.parametrize("code", ["transposed", "no-simple-cause"])
-def test_a_large_tensor_is_not_held_in_memory(code: str, tmp_path: Path) -> None:
+def test_a_large_tensor_is_not_kept_in_memory(code: str, tmp_path: Path) -> None:
     """288 MB a side, more than 512 MiB together, which is what a diagnosis may take."""
     rows, columns = 8_000, 9_000
     header = np.array([2, rows, columns], "<u4").tobytes()
     line = np.arange(columns, dtype="<f4") * 3
-    with (tmp_path / "w.bin").open("wb") as due, (tmp_path / "v.bin").open("wb") as came:
+    with (tmp_path / "w.bin").open("wb") as due, (tmp_path / "v.bin").open("wb") as received:
         due.write(header)
-        came.write(header)
+        received.write(header)
         for row in range(rows):
             due.write((line + row * 0.5).astype("<f4").tobytes())
         for part in range(0, rows * columns, columns):
@@ -773,7 +771,7 @@ def test_a_large_tensor_is_not_held_in_memory(code: str, tmp_path: Path) -> None
             values = (place // rows) * 3 + (place % rows) * 0.5
             if code == "no-simple-cause":
                 values = values + np.sin(place) * (place % 7)
-            came.write(values.astype("<f4").tobytes())
+            received.write(values.astype("<f4").tobytes())
     ended = subprocess.run(
         [sys.executable, "-c", _LIMIT, str(tmp_path)],
         capture_output=True,

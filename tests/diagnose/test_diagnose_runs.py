@@ -22,10 +22,10 @@ DUE = np.array([8, 0, 9, 1, 4, 5, 6, 3, 2, 7])
 SIZES = (4, 4, 2)
 
 
-def cause(came: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
+def cause(received: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more: Any) -> Any:
     fields = {"expected_sizes": SIZES, **more}
     run = causes.LoaderRun(
-        expected=np.asarray(due), obtained=np.asarray(came), obtained_sizes=sizes, **fields
+        expected=np.asarray(due), obtained=np.asarray(received), obtained_sizes=sizes, **fields
     )
     return causes.find_run_cause(run)
 
@@ -72,7 +72,7 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str]] = {
 
 
 def test_planted_causes_of_runs_are_named_in_these_words(golden: Callable[..., None]) -> None:
-    found = {name: cause(came, sizes) for name, (came, sizes, _) in RUNS.items()}
+    found = {name: cause(received, sizes) for name, (received, sizes, _) in RUNS.items()}
     assert {name: one.code for name, one in found.items()} == {n: row[2] for n, row in RUNS.items()}
     assert {one.code for one in found.values()} <= set(CODES)
     golden(format_causes(found))
@@ -80,10 +80,10 @@ def test_planted_causes_of_runs_are_named_in_these_words(golden: Callable[..., N
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "never shuffled"])
 def test_one_item_more_takes_the_name_of_a_run_away(name: str) -> None:
-    came, sizes, code = RUNS[name]
-    came = came.copy()
-    came[0] = 77
-    found = cause(came, sizes)
+    received, sizes, code = RUNS[name]
+    received = received.copy()
+    received[0] = 77
+    found = cause(received, sizes)
 
     assert found is None or found.code != code
 
@@ -111,18 +111,18 @@ CHANCE = {
 
 @pytest.mark.parametrize("name", CHANCE)
 def test_what_fits_by_chance_is_no_cause(name: str) -> None:
-    came, sizes = CHANCE[name]
+    received, sizes = CHANCE[name]
 
-    assert cause(came, sizes, due=np.arange(10)) is None
-    found = cause(came, sizes, due=np.arange(10), ordered=False)
+    assert cause(received, sizes, due=np.arange(10)) is None
+    found = cause(received, sizes, due=np.arange(10), ordered=False)
     assert found is None or found.code == "last-batch-dropped"
 
 
 def test_a_part_of_a_long_run_is_the_share_of_a_worker() -> None:
     due, sizes = np.arange(100), (4,) * 25
-    came = np.delete(due, slice(25, 50))
+    received = np.delete(due, slice(25, 50))
 
-    assert str(cause(came, (4,) * 18 + (3,), due=due, expected_sizes=sizes)) == (
+    assert str(cause(received, (4,) * 18 + (3,), due=due, expected_sizes=sizes)) == (
         "the items of one worker are missing: a run of 1/4 of the items of the run (shard 1), 25 "
         "in all, are missing"
     )
@@ -148,32 +148,32 @@ NO_LAST = {
 
 
 @pytest.mark.parametrize(
-    ("came", "sizes", "due", "expected_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
+    ("received", "sizes", "due", "expected_sizes", "ordered"), NO_LAST.values(), ids=NO_LAST
 )
 def test_a_last_batch_is_no_cause_where_the_rest_is_not_right(
-    *, came: Any, sizes: Any, due: Any, expected_sizes: Any, ordered: bool
+    *, received: Any, sizes: Any, due: Any, expected_sizes: Any, ordered: bool
 ) -> None:
-    found = cause(came, sizes, due=due, expected_sizes=expected_sizes, ordered=ordered)
+    found = cause(received, sizes, due=due, expected_sizes=expected_sizes, ordered=ordered)
     assert found is None or not found.code.startswith("last-batch")
 
 
-@pytest.mark.parametrize("came", [DUE, DUE[:0]])
-def test_a_run_that_is_right_or_empty_has_no_cause(came: Any) -> None:
-    assert cause(came, SIZES if len(came) else ()) is None
+@pytest.mark.parametrize("received", [DUE, DUE[:0]])
+def test_a_run_that_is_right_or_empty_has_no_cause(received: Any) -> None:
+    assert cause(received, SIZES if len(received) else ()) is None
 
 
-def test_where_no_order_is_owed_no_order_is_a_cause() -> None:
+def test_where_no_order_is_expected_no_order_is_a_cause() -> None:
     assert cause(np.arange(10), ordered=False) is None
     assert cause(DUE[::-1][:8], (4, 4), ordered=False).code == "last-batch-dropped"
 
 
-def test_the_order_of_another_epoch_is_told() -> None:
-    due, came = compute_epoch_order(10, 17, 0), compute_epoch_order(10, 17, 3)
+def test_the_order_of_another_epoch_is_reported() -> None:
+    due, received = compute_epoch_order(10, 17, 0), compute_epoch_order(10, 17, 3)
 
-    assert str(cause(came, due=due, epoch_items=10)) == (
+    assert str(cause(received, due=due, epoch_items=10)) == (
         "this is the order of seed 17, epoch 3: all 10 items are in that order"
     )
-    assert cause(came, due=due) is None, "torch's orders are not NumPy's"
+    assert cause(received, due=due) is None, "torch's orders are not NumPy's"
     assert cause(due[:8], (4, 4), due=due, epoch_items=10).code == "last-batch-dropped"
 
 
@@ -187,19 +187,19 @@ KEYS = {
 @pytest.mark.parametrize("key", KEYS)
 def test_what_became_of_seed_and_epoch_is_said(key: tuple[int, int]) -> None:
     own = (17, 6) if key == (17, 5) else ((17, 7) if key == (17, 1) else (17, 0))
-    due, came = compute_epoch_order(11, *own), compute_epoch_order(11, *key)
+    due, received = compute_epoch_order(11, *own), compute_epoch_order(11, *key)
     more = {"expected_sizes": (4, 4, 3), "epoch_items": 11, "seed_epoch": own}
 
-    assert str(cause(came, (4, 4, 3), due=due, **more)) == (
+    assert str(cause(received, (4, 4, 3), due=due, **more)) == (
         f"this is the order of seed {key[0]}, epoch {key[1]}: all 11 items are in that order, as "
         f"where {KEYS[key]}"
     )
     # Of the last three items one order in a thousand says the same.
     rest = more | {"expected_sizes": (3,), "position": 8}
-    assert cause(came[8:], (3,), due=due[8:], **rest) is None
+    assert cause(received[8:], (3,), due=due[8:], **rest) is None
 
 
-def test_an_order_that_was_inverted_is_told() -> None:
+def test_an_order_that_was_inverted_is_reported() -> None:
     due = compute_epoch_order(11, 17, 0)
     more = {"expected_sizes": (4, 4, 3), "epoch_items": 11, "seed_epoch": (17, 0)}
 
@@ -266,12 +266,12 @@ DOUBTS = {
 }
 
 
-@pytest.mark.parametrize(("due", "came", "sizes", "text"), DOUBTS.values(), ids=DOUBTS)
+@pytest.mark.parametrize(("due", "received", "sizes", "text"), DOUBTS.values(), ids=DOUBTS)
 def test_no_more_is_said_of_a_roll_than_the_labels_prove(
-    due: Any, came: Any, sizes: tuple[int, ...], text: str
+    due: Any, received: Any, sizes: tuple[int, ...], text: str
 ) -> None:
-    due, came = np.array(due, float), np.array(came, float)
-    found = causes.find_label_cause(due, came, due, np.arange(len(due)), sizes)
+    due, received = np.array(due, float), np.array(received, float)
+    found = causes.find_label_cause(due, received, due, np.arange(len(due)), sizes)
 
     assert found is not None
     assert (found.code, str(found)) == ("labels-rolled", text)
@@ -304,14 +304,14 @@ MAPPED = {
 }
 
 
-@pytest.mark.parametrize(("came", "code", "text"), MAPPED.values(), ids=MAPPED)
-def test_labels_that_are_a_function_of_the_due_ones(came: Any, code: str, text: str) -> None:
-    found = causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10))
+@pytest.mark.parametrize(("received", "code", "text"), MAPPED.values(), ids=MAPPED)
+def test_labels_that_are_a_function_of_the_due_ones(received: Any, code: str, text: str) -> None:
+    found = causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10))
 
     assert found is not None
     assert (code, text) == (found.code, str(found))
-    came[4] += 5
-    assert causes.find_label_cause(CLASSES, came, CLASSES, np.arange(10)) is None
+    received[4] += 5
+    assert causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10)) is None
 
 
 def test_labels_whose_bits_are_whole_numbers_are_no_multiples() -> None:
@@ -351,8 +351,8 @@ def right(x: Any) -> Any:
 
 def forward_cause(wrong: Any) -> Any:
     due = {name: right(x) for name, x in INPUTS.items()}
-    came = {name: np.asarray(wrong(x, *WEIGHTS), "<f4") for name, x in INPUTS.items()}
-    return onnx_mlp.find_mlp_mistake(WEIGHTS, INPUTS, due, came, 1e-5)
+    received = {name: np.asarray(wrong(x, *WEIGHTS), "<f4") for name, x in INPUTS.items()}
+    return onnx_mlp.find_mlp_mistake(WEIGHTS, INPUTS, due, received, 1e-5)
 
 
 def relu(x: Any) -> Any:
@@ -460,8 +460,8 @@ def test_a_weight_of_zeros_that_is_no_swapped_one() -> None:
         name: relu(x @ weights[0].T + weights[1]) @ weights[2].T + weights[3]
         for name, x in INPUTS.items()
     }
-    came = {name: (0 * due[name] + weights[3]).astype("<f4") for name in INPUTS}
-    found = onnx_mlp.find_mlp_mistake(weights, INPUTS, due, came, 1e-5)
+    received = {name: (0 * due[name] + weights[3]).astype("<f4") for name in INPUTS}
+    found = onnx_mlp.find_mlp_mistake(weights, INPUTS, due, received, 1e-5)
     assert found is not None
     assert (found.code, found.text) == ("onnx-weight-zero", "the weight of fc2 is all zero")
 
@@ -475,11 +475,11 @@ def test_outputs_that_no_mistake_gives_have_no_cause() -> None:
 def test_weights_of_one_size_that_are_exchanged() -> None:
     one, bias1, _, _ = WEIGHTS
     two, bias2 = (_DRAWS.integers(-64, 64, shape).astype("<f4") / 64 for shape in ((4, 8), (4,)))
-    due, came = (
+    due, received = (
         {name: relu(x @ w.T + bias1) @ v.T + bias2 for name, x in INPUTS.items()}
         for w, v in ((one, two), (two.reshape(8, 4), one.reshape(4, 8)))
     )
-    found = onnx_mlp.find_mlp_mistake([one, bias1, two, bias2], INPUTS, due, came, 1e-5)
+    found = onnx_mlp.find_mlp_mistake([one, bias1, two, bias2], INPUTS, due, received, 1e-5)
     assert found is not None
     assert (found.code, found.text) == (
         "onnx-swapped",
@@ -501,13 +501,15 @@ def test_weights_under_another_field(tmp_path: Path) -> None:
 
 def test_weights_that_are_inputs() -> None:
     weights = dict(zip(NAMES, WEIGHTS, strict=True))
-    asked: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
-    assert str(onnx_weights.find_unfilled_inputs(asked, weights)) == (
+    requested: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
+    assert str(onnx_weights.find_unfilled_inputs(requested, weights)) == (
         "weights are inputs of the graph and have no initialiser: onnxruntime asks for 2 inputs, "
         "among them w [8, 4] like fc1.weight"
     )
-    assert onnx_weights.find_unfilled_inputs(asked[:1], weights) is None
-    assert onnx_weights.find_unfilled_inputs([*asked[:1], ("mask", "f", [1, 1])], weights) is None
+    assert onnx_weights.find_unfilled_inputs(requested[:1], weights) is None
+    assert (
+        onnx_weights.find_unfilled_inputs([*requested[:1], ("mask", "f", [1, 1])], weights) is None
+    )
 
 
 def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:

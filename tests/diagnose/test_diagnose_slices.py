@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Any, Callable[[Any], Any], str, str]] = {
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(("right", "wrong", "code", "text"), CASES.values(), ids=CASES)
-def test_what_became_of_slices_is_told_of_slices(
+def test_what_became_of_slices_is_reported_of_slices(
     right: NDArray[Any],
     wrong: Callable[[Any], Any],
     code: str,
@@ -139,9 +139,9 @@ def test_rows_of_whole_numbers_are_exchanged_as_well() -> None:
 
 def test_of_blocks_is_spoken_only_where_there_may_be_some(tmp_path: Path) -> None:
     right = numbers(2, 64)
-    came = (right.reshape(8, 16) * _UNEVEN[:, None]).reshape(2, 64)
-    assert "scales of blocks" in str(cause(right, came))
-    assert cause(right, came, raw=raw_of(tmp_path, right, "F32")).code == NONE
+    obtained = (right.reshape(8, 16) * _UNEVEN[:, None]).reshape(2, 64)
+    assert "scales of blocks" in str(cause(right, obtained))
+    assert cause(right, obtained, raw=raw_of(tmp_path, right, "F32")).code == NONE
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_of_blocks_is_spoken_only_where_there_may_be_some(tmp_path: Path) -> Non
 )
 def test_minima_are_those_of_types_that_have_some(kind: str, words: str, tmp_path: Path) -> None:
     raw, right = quantised(tmp_path, kind)
-    came = right.reshape(6, -1) + _UNEVEN[:6, None]
-    found = cause(right, came, raw=raw)
+    obtained = right.reshape(6, -1) + _UNEVEN[:6, None]
+    found = cause(right, obtained, raw=raw)
     assert found.code == "addend-of-groups"
     assert words in found.text
 
 
-def test_slices_that_are_too_large_to_be_held_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_that_are_too_large_for_memory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = numbers(16, 8)
     assert cause(right, swapped(2, 9)(right)).code == "rows-permuted"
     monkeypatch.setattr(tensor_slices, "MAX_ELEMENTS", 7)

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Any, Change, str, str]] = {
 
 
 @pytest.mark.parametrize(("right", "wrong", "dtype", "code"), CASES.values(), ids=CASES)
-def test_what_is_told_is_what_the_data_prove(
+def test_what_is_reported_is_what_the_data_prove(
     right: NDArray[Any], wrong: Change, dtype: str, code: str
 ) -> None:
     assert cause(right, wrong(right), dtype=dtype).code == code
@@ -187,5 +187,5 @@ def test_a_cause_with_noise_within_the_bound_is_named_still(factor: float) -> No
 @pytest.mark.parametrize(("wrong", "code"), [(2, NONE), (3, "addend")])
 def test_a_number_is_read_off_three_elements_at_least(wrong: int, code: str) -> None:
     right = np.array([3, 1, 2], "<f4")
-    came = right + np.float32(0.25) * (np.arange(3) < wrong)
-    assert cause(right, came).code == code
+    obtained = right + np.float32(0.25) * (np.arange(3) < wrong)
+    assert cause(right, obtained).code == code

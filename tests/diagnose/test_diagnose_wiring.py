@@ -44,7 +44,7 @@ def spoilt(folder: Path, name: str, change: Any) -> Path:
     return folder
 
 
-def test_a_failing_tensor_bears_its_cause_and_the_code_of_it(tree: Path) -> None:
+def test_a_failing_tensor_has_its_cause_and_the_code_of_it(tree: Path) -> None:
     folder = tree / "gguf" / "reference_dequant"
     copy = tree.parent / "dump"
     copy.mkdir()

@@ -18,10 +18,10 @@ def test_every_cause_has_a_meaning_and_a_place_to_look() -> None:
 
 
 def test_example_messages_are_those_of_golden_files() -> None:
-    shown = dict(re.findall(r"^`([a-z0-9-]+)`\n```text\n(.+)\n```$", PAGE, re.MULTILINE))
+    printed = dict(re.findall(r"^`([a-z0-9-]+)`\n```text\n(.+)\n```$", PAGE, re.MULTILINE))
     golden = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("*/*.golden"))
     messages = set(re.findall(r"^\[([a-z0-9-]+)\] (.+)$", golden, re.MULTILINE))
     codes = {code for code, _ in messages}
 
-    assert codes <= set(shown) <= set(CODES)
-    assert [code for code in codes if (code, shown[code]) not in messages] == []
+    assert codes <= set(printed) <= set(CODES)
+    assert [code for code in codes if (code, printed[code]) not in messages] == []

@@ -124,8 +124,8 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
 def test_causes_of_integers(name: str) -> None:
     dtype, due, change, code, text = INTEGERS[name]
     storage = DTYPES[dtype].storage
-    came = np.asarray(change(due.astype(storage))).astype(storage)
-    found = cause(due, came, dtype=dtype)
+    obtained = np.asarray(change(due.astype(storage))).astype(storage)
+    found = cause(due, obtained, dtype=dtype)
     assert (found.code, found.complete) == (code, True), str(found)
     assert found.text.startswith(text)
     assert set(found.code.split("+")) <= set(CODES)

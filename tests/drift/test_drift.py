@@ -57,17 +57,17 @@ def test_files_are_added_removed_and_changed(tmp_path: Path) -> None:
         {"b.txt": b"23", "c.txt": b"333", "same": b"s"},
     )
 
-    told = [(file.path, file.state, file.before, file.after) for file in found.files]
-    wanted = [
+    reported = [(file.path, file.state, file.before, file.after) for file in found.files]
+    target = [
         ("a.txt", "removed", 1, None),
         ("b.txt", "changed", 2, 2),
         ("c.txt", "added", None, 3),
     ]
-    assert told == wanted
+    assert reported == target
     assert found.unchanged_files == 1
 
 
-def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> None:
+def test_a_tensor_reports_how_many_elements_moved_and_how_far(tmp_path: Path) -> None:
     values = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
     other = values.copy()
     other[0, 1] = np.nextafter(np.float32(2), np.float32(3))
@@ -75,7 +75,7 @@ def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> N
 
     found = one_tensor(tmp_path, encode_f32(values), encode_f32(other))
 
-    wanted = TensorDrift(
+    target = TensorDrift(
         name="",
         before=TensorForm(F32, (2, 3)),
         after=TensorForm(F32, (2, 3)),
@@ -84,7 +84,7 @@ def test_a_tensor_tells_how_many_elements_moved_and_how_far(tmp_path: Path) -> N
         max_abs=0.5,
         max_ulp=2**20,
     )
-    assert found == wanted
+    assert found == target
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_not_finite_and_the_sign_of_zero_are_changes(
     assert (found.changed, found.lost, found.max_abs) == (changed, lost, max_abs)
 
 
-def test_another_shape_is_told_without_numbers(tmp_path: Path) -> None:
+def test_another_shape_is_reported_without_numbers(tmp_path: Path) -> None:
     found = one_tensor(tmp_path, encode_f32([[1, 2]]), encode_f32([1, 2]))
 
     assert found == TensorDrift(
@@ -112,7 +112,7 @@ def test_another_shape_is_told_without_numbers(tmp_path: Path) -> None:
     )
 
 
-def test_the_tensors_of_a_batch_are_told_one_by_one(tmp_path: Path) -> None:
+def test_the_tensors_of_a_batch_are_reported_one_by_one(tmp_path: Path) -> None:
     left, right = np.ones((2, 2), np.float32), np.zeros(2, np.float32)
 
     found = one(
@@ -140,7 +140,7 @@ def safetensors(**entries: tuple[str, list[int], bytes]) -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-def test_the_tensors_of_a_safetensors_file_are_told_by_name_and_dtype(tmp_path: Path) -> None:
+def test_the_tensors_of_a_safetensors_file_are_reported_by_name_and_dtype(tmp_path: Path) -> None:
     old = safetensors(a=("BF16", [1], b"\x80\x3f"), b=("I8", [2], b"\1\2"), c=("U8", [1], b"\1"))
     new = safetensors(a=("BF16", [1], b"\x81\x3f"), b=("I8", [2], b"\1\4"), d=("F16", [1], b"\0\0"))
 
@@ -226,7 +226,7 @@ def test_symbolic_links_are_passed_over(tmp_path: Path) -> None:
 # JSON.
 
 
-def test_the_keys_of_a_json_file_are_told_with_both_values(tmp_path: Path) -> None:
+def test_the_keys_of_a_json_file_are_reported_with_both_values(tmp_path: Path) -> None:
     old = {"a": 1, "b": {"c": [1, 2], "d": None}, "gone": True}
     new = {"a": 1, "b": {"c": [1, 3], "d": None, "e": "x"}}
 
@@ -294,7 +294,7 @@ def loaders_of(tmp_path: Path, before: Files, after: Files) -> tuple[LoaderDrift
     return drift(tmp_path, before, after).loaders
 
 
-def test_items_that_moved_are_told_by_identity(tmp_path: Path) -> None:
+def test_items_that_moved_are_reported_by_identity(tmp_path: Path) -> None:
     (found,) = loaders_of(
         tmp_path,
         make_loader_case("keep", [0, 1, 2, 3, 4, 5]),
@@ -324,7 +324,7 @@ def test_items_that_only_moved_by_a_rounding_stay_where_they_are(tmp_path: Path)
     assert found.loaders == ()
 
 
-def test_items_that_left_and_came_and_other_sizes_are_told(tmp_path: Path) -> None:
+def test_removed_and_added_items_and_other_sizes_are_reported(tmp_path: Path) -> None:
     (found,) = loaders_of(
         tmp_path, make_loader_case("k", [0, 1, 2, 3]), make_loader_case("k", [0, 1, 2, 5, 5], 3)
     )
@@ -346,7 +346,7 @@ def pipeline(name: str, ids: list[int], mask: list[int]) -> Files:
     return {f"{name}/meta.json": b"{}", f"{name}/batch_0000.bin": encode_batch(columns)}
 
 
-def test_a_pipeline_bears_its_ids_and_padding_is_nobody(tmp_path: Path) -> None:
+def test_a_pipeline_has_its_ids_and_padding_has_none(tmp_path: Path) -> None:
     (found,) = loaders_of(
         tmp_path, pipeline("pad", [7, 9, -1], [1, 1, 0]), pipeline("pad", [9, 7, 8], [1, 1, 0])
     )

@@ -33,9 +33,9 @@ def refusal(read: Callable[[], object], *errors: type[Exception]) -> object:
         return read()
     except errors as error:
         for text in getattr(error, "problems", None) or [getattr(error, "message", error)]:
-            shown = str(getattr(text, "message", text))
-            assert 0 < len(shown) < LONGEST, f"{len(shown)} letters: {shown:.200}"
-            shown.encode()
+            printed = str(getattr(text, "message", text))
+            assert 0 < len(printed) < LONGEST, f"{len(printed)} letters: {printed:.200}"
+            printed.encode()
         return None
 
 

@@ -31,17 +31,17 @@ def comparisons(data: bytes, place: Path) -> None:
     """Two tensors of any bits: reflexive, symmetric, monotone, and no NaN passes."""
     if len(data) < 4:
         return
-    due, came = _pair(data, place)
+    due, obtained = _pair(data, place)
     bounds = BOUNDS[data[1] % len(BOUNDS)]
-    for side in (due, came):
+    for side in (due, obtained):
         assert compare(side, side, {"exact": 1.0}).passed
-    exact = compare(due, came, {"exact": 1.0})
-    assert exact.passed == compare(came, due, {"exact": 1.0}).passed
-    assert exact.passed == (due.read_array().tobytes() == came.read_array().tobytes())
-    judged = compare(due, came, bounds)
+    exact = compare(due, obtained, {"exact": 1.0})
+    assert exact.passed == compare(obtained, due, {"exact": 1.0}).passed
+    assert exact.passed == (due.read_array().tobytes() == obtained.read_array().tobytes())
+    judged = compare(due, obtained, bounds)
     assert judged.passed or not exact.passed or "cosine" in bounds
-    _hold_monotone(due, came, bounds)
-    _hold_nan(due, came, judged.passed)
+    _check_monotone(due, obtained, bounds)
+    _check_nan(due, obtained, judged.passed)
 
 
 def _pair(data: bytes, place: Path) -> tuple[StoredTensor, StoredTensor]:
@@ -56,16 +56,16 @@ def _pair(data: bytes, place: Path) -> tuple[StoredTensor, StoredTensor]:
     return left, StoredTensor(path, left.nbytes, dtype, shape, ".safetensors")
 
 
-def _hold_monotone(due: StoredTensor, came: StoredTensor, bounds: dict[str, float]) -> None:
+def _check_monotone(due: StoredTensor, obtained: StoredTensor, bounds: dict[str, float]) -> None:
     name, bound = next(iter(bounds.items()))
     if name != "exact" and len(bounds) == 1:
-        tight, loose = (compare(due, came, {name: x}) for x in (bound, bound * 100))
+        tight, loose = (compare(due, obtained, {name: x}) for x in (bound, bound * 100))
         assert loose.bad <= tight.bad
 
 
-def _hold_nan(due: StoredTensor, came: StoredTensor, passed: bool) -> None:
+def _check_nan(due: StoredTensor, obtained: StoredTensor, passed: bool) -> None:
     if due.dtype.kind == "float" and passed:
-        nans = [np.isnan(due.dtype.decode(side.read_array())) for side in (due, came)]
+        nans = [np.isnan(due.dtype.decode(side.read_array())) for side in (due, obtained)]
         assert (nans[0] == nans[1]).all()
 
 
@@ -73,10 +73,10 @@ def diagnoses(data: bytes, place: Path) -> None:
     """Whatever differs has a cause of a known code, or none; nothing is written to the sides."""
     if len(data) < 4:
         return
-    due, came = _pair(data, place)
+    due, obtained = _pair(data, place)
     if not due.count:
         return
-    cause = diagnose(FailingTensor.of("w", due, came, bounds=BOUNDS[data[1] % len(BOUNDS)]))
+    cause = diagnose(FailingTensor.of("w", due, obtained, bounds=BOUNDS[data[1] % len(BOUNDS)]))
     for code in cause.code.split("+") if cause else ():
         assert code in CODES or code.startswith("block-"), code
     assert cause is None or 0 < len(str(cause)) < LONGEST

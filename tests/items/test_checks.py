@@ -65,22 +65,22 @@ MEMBERSHIP = {
 
 class TestMembership:
     @pytest.mark.parametrize(
-        ("due", "came", "unknown", "strangers", "repeated", "earlier", "missing"),
+        ("due", "received", "unknown", "strangers", "repeated", "earlier", "missing"),
         MEMBERSHIP.values(),
         ids=MEMBERSHIP,
     )
-    def test_who_came(
+    def test_who_was_delivered(
         self,
         *,
         due: list[int],
-        came: list[int],
+        received: list[int],
         unknown: list[int],
         strangers: list[int],
         repeated: list[int],
         earlier: list[int],
         missing: list[int],
     ) -> None:
-        found = compare_membership(ints(due), ints(came))
+        found = compare_membership(ints(due), ints(received))
         assert found.unknown.tolist() == unknown
         assert found.unexpected.tolist() == strangers
         assert found.repeated.tolist() == repeated
@@ -98,11 +98,11 @@ class TestMembership:
     def test_counting_and_sorting_agree(self, seed: int, far: int) -> None:
         """Numbers of a table are counted, ids from anywhere are sorted."""
         draw = np.random.default_rng(seed)
-        due, came = draw.integers(0, 30, 40), draw.integers(0, 40, 50)
-        found = compare_membership(due + far, came + far)
+        due, received = draw.integers(0, 30, 40), draw.integers(0, 40, 50)
+        found = compare_membership(due + far, received + far)
         seen: dict[int, list[int]] = {}
         repeated, strangers = [], []
-        for position, item in enumerate(came.tolist()):
+        for position, item in enumerate(received.tolist()):
             if item not in due:
                 strangers.append(position)
                 continue
@@ -138,17 +138,17 @@ ORDERS = {
 
 class TestOrder:
     @pytest.mark.parametrize(
-        ("due", "came", "sizes", "displaced", "batches"), ORDERS.values(), ids=ORDERS
+        ("due", "received", "sizes", "displaced", "batches"), ORDERS.values(), ids=ORDERS
     )
     def test_where_items_stand(
         self,
         due: list[int],
-        came: list[int],
+        received: list[int],
         sizes: list[int],
         displaced: list[int],
         batches: tuple[int, ...] | None,
     ) -> None:
-        found = compare_order(ints(due), ints(came), sizes)
+        found = compare_order(ints(due), ints(received), sizes)
         assert found.displaced.tolist() == displaced
         assert found.batches == batches
 
@@ -191,42 +191,42 @@ LABELS = {
 
 class TestLabels:
     @pytest.mark.parametrize(
-        ("due", "came", "wrong", "fractions", "rolled", "permuted"), LABELS.values(), ids=LABELS
+        ("due", "received", "wrong", "fractions", "rolled", "permuted"), LABELS.values(), ids=LABELS
     )
     def test_how_labels_differ(
         self,
         *,
         due: list[float],
-        came: list[float],
+        received: list[float],
         wrong: list[int],
         fractions: list[int],
         rolled: int,
         permuted: bool,
     ) -> None:
-        found = compare_labels(np.array(due), np.array(came))
+        found = compare_labels(np.array(due), np.array(received))
         assert found.wrong.tolist() == wrong
         assert found.fractional.tolist() == fractions
         assert found.shift == rolled
         assert found.permuted is permuted
         assert (found.batch_shift, found.period) == (0, 0)
 
-    def test_labels_that_are_measured_are_held_to_a_bound(self) -> None:
-        due, came = np.array([0.5, 1.5, 2.5]), np.array([0.5000001, 1.5, 2.6])
-        assert compare_labels(due, came, 1e-6).wrong.tolist() == [2]
-        assert compare_labels(due, came).wrong.tolist() == [0, 2]
+    def test_labels_that_are_measured_are_compared_within_a_bound(self) -> None:
+        due, received = np.array([0.5, 1.5, 2.5]), np.array([0.5000001, 1.5, 2.6])
+        assert compare_labels(due, received, 1e-6).wrong.tolist() == [2]
+        assert compare_labels(due, received).wrong.tolist() == [0, 2]
         assert compare_labels(due, np.roll(due, -1) + 1e-7, 1e-6).shift == 1
 
     def test_a_difference_is_not_rounded_to_the_labels_own_type(self) -> None:
-        due, came = floats(-1), floats(2**24)
-        assert compare_labels(due, came, 2.0**24).wrong.tolist() == [0]
-        assert compare_labels(due, came, 2.0**24 + 1).wrong.tolist() == []
+        due, received = floats(-1), floats(2**24)
+        assert compare_labels(due, received, 2.0**24).wrong.tolist() == [0]
+        assert compare_labels(due, received, 2.0**24 + 1).wrong.tolist() == []
 
     def test_a_roll_is_one_of_all_labels(self) -> None:
         due = np.arange(1000.0)
-        came = np.roll(due, -3)
-        assert compare_labels(due, came).shift == 3
-        came[[800, 900]] = came[[900, 800]]
-        assert compare_labels(due, came).shift == 0
+        received = np.roll(due, -3)
+        assert compare_labels(due, received).shift == 3
+        received[[800, 900]] = received[[900, 800]]
+        assert compare_labels(due, received).shift == 0
 
 
 #: due, came, sizes -> over the run, within batches, rows after which the labels repeat.
@@ -248,12 +248,12 @@ ROLLS = {
 }
 
 
-@pytest.mark.parametrize(("due", "came", "sizes", "told"), ROLLS.values(), ids=ROLLS)
-def test_a_roll_is_told_with_all_that_fits_as_well(
-    due: list[int], came: list[int], sizes: tuple[int, ...], told: tuple[int, int, int]
+@pytest.mark.parametrize(("due", "received", "sizes", "reported"), ROLLS.values(), ids=ROLLS)
+def test_a_roll_is_reported_with_all_that_fits_as_well(
+    due: list[int], received: list[int], sizes: tuple[int, ...], reported: tuple[int, int, int]
 ) -> None:
-    found = compare_labels(np.array(due, float), np.array(came, float), sizes=sizes)
-    assert (found.shift, found.batch_shift, found.period) == told
+    found = compare_labels(np.array(due, float), np.array(received, float), sizes=sizes)
+    assert (found.shift, found.batch_shift, found.period) == reported
 
 
 class TestNearest:
@@ -289,7 +289,7 @@ class TestIdentify:
     def run(
         self,
         table: Sequence[float],
-        came: Sequence[float],
+        received: Sequence[float],
         *,
         known: Sequence[float] | None = None,
         said: Sequence[float] | None = None,
@@ -297,10 +297,10 @@ class TestIdentify:
         ordered: bool = False,
     ) -> list[int]:
         items = ItemTable(floats(*table).reshape(-1, 1), floats(*(known or [0] * len(table))))
-        rows = floats(*came).reshape(-1, 1)
-        batches = DeliveredBatches(rows, floats(*(said or [0] * len(came))), (len(came),))
-        owed = ints(range(len(table)) if due is None else due)
-        return identify_rows(items, owed, batches, 0.1, ordered=ordered).tolist()
+        rows = floats(*received).reshape(-1, 1)
+        batches = DeliveredBatches(rows, floats(*(said or [0] * len(received))), (len(received),))
+        required = ints(range(len(table)) if due is None else due)
+        return identify_rows(items, required, batches, 0.1, ordered=ordered).tolist()
 
     def test_by_features(self) -> None:
         assert self.run([1, 2, 3], [3, 1.05, 2]) == [2, 0, 1]
@@ -309,10 +309,10 @@ class TestIdentify:
         assert self.run([1, 2], [2, 1], known=[0, 1], said=[1, 5]) == [1, 0]
         assert self.run([1, 2], [2, 1], known=[0, 1], said=[NAN, NAN]) == [1, 0]
 
-    def test_equal_features_are_told_apart_by_labels(self) -> None:
+    def test_equal_features_are_distinguished_by_labels(self) -> None:
         assert self.run([7, 7, 7], [7, 7, 7], known=[0, 1, 2], said=[2, 0, 1]) == [2, 0, 1]
 
-    def test_close_features_are_told_apart_by_labels(self) -> None:
+    def test_close_features_are_distinguished_by_labels(self) -> None:
         # The second item is nearest to both rows.
         assert self.run([1, 1.05], [1.05, 1.05], known=[0, 1], said=[1, 0]) == [1, 0]
 
@@ -322,7 +322,7 @@ class TestIdentify:
     def test_what_is_not_due_is_still_recognised(self) -> None:
         assert self.run([1, 2, 3], [3, 2], due=[0, 1]) == [2, 1]
 
-    def test_where_an_order_is_owed_the_place_decides(self) -> None:
+    def test_where_an_order_is_expected_the_place_decides(self) -> None:
         assert self.run([1, 1.05], [1.05, 1.0], ordered=True) == [0, 1]
         assert self.run([1, 1.05], [1.05, 1.0], due=[1, 0], ordered=True) == [1, 0]
 
@@ -339,7 +339,7 @@ class TestIdentify:
     def test_fewer_rows_than_are_due(self) -> None:
         assert self.run([1, 2, 3], [1, 3], ordered=True) == [0, 2]
 
-    def test_a_row_that_came_again(self) -> None:
+    def test_a_row_that_was_delivered_again(self) -> None:
         assert self.run([1, 2], [1, 1], ordered=True) == [0, 0]
         assert self.run([1, 2], [2, 2]) == [1, 1]
 
@@ -348,8 +348,8 @@ class TestIdentify:
 
 
 def test_batches_of_other_items_are_no_batches_in_another_order() -> None:
-    due, came = np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])
-    assert compare_order(due, came, (2, 2)).batches is None
+    due, received = np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])
+    assert compare_order(due, received, (2, 2)).batches is None
 
 
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:
@@ -357,10 +357,10 @@ def test_a_place_among_batches_is_that_among_their_sizes() -> None:
     assert batches.locate(3) == BatchPosition(1, 1)
 
 
-@pytest.mark.parametrize(("distance", "told"), [(64, 64), (-64, -64), (65, 0)])
-def test_rolls_are_tried_up_to_a_batch(distance: int, told: int) -> None:
+@pytest.mark.parametrize(("distance", "reported"), [(64, 64), (-64, -64), (65, 0)])
+def test_rolls_are_tried_up_to_a_batch(distance: int, reported: int) -> None:
     due = np.arange(200, dtype=np.float32)
-    assert compare_labels(due, np.roll(due, -distance)).shift == told
+    assert compare_labels(due, np.roll(due, -distance)).shift == reported
 
 
 def test_a_label_that_uses_its_whole_bound_is_close() -> None:
@@ -372,11 +372,11 @@ def test_one_batch_in_another_order_is_no_order_of_batches() -> None:
     assert compare_order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
 
 
-def test_items_that_came_often_keep_their_order_among_many() -> None:
+def test_repeated_items_keep_their_order_among_many() -> None:
     """A sort that is not stable would hold the second arrival against the third that is due."""
     due = np.concatenate([np.tile([item, item + 1], 100) for item in (0, 2, 4)])
-    came = np.concatenate([due[200:], due[:200]])
-    assert compare_order(due, came, (200, 200, 200)).batches == (1, 2, 0)
+    received = np.concatenate([due[200:], due[:200]])
+    assert compare_order(due, received, (200, 200, 200)).batches == (1, 2, 0)
 
 
 def test_what_was_found_cannot_be_changed() -> None:

@@ -64,7 +64,7 @@ def largest_matching(options: list[list[int]]) -> int:
     return sum(place(row, set()) for row in range(len(options)))
 
 
-def hold(table: F32, rows: F32, bound: float) -> Ints:
+def check(table: F32, rows: F32, bound: float) -> Ints:
     """Match, and hold the answer against brute force."""
     found = match_rows(table, rows, bound)
     options = [[i for i, item in enumerate(table) if fits(item, row, bound)] for row in rows]
@@ -93,7 +93,7 @@ class TestAgainstBruteForce:
     def test_as_many_rows_as_possible_get_an_item_of_their_own(
         self, sides: tuple[F32, F32], bound: float
     ) -> None:
-        hold(*sides, bound)
+        check(*sides, bound)
 
     @pytest.mark.parametrize("seed", range(60))
     def test_rows_give_way_again_and_again(self, seed: int) -> None:
@@ -110,7 +110,7 @@ class TestAgainstBruteForce:
     @settings(max_examples=300)
     @given(sides=two_sides(PLAIN), bound=st.sampled_from([0.25, 0.5]))
     def test_chains_of_rows_that_must_give_way(self, sides: tuple[F32, F32], bound: float) -> None:
-        hold(*sides, bound)
+        check(*sides, bound)
 
     @given(sides=two_sides(GRID), seed=st.integers(0, 99), bound=st.sampled_from([0.0, 0.3]))
     def test_the_order_of_either_side_does_not_matter(
@@ -118,9 +118,12 @@ class TestAgainstBruteForce:
     ) -> None:
         table, rows = sides
         draw = np.random.default_rng(seed)
-        items, came = draw.permutation(len(table)), draw.permutation(len(rows))
-        plain, mixed = match_rows(table, rows, bound), match_rows(table[items], rows[came], bound)
-        assert np.array_equal(mixed == UNKNOWN, (plain == UNKNOWN)[came])
+        items, received = draw.permutation(len(table)), draw.permutation(len(rows))
+        plain, mixed = (
+            match_rows(table, rows, bound),
+            match_rows(table[items], rows[received], bound),
+        )
+        assert np.array_equal(mixed == UNKNOWN, (plain == UNKNOWN)[received])
         assert len(np.unique(mixed)) == len(np.unique(plain))
 
     @given(
@@ -170,7 +173,7 @@ class TestBound:
     def test_a_difference_that_f32_would_round_to_the_bound_is_beyond_it(self) -> None:
         assert match_rows(column(-(2**-30)), column(1.0), 1.0).tolist() == [UNKNOWN]
 
-    def test_all_elements_must_hold(self) -> None:
+    def test_all_elements_must_agree(self) -> None:
         table = table_of([0, 0, 0], [1, 1, 1])
         rows = table_of([0, 0, 0.5], [1, 1, 1.1])
         assert match_rows(table, rows, 0.2).tolist() == [UNKNOWN, 1]
@@ -203,7 +206,7 @@ class TestNotFinite:
         assert match_rows(table, table_of([1, NAN], [NAN, 1]), 0.0).tolist() == [1, 0]
         assert match_rows(table, table_of([NAN, NAN], [1, 1]), 9.0).tolist() == [UNKNOWN, UNKNOWN]
 
-    def test_the_finite_rest_is_held_to_the_bound(self) -> None:
+    def test_the_finite_rest_is_compared_within_the_bound(self) -> None:
         table = table_of([NAN, 1], [NAN, 2])
         assert match_rows(table, table_of([NAN, 2.1], [NAN, 3]), 0.2).tolist() == [1, UNKNOWN]
 
@@ -224,7 +227,7 @@ class TestNotFinite:
 
 
 class TestRepeats:
-    def test_a_row_that_comes_twice_bears_its_item_twice(self) -> None:
+    def test_a_row_that_comes_twice_has_its_item_twice(self) -> None:
         assert match_rows(column(1, 2, 3), column(2, 2), 0.1).tolist() == [1, 1]
 
     def test_equal_items_are_given_out_in_turn(self) -> None:
@@ -239,32 +242,34 @@ class TestRepeats:
 
     def test_items_within_the_bound_of_each_other_are_shared_out(self) -> None:
         # Both rows are nearest to the first item; only the second can move.
-        assert hold(column(0.0, 1.0), column(0.2, -0.2), 0.9).tolist() == [1, 0]
+        assert check(column(0.0, 1.0), column(0.2, -0.2), 0.9).tolist() == [1, 0]
 
     def test_a_chain_through_the_whole_table(self) -> None:
         # Each row lies between two items, the last at one end only: all must move by one.
         n = 60
         table = column(*range(n))
         rows = column(*(i + 0.45 for i in range(n - 1)), -0.4)
-        assert len(np.unique(hold(table, rows, 0.56))) == n
+        assert len(np.unique(check(table, rows, 0.56))) == n
 
     @pytest.mark.parametrize("spread", [1e-9, 1e-6, 1e-3])
     def test_a_dense_line(self, spread: float) -> None:
         draw = np.random.default_rng(5)
         table = np.sort(draw.uniform(0, spread * 300, 300)).astype(np.float32).reshape(-1, 1)
         rows = (table + draw.uniform(-1e-4, 1e-4, table.shape)).astype(np.float32)
-        hold(table, rows[draw.permutation(300)], 1.5e-4)
+        check(table, rows[draw.permutation(300)], 1.5e-4)
 
-    def test_occurrence_counts_what_came_before(self) -> None:
+    def test_occurrence_counts_earlier_ones(self) -> None:
         assert count_earlier_occurrences(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
         assert count_earlier_occurrences(np.array([], np.int64)).tolist() == []
 
 
 class TestEdges:
-    @pytest.mark.parametrize(("items", "came"), [(0, 0), (0, 3), (3, 0)])
-    def test_without_items_or_rows(self, items: int, came: int) -> None:
-        found = match_rows(np.zeros((items, 2), np.float32), np.zeros((came, 2), np.float32), 1.0)
-        assert found.tolist() == [UNKNOWN] * came
+    @pytest.mark.parametrize(("items", "received"), [(0, 0), (0, 3), (3, 0)])
+    def test_without_items_or_rows(self, items: int, received: int) -> None:
+        found = match_rows(
+            np.zeros((items, 2), np.float32), np.zeros((received, 2), np.float32), 1.0
+        )
+        assert found.tolist() == [UNKNOWN] * received
 
     def test_without_columns_every_row_is_every_item(self) -> None:
         found = match_rows(np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), 0.0)
@@ -323,7 +328,7 @@ class TestWork:
         assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
-    def test_twenty_columns_of_which_two_tell(self, counted: Counted) -> None:
+    def test_twenty_columns_of_which_two_differ(self, counted: Counted) -> None:
         draw = np.random.default_rng(2)
         table = np.zeros((self.N, 20), np.float32)
         # Large values that say nothing, so that a choice by spread alone would be misled.
@@ -333,7 +338,7 @@ class TestWork:
         assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
-    def test_columns_that_tell_little_each_and_all_together(self, counted: Counted) -> None:
+    def test_columns_that_separate_little_each_and_all_together(self, counted: Counted) -> None:
         # Twenty columns that spread most say the same; fifteen others spell the number in bits.
         number = np.arange(self.N)
         alike = 1000 * (number % 2)[:, None] * np.ones(20)
@@ -392,20 +397,20 @@ class TestWork:
 
     @pytest.mark.usefixtures("_small")
     def test_of_many_items_a_row_keeps_the_nearest(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        held = []
+        kept = []
         real = matching.assign_items
 
         def assign(edges: assignment.Edges, rows: int, counts: Ints) -> Ints:
-            held.append(len(edges.row))
+            kept.append(len(edges.row))
             return real(edges, rows, counts)
 
         monkeypatch.setattr(matching, "assign_items", assign)
         table = np.random.default_rng(6).uniform(0, 1e-7, (self.N, 4)).astype(np.float32)
         match_rows(table, self.shuffled(table, 1e-9)[0], 1e-6)
-        assert held[0] <= 2 * matching.KEPT_PER_ROW * self.N
+        assert kept[0] <= 2 * matching.KEPT_PER_ROW * self.N
 
     @pytest.mark.usefixtures("_small")
-    def test_a_line_so_dense_that_not_all_pairs_are_looked_at(self, counted: Counted) -> None:
+    def test_a_line_so_dense_that_not_all_pairs_are_checked(self, counted: Counted) -> None:
         table = np.random.default_rng(8).uniform(0, 1e-3, (self.N, 1)).astype(np.float32)
         rows, _ = self.shuffled(table, 1e-6)
         found = match_rows(table, rows, 1e-5)
@@ -447,11 +452,11 @@ class TestWork:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(assignment, "MAX_STEPS", 500)
-        looked = []
+        searched = []
         real = assignment._ChainSearch._list_options
 
         def options(self: assignment._ChainSearch, row: int) -> list[int]:
-            looked.append(found := real(self, row))
+            searched.append(found := real(self, row))
             return found
 
         monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
@@ -460,14 +465,14 @@ class TestWork:
         found = match_rows(table, rows, 0.56)
         assert (found != UNKNOWN).all()
         assert is_within_tolerance(table[found], rows, 0.56).all()
-        assert sum(map(len, looked)) <= 510
+        assert sum(map(len, searched)) <= 510
 
     def test_a_search_that_failed_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        looked = []
+        searched = []
         real = assignment._ChainSearch._list_options
 
         def options(self: assignment._ChainSearch, row: int) -> list[int]:
-            looked.append(row)
+            searched.append(row)
             return real(self, row)
 
         monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
@@ -475,4 +480,4 @@ class TestWork:
         table = np.linspace(0, 1, 100, dtype=np.float32).reshape(-1, 1)
         rows = np.linspace(0, 1, 300, dtype=np.float32).reshape(-1, 1)
         assert len(np.unique(match_rows(table, rows, 2.0))) == 100
-        assert len(looked) <= 100 + 200
+        assert len(searched) <= 100 + 200

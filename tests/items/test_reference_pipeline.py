@@ -108,7 +108,7 @@ def test_strides_do_not_change_the_fingerprint() -> None:
     )
 
 
-def test_ids_are_covered_where_asked_for() -> None:
+def test_ids_are_covered_where_requested() -> None:
     data = dataset(11)
     renamed = replace(data, ids=data.ids + 1)
     assert compute_fingerprint(renamed) == compute_fingerprint(data)

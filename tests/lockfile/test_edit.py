@@ -151,8 +151,8 @@ def test_unknown_commit_is_removed_from_a_block() -> None:
 
     made = spliced(text, Locked(sha256="a" * 64), name="b")
 
-    wanted = text.replace(f'            rev: "git:{"0" * 40}"\n', "")
-    assert wanted.replace(f"sha256:{'0' * 64}", f"sha256:{'a' * 64}") == made
+    expected = text.replace(f'            rev: "git:{"0" * 40}"\n', "")
+    assert expected.replace(f"sha256:{'0' * 64}", f"sha256:{'a' * 64}") == made
 
 
 def test_missing_numbers_are_added_to_a_block_that_lacks_them() -> None:
@@ -175,7 +175,7 @@ def test_a_digest_in_a_block_scalar_keeps_the_comment_of_its_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "source", "wanted"),
+    ("written", "source", "expected"),
     [
         ("x.tar", "https://h.example/b.tar", "https://h.example/b.tar"),
         ("'x.tar'", "it's.tar", "'it''s.tar'"),
@@ -187,13 +187,13 @@ def test_a_digest_in_a_block_scalar_keeps_the_comment_of_its_header() -> None:
     ],
 )
 def test_a_source_is_written_in_its_own_quotes_or_in_double_ones(
-    written: str, source: str, wanted: str
+    written: str, source: str, expected: str
 ) -> None:
     text = FIRST.replace("x.tar", written)
 
     made = spliced(text, source=source)
 
-    assert f"        source: {wanted}\n" in made
+    assert f"        source: {expected}\n" in made
     assert source == parse(PATH, made.encode()).bundles[0].source
 
 

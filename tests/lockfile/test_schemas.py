@@ -131,14 +131,14 @@ def test_every_key_has_a_description() -> None:
         *(kinds[kind]["properties"] for kind in ("bundle", "dump", "bounds", "locked")),
     ):
         for key, value in properties.items():
-            told = kinds[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
-            assert told.get("description"), key
+            reported = kinds[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
+            assert reported.get("description"), key
 
 
 def test_the_defaults_that_an_editor_shows_are_those_of_the_records() -> None:
     record = dump_settings.Dump()
-    shown = LOCKFILE["$defs"]["dump"]["properties"]
-    defaults = {key: value["default"] for key, value in shown.items() if "default" in value}
+    printed = LOCKFILE["$defs"]["dump"]["properties"]
+    defaults = {key: value["default"] for key, value in printed.items() if "default" in value}
     keys = ("features", "profile", "cwd", "env", "pass-env", "timeout", "build-timeout")
     records = {key: getattr(record, key.replace("-", "_")) for key in keys}
     assert defaults == json.loads(json.dumps(records))

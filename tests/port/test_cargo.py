@@ -393,7 +393,7 @@ def test_many_compile_errors_are_counted(repo: Path) -> None:
     ],
     ids=["panic", "error", "stdout"],
 )
-def test_a_build_script_that_fails_tells_its_reason(
+def test_a_build_script_that_fails_reports_its_reason(
     repo: Path, monkeypatch: pytest.MonkeyPatch, body: str, reason: str
 ) -> None:
     monkeypatch.setenv("RUST_BACKTRACE", "1")
@@ -642,7 +642,7 @@ def test_two_processes_do_not_build_the_same_crate(tmp_path: Path, fake: Any) ->
 # Words that are hard to provoke here, as cargo writes them.
 
 
-def told(stderr: str, *messages: dict[str, Any]) -> list[Problem]:
+def reported(stderr: str, *messages: dict[str, Any]) -> list[Problem]:
     heard = CargoOutput("show")
     for message in messages:
         heard.read_line(json.dumps(message))
@@ -667,7 +667,7 @@ def told(stderr: str, *messages: dict[str, Any]) -> list[Problem]:
     ],
 )
 def test_a_registry_out_of_reach(words: str) -> None:
-    (problem,) = told(words)
+    (problem,) = reported(words)
 
     assert problem.code == "no-registry"
     assert words.partition("error: ")[2].splitlines()[0] in problem.message
@@ -676,7 +676,7 @@ def test_a_registry_out_of_reach(words: str) -> None:
 def test_a_version_that_was_never_published() -> None:
     words = "error: could not find `itoa` in registry `crates-io` with version `=0.6.2`\n"
 
-    (problem,) = told(words)
+    (problem,) = reported(words)
 
     assert problem.code == "no-package"
 
@@ -692,7 +692,7 @@ def test_two_build_scripts_and_a_diagnostic_are_all_reported() -> None:
     diagnostic = {"level": "error", "message": "linking with `cc` failed", "spans": []}
     message = {"reason": "compiler-message", "message": {**diagnostic, "rendered": None}}
 
-    found = told(script.format("one") + script.format("two"), message)
+    found = reported(script.format("one") + script.format("two"), message)
 
     assert [str(problem).splitlines()[0] for problem in found] == [
         "fixtures.lock.yaml:7:5: [compile-error] linking with `cc` failed",

@@ -99,7 +99,7 @@ def test_stdin_is_empty(tmp_path: Path) -> None:
 
 @process_test
 @posix
-def test_timeout_kills_the_grandchild_that_holds_the_pipe(tmp_path: Path) -> None:
+def test_timeout_kills_the_grandchild_that_keeps_the_pipe(tmp_path: Path) -> None:
     code = """
         import subprocess, sys, time
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -117,7 +117,7 @@ def test_timeout_kills_the_grandchild_that_holds_the_pipe(tmp_path: Path) -> Non
 
 @process_test
 @posix
-def test_a_grandchild_that_outlives_its_parent_does_not_hold_us(tmp_path: Path) -> None:
+def test_a_grandchild_that_outlives_its_parent_does_not_block_us(tmp_path: Path) -> None:
     code = """
         import subprocess, sys
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -255,7 +255,7 @@ def test_a_hundred_megabytes_cost_no_memory(tmp_path: Path, end: str) -> None:
 
 
 @process_test
-def test_limits_hold_for_each_stream(tmp_path: Path) -> None:
+def test_limits_apply_to_each_stream(tmp_path: Path) -> None:
     code = "import sys; print('o' * 500); print('e' * 500, file=sys.stderr)"
 
     result = python(code, tmp_path, stdout_limit=100, stderr_limit=10)
@@ -285,11 +285,11 @@ def test_lines_are_passed_on_as_they_are_printed(tmp_path: Path) -> None:
 
 @process_test
 def test_an_error_of_the_callback_is_ours_not_the_childs(tmp_path: Path) -> None:
-    def refuse(line: str) -> None:
+    def reject(line: str) -> None:
         raise RuntimeError(line)
 
     with pytest.raises(RuntimeError, match="xxxxx"):
-        python("print('x' * 10)\nprint('y' * 1_000_000)", tmp_path, on_line=refuse)
+        python("print('x' * 10)\nprint('y' * 1_000_000)", tmp_path, on_line=reject)
 
 
 @process_test
@@ -424,7 +424,7 @@ def executables(*folders: Path) -> Sequence[str]:
     return files
 
 
-def test_a_bare_name_is_looked_up_on_path_in_order(tmp_path: Path) -> None:
+def test_a_bare_name_is_found_on_path_in_order(tmp_path: Path) -> None:
     first, second = executables(tmp_path / "a b", tmp_path / "c")
     path = os.pathsep.join(["", ".", str(tmp_path / "a b"), str(tmp_path / "c")])
 

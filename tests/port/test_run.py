@@ -189,7 +189,7 @@ def test_a_panic_points_at_its_line(port: tuple[Path, Program], tmp_path: Path) 
 
 
 @cargo_test
-def test_a_failed_assertion_tells_both_sides(port: tuple[Path, Program], tmp_path: Path) -> None:
+def test_a_failed_assertion_reports_both_sides(port: tuple[Path, Program], tmp_path: Path) -> None:
     finding = only(dump(port[1], tmp_path, "assert", repo=port[0]))
 
     assert finding.message.endswith(
@@ -234,7 +234,7 @@ def test_a_signal_has_its_name(port: tuple[Path, Program], tmp_path: Path) -> No
 
 
 @process_test
-def test_a_timeout_with_a_grandchild_that_holds_the_pipe(tmp_path: Path) -> None:
+def test_a_timeout_with_a_grandchild_that_keeps_the_pipe(tmp_path: Path) -> None:
     code = """
         import subprocess, sys, time
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -414,7 +414,7 @@ def test_no_output_folder_is_too_odd_for_a_finding(tmp_path: Path, code: str) ->
         folder.chmod(0o700)
 
 
-def test_a_folder_that_cannot_be_looked_at_is_not_called_empty(
+def test_a_folder_that_cannot_be_read_is_not_called_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -44,24 +44,24 @@ SPECIAL: dict[str, tuple[float, float]] = {
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-@pytest.mark.parametrize(("due", "came"), SPECIAL.values(), ids=SPECIAL)
+@pytest.mark.parametrize(("due", "obtained"), SPECIAL.values(), ids=SPECIAL)
 @pytest.mark.parametrize("code", ["<f2", "<f4", "<f8"])
 def test_nan_and_infinity_never_pass(
-    bounds: dict[str, Any], due: float, came: float, code: str
+    bounds: dict[str, Any], due: float, obtained: float, code: str
 ) -> None:
     """CMP-01, CMP-02: no bound, however wide, lets one through; it is counted, never replaced.
 
     Siblings: NaN and infinities on each side and of both signs, each bound, each width, in the
     first, a middle and the last place.
     """
-    came = min(came, float(np.finfo(code).max)) if np.isfinite(came) else came
+    obtained = min(obtained, float(np.finfo(code).max)) if np.isfinite(obtained) else obtained
     for place in (0, 2, 4):
         right, wrong = np.arange(1, 6, dtype=code), np.arange(1, 6, dtype=code)
-        right[place], wrong[place] = due, came
+        right[place], wrong[place] = due, obtained
         found = compare_arrays(right, wrong, DTYPES[f"F{8 * right.itemsize}"], bounds)
         assert not found.passed
         assert found.bad == 1
-        assert found.nonfinite == (int(not np.isfinite(due)), int(not np.isfinite(came)))
+        assert found.nonfinite == (int(not np.isfinite(due)), int(not np.isfinite(obtained)))
         assert found.worst is not None
         assert found.worst.index == place
 
@@ -88,18 +88,20 @@ FLIPS: list[tuple[dict[str, Any], dict[str, Any], NDArray[Any], NDArray[Any]]] =
 ]
 
 
-@pytest.mark.parametrize(("tight", "loose", "due", "came"), FLIPS, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(
+    ("tight", "loose", "due", "obtained"), FLIPS, ids=lambda one: str(one)[:40]
+)
 def test_each_tolerance_changes_the_verdict(
     tight: dict[str, Any],
     loose: dict[str, Any],
     due: NDArray[Any],
-    came: NDArray[Any],
+    obtained: NDArray[Any],
     tmp_path: Path,
 ) -> None:
     """CMP-04: no option without an effect; zero is a bound, and the bound that held is printed."""
-    red = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=tight))
+    red = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": obtained}, bounds=tight))
     assert [level for level, _, _ in red] == ["error"]
-    green = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=loose))
+    green = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": obtained}, bounds=loose))
     assert not [one for one in green if one[0] == "error"]
     if "values" in red[0]:
         assert "bound: " in red[0][2]
@@ -113,15 +115,15 @@ ZEROS = {
 }
 
 
-@pytest.mark.parametrize(("due", "came"), ZEROS.values(), ids=ZEROS)
+@pytest.mark.parametrize(("due", "obtained"), ZEROS.values(), ids=ZEROS)
 @pytest.mark.parametrize("code", ["<f2", "<f4", "<f8"])
-def test_signs_of_zeros(due: Any, came: Any, code: str, tmp_path: Path) -> None:
+def test_signs_of_zeros(due: Any, obtained: Any, code: str, tmp_path: Path) -> None:
     """CMP-05: under exact a failure of its own code, under any bound none, but counted."""
-    due, came = due.astype(code), came.astype(code)
-    exact = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}))
+    due, obtained = due.astype(code), obtained.astype(code)
+    exact = list_findings(verify_dump(tmp_path, {"w.npy": due}, {"w.npy": obtained}))
     assert [one[:2] for one in exact] == [("error", "signed-zero")]
     for bounds in ({"max_abs": 0}, {"ulp": 0}, {"relative": 0}):
-        outcome = verify_dump(tmp_path, {"w.npy": due}, {"w.npy": came}, bounds=bounds)
+        outcome = verify_dump(tmp_path, {"w.npy": due}, {"w.npy": obtained}, bounds=bounds)
         assert not [one for one in list_findings(outcome) if one[0] == "error"]
 
 
@@ -129,9 +131,9 @@ def test_signs_of_zeros(due: Any, came: Any, code: str, tmp_path: Path) -> None:
 def test_one_wrong_tensor_of_several_fails(wrong: str, tmp_path: Path) -> None:
     """CMP-07: one wrong tensor is enough, wherever it stands; and every wrong one is told."""
     due = {name: make_plain(f32(1, 2, at)) for at, name in enumerate("abc", 3)}
-    came = {name: one.expected for name, one in due.items()}
+    obtained = {name: one.expected for name, one in due.items()}
     assert list_errors(
-        verify_wrong_dump(tmp_path / "one", "pth", due, came | {wrong: f32(0, 0, 0)})
+        verify_wrong_dump(tmp_path / "one", "pth", due, obtained | {wrong: f32(0, 0, 0)})
     ) == [(wrong, "values", "all-zero")]
     nothing = {name: f32(0, 0, 0) for name in due}
     assert len(list_errors(verify_wrong_dump(tmp_path / "all", "pth", due, nothing))) == 3
@@ -149,10 +151,10 @@ NO_HINT = {
 @pytest.mark.parametrize("due", NO_HINT.values(), ids=NO_HINT)
 def test_no_cause_without_proof(due: NDArray[Any], tmp_path: Path) -> None:
     """CMP-07: what a transposition would leave as it is must not be called transposed."""
-    came = due.copy()
-    came[0, 1] += 0.5
-    came[2, 2] -= 0.25
-    code, cause = find_cause(tmp_path, Tensor(due), came)
+    obtained = due.copy()
+    obtained[0, 1] += 0.5
+    obtained[2, 2] -= 0.25
+    code, cause = find_cause(tmp_path, Tensor(due), obtained)
     assert (code, cause) == ("values", "no-simple-cause")
 
 

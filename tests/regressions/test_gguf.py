@@ -86,8 +86,8 @@ def test_decoder_without_recorded_blocks(kind: str, tmp_path: Path) -> None:
     group = 16 if kind in ("Q2_K", "Q3_K", "Q6_K") else 32
     flat = tensor.expected.reshape(-1, group)
     factors = np.resize(f32(0.5, 0.75, 2, 1.5, 3), (len(flat), 1))
-    came = (flat * factors).reshape(tensor.expected.shape)
-    assert find_cause(tmp_path, Tensor(tensor.expected), came, "gguf") == (
+    obtained = (flat * factors).reshape(tensor.expected.shape)
+    assert find_cause(tmp_path, Tensor(tensor.expected), obtained, "gguf") == (
         "values",
         "factor-of-groups",
     )
@@ -145,23 +145,25 @@ def test_file_of_the_other_byte_order(kind: str, tmp_path: Path) -> None:
     tensor = Tensor(due.reshape(6, 2), stored.tobytes(), {"type": kind, "dims": [6, 2]})
     swapped = stored.byteswap()
     with np.errstate(all="ignore"):
-        came = (swapped.astype("<u4") << 16).view("<f4") if kind == "BF16" else swapped
-    code, cause = find_cause(tmp_path, tensor, came.astype("<f4").reshape(6, 2), "gguf")
+        obtained = (swapped.astype("<u4") << 16).view("<f4") if kind == "BF16" else swapped
+    code, cause = find_cause(tmp_path, tensor, obtained.astype("<f4").reshape(6, 2), "gguf")
     assert (code in ("values", "nan"), cause) == (True, "byte-swapped")
 
 
 SHAPES = [((4, 3), (3, 4)), ((2, 3, 4), (4, 3, 2)), ((12,), (2, 6)), ((6,), (2, 1, 1, 3))]
 
 
-@pytest.mark.parametrize(("dims", "came"), SHAPES, ids=str)
-def test_reversed_dimensions(dims: tuple[int, ...], came: tuple[int, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dims", "obtained"), SHAPES, ids=str)
+def test_reversed_dimensions(
+    dims: tuple[int, ...], obtained: tuple[int, ...], tmp_path: Path
+) -> None:
     """GGF-07, GGF-08: a shape that differs, whose convention is told; nothing is reshaped.
 
     Siblings: two and three axes, and a flat tensor that metadata would give other axes.
     """
     due = np.arange(1, np.prod(dims) + 1, dtype="<f4")
     tensor = Tensor(due.reshape(dims), due.tobytes(), {"type": "F32", "dims": list(dims)})
-    outcome = verify_wrong_dump(tmp_path, "gguf", {"w": tensor}, {"w": due.reshape(came)})
+    outcome = verify_wrong_dump(tmp_path, "gguf", {"w": tensor}, {"w": due.reshape(obtained)})
     assert list_errors(outcome) == [("w", "shape", "")]
     assert "GGUF's stored order, fastest dimension first" in outcome.findings[0].message
 
@@ -177,9 +179,9 @@ def test_reversed_dimensions_of_a_square(tmp_path: Path) -> None:
 def test_unread_shard(lost: tuple[str, ...], tmp_path: Path) -> None:
     """GGF-14 in a dump: every tensor of the other shard is told, not the first alone."""
     due = {name: Tensor(f32(at, 1)) for at, name in enumerate("abc")}
-    came = {name: one.expected for name, one in due.items() if name not in lost}
-    came = came or {"unknown": f32(1)}
-    found = list_errors(verify_wrong_dump(tmp_path, "gguf", due, came))
+    obtained = {name: one.expected for name, one in due.items() if name not in lost}
+    obtained = obtained or {"unknown": f32(1)}
+    found = list_errors(verify_wrong_dump(tmp_path, "gguf", due, obtained))
     assert found == [(name, "tensor-missing", "") for name in lost]
 
 
@@ -212,13 +214,13 @@ def test_shape_only_in_the_metadata(
 ) -> None:
     """GGF-08: the dump has the shape of a key; the finding says so, and reshapes nothing."""
     due = np.arange(1, 7, dtype="<f4")
-    came = np.resize(due, shape)
-    came.flat[0] = first
+    obtained = np.resize(due, shape)
+    obtained.flat[0] = first
     key = encode_pair(KEY, ARRAY, encode_array(5, 4, np.array([2, 1, 1, 3], "<i4").tobytes()))
     info = TensorInfo(name="w", dims=(6,), kind=0, data=due.tobytes())
     file = GgufFile(tensors=(info,), metadata=(key,)).build()
     case = make_tensors_case(tmp_path, {"w.npy": due, "../x.gguf": file}, checkpoint="x.gguf")
-    dump = Dump(folder=write_files(tmp_path / "dump", {"w.bin": came}))
+    dump = Dump(folder=write_files(tmp_path / "dump", {"w.bin": obtained}))
     (finding,) = tensors_suite.verify(case, dump, case.tolerances).findings
     note = " (references have GGUF's stored order, fastest dimension first)"
     assert finding.message == f"w has the shape {list(shape)}, expected [6]{hint}{note}"

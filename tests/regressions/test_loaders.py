@@ -40,8 +40,8 @@ def judged(folder: Path, spec: LoaderSpec, dump: Run, **meta: Any) -> dict[str, 
     """Codes of what is wrong with a dump, each with the code of its cause."""
     write_case(folder / "bundle" / "c", spec, **meta)
     (case,) = suite.read_cases(folder / "bundle", {})
-    came = Dump(folder=write_run(folder / "dump", dump))
-    outcome = suite.verify(case, came, {"max_abs": 1e-6})
+    obtained = Dump(folder=write_run(folder / "dump", dump))
+    outcome = suite.verify(case, obtained, {"max_abs": 1e-6})
     errors = [one for one in outcome.findings if one.level == "error"]
     return {one.code: str(one.measures.get("cause_code", "")) for one in errors}
 
@@ -159,10 +159,10 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize(("due", "came"), LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize(("due", "obtained"), LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("mode", SPECS)
 def test_label_converted_through_another_type(
-    due: int, came: float, mode: str, tmp_path: Path
+    due: int, obtained: float, mode: str, tmp_path: Path
 ) -> None:
     """DLD-13: labels never round. Siblings: f16, bf16, fractions, bytes, signs."""
     spec, batches = SPECS[mode], SPECS[mode].make_run()
@@ -172,15 +172,15 @@ def test_label_converted_through_another_type(
     write_case(folder, spec, full_dataset_labels=labels)
     batches[0][0].label = float(due)
     write_run(folder, batches)
-    assert _held(tmp_path, batches) == []
-    batches[0][0].label = came
-    assert _held(tmp_path, batches) == ["label"]
+    assert _compared(tmp_path, batches) == []
+    batches[0][0].label = obtained
+    assert _compared(tmp_path, batches) == ["label"]
 
 
-def _held(folder: Path, batches: Run) -> list[str]:
+def _compared(folder: Path, batches: Run) -> list[str]:
     (case,) = suite.read_cases(folder / "bundle", {})
-    came = Dump(folder=write_run(folder / "dump", batches))
-    outcome = suite.verify(case, came, {"max_abs": 1e-6})
+    obtained = Dump(folder=write_run(folder / "dump", batches))
+    outcome = suite.verify(case, obtained, {"max_abs": 1e-6})
     return [one.code for one in outcome.findings if one.level == "error"]
 
 

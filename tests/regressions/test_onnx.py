@@ -71,7 +71,7 @@ def tensors(skip: str = "") -> list[Any]:
     return [onnx.numpy_helper.from_array(array, name) for name, array in named.items()]
 
 
-def held(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
+def compared(folder: Path, files: dict[str, bytes]) -> dict[str, str]:
     """Codes of errors, each with the code of its cause."""
     due = {f"torch_forward_{name}.bin": forward(x) for name, x in X.items()}
     given = {f"input_{name}.bin": x.reshape(1, -1) for name, x in X.items()}
@@ -121,7 +121,7 @@ def test_weights_in_every_storage_form(stored: Callable[[], Any], tmp_path: Path
     """ONX-02, ONX-04, ONX-05: raw or typed, narrow or wide; what is right is not refused."""
     cast = onnx.helper.make_node("Cast", ["s"], ["w1"], to=onnx.TensorProto.FLOAT)
     made = exported([stored(), *tensors("w1")], (cast,))
-    assert held(tmp_path, {"m.onnx": made.SerializeToString()}) == {}
+    assert compared(tmp_path, {"m.onnx": made.SerializeToString()}) == {}
 
 
 WRONG: dict[str, Callable[[], Any]] = {
@@ -140,7 +140,7 @@ def test_wrong_weights(stored: Callable[[], Any], tmp_path: Path) -> None:
     """ONX-02, ONX-04, ONX-05: the file is valid, runs, and computes something else."""
     cast = onnx.helper.make_node("Cast", ["s"], ["w1"], to=onnx.TensorProto.FLOAT)
     made = exported([stored(), *tensors("w1")], (cast,))
-    assert held(tmp_path, {"m.onnx": made.SerializeToString()}).keys() & {"values", "nan"}
+    assert compared(tmp_path, {"m.onnx": made.SerializeToString()}).keys() & {"values", "nan"}
 
 
 @pytest.mark.parametrize("size", [0, 44, 52])
@@ -149,7 +149,7 @@ def test_weights_of_another_length(size: int, tmp_path: Path) -> None:
     data = (WEIGHTS["w1"].tobytes() + bytes(8))[:size]
     tensor = onnx.TensorProto(name="w1", dims=[4, 3], data_type=onnx.TensorProto.FLOAT)
     tensor.raw_data = data
-    found = held(tmp_path, {"m.onnx": exported([tensor, *tensors("w1")]).SerializeToString()})
+    found = compared(tmp_path, {"m.onnx": exported([tensor, *tensors("w1")]).SerializeToString()})
     assert set(found) == {"onnx-load"}
 
 
@@ -169,7 +169,7 @@ def test_attribute_of_several_numbers(form: str, tmp_path: Path) -> None:
         made = exported(tensors(), kind="transpose")
         del made.graph.node[0].attribute[:]
         content = made.SerializeToString()
-    found = held(tmp_path, {"m.onnx": content})
+    found = compared(tmp_path, {"m.onnx": content})
     assert set(found) <= ({"onnx-load"} if form == "of another field" else set())
 
 
@@ -185,4 +185,4 @@ def test_weights_beside_the_model(kept: str, tmp_path: Path) -> None:
     files = {"m.onnx": exported([tensor, *tensors("w1")]).SerializeToString()}
     if kept == "cut":
         files["w.data"] = data[:40]
-    assert set(held(tmp_path, files)) == {"onnx-load"}
+    assert set(compared(tmp_path, files)) == {"onnx-load"}

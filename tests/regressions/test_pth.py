@@ -91,11 +91,11 @@ FAR: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("came", "cause"), FAR.values(), ids=FAR)
-def test_permuted_axes(came: NDArray[Any], cause: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("obtained", "cause"), FAR.values(), ids=FAR)
+def test_permuted_axes(obtained: NDArray[Any], cause: str, tmp_path: Path) -> None:
     """PTH-08's kind: reversed dimensions of many axes, and axes that run backwards."""
-    due = W if came.ndim == 2 else CUBE
-    blind = np.ascontiguousarray(came).reshape(due.shape)
+    due = W if obtained.ndim == 2 else CUBE
+    blind = np.ascontiguousarray(obtained).reshape(due.shape)
     assert find_cause(tmp_path, Tensor(due), blind) == ("values", cause)
 
 
@@ -112,18 +112,18 @@ CUT: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("where", "cause"), CUT.values(), ids=CUT)
 def test_zeros_after_a_failed_read(where: slice, cause: str, tmp_path: Path) -> None:
     """PTH-02: a short read that is not noticed. Siblings: where, and how much is missing."""
-    came = W.copy()
-    came.reshape(-1)[where] = 0
-    assert find_cause(tmp_path, make_plain(W), came) == ("values", cause)
+    obtained = W.copy()
+    obtained.reshape(-1)[where] = 0
+    assert find_cause(tmp_path, make_plain(W), obtained) == ("values", cause)
 
 
 def test_expected_zeros_are_not_a_short_read(tmp_path: Path) -> None:
     """PTH-02: a tail that is zero on both sides hints at nothing."""
     due = W.copy()
     due.reshape(-1)[12:] = 0
-    came = due.copy()
-    came[0, 0] += 1
-    assert find_cause(tmp_path, make_plain(due), came) == ("values", "no-simple-cause")
+    obtained = due.copy()
+    obtained[0, 0] += 1
+    assert find_cause(tmp_path, make_plain(due), obtained) == ("values", "no-simple-cause")
 
 
 @pytest.mark.parametrize("elements", [-5, -2, -1, 1, 2, 3])
@@ -134,8 +134,8 @@ def test_data_shifted_by_elements(elements: int, recorded: bool, tmp_path: Path)
     Siblings: forwards and back; in bundles that record where a tensor lies, what comes in is
     the file's own; in the others anything.
     """
-    came = _around(W)[16 - elements :][: W.size].reshape(W.shape)
-    assert find_cause(tmp_path, make_plain(W) if recorded else Tensor(W), came) == (
+    obtained = _around(W)[16 - elements :][: W.size].reshape(W.shape)
+    assert find_cause(tmp_path, make_plain(W) if recorded else Tensor(W), obtained) == (
         "values",
         "shifted",
     )
@@ -150,8 +150,8 @@ def _around(array: NDArray[Any]) -> NDArray[Any]:
 def test_data_shifted_by_bytes(by: int, kind: str, tmp_path: Path) -> None:
     """SFT-08: the payload begins where it was rounded to. Siblings: by up to 8 bytes, both ways."""
     raw = _around(W).tobytes()[64 + by :][: W.nbytes]
-    came = np.frombuffer(raw, "<f4").reshape(W.shape)
-    assert find_cause(tmp_path, make_plain(W), came, kind) == ("values", "shifted")
+    obtained = np.frombuffer(raw, "<f4").reshape(W.shape)
+    assert find_cause(tmp_path, make_plain(W), obtained, kind) == ("values", "shifted")
 
 
 STORED: dict[str, Tensor] = {
@@ -174,8 +174,8 @@ def test_swapped_bytes(name: str, tmp_path: Path) -> None:
     code = {"bfloat16": "<u2"}.get(name, f"<{name[0]}{int(name[-2:]) // 8}")
     swapped = np.frombuffer(tensor.stored, code).byteswap().reshape(4, 6)
     with np.errstate(all="ignore"):
-        came = (swapped.astype("<u4") << 16).view("<f4") if name == "bfloat16" else swapped
-        code, cause = find_cause(tmp_path, tensor, came)
+        obtained = (swapped.astype("<u4") << 16).view("<f4") if name == "bfloat16" else swapped
+        code, cause = find_cause(tmp_path, tensor, obtained)
     assert code in ("values", "nan")
     assert cause == "byte-swapped"
 
@@ -183,8 +183,8 @@ def test_swapped_bytes(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [2, 8])
 def test_bytes_swapped_in_wrong_groups(size: int, tmp_path: Path) -> None:
     """PTH-13: four-byte elements swapped in twos or eights."""
-    came = W.view(f"<u{size}").byteswap().view("<f4")
-    assert find_cause(tmp_path, make_plain(W), came)[1] == "byte-swapped"
+    obtained = W.view(f"<u{size}").byteswap().view("<f4")
+    assert find_cause(tmp_path, make_plain(W), obtained)[1] == "byte-swapped"
 
 
 OTHER = [
@@ -210,8 +210,8 @@ def test_halves_read_as_floats(tmp_path: Path) -> None:
     one = np.frombuffer(due.stored, "<f4")
     assert find_cause(tmp_path / "short", due, one) == ("shape", "")
     more = make_plain(HALVES, "float16")
-    came = np.frombuffer(more.stored + bytes(range(48)), "<f4").reshape(4, 6)
-    assert find_cause(tmp_path / "filled", more, came) == ("values", "other-dtype")
+    obtained = np.frombuffer(more.stored + bytes(range(48)), "<f4").reshape(4, 6)
+    assert find_cause(tmp_path / "filled", more, obtained) == ("values", "other-dtype")
 
 
 NARROWED = {

@@ -44,8 +44,8 @@ def test_writer_that_copies_from_the_first_element(
     """SFT-01: a slice of columns, whose bytes were copied without its gaps; it is red."""
     array = np.arange(12, dtype="<f4").reshape(3, 4)
     due = np.ascontiguousarray(array[:, slice(*columns)])
-    came = array.reshape(-1)[columns[0] :][: due.size].reshape(due.shape)
-    assert find_cause(tmp_path, Tensor(due), came)[0] == "values"
+    obtained = array.reshape(-1)[columns[0] :][: due.size].reshape(due.shape)
+    assert find_cause(tmp_path, Tensor(due), obtained)[0] == "values"
 
 
 def test_column_major_reference_is_rejected(tmp_path: Path) -> None:

@@ -661,15 +661,15 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
     # U+FF5E sorts after U+1F600 in UTF-16, before it in UTF-8.
     entries = [TreeFile("\uff5e", 1, "0" * 64), TreeFile("\U0001f600", 1, "1" * 64)]
 
-    wanted = f"{'0' * 64}  1  \uff5e\n{'1' * 64}  1  \U0001f600\n"
-    assert compute_tree_digest(entries) == hashlib.sha256(wanted.encode()).hexdigest()
+    target = f"{'0' * 64}  1  \uff5e\n{'1' * 64}  1  \U0001f600\n"
+    assert compute_tree_digest(entries) == hashlib.sha256(target.encode()).hexdigest()
 
 
 # Words
 
 
 @pytest.mark.parametrize(
-    ("data", "limits", "wanted"),
+    ("data", "limits", "target"),
     [
         (
             make_tar(make_member("ok"), make_header("a/b", flag=b"2", link=b"../x")),
@@ -749,12 +749,12 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
     ],
 )
-def test_messages(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
-    assert str(rejected(put(data), limits)) == wanted
+def test_messages(put: Put, data: bytes, limits: Limits, target: str) -> None:
+    assert str(rejected(put(data), limits)) == target
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "target"),
     [
         ("plain ü 日本", "plain ü 日本"),
         ("a\tb\r\n\0\x7f\x85", r"a\x09b\x0d\x0a\x00\x7f\x85"),
@@ -767,19 +767,19 @@ def test_messages(put: Put, data: bytes, limits: Limits, wanted: str) -> None:
         (b"a" * 10_000, "a" * 200 + "…"),
     ],
 )
-def test_sanitize(text: str | bytes, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sanitize(text: str | bytes, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert sanitize(text) == wanted
+    assert sanitize(text) == target
 
 
 @given(st.text() | st.binary())
 def test_sanitized_text_is_one_harmless_line(text: str | bytes) -> None:
     with mock.patch.dict("os.environ", {"GITHUB_ACTIONS": "true"}):
-        shown = sanitize(text)
+        printed = sanitize(text)
 
-    assert not {unicodedata.category(char) for char in shown} & UNPRINTABLE
-    assert "::" not in shown
-    assert "##[" not in shown
+    assert not {unicodedata.category(char) for char in printed} & UNPRINTABLE
+    assert "::" not in printed
+    assert "##[" not in printed
 
 
 def test_memory_for_deep_names_is_bounded_by_folders(monkeypatch: pytest.MonkeyPatch) -> None:

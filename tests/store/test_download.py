@@ -130,7 +130,7 @@ def test_invalid_token_is_rejected(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted"),
+    ("source", "sought"),
     [
         ("https://u:secret@x.org:8/a/b?sig=secret#secret", "https://x.org:8/a/b"),
         ("https://[bad/a?sig=secret", "https://[bad/a"),
@@ -140,10 +140,10 @@ def test_invalid_token_is_rejected(token: str) -> None:
         ("../a\nb.tar", r"../a\x0ab.tar"),
     ],
 )
-def test_sanitized_source(source: str, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sanitized_source(source: str, sought: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
 
-    assert sanitize_source(source) == wanted
+    assert sanitize_source(source) == sought
 
 
 # Verdicts
@@ -163,7 +163,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 @pytest.mark.parametrize(
-    ("head", "wanted"),
+    ("head", "sought"),
     [
         (b"", "it is empty"),
         (POINTER, "it is a Git LFS pointer"),
@@ -179,11 +179,11 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         (b"something else", ""),
     ],
 )
-def test_diagnosis(head: bytes, wanted: str) -> None:
+def test_diagnosis(head: bytes, sought: str) -> None:
     said = guess_content(head, len(head), len(DATA))
 
-    assert said.startswith(wanted)
-    assert bool(said) == bool(wanted)
+    assert said.startswith(sought)
+    assert bool(said) == bool(sought)
 
 
 def test_a_whole_tar_is_not_called_cut_short() -> None:
@@ -191,7 +191,7 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("locked", "got", "wanted"),
+    ("locked", "got", "sought"),
     [
         (
             {"size": 48_240_640},
@@ -248,14 +248,14 @@ def test_a_whole_tar_is_not_called_cut_short() -> None:
         ),
     ],
 )
-def test_messages_about_wrong_bytes(locked: dict[str, Any], got: ReceivedFile, wanted: str) -> None:
+def test_messages_about_wrong_bytes(locked: dict[str, Any], got: ReceivedFile, sought: str) -> None:
     entry = bundle("https://x.org/b.tar", **{"where": {"sha256": SHA_AT, "size": SIZE_AT}} | locked)
     if entry.locked and entry.locked.size is None:
         entry = replace(entry, locked=replace(entry.locked, where={"sha256": SHA_AT}))
 
     with pytest.raises(IntegrityError) as caught:
         check_received(got, entry.locked, entry)
-    assert str(caught.value) == wanted
+    assert str(caught.value) == sought
 
 
 def test_right_bytes_pass() -> None:

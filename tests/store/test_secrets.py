@@ -189,8 +189,8 @@ def test_no_secret_is_printed_or_sent_elsewhere(
         said += "".join(capfd.readouterr())
         assert not [canary for canary in CANARIES if canary in said]
         # The presigned query is the other origin's own; nothing else may get there.
-        asked = "".join(other.requests)
-        assert not [canary for canary in (TOKEN, PASSWORD) if canary in asked]
+        requested = "".join(other.requests)
+        assert not [canary for canary in (TOKEN, PASSWORD) if canary in requested]
     assert set(codes) == {0, 3, 4}
     stored = b"".join(p.read_bytes() for p in store.root.rglob("*") if p.is_file())
     assert not [canary for canary in CANARIES if canary.encode() in stored]
@@ -280,9 +280,9 @@ def test_proxy_gets_a_connect_request(
         monkeypatch.setenv("https_proxy", f"http://hf:{PASSWORD}@127.0.0.1:{proxy.port}")
 
         assert fetched("https://bundles.example/b.tar", tmp_path) == DATA
-        (asked,) = proxy.requests
-        assert asked.startswith("CONNECT bundles.example:443 HTTP/1.")
-        assert s.find_header(asked, "proxy-authorization").startswith("Basic aGY6Y2FuYXJ5Mw")
+        (requested,) = proxy.requests
+        assert requested.startswith("CONNECT bundles.example:443 HTTP/1.")
+        assert s.find_header(requested, "proxy-authorization").startswith("Basic aGY6Y2FuYXJ5Mw")
         # The password is the proxy's alone.
         assert "proxy-authorization" not in server.requests[0].lower()
 

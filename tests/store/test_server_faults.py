@@ -313,7 +313,7 @@ def test_if_range_is_sent_for_strong_etags_only(
 
 
 @pytest.mark.parametrize("status", [304, 400, 405, 412, 416, 417, 501])
-def test_server_that_rejects_a_range_is_asked_once_without(
+def test_server_that_rejects_a_range_is_requested_once_without(
     fetch: Fetch, server: s.FaultServer, status: int
 ) -> None:
     """Some servers and proxies answer an error to any ``Range`` or ``If-Range``."""
@@ -324,7 +324,7 @@ def test_server_that_rejects_a_range_is_asked_once_without(
 
 
 @pytest.mark.parametrize("status", [304, 400, 412])
-def test_server_that_rejects_every_request_is_not_asked_forever(
+def test_server_that_rejects_every_request_is_not_retried_forever(
     fetch: Fetch, server: s.FaultServer, status: int
 ) -> None:
     server.add("/b", ServedFile(DATA, drops=[1000]), s.make_status(status))
@@ -553,7 +553,7 @@ def test_waits_are_reported(store: Store, tmp_path: Path, server: s.FaultServer)
 # Redirects
 
 
-def test_an_address_that_expires_is_asked_for_anew(fetch: Fetch, server: s.FaultServer) -> None:
+def test_an_address_that_expires_is_requested_anew(fetch: Fetch, server: s.FaultServer) -> None:
     """A presigned address: good once, then forbidden."""
     with s.FaultServer(
         {"/cdn": [s.make_ok(DATA[:CUT], length=SIZE), s.make_status(403), ServedFile(DATA)]}

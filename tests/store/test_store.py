@@ -295,9 +295,9 @@ MIXED = [
 ]
 
 
-@pytest.mark.parametrize(("key", "value", "code", "wanted", "got"), MIXED)
+@pytest.mark.parametrize(("key", "value", "code", "sought", "got"), MIXED)
 def test_mixed_lock_fails_with_a_warm_store(
-    get: Get, *, key: str, value: Any, code: str, wanted: str, got: str
+    get: Get, *, key: str, value: Any, code: str, sought: str, got: str
 ) -> None:
     get()
 
@@ -307,7 +307,7 @@ def test_mixed_lock_fails_with_a_warm_store(
             f"small: the locked {key} does not belong to the locked sha256",
             LINES[key],
             (
-                f"expected  {wanted}",
+                f"expected  {sought}",
                 f"obtained  {got}",
                 f"from      the archive sha256:{sha(DATA)}",
                 "let parity bump small write the block, not a person or a merge",

@@ -224,25 +224,25 @@ BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]
 }
 
 
-@pytest.mark.parametrize(("axes", "nodes", "asked", "texts"), BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize(("axes", "nodes", "requested", "texts"), BATCHES.values(), ids=BATCHES)
 def test_a_batch_axis(
     axes: dict[str, Any],
     nodes: Any,
-    asked: str | None,
+    requested: str | None,
     texts: list[tuple[str, str]],
     tmp_path: Path,
 ) -> None:
     """ONX-10: upstream's own export fixes its axis, so that is an error only where asked for."""
     ends = {"inputs": [value("x", axes["inputs"])], "outputs": [value("y", axes["outputs"])]}
     made = model(Mlp(), nodes and nodes(), **ends)
-    if asked is not None:
-        write_files(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": asked}).encode()})
+    if requested is not None:
+        write_files(tmp_path / "onnx-mlp", {"meta.json": json.dumps({"batch": requested}).encode()})
     outcome = verified(tmp_path, made)
     found = [(f.level, f.code) for f in outcome.findings]
     assert found == [(level, "static-axis") for level, _ in texts]
     for finding, (_, text) in zip(outcome.findings, texts, strict=True):
         assert finding.message.startswith(text)
-        assert finding.message.endswith(ASKED) is (asked == "free")
+        assert finding.message.endswith(ASKED) is (requested == "free")
 
 
 def test_what_a_bundle_asks_of_a_batch_axis_is_one_of_two_words(tmp_path: Path) -> None:

@@ -80,12 +80,12 @@ def _documented() -> dict[str, list[str]]:
 
 @pytest.mark.slow
 def test_the_page_shows_each_finding_as_a_port_gets_it(tmp_path: Path) -> None:
-    shown, page = collect_examples(tmp_path), _documented()
+    printed, page = collect_examples(tmp_path), _documented()
 
-    assert set(page) == set(shown)
+    assert set(page) == set(printed)
     for code, blocks in page.items():
         assert blocks
-        assert [block for block in blocks if block not in shown[code]] == []
+        assert [block for block in blocks if block not in printed[code]] == []
 
 
 def test_the_page_says_of_each_finding_what_it_means() -> None:

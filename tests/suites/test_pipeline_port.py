@@ -31,8 +31,8 @@ SUFFIX = ".exe" if sys.platform == "win32" else ""
 def verify(work: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and report of a run over the pipeline bundle."""
     folder = work / "report"
-    shown = ("--report-dir", str(folder), "--report-formats", "json")
-    code = run_command_line(["verify", "--repo", str(HERE), "--bundle", BUNDLE, *shown, *words])
+    printed = ("--report-dir", str(folder), "--report-formats", "json")
+    code = run_command_line(["verify", "--repo", str(HERE), "--bundle", BUNDLE, *printed, *words])
     report: dict[str, Any] = json.loads((folder / "report.json").read_text("utf-8"))
     return code, report
 

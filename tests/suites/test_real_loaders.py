@@ -144,7 +144,7 @@ def test_torch_does_not_pad() -> None:
     assert codes(audit_run(run, expected_run("pad", order=np.arange(11)))) == ["final-batch"]
 
 
-def test_torch_lets_batches_overtake_each_other_where_it_is_asked_to() -> None:
+def test_torch_lets_batches_overtake_each_other_where_requested() -> None:
     run = Run.of(torch_loader(EIGHT, num_workers=2, in_order=False, slow_worker=0))
 
     expected = ExpectedRun(dataset=EIGHT, batch_size=4, policy="keep", order=np.arange(8))

@@ -107,7 +107,7 @@ class TestRoundTrips:
         file.write_bytes(words(2, 0, 7))
         assert read_tensor(file).shape == (0, 7)
 
-    def test_a_batch_may_hold_nothing(self, file: Path) -> None:
+    def test_a_batch_may_be_empty(self, file: Path) -> None:
         file.write_bytes(words(0))
         assert read_batch(file) == []
 
@@ -248,7 +248,7 @@ class TestRefusals:
         file.write_bytes(data)
         assert refusal(read_batch, file) == (code, message)
 
-    def test_single_tensors_are_held_to_the_same(self, file: Path) -> None:
+    def test_single_tensors_are_checked_alike(self, file: Path) -> None:
         file.write_bytes(b"")
         assert refusal(read_tensor, file) == (
             "truncated",

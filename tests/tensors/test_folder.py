@@ -65,7 +65,7 @@ def test_what_macos_keeps_of_a_file_is_passed_over(tmp_path: Path) -> None:
     assert (set(found.tensors), found.unreadable) == ({"a", "b", "c"}, {})
 
 
-def test_a_name_like_macos_s_is_a_tensor_s_where_it_holds_one_or_stands_alone(
+def test_a_name_like_macos_s_is_a_tensor_s_where_it_has_one_or_is_alone(
     tmp_path: Path,
 ) -> None:
     folder = write_files(tmp_path, {"a.npy": ONE, "._a.npy": ONE, "._b.npy": b"x", "._": b"x"})
@@ -73,7 +73,7 @@ def test_a_name_like_macos_s_is_a_tensor_s_where_it_holds_one_or_stands_alone(
     assert (set(found.tensors), set(found.unreadable)) == ({"a", "._a"}, {"._b.npy"})
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     folder = write_files(
         tmp_path,
         {"a.bin": ONE, "b.bin": b"\x01", "c.npy": b"", "d.safetensors": b"{}", "e.npy": ONE},
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> Non
     ]
 
 
-def test_a_name_twice_is_told(tmp_path: Path) -> None:
+def test_a_name_twice_is_reported(tmp_path: Path) -> None:
     many = encode_safetensors(name_dtypes({"a": ONE, "b": ONE, "c": ONE}))
     folder = write_files(tmp_path, {"a.bin": ONE, "b.npy": ONE, "m.safetensors": many})
     found = list_tensors(folder)
@@ -113,7 +113,7 @@ def test_equal_names_in_several_files_get_a_folder_each(tmp_path: Path) -> None:
         assert "epoch_1.safetensors" in found.unreadable
 
 
-def test_references_hold_something(tmp_path: Path) -> None:
+def test_references_have_something(tmp_path: Path) -> None:
     assert list_tensors(tmp_path).list_problems() == ["contains no tensor"]
     write_files(tmp_path, {"a.npy": np.zeros((0, 3), "<f4"), "b.bin": f32()})
     assert list_tensors(tmp_path).list_problems() == ["contains no element"]

@@ -80,8 +80,8 @@ def test_each_end_has_its_word(deed: str, tmp_path: Path) -> None:
 
     found = run_port(tmp_path, tar, controlled(body))
 
-    under_refuse = "accepted" if word in ("right", "wrong", "partial") else word
-    due = {"l": word, "n": under_refuse, "i": word}
+    under_reject = "accepted" if word in ("right", "wrong", "partial") else word
+    due = {"l": word, "n": under_reject, "i": word}
     for name, verdict in zip(due, verdicts, strict=True):
         assert found.list_outcomes()[name] == (due[name], verdict), name
         codes = [code for level, code in found.list_findings(name) if level == "error"]
@@ -90,12 +90,12 @@ def test_each_end_has_its_word(deed: str, tmp_path: Path) -> None:
     assert found.report["failure_kind"] == "mismatch"
 
 
-def test_every_word_is_shown_here() -> None:
-    shown = {word for _, word, _ in DEEDS.values()} | {"accepted", "hung"}
-    assert shown == outcomes.MEANINGS.keys()
+def test_every_word_is_printed_here() -> None:
+    printed = {word for _, word, _ in DEEDS.values()} | {"accepted", "hung"}
+    assert printed == outcomes.MEANINGS.keys()
 
 
-def test_what_the_report_says_of_owed_and_came(tmp_path: Path) -> None:
+def test_what_the_report_says_of_expected_and_obtained(tmp_path: Path) -> None:
     found = run_port(tmp_path, pack_bundle(tmp_path, THREE), controlled("refuse()"))
     assert [case["expect"] for case in found.cases.values()] == ["load", "refuse", "either"]
     assert (found.code, found.report["failure_kind"]) == (0, None)
@@ -165,11 +165,11 @@ def test_a_case_that_states_nothing_keeps_its_codes_and_exit_code(tmp_path: Path
 
 
 def test_the_short_timeout_is_for_such_cases_and_the_lockfile_overrides_it(tmp_path: Path) -> None:
-    plain, owed = (Case(id="a", folder=tmp_path, expect=word) for word in ("", "load"))
+    plain, required = (Case(id="a", folder=tmp_path, expect=word) for word in ("", "load"))
     stated = Dump(timeout=77.0, where={"timeout": None})
     assert _choose_timeout(plain, Dump()) == 600
-    assert _choose_timeout(owed, Dump()) == EXPECT_SECONDS == 10
-    assert _choose_timeout(owed, stated) == _choose_timeout(plain, stated) == 77
+    assert _choose_timeout(required, Dump()) == EXPECT_SECONDS == 10
+    assert _choose_timeout(required, stated) == _choose_timeout(plain, stated) == 77
 
 
 def test_a_program_that_cannot_be_started_is_no_refusal(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_refusal_alone_says_nothing(tmp_path: Path) -> None:
 # --- known failures ---------------------------------------------------------------------------
 
 
-def test_a_known_failure_forgives_its_own_word_alone(tmp_path: Path) -> None:
+def test_a_known_failure_allows_its_own_word_alone(tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": LOAD, "l": LOAD})
     known = {"l:refused": "not supported yet"}
     assert run_port(tmp_path, tar, controlled("refuse()"), known=known).list_outcomes()["l"] == (
@@ -336,7 +336,7 @@ def test_a_declared_refusal_needs_no_expectation(
     assert (found.code, [one for _, one in found.list_findings("a")][:1]) == (code, codes)
 
 
-def test_a_known_failure_forgives_all_that_is_wrong_with_a_case(tmp_path: Path) -> None:
+def test_a_known_failure_allows_all_that_is_wrong_with_a_case(tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": LOAD}, {"y": make_reference(w=W, v=W)})
     body = "[dump(n, (2, 3), 9, 9, 9, 9, 9, 9) for n in 'wv']"
     found = run_port(tmp_path, tar, body, known={"y:wrong": "why"})
@@ -440,7 +440,7 @@ def test_a_name_that_is_no_file_s_is_skipped(name: str, tmp_path: Path) -> None:
         assert found.cases["odd"]["reason"] == "not-a-file-name"
 
 
-def test_the_other_tensors_of_such_a_case_are_held(tmp_path: Path) -> None:
+def test_the_other_tensors_of_such_a_case_are_compared(tmp_path: Path) -> None:
     both = {"odd": make_reference(**{"a/b": W, "w": W})}
     tar = pack_bundle(tmp_path, {"y": LOAD, "odd": LOAD}, both)
     found = run_port(tmp_path, tar, controlled("right()"))
@@ -450,7 +450,7 @@ def test_the_other_tensors_of_such_a_case_are_held(tmp_path: Path) -> None:
     assert found.list_outcomes()["odd"] == ("wrong", "fail")
 
 
-def test_a_port_that_dumps_safetensors_is_held_to_every_name(tmp_path: Path) -> None:
+def test_a_port_that_dumps_safetensors_must_have_every_name(tmp_path: Path) -> None:
     both = {"odd": make_reference(**{"a/b": W, "w": W})}
     tar = pack_bundle(tmp_path, {"odd": LOAD}, both)
     copy = "(out / 'd.safetensors').write_bytes((fixtures / 'reference' / {}).read_bytes())"
@@ -462,7 +462,7 @@ def test_a_port_that_dumps_safetensors_is_held_to_every_name(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["w", "fc.weight", "größe", "my w", "w ", "x.", "x" * 200, "a.b"])
-def test_a_name_that_is_a_file_s_is_held(name: str, tmp_path: Path) -> None:
+def test_a_name_that_is_a_file_s_is_compared(name: str, tmp_path: Path) -> None:
     assert is_portable(name)
     tar = pack_bundle(tmp_path, {"y": LOAD, "odd": LOAD}, {"odd": make_reference(**{name: W})})
     found = run_port(tmp_path, tar, controlled("refuse()"))
@@ -472,7 +472,7 @@ def test_a_name_that_is_a_file_s_is_held(name: str, tmp_path: Path) -> None:
 # --- options ------------------------------------------------------------------------------------
 
 
-def test_gguf_dims_are_held_in_the_order_that_the_lockfile_states(tmp_path: Path) -> None:
+def test_gguf_dims_are_compared_in_the_order_that_the_lockfile_states(tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": LOAD})
     stored, logical = "right()", "dump('w', (3, 2), 0, 1, 2, 3, 4, 5)"
     turned = {"gguf-dims": "logical"}

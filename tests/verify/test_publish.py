@@ -71,7 +71,7 @@ def test_a_report_that_cannot_be_written_costs_none_of_the_others(
     assert f"(exit {VERDICTS[green]})" in ran.out
 
 
-def test_every_report_that_cannot_be_written_is_told(
+def test_every_report_that_cannot_be_written_is_reported(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for form in ("html", "json"):
@@ -159,8 +159,8 @@ def test_what_the_runner_does_not_take_is_a_warning_and_no_verdict(
     text = f"{what} cannot be written: {why}; the verdict is unchanged"
     assert ran.code == VERDICTS[green]
     assert ran.err == f"warning[runner-file] {text}\n"
-    told = f"::warning title=parity%3A runner-file::{text}"
-    assert (told in ran.out.splitlines()) is github
+    reported = f"::warning title=parity%3A runner-file::{text}"
+    assert (reported in ran.out.splitlines()) is github
     assert json.loads((bench.report / "report.json").read_text("utf-8"))["exit_code"] == ran.code
     (other,) = set(names) - {variable}
     assert (bench.root / other).read_text("utf-8")

@@ -30,7 +30,7 @@ def chosen(*ids: str, globs: tuple[str, ...] = ()) -> list[str]:
     return [bundle.id for bundle in selection.select_bundles(LOCK, ids, globs)]
 
 
-def wanted(*globs: str) -> list[str]:
+def target(*globs: str) -> list[str]:
     return [f"{b}/{c}" for b, c in NAMES if selection.is_selected(globs, b, c)]
 
 
@@ -65,7 +65,7 @@ def test_a_bundle_of_which_no_glob_wants_a_case_is_left_alone(
 
 
 @pytest.mark.parametrize("ids", [("nope",), ("files", "nope"), ("",), ("file*",), ("Files",)])
-def test_an_unknown_bundle_is_told_with_those_there_are(ids: tuple[str, ...]) -> None:
+def test_an_unknown_bundle_is_reported_with_those_there_are(ids: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as error:
         chosen(*ids)
     assert message(error) == (
@@ -75,7 +75,7 @@ def test_an_unknown_bundle_is_told_with_those_there_are(ids: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize("glob", ["nope/pad", "!nope/pad", "/pad", "Files/*"])
-def test_a_glob_for_no_bundle_is_told_before_anything_is_fetched(glob: str) -> None:
+def test_a_glob_for_no_bundle_is_reported_before_anything_is_fetched(glob: str) -> None:
     with pytest.raises(ConfigError) as error:
         chosen(globs=("files/*", glob))
     assert message(error) == (
@@ -84,7 +84,7 @@ def test_a_glob_for_no_bundle_is_told_before_anything_is_fetched(glob: str) -> N
     )
 
 
-def test_a_glob_for_a_bundle_that_was_not_chosen_is_told() -> None:
+def test_a_glob_for_a_bundle_that_was_not_chosen_is_reported() -> None:
     with pytest.raises(ConfigError, match="'files/gguf' matches no bundle; bundles: loaders-v1"):
         chosen("loaders-v1", globs=("files/gguf",))
 
@@ -109,16 +109,16 @@ def test_a_glob_for_a_bundle_that_was_not_chosen_is_told() -> None:
 def test_globs_choose_and_an_exclamation_mark_excludes(
     globs: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert wanted(*globs) == expected
+    assert target(*globs) == expected
 
 
-def test_globs_that_all_mean_something_are_held_to_nothing() -> None:
+def test_globs_that_all_match_are_not_reported() -> None:
     selection.check_case_globs(["pad", "files/*", "!gguf", "!*/p*"], NAMES, is_complete=True)
     selection.check_case_globs([], [], is_complete=True)
 
 
 @pytest.mark.parametrize("glob", ["nope", "!nope", "files/pad", "", "!", "files/"])
-def test_a_glob_that_matches_nothing_is_told_with_the_cases_there_are(glob: str) -> None:
+def test_a_glob_that_matches_nothing_is_reported_with_the_cases_there_are(glob: str) -> None:
     with pytest.raises(ConfigError) as error:
         selection.check_case_globs(["pad", glob], NAMES, is_complete=True)
     assert message(error) == (
@@ -138,7 +138,7 @@ def test_a_glob_is_not_judged_while_a_bundle_could_not_be_read() -> None:
     selection.check_case_globs(["nope"], NAMES, is_complete=False)
 
 
-def test_a_bundle_that_is_not_locked_is_told_with_the_command_that_locks_it() -> None:
+def test_a_bundle_that_is_not_locked_is_reported_with_the_command_that_locks_it() -> None:
     with pytest.raises(ConfigError) as error:
         selection.check_locked(lockfile("one", "two", locked="").bundles)
     assert message(error).splitlines() == [

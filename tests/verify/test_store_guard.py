@@ -197,7 +197,9 @@ def test_a_port_that_changes_nothing_is_no_finding(repo: Path) -> None:
     assert (code, list_touched(report)) == (0, [])
 
 
-def test_show_tells_of_a_changed_reference(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_reports_of_a_changed_reference(
+    repo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     body = "right(); os.utime(next(fixtures.rglob('r.safetensors')))"
     (repo / "port.py").write_text(HEAD + body, encoding="utf-8")
     assert run_command_line(["show", "--repo", str(repo), "one/one", "w"]) == 4

@@ -31,10 +31,10 @@ def test_operator_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None
     call = torch.ops.aten
     for part in kind.split(".")[1:]:
         call = getattr(call, part)
-    wanted = call(**{key: _make_torch(value) for key, value in arguments.items()})
-    wanted = wanted[0] if isinstance(wanted, tuple) else wanted
+    target = call(**{key: _make_torch(value) for key, value in arguments.items()})
+    target = target[0] if isinstance(target, tuple) else target
     np.testing.assert_allclose(
-        operators.compute(kind, arguments), wanted.numpy(), rtol=1e-9, atol=1e-9
+        operators.compute(kind, arguments), target.numpy(), rtol=1e-9, atol=1e-9
     )
 
 
@@ -70,8 +70,8 @@ def _attend_with_torch(kind: str, arguments: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(("kind", "arguments"), [row[1:] for row in MODULES if row[1] != "rotary"])
 def test_module_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None:
     run = _attend_with_torch if kind == "MultiheadAttention" else _step_with_torch
-    wanted = run(kind, arguments).numpy()
-    np.testing.assert_allclose(operators.compute(kind, arguments), wanted, rtol=1e-9, atol=1e-9)
+    target = run(kind, arguments).numpy()
+    np.testing.assert_allclose(operators.compute(kind, arguments), target, rtol=1e-9, atol=1e-9)
 
 
 def _list_ways() -> list[Any]:

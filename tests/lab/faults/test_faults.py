@@ -81,7 +81,7 @@ def test_nothing_is_planted_where_elements_share_bytes(tmp_path: Path) -> None:
     assert list_tensors(tmp_path).list_problems() == []
 
 
-def test_signs_of_zeros_are_a_fault_only_where_bytes_are_owed(references: Path) -> None:
+def test_signs_of_zeros_are_a_fault_only_where_bytes_are_expected(references: Path) -> None:
     found = list_tensors(references).tensors
     exact = {fault.name for fault in tensor_faults.list_tensor_faults(found, {}, references)}
     bounded = {
@@ -252,7 +252,7 @@ def test_a_fault_of_a_loader_has_the_batches_that_it_says(
     assert rows(folder)[0] == sizes
 
 
-def test_a_fault_of_order_is_none_where_no_order_is_owed() -> None:
+def test_a_fault_of_order_is_none_where_no_order_is_expected() -> None:
     free = batch_faults.LoaderContract(
         label_column=1, feature_column=0, is_ordered=False, batch_size=4
     )

@@ -54,7 +54,7 @@ def item(index: int) -> NDArray[np.float32]:
     return np.arange(8, dtype=np.float32) + np.float32(index * 0.1)
 
 
-def test_it_holds_five_cases_and_its_provenance(tree: Path) -> None:
+def test_it_has_five_cases_and_its_provenance(tree: Path) -> None:
     assert {path.name for path in tree.iterdir()} == {*EXPECTED, "provenance.json"}
     record = json.loads((tree / "provenance.json").read_text("utf-8"))
     assert record["seeds"] == {"shuffled_seeded": 42, "shuffled_droplast": 42}
@@ -73,7 +73,7 @@ def test_meta_has_upstreams_keys(tree: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", EXPECTED)
-def test_batches_hold_the_items_in_torchs_order(tree: Path, case: str) -> None:
+def test_batches_have_the_items_in_torchs_order(tree: Path, case: str) -> None:
     sizes, _, order = EXPECTED[case]
     files = sorted((tree / case).glob("*.bin"))
     assert [path.name for path in files] == [f"batch_{k:04d}.bin" for k in range(len(sizes))]

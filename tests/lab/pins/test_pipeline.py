@@ -109,7 +109,7 @@ def columns(tree: Path, case: str) -> list[NDArray[np.float32]]:
     return [np.concatenate(parts) for parts in zip(empty, *read, strict=True)]
 
 
-def test_it_holds_these_cases_and_its_provenance(tree: Path) -> None:
+def test_it_has_these_cases_and_its_provenance(tree: Path) -> None:
     assert {path.name for path in tree.iterdir()} == {*SIZES, "provenance.json"}
 
 

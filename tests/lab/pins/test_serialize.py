@@ -75,7 +75,7 @@ def loaded_pth(tree: Path, name: str = "synthetic.pth") -> dict[str, Any]:
     return state
 
 
-def test_it_holds_four_cases_and_its_provenance(tree: Path) -> None:
+def test_it_has_four_cases_and_its_provenance(tree: Path) -> None:
     assert {path.name for path in tree.iterdir()} == {*FOLDERS, "provenance.json"}
     versions = read_json(tree / "provenance.json")["versions"]
     assert list(versions) == ["torch", "safetensors", "gguf", "numpy"]
@@ -113,7 +113,7 @@ def test_pth_references_are_what_torch_loads(tree: Path) -> None:
             assert reference.tobytes() == expected.tobytes()
 
 
-def test_pth_holds_every_dtype_and_layout(tree: Path) -> None:
+def test_pth_has_every_dtype_and_layout(tree: Path) -> None:
     seen = records(tree, "resnet18-pth")
     dtypes = {record["dtype"] for record in seen.values()}
     assert dtypes == {"float32", "float16", "bfloat16", "float64", "int64"}
@@ -181,7 +181,7 @@ def test_a_zip_has_no_trace_of_a_path(tmp_path: Path) -> None:
 # safetensors
 
 
-def test_safetensors_holds_the_floats_of_the_pth(tree: Path) -> None:
+def test_safetensors_has_the_floats_of_the_pth(tree: Path) -> None:
     seen = import_library("safetensors.torch").load_file(
         tree / "safetensors-rt/synthetic.safetensors"
     )
@@ -217,7 +217,7 @@ def test_safetensors_metadata_has_one_key(tree: Path) -> None:
 # gguf
 
 
-def test_gguf_holds_every_type_and_samples_all(tree: Path) -> None:
+def test_gguf_has_every_type_and_samples_all(tree: Path) -> None:
     seen = records(tree, "gguf")
     assert {record["type"] for record in seen.values()} == set(KINDS)
     sampled = read_json(tree / "gguf" / "sampled_tensor_names.json")
