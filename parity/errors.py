@@ -6,14 +6,12 @@ into a result, so that the others continue.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar, Literal
 
 from parity.text import format_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 ErrorKind = Literal["config", "integrity", "fetch", "reference", "dump", "mismatch", "empty"]
 

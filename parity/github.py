@@ -11,14 +11,11 @@ import secrets
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.text import add_secret, format_path, mask_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Bytes of one step's summary; the runner drops a larger one completely.
 MAX_SUMMARY_BYTES = 1024 * 1024

@@ -6,17 +6,12 @@ A pattern is ``case``, ``case/tensor`` or ``case:code``; ``*`` matches any chara
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from parity.codes import list_codes
-from parity.errors import Problem
+from parity.errors import Location, Problem
 from parity.results import CaseResult, Finding, decide_verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from parity.errors import Location
 
 #: Kinds of the port's own errors; a suspect reference or a broken bundle is never allowed.
 _ALLOWED_KINDS = ("mismatch", "dump")

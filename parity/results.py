@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from parity.errors import EXIT_CODES, ErrorKind, Location, Problem, most_severe
 from parity.text import format_count, mask_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 Level = Literal["error", "warning", "notice"]
 Verdict = Literal["pass", "fail", "error", "known-failure", "skipped"]

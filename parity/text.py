@@ -10,11 +10,8 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Unicode categories that are always escaped: control, format, surrogate, private, unassigned,
 #: line and paragraph separators.

@@ -7,15 +7,14 @@ import re
 import socket
 import ssl  # noqa: F401 - it subclasses socket.socket, so it comes before that is guarded
 import subprocess
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from pytest_regressions.file_regression import FileRegressionFixture
 
 # A loaded machine is slow, not wrong; pytest's own timeout bounds each test.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from parity.errors import Location
 from parity.known_failures import KnownFailures, find_unmatched, match_glob, parse_known_failures
+from parity.results import CaseResult, Finding
 from tests.support.reports import make_case, make_finding
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.results import CaseResult, Finding
 
 WHERE = Location(Path("fixtures.lock.yaml"), 9, 5)
 TENSORS = ("w", "v", "blk.0.q")

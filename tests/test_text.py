@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from parity.reports import junit, markdown
 from parity.store.sources import Secret
 from parity.text import add_secret, align_columns, join_limited, sanitize, truncate
 from tests.support.reports import make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKEN = "hf_0123456789canary"  # noqa: S105 - not a real one
 

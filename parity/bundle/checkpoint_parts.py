@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 #: How llama.cpp and the Hub's libraries name the parts of a checkpoint; not more than 9,999.
 _PART = re.compile(r"(.+)-([0-9]{5})-of-(0[0-9]{4})(\.[a-z]+)")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import yaml
 
@@ -19,10 +21,6 @@ from parity.bundle.tolerances import format_value
 from parity.bundle.yaml_nodes import compose, locate_mark
 from parity.bundle.yaml_reader import YamlReader
 from parity.errors import ConfigError, Location, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MAX_JSON = 4 * 2**20
 MAX_YAML = 256 * 1024

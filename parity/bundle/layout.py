@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from parity.errors import Problem, ReferenceSuspectError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EqualityMode = Literal["ORDER", "SET", "SUBSET"]
 MODES: tuple[EqualityMode, ...] = ("ORDER", "SET", "SUBSET")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from parity.bundle.document import read_json, read_yaml
+from parity.bundle.document import Document, read_json, read_yaml
 from parity.bundle.layout import describe_nesting
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.bundle.document import Document
 
 NAME = "parity.json"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from itertools import combinations
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from parity.bundle.tensor_rules import EXACT, Check, Rule
@@ -20,7 +20,6 @@ from parity.tensors.groups.registry import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from parity.bundle.document import Document, Place
     from parity.tensors.groups.base import Measure

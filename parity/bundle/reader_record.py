@@ -6,14 +6,12 @@ other keys aside; ``against`` are cases that a reader loads although their rule 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.bundle.layout import make_suspect_error, read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 RECORD_NAME = "readers.json"
 

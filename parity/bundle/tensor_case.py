@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from parity.bundle.tensor_rules import EXACT, Rules
+from parity.bundle.tensor_rules import EXACT, Check, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from parity.bundle.manifest_outputs import JsonRule
     from parity.bundle.stages import Stage
-    from parity.bundle.tensor_rules import Check
 
 Expectation = Literal["load", "refuse", "either"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from parity.errors import Problem
+from parity.errors import Location, Problem
 from parity.known_failures import match_glob
 from parity.tensors.groups.registry import MEASURES
 from parity.text import join_limited
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from parity.bundle.document import Place
-    from parity.errors import Location
     from parity.tensors.stored import StoredTensor
 
 

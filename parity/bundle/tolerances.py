@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 #: Keys of a lockfile's `bounds`, and of those in a manifest of schema 1.
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from parity.errors import ConfigError, Location, Problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 16

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from parity.bundle.yaml_nodes import locate_mark
-from parity.errors import Problem
+from parity.errors import Location, Problem
 from parity.text import truncate
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.errors import Location
 
 _TAG = "tag:yaml.org,2002:"
 _STR, _NUMBERS = f"{_TAG}str", (f"{_TAG}int", f"{_TAG}float")

@@ -8,15 +8,12 @@ out, never an error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.checkpoints import gguf_header, pth_storages, safetensors_header
 from parity.checkpoints.location import StorageLocation, read_recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 __all__ = ["StorageLocation", "locate_tensors"]
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from parity.checkpoints.gguf_types import BY_CODE
 from parity.checkpoints.location import StorageLocation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _Parsed = TypeVar("_Parsed")
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 import struct
 import zipfile
+from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.checkpoints import gguf_header, pth_storages
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 Span = tuple[int, int]
 #: Larger files are not read.

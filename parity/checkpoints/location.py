@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import read_json
 from parity.errors import ReferenceSuspectError
-from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
+from parity.tensors.dtypes import DTYPES, TORCH_DTYPES, DType
 from parity.tensors.private_map import map_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,9 @@ Source of the opcodes: ``Lib/pickletools.py`` of CPython, which also reads them 
 from __future__ import annotations
 
 import pickletools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from parity.checkpoints.location import parse_record
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.checkpoints.location import StorageLocation
+from parity.checkpoints.location import StorageLocation, parse_record
 
 #: The format's own bound of a header.
 _MAX_HEADER = 100_000_000

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity import __version__
 from parity.cli import usage
 from parity.cli.verbs import VERBS
 from parity.text import forget_typed_paths
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _PARSER_OPTIONS: dict[str, Any] = {
     "epilog": usage.EXIT_CODE_HELP,

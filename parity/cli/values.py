@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.text import resolve_path
 from parity.verify.options import REPORT_FORMATS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Limits of numbers on the command line: digits of a count, seconds of a deadline.
 _MAX_DIGITS, _MAX_SECONDS = 9, 1e9

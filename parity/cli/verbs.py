@@ -7,14 +7,12 @@ imported for the verb that was typed alone.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from parity.cli import values
 from parity.verify.options import REPORT_FORMATS, SUMMARIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OPTIONS, _VERIFY_OPTIONS = "parity.verify.options:Options", "parity.verify.options:VerifyOptions"
 _LOCKFILE = "fixtures.lock.yaml"

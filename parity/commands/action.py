@@ -15,7 +15,7 @@ from parity.commands.merge import MergeOptions, merge
 from parity.commands.plan import PlanOptions, plan_jobs
 from parity.commands.verify import verify
 from parity.errors import EXIT_CODES, ConfigError, ParityError, Problem
-from parity.lockfile import load
+from parity.lockfile import Bundle, load
 from parity.store.store import Store
 from parity.text import resolve_path
 from parity.verify import publish
@@ -24,7 +24,6 @@ from parity.verify.options import REPORT_FORMATS, SUMMARIES, ReportOptions, Veri
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
 
 #: File name of the plan, written by ``plan`` and read by ``merge``.

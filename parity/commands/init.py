@@ -15,7 +15,7 @@ import yaml
 
 from parity.errors import ConfigError, Location, Problem
 from parity.github import display_path
-from parity.lockfile import parse
+from parity.lockfile import Bundle, parse
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.port.cargo.manifests import Example, Package, list_packages
@@ -25,7 +25,6 @@ from parity.verify import publish
 from parity.verify.options import Options
 
 if TYPE_CHECKING:
-    from parity.lockfile import Bundle
     from parity.reports.console import RunConsole
 
 #: Parts of an example's name that suggest a dump program.

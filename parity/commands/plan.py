@@ -12,14 +12,13 @@ from parity.port.cargo import make_build_key
 from parity.store.disk import replace_file
 from parity.verify import publish
 from parity.verify.options import VerifyOptions
-from parity.verify.prepare import PreparedBundle
+from parity.verify.prepare import PreparationError, PreparedBundle
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
     from pathlib import Path
 
     from parity.reports.console import RunConsole
-    from parity.verify.prepare import PreparationError
 
 #: GitHub's limit of jobs in one matrix.
 MAX_JOBS = 256

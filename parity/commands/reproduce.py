@@ -21,7 +21,7 @@ from parity.port import output
 from parity.port.dump_folder import open_temporary_folder
 from parity.reports import reproduction
 from parity.reports.reproduction import Reproduction
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump
 from parity.tensors.folder import list_tensors
 from parity.text import sanitize_message
 from parity.verify import fixture_aliases, publish
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from parity.port.run import DumpResult
     from parity.reports.console import RunConsole
     from parity.results import CaseResult, Finding
-    from parity.suites.base import Case
     from parity.verify.prepare import PreparedBundle
 
 #: Limits of the pack: tensors with values, lines of each, bytes of a tensor and of a file in hex.

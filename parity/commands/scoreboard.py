@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from parity.errors import EXIT_CODES, ConfigError, Location, Problem
 from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
-from parity.lab.scoreboard.board import build_scoreboard, list_common_bundles
+from parity.lab.scoreboard.board import Scoreboard, build_scoreboard, list_common_bundles
 from parity.reports import json_reader
 from parity.store.disk import replace_file
 from parity.text import sanitize_message
@@ -24,7 +24,6 @@ from parity.verify import publish
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.lab.scoreboard.board import Scoreboard
     from parity.reports.console import RunConsole
     from parity.results import Report
 

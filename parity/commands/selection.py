@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parity.errors import ParityError, exit_code_of
-from parity.lockfile import load
-from parity.reports.console import print_error
+from parity.errors import ErrorKind, ParityError, exit_code_of
+from parity.lockfile import Bundle, Lockfile, load
+from parity.reports.console import RunConsole, print_error
 from parity.verify import selection
-from parity.verify.prepare import PreparedBundle, prepare_bundle
+from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from parity.errors import ErrorKind
-    from parity.lockfile import Bundle, Lockfile
-    from parity.reports.console import RunConsole
     from parity.verify.options import Options, VerifyOptions
-    from parity.verify.prepare import PreparationError
 
 
 def choose_bundles(options: Options) -> tuple[Lockfile, list[Bundle]]:

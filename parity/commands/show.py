@@ -15,14 +15,14 @@ from parity.errors import ConfigError, DumpError, IntegrityError, Problem
 from parity.github import display_path
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump, TensorView
 from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
-from parity.tensors.index_expression import expand_index, parse_index
+from parity.tensors.index_expression import Index, expand_index, parse_index
 from parity.text import align_columns, format_count, sanitize_message
 from parity.verify import execute, fixture_aliases
 from parity.verify.options import VerifyOptions
-from parity.verify.prepare import PreparationError, prepare_bundle
+from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from parity.port.run import DumpResult
     from parity.reports.console import RunConsole
-    from parity.suites.base import Case, TensorView
-    from parity.tensors.index_expression import Index
-    from parity.verify.prepare import PreparedBundle
 
 #: Maximum number of printed elements.
 MAX_ELEMENTS = 60

@@ -8,17 +8,14 @@ are mapped and read in parts.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from parity.diagnose import block_mistakes, constant_values, search, slice_patterns
 from parity.diagnose.cause import CODES, Cause
 from parity.diagnose.failing_tensor import FailingTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["CODES", "Cause", "FailingTensor", "diagnose", "name_no_alternatives"]
 

@@ -6,25 +6,20 @@ read a neighbour.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.diagnose.cause import Cause
-from parity.diagnose.failing_tensor import MAX_PART
+from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 from parity.diagnose.hypothesis import Source, identity, is_nearer
 from parity.diagnose.misread_storage import format_byte_shift, read_shifted
 from parity.tensors.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from parity.diagnose.failing_tensor import FailingTensor
 
 #: Blocks that are compared before all are.
 _PROBED_BLOCKS = 4

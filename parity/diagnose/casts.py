@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BF16 = DTYPES["BF16"]
 #: NumPy's names of floats by the short ones, which codes of causes end with.

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.tensors.distances import compute_integer_error
-from parity.tensors.dtypes import view_bits
+from parity.tensors.dtypes import DType, view_bits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.diagnose.failing_tensor import FailingTensor
-    from parity.tensors.dtypes import DType
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy as np
 
 from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
 from parity.tensors.compare import find_violations, resolve_close
-from parity.tensors.dtypes import view_bits
+from parity.tensors.dtypes import DType, view_bits
 from parity.tensors.private_map import load_content
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.checkpoints import StorageLocation
-    from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
 
 #: Elements that are read at a time.

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.failing_tensor import MAX_PART
+from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
-
-    from parity.diagnose.failing_tensor import FailingTensor
 
     Change = Callable[[NDArray[Any]], NDArray[Any]]
 

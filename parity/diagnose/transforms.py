@@ -17,7 +17,7 @@ from parity.diagnose.float_transforms import (
     propose_roundings,
     propose_signs,
 )
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import DTYPES, DType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.diagnose.hypothesis import Transform
-    from parity.tensors.dtypes import DType
 
 _GROUP_BYTES = (2, 4, 8)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from parity.drift.changes import FileDrift, TreeDrift
 from parity.drift.contents import compare_json_files, compare_tensor_files, has_tensor_suffix
 from parity.drift.loaders import compare_loader_folders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _CHUNK_SIZE = 1 << 20
 

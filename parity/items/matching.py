@@ -16,6 +16,7 @@ import numpy as np
 from parity.items.assignment import UNKNOWN, Edges, assign_items, rank_equals
 from parity.items.projection import (
     CandidateWindows,
+    Projections,
     choose_columns,
     iterate_other_columns,
     project_rows,
@@ -23,8 +24,6 @@ from parity.items.projection import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from parity.items.projection import Projections
 
     Floats = NDArray[np.floating]
     Ints = NDArray[np.int64]

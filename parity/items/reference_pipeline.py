@@ -28,15 +28,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: A last batch that is not full is delivered as it is, omitted, or filled up with masked slots.
 Policy = Literal["keep", "drop", "pad"]

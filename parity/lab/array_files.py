@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -15,10 +16,6 @@ from parity.lab.readers.libraries import READERS, encode_torch_tensor
 from parity.lab.zoo.case import ExpectedTensor
 from parity.lab.zoo.safetensors_builder import build_file
 from parity.tensors.dtypes import DTYPES, NUMPY_DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 #: Files of arrays that `read_arrays` reads.
 SUFFIXES = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".json")

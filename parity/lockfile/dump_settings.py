@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import yaml
 
 from parity.bundle.yaml_reader import (
+    Entries,
+    Node,
+    Reader,
     YamlReader,
     make_list_reader,
     make_number_reader,
     make_string_reader,
 )
 from parity.lockfile.contents import Dump
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from parity.bundle.yaml_reader import Entries, Node, Reader
 
 PLACEHOLDERS = (
     "case",

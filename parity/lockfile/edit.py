@@ -10,22 +10,18 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 
 from parity.bundle.yaml_nodes import compose
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile import parse
+from parity.lockfile import Locked, Lockfile, parse
 from parity.lockfile.contents import LOCK_KEYS
 from parity.text import format_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from parity.lockfile import Locked, Lockfile
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 # Text that means itself without quotes, inside of braces too.

@@ -6,12 +6,12 @@ import hashlib
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
 from parity.bundle.yaml_reader import (
     Node,
+    Reader,
     YamlReader,
     describe,
     make_list_reader,
@@ -29,9 +29,6 @@ from parity.lockfile.contents import (
 from parity.lockfile.dump_settings import read_dumps
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 from parity.text import format_path
-
-if TYPE_CHECKING:
-    from parity.bundle.yaml_reader import Reader
 
 SCHEMA = 2  # the newest; 1 is read, too
 #: Keys that schema 1 does not have, and the schema that has them.

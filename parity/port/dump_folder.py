@@ -6,11 +6,8 @@ import contextlib
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 #: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
 MAX_DEPTH = 32

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,6 @@ from parity.port.exit_findings import TOO_DEEP, explain_exit, make_error
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
 
     from parity.lockfile import Dump
     from parity.results import Finding

@@ -6,10 +6,8 @@ import hashlib
 import io
 import math
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Any
 
 # Matplotlib cannot use the page's colours; these placeholders are replaced in the SVG.
 _INK, _BAD = "#010203", "#030201"

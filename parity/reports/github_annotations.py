@@ -7,19 +7,13 @@ that several cases share become one annotation, and the last one counts the rest
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from parity import github
-from parity.errors import EXIT_CODES, Location
-from parity.results import Finding
+from parity.errors import EXIT_CODES, Location, ParityError
+from parity.results import CaseResult, Finding, Level, Report
 from parity.text import format_count, join_limited, sanitize_message, truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from parity.errors import ParityError
-    from parity.results import CaseResult, Level, Report
 
 _MAX_NAMES, _MAX_DETAILS = 5, 30
 _KIND_ORDER = list(EXIT_CODES)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from parity import __version__
-from parity.results import REPORT_SCHEMA, make_json_value
+from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Report, make_json_value
 from parity.store.disk import replace_file
 from parity.text import format_path
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.errors import Location
-    from parity.results import BundleResult, CaseResult, Finding, Report
 
 
 def build_json(report: Report, code: int) -> dict[str, Any]:

@@ -7,15 +7,13 @@ import math
 import os
 import re
 import stat
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 from parity.errors import EXIT_CODES, ErrorKind, Location
 from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Level, Report, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 #: Largest file that is read, in bytes; a report keeps a limited number of findings.
 MAX_BYTES = 64 * 2**20

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from parity import __version__
 from parity.codes import list_codes
-from parity.results import decide_verdict
+from parity.results import BundleResult, CaseResult, Finding, Report, Verdict, decide_verdict
 from parity.text import format_count, sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.results import BundleResult, CaseResult, Finding, Report, Verdict
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _MANY = 10  # times a tolerance; from here on percentages are hard to read

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
-from parity.errors import IntegrityError, Problem
+from parity.errors import IntegrityError, Location, Problem
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.disk import write_file
 from parity.store.member_names import ArchiveError, NameTree, split_name
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from parity.errors import Location
     from parity.lockfile import Locked
 
 REPACK = (

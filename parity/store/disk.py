@@ -10,16 +10,13 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.errors import FetchError, Problem
 from parity.store.trees import TreeFile, hash_chunks, open_regular
 from parity.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _MEANINGS = {
     "disk-full": "the disk of the store is full",

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import IntegrityError
 from parity.store import archive, disk, resume, trees
 from parity.store.integrity import ArchiveRecord
-from parity.store.paths import is_locked
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
-
-    from parity.store.paths import StorePaths
+from parity.store.paths import StorePaths, is_locked
 
 #: Seconds after its last use in which an entry may still be in use: a long run.
 IN_USE = 3600.0

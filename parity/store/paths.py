@@ -15,15 +15,12 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.store import disk, resume
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"

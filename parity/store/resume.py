@@ -20,12 +20,9 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.store import disk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _OWNER = r"(?P<host>[0-9a-f]{8})-(?P<pid>[0-9]{1,10})"
 _CLAIM = re.compile(_OWNER + r"\.[0-9a-f]{8}\.tmp")

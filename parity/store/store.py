@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import ConfigError, Problem
-from parity.lockfile import Locked
+from parity.lockfile import Bundle, Locked
 from parity.store import disk
 from parity.store.fetch import FetchedBundle, FetchJob, describe_misses
 from parity.store.integrity import ArchiveRecord
@@ -22,7 +22,6 @@ from parity.store.trees import TreeFile, compute_tree_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from parity.lockfile import Bundle
     from parity.store.retries import Progress
 
 __all__ = ["FetchedBundle", "Store", "TreeFile", "compute_tree_digest"]

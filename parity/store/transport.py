@@ -17,14 +17,13 @@ from parity.errors import FetchError
 from parity.lockfile.source_rules import find_url_problem
 from parity.store import failures, sources
 from parity.store.connections import PIECE, BackgroundReader, ConnectionSet
-from parity.store.retries import TRANSIENT, TransientError, read_wait
+from parity.store.retries import TRANSIENT, FetchOptions, TransientError, read_wait
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     from urllib3 import BaseHTTPResponse
 
-    from parity.store.retries import FetchOptions
     from parity.store.sources import Url
 
 OK, PARTIAL, FORBIDDEN = 200, 206, 403

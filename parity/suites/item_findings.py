@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.items import checks, identity
 from parity.items.matching import UNKNOWN
-from parity.results import Finding
+from parity.results import Finding, Level
 from parity.suites import diagnosis
 from parity.suites.messages import (
     EXAMPLES,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.items.checks import DeliveredBatches, Floats, Ints, MembershipDifference
-    from parity.results import Level
 
 #: Probability of a right shuffle above which its order is not worth a warning.
 _RARE = 0.05

@@ -11,7 +11,7 @@ from parity.checkpoints.gguf_header import find_stated_shape
 from parity.suites.messages import format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import DTYPES, DType
 from parity.text import format_count, sanitize
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from parity.checkpoints import StorageLocation
     from parity.results import Finding
     from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
 
 #: Bytes of a tensor in its checkpoint up to which they are compared with a dump's elements.

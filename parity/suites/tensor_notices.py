@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.results import Finding
+from parity.results import Finding, Level
 from parity.suites.messages import format_list, format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.paired_reads import read_chunks
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor

@@ -6,17 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from parity.bundle.tensor_rules import Check
+from parity.bundle.tensor_rules import Check, Rule
 from parity.bundle.tolerances import tighten
 from parity.tensors.compare import select_bounds
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import DTYPES, DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from parity.bundle.tensor_rules import Rule
     from parity.checkpoints import StorageLocation
-    from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
 
 

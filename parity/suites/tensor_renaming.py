@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from itertools import islice, product, zip_longest
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 #: Missing names that are compared with every extra one, to find how names were changed.
 MAX_TRIED = 8

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.results import Finding
+from parity.results import Finding, Level
 from parity.suites.diagnosis import find_wrong_decoder
 from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.passing_constants import PassingConstants
@@ -20,7 +20,7 @@ from parity.tensors.compare import compare, resolve_close
 from parity.tensors.dtypes import F32
 from parity.tensors.groups.base import Pair
 from parity.tensors.paired_reads import read_chunks
-from parity.tensors.stored import ConstantTensor
+from parity.tensors.stored import ConstantTensor, StoredTensor
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.bundle.tensor_rules import Check
-    from parity.results import Level
     from parity.suites.tensor_reference import TensorReference
     from parity.tensors.measures import Measures
-    from parity.tensors.stored import StoredTensor
 
 #: Share of a tolerance beyond which its use is worth a notice.
 NEAR_SHARE = 0.8

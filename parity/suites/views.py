@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from parity import checkpoints
 from parity.bundle.layout import make_suspect_error
 from parity.errors import ConfigError, DumpError, Problem
-from parity.suites.base import TensorView
+from parity.suites.base import Case, Dump, TensorView
 from parity.suites.messages import EXAMPLES
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES, DType
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.checkpoints import StorageLocation
-    from parity.suites.base import Case, Dump
     from parity.tensors.stored import StoredTensor
 
 #: Names that a message lists.

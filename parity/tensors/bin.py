@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable, Iterable
 from io import FileIO
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 #: More dimensions than any tensor of the field has; NumPy itself stops at 64.
 MAX_NDIM = 32

@@ -20,7 +20,7 @@ from parity.tensors.distances import (
     take_norm,
     view_parts,
 )
-from parity.tensors.dtypes import F32, view_bits
+from parity.tensors.dtypes import F32, DType, view_bits
 from parity.tensors.measures import (
     MAX_POINTS,
     MAX_SAMPLES,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.tensors.dtypes import DType
     from parity.tensors.stored import StoredTensor
 
 #: Cells of the map of bad elements, per side at most.

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 Kind = Literal["float", "int", "bool", "complex"]
 #: By float type: bits of the mantissa, bias of the exponent.

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import NUMPY_DTYPES, DType
 from parity.tensors.stored import StoredTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 MAX_HEADER = 10_000
 MAX_NDIM = 32

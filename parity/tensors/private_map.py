@@ -11,14 +11,10 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: Files of at most this many bytes are read instead of copied.
 _MAX_READ = 16 * 2**20

@@ -11,16 +11,12 @@ from __future__ import annotations
 import json
 import os
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES, PACKED
+from parity.tensors.dtypes import DTYPES, PACKED, DType
 from parity.tensors.stored import StoredTensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.tensors.dtypes import DType
 
 #: The format's own limit. What we read is bounded by the file's size as well.
 MAX_HEADER = 100_000_000

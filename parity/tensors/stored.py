@@ -9,19 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from io import FileIO
 from math import prod
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import F32
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
+from parity.tensors.dtypes import F32, DType
 
 
 @dataclass(frozen=True)

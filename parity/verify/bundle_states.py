@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
-from parity.lockfile import parse
+from parity.lockfile import Bundle, Locked, Lockfile, parse
 from parity.lockfile.source_rules import is_local
 from parity.port import process
 from parity.store import archive
@@ -19,7 +19,6 @@ from parity.text import sanitize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from parity.lockfile import Bundle, Locked, Lockfile
     from parity.reports.console import RunConsole
     from parity.store.store import FetchedBundle, Store
 

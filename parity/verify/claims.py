@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from parity.bundle.tolerances import tighten
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob, parse_known_failures
-from parity.results import CaseResult
+from parity.results import CaseResult, Finding
 from parity.text import format_count, join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from parity.lockfile import Bundle
-    from parity.results import Finding
     from parity.verify.prepare import PreparedBundle
 
 REASON = "not claimed"

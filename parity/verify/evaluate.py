@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from parity.errors import ParityError
+from parity.errors import Location, ParityError
 from parity.known_failures import KnownFailures, parse_known_failures
-from parity.port.run import find_json_line
+from parity.port.run import DumpResult, find_json_line
 from parity.results import CaseResult, Finding, decide_verdict, limit_findings
-from parity.suites.base import Dump, DumpComparison
+from parity.suites.base import Case, Dump, DumpComparison
 from parity.verify import outcomes
 from parity.verify.claims import mark_unclaimed
 from parity.verify.repeats import find_differences
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from parity.errors import Location
-    from parity.port.run import DumpResult
-    from parity.suites.base import Case
     from parity.verify.prepare import PreparedBundle
 
 

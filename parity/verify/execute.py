@@ -13,7 +13,7 @@ from parity.github import choose_command_prefix, display_path
 from parity.port.dump_folder import remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
-from parity.results import Finding
+from parity.results import BundleResult, CaseResult, Finding
 from parity.verify import claims, fixture_aliases
 from parity.verify.evaluate import CaseEvaluator
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from parity.lockfile import Dump
     from parity.port.cargo import Program
     from parity.reports.console import RunConsole
-    from parity.results import BundleResult, CaseResult
     from parity.suites.base import Case
     from parity.verify.options import VerifyOptions
     from parity.verify.prepare import PreparedBundle

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from parity import github
 from parity.errors import ParityError
 from parity.verify import claims
-from parity.verify.prepare import PreparedBundle
+from parity.verify.prepare import PreparationError, PreparedBundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from parity.lockfile import Lockfile
     from parity.reports.console import RunConsole
     from parity.verify.options import Options
-    from parity.verify.prepare import PreparationError
 
 
 def format_lock_changes(

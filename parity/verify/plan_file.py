@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.known_failures import match_glob
 from parity.reports.json_reader import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _JOB_KEYS = ("name", "bundles", "cases")
 _BUNDLE_KEYS = ("suite", "digest", "tree", "manifest")

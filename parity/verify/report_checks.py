@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from parity.errors import Problem
-from parity.results import Finding, decide_verdict, exit_code
+from parity.results import BundleResult, CaseResult, Finding, Report, decide_verdict, exit_code
 from parity.text import join_limited
 from parity.verify.outcomes import ACCEPTABLE, MEANINGS
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parity.reports.json_reader import ReportFile
-    from parity.results import BundleResult, CaseResult, Report
     from parity.verify.plan_file import Plan
 
 #: Verdicts of cases that were compared; the others were skipped or could not run.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from parity.port.cargo.manifests import list_packages
+from parity.port.cargo.manifests import Package, list_packages
 from parity.port.cargo.sources import copy_sources, find_subject
 from parity.port.run import expand_placeholders
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.lockfile import Dump
-    from parity.port.cargo.manifests import Package
     from parity.suites.base import Case
     from parity.verify.prepare import PreparedBundle
 

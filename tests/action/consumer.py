@@ -8,12 +8,9 @@ import json
 import struct
 import subprocess
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.lab.pins.tensors import pin
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HERE = "org/parity-action"
 STUBBED = {

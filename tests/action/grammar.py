@@ -6,11 +6,8 @@ act reads commands otherwise: it splits at the last ``::`` and overlooks ``##[``
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _KNOWN = {
     "error", "warning", "notice", "debug", "group", "endgroup", "add-mask", "add-matcher",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parity.bundle import manifest, manifest_file
 from parity.errors import ReferenceSuspectError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

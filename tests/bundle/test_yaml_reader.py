@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -12,9 +13,6 @@ from hypothesis import strategies as st
 from parity.bundle.yaml_nodes import MAX_DEPTH, MAX_TEXT, compose
 from parity.bundle.yaml_reader import YamlReader
 from parity.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATH = Path("file.yaml")
 DIGITS = "write it in digits, as 42, 0.00001 or 1e-5"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from parity.lab.zoo.gguf_builder import (
     encode_scalar,
     encode_string,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEY = "comfy.gguf.orig_shape."
 KINDS = {"uint8": "B", "int8": "b", "uint16": "H", "int16": "h", "uint32": "I", "int32": "i",

@@ -7,28 +7,23 @@ import pickle
 import struct
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parity.bundle import manifest
-from parity.checkpoints import blocks, locate_tensors
+from parity.bundle.tensor_case import TensorCase
+from parity.checkpoints import StorageLocation, blocks, locate_tensors
 from parity.checkpoints.pickle_reader import read_pickle
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.bundle.tensor_case import TensorCase
-    from parity.checkpoints import StorageLocation
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 ZOO = Path(__file__).parents[1] / "bundles" / "checkpoint-zoo-v1.tar"
 #: Cases of the zoo with a reference whose tensors lie in no plain way in their file, and why.

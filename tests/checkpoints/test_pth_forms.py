@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parity.checkpoints import locate_tensors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -6,8 +6,9 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,6 @@ from parity.errors import (
     ReferenceSuspectError,
 )
 from tests.support.reports import HOSTILE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HERE = Path(__file__).parents[2]
 HEAVY = {"numpy", "urllib3", "rich", "onnx", "onnxruntime", "torch", "yaml", "filelock"}

@@ -7,9 +7,10 @@ import json
 import shutil
 import sys
 import tarfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,14 +24,10 @@ from parity.lab.audits.__main__ import run_audit
 from parity.lab.audits.compare_reference import MAX_FINDINGS, Provenance, make_error, make_result
 from parity.lab.zoo.gguf_builder import GgufFile, TensorInfo
 from parity.lockfile import Bundle, Dump
+from parity.results import CaseResult, Finding
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
 from tests.support.tensors import encode_safetensors, write_files
 from tests.support.trees import encode_f32, encode_json, pack_files, write_tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from parity.results import CaseResult, Finding
 
 pytestmark = pytest.mark.torch
 

@@ -6,8 +6,9 @@ import hashlib
 import os
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,9 +31,6 @@ from parity.store.remote_metadata import (
 from parity.store.retries import FetchOptions, RetryPolicy
 from tests.support import fault_server as s
 from tests.support.trees import Files, encode_f32, encode_json, make_loader_case, pack_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FILES: Files = {"a/reference/x.bin": encode_f32([1.0, 2.0]), "a/meta.json": encode_json({"n": 1})}
 OTHER: Files = {"a/reference/x.bin": encode_f32([1.0, 2.5]), "a/meta.json": encode_json({"n": 2})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -16,9 +16,6 @@ from parity.verify.claims import format_weaker
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle, prepare_bundle
 from tests.support.manifests import ManifestBench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 W = np.arange(12, dtype="<f4") + 1
 MANIFEST = "schema: 2\ncases:\n  adam: {}\n  adam_fused: {}\n  sgd: {}\n"

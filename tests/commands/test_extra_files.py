@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,9 +16,6 @@ from parity.errors import ConfigError
 from parity.lab import BundleWriter
 from parity.lockfile import load, parse
 from parity.store.store import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.process
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,10 +11,6 @@ import yaml
 from parity.cli import parser as cli
 from parity.errors import ConfigError
 from parity.lockfile import load
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

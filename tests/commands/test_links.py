@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from parity.lockfile import write as lockfile_write
 from parity.reports import json as json_report
 from tests.support.reports import make_bundle, make_case, make_report
 from tests.support.trees import encode_f32, pack_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 

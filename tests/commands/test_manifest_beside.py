@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from parity.__main__ import run_command_line
 from parity.lab import BundleWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PORT = "import shutil, sys; shutil.copy(sys.argv[1] + '/final.bin', sys.argv[2] + '/out.bin')"
 

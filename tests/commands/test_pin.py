@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tarfile
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.bundle import manifest
 from tests.support.tensors import bf16, encode_safetensors, f32, write_files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS: dict[str, tuple[str, Any]] = {

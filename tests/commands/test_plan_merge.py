@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from parity.lockfile import load
 from parity.reports import json as json_report
 from parity.reports import json_reader
 from parity.reports.console import RunConsole
-from parity.results import exit_code
+from parity.results import BundleResult, CaseResult, Finding, Report, exit_code
 from parity.tensors.bin import encode_tensor
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import prepare_bundle
@@ -29,11 +30,6 @@ from tests.reports.test_console import mixed
 from tests.reports.test_json import REPORTS
 from tests.support import reports
 from tests.support.reports import make_finding, make_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from parity.results import BundleResult, CaseResult, Finding, Report
 
 
 def make_case(name: str, *findings: Finding, **more: Any) -> CaseResult:

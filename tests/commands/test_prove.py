@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,9 +16,6 @@ from parity.commands.prove import Detection, MutationReport
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.report import format_report
 from parity.tensors.bin import encode_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BUNDLES = Path(__file__).parents[1] / "bundles"
 SUITES = {

@@ -10,7 +10,9 @@ import struct
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +29,6 @@ from tests.commands.test_prove import BUNDLES, lockfile
 from tests.support.reports import HOSTILE, make_case, make_finding
 from tests.support.tensors import encode_safetensors, name_dtypes
 from tests.support.zoo import pack_bundle, run_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.process
 

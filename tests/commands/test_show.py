@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,6 @@ from parity.tensors.bin import encode_batch, encode_tensor, read_batch
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.index_expression import expand_index, parse_index
 from tests.commands.test_prove import BUNDLES, lockfile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PARTS = st.one_of(
     st.integers(-9, 9),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.batches import ORDER, SET, LoaderSpec, make_row, make_run, write_case
 from tests.support.bench import Bench
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 posix = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation, blocks
 from parity.diagnose import CODES, Cause, FailingTensor, block_mistakes, diagnose, search
@@ -25,11 +27,6 @@ from parity.tensors.compare import compare_arrays, select_bounds
 from parity.tensors.dtypes import DTYPES, PACKED
 from tests.support.blocks import make_random_blocks
 from tests.support.tensors import store_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
 
 EXACT = {"exact": 1.0}
 DRAWS = np.random.default_rng(20_261_129)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ from parity.diagnose.loaders import causes
 from parity.items.reference_pipeline import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
 from tests.diagnose.test_diagnose import format_causes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 DUE = np.array([8, 0, 9, 1, 4, 5, 6, 3, 2, 7])
 SIZES = (4, 4, 2)

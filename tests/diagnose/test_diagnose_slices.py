@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.diagnose import tensor_slices
 from tests.diagnose.test_diagnose import cause, numbers, quantised, raw_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NONE = "no-simple-cause"
 _UNEVEN = np.array([0.5, 3, 2, 1.5, -1, 7, 0.25, 5], "<f4")

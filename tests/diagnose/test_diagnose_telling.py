@@ -5,18 +5,16 @@ Each case is wrong in a way of which a nearby cause could be told, and must not 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.diagnose.test_diagnose import cause, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
     Change = Callable[[NDArray[Any]], Any]
 
 NONE = "no-simple-cause"

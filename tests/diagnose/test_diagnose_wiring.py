@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +15,8 @@ import pytest
 from parity import diagnose as diagnosis
 from parity.checkpoints import locate_tensors
 from parity.suites import find_suite
-from parity.suites.base import Dump
+from parity.suites.base import Dump, DumpComparison
 from parity.tensors.bin import encode_tensor, read_tensor
-
-if TYPE_CHECKING:
-    from parity.suites.base import DumpComparison
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation, blocks
 from parity.diagnose import CODES, block_mistakes, diagnose
@@ -13,11 +15,6 @@ from parity.tensors.dtypes import DTYPES
 from tests.diagnose.test_diagnose import bf16, cause, subject
 from tests.support.blocks import make_random_blocks
 from tests.support.tensors import encode_safetensors, verify_dump
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 DRAWS = np.random.default_rng(7)
 WIDE = DRAWS.integers(-(2**40), 2**40, (6, 8))

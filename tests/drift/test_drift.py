@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,9 +23,6 @@ from parity.drift.changes import (
 from parity.items.checks import BatchPosition
 from parity.tensors.bin import encode_batch, encode_tensor
 from tests.support.trees import Files, encode_f32, encode_json, make_loader_case, write_tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 F32 = "F32"
 

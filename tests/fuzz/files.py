@@ -7,8 +7,8 @@ import io
 import tarfile
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +16,9 @@ from parity.errors import IntegrityError
 from parity.store.archive import Limits, scan, unpack
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
+from parity.tensors.stored import StoredTensor
 from tests.support.tar import BLOCK, END, add_checksum, make_folder, make_header, make_member, pad
 from tests.support.tensors import add_header, encode_safetensors, name_dtypes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from parity.tensors.stored import StoredTensor
 
 LONGEST = 2000
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from random import Random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 #: Numbers at which readers of headers go wrong, in four and eight bytes.
 EDGES = [

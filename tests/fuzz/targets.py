@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.fuzz import files, texts, values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 #: Inputs that once went wrong, a folder a target.
 FOUND = Path(__file__).parent / "found"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from parity.port import outcome_json
 from parity.suites.dataloader import suite
 from parity.suites.pipeline import suite as pipeline
 from tests.fuzz.files import refusal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def manifests(data: bytes, place: Path) -> None:

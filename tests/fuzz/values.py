@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from parity.tensors.compare import compare
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
 from tests.fuzz.files import LONGEST
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = tuple(DTYPES)
 BOUNDS: tuple[dict[str, float], ...] = (

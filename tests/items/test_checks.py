@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.items.checks import (
     BatchPosition,
@@ -20,11 +21,6 @@ from parity.items.checks import (
 )
 from parity.items.identity import ItemTable, find_nearest, identify_rows
 from parity.items.matching import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 NAN, INF = float("nan"), float("inf")
 _ = UNKNOWN

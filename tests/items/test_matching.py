@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parity.items import assignment, matching, projection
 from parity.items.matching import (
@@ -20,10 +22,6 @@ from parity.items.matching import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     F32 = NDArray[np.float32]
     Ints = NDArray[np.int64]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +13,6 @@ import pytest
 from parity.errors import ConfigError
 from parity.lab.array_files import read_arrays
 from tests.support.tensors import encode_safetensors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 ONES = np.ones((2, 3), np.float32)
 

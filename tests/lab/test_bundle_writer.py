@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import BundleWriter
 from parity.lab.bundle_writer import suggest_tolerance
 from parity.tensors.folder import list_tensors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def unpack(archive: Path, folder: Path) -> Path:

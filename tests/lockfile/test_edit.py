@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,6 @@ from hypothesis import strategies as st
 from parity.errors import ConfigError
 from parity.lockfile import Locked, parse
 from parity.lockfile.edit import EntryChange, apply_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PATH = Path("fixtures.lock.yaml")
 OLD = Locked(sha256="0" * 64, size=1, files=2, unpacked=3, tree="1" * 64)

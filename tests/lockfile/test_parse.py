@@ -6,8 +6,8 @@ import hashlib
 import io
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +17,6 @@ from parity.errors import ConfigError, Location
 from parity.lockfile import Bundle, Dump, load, parse
 from parity.lockfile.source_rules import find_source_problem
 from tests.support.lockfiles import BAD, BASE, DIGEST, FULL, GOOD
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PATH = Path("fixtures.lock.yaml")
 HERE = Path(__file__).parents[2]

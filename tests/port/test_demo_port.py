@@ -8,16 +8,12 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from parity.lockfile import load
 from tests.support.batches import ORDER, LoaderSpec, make_row
-from tests.support.bench import Bench
-
-if TYPE_CHECKING:
-    from tests.support.bench import RunResult
+from tests.support.bench import Bench, RunResult
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = "dataloader-batches-v1"

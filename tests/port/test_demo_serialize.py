@@ -11,14 +11,12 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 gguf = pytest.importorskip("gguf")
 torch = pytest.importorskip("torch")

@@ -10,8 +10,9 @@ import textwrap
 import threading
 import time
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from parity.port.process import child as child_module
 from parity.port.process.child import Child
 from parity.port.process.environment import is_token
 from parity.text import mask_secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 process_test = pytest.mark.process
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers and /proc")

@@ -9,8 +9,9 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,7 @@ from parity.port import cargo, exit_findings, output, process, run
 from parity.port.cargo import Program
 from parity.port.dump_folder import MAX_DEPTH
 from parity.port.outcome_json import load_dump
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from parity.results import Finding
+from parity.results import Finding
 
 process_test = pytest.mark.process
 cargo_test = pytest.mark.cargo

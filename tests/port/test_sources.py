@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from parity.lockfile import Dump
 from parity.port.cargo import sources
 from parity.port.cargo.sources import copy_sources, find_subject
 from parity.verify.standalone import StandaloneProgram
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {
     "Cargo.toml": """[workspace]

@@ -5,20 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import DTYPES
 from tests.support.tensors import f32, list_findings, verify_dump
 from tests.support.wrong import Tensor, find_cause, list_errors, make_plain, verify_wrong_dump
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NAN, INF = float("nan"), float("inf")
 BOUNDS: list[dict[str, Any]] = [

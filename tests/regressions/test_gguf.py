@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
@@ -26,11 +28,6 @@ from tests.support.wrong import (
     verify_wrong_dump,
     write_bundle,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 ROWS = 3
 

@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.suites.base import Case, Dump
 from parity.suites.serialize import onnx_export
 from tests.support.tensors import f32, write_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 # Imported here, since the guards of a test would stop it on its way.
 onnx: Any = import_module("onnx") if find_spec("onnx") else None

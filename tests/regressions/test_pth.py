@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.support.tensors import bf16
 from tests.support.wrong import (
@@ -20,11 +22,6 @@ from tests.support.wrong import (
     make_strided,
     verify_wrong_dump,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 DRAWS = np.random.default_rng(11)
 S = (DRAWS.integers(-4000, 4000, 200) / 8).astype("<f4")

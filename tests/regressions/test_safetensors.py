@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ import pytest
 from parity.tensors import FormatError, npy, safetensors
 from tests.support.tensors import add_header, bf16, encode_safetensors, f32
 from tests.support.wrong import Tensor, find_cause, list_errors, make_plain, verify_wrong_dump
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 S = (np.random.default_rng(11).integers(-4000, 4000, 24) / 8).astype("<f4")
 W = S.reshape(4, 6)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from parity.errors import Location
 from parity.reports import phrases
 from parity.reports.console import RunConsole, make_console
+from parity.results import Report
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from parity.results import Report
 
 DUMP_LINE = Location(Path("fixtures.lock.yaml"), 8, 7)
 

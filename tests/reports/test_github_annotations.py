@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from parity.errors import ConfigError, Location, Problem
 from parity.reports import github_annotations
+from parity.results import Report
 from tests.action.grammar import Command, commands
 from tests.reports.test_console import mixed
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from parity.results import Report
 
 SOURCE = Location(Path("examples/dump.rs"))
 

@@ -10,18 +10,14 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from parity.reports import charts, html
+from parity.results import Report
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.results import Report
 
 # matplotlib asks fc-list for fonts when it is first imported.
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ import math
 import tarfile
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +17,9 @@ from jsonschema import Draft202012Validator
 from parity.cli import parser as cli
 from parity.errors import EXIT_CODES, Location
 from parity.reports import json as json_report
+from parity.results import Report
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from parity.results import Report
 
 SCHEMA = json.loads(files("parity").joinpath("schemas", "report.schema.json").read_bytes())
 VALIDATOR = Draft202012Validator(SCHEMA)

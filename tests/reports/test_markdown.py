@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from parity.reports import markdown
 from parity.reports.phrases import count_decades, format_decades
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ROOM = 2**20
 

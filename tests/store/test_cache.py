@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,6 @@ from tests.support.fetching import compute_sha256, read_files
 from tests.support.tar import make_member, make_tar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     Put = Callable[..., Path]
 
 HOUR, DAY = 3600.0, 86_400.0

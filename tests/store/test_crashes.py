@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +20,6 @@ from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, FILES, NOISE, compute_sha256, read_files
 from tests.support.tar import make_member, make_tar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.network, pytest.mark.process, pytest.mark.slow]
 posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from parity.store.retries import FetchOptions, RetryPolicy, TransientError, read
 from parity.store.sources import Secret, Url, is_same_origin, resolve, sanitize_source
 from tests.support import fault_server as s
 from tests.support.tar import make_member, make_tar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DATA = make_tar(make_member("a", b"1" * 3000))
 SHA = hashlib.sha256(DATA).hexdigest()

@@ -6,9 +6,10 @@ import json
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,6 @@ from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support.fetching import DATA, FILES, compute_sha256, make_bundle, read_files
 from tests.support.tar import make_member, make_tar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 posix = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes")
 pytestmark = pytest.mark.timeout(30)

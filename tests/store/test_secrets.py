@@ -9,8 +9,10 @@ import socket
 import ssl
 import subprocess
 import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +26,6 @@ from parity.store.store import Store
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, OTHER_DATA, FakeClock, compute_sha256, make_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 TOKEN, QUERY, PASSWORD = "hf_canary1", "canary2", "canary3"
 CANARIES = (TOKEN, QUERY, PASSWORD, "aGY6Y2FuYXJ5Mw")  # the last is hf:canary3 in base64

@@ -7,14 +7,16 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from parity.errors import FetchError, IntegrityError, ParityError, Problem
 from parity.store import disk
-from parity.store.store import Store
+from parity.store.store import FetchedBundle, Store
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
 from tests.support.fetching import (
@@ -30,11 +32,6 @@ from tests.support.fetching import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from parity.store.store import FetchedBundle
-
     Fetch = Callable[..., FetchedBundle]
 
 pytestmark = pytest.mark.network

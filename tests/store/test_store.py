@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,6 @@ from tests.support.tar import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     Get = Callable[..., FetchedBundle]
 
 DATA = make_tar(make_folder("d/"), make_member("d/a", b"1" * 3000), make_member("b", b"22"))

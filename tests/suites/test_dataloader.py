@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.errors import ReferenceSuspectError
 from parity.suites import find_suite
-from parity.suites.base import Dump
+from parity.suites.base import Dump, DumpComparison, Suite
 from tests.support.batches import (
     ORDER,
     SET,
@@ -34,14 +37,6 @@ from tests.support.batches import (
     write_case,
     write_run,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.suites.base import DumpComparison, Suite
 
 NAN, INF = float("nan"), float("inf")
 ORDER_DROP = LoaderSpec("ORDER", drop_last=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.manifests import ManifestBench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RIGHT = {"losses": [0.5, 0.25], "token_ids": [3, 17], "text": "größe", "n": {"a/b": 1.0}}
 LOSSES = "{losses: {atol: 1.0e-4}}"

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
+from numpy.typing import NDArray
 
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab.pins import tensors as pins
 from tests.support.manifests import ManifestBench
 from tests.support.tensors import encode_safetensors, name_dtypes, write_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 LOGITS = np.array([[1, 5, 2, 0], [7, 0, 3, 1], [0, 1, 9, 2]], "<f4")
 BOXES = np.array([[0, 0, 10, 10], [20, 20, 40, 40], [5, 50, 9, 60]], "<f4")

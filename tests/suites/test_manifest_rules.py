@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.tensors.bin import encode_batch, encode_tensor
 from tests.support.manifests import ManifestBench
 from tests.support.tensors import encode_safetensors, f32, name_dtypes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 W = np.arange(12, dtype="<f4").reshape(3, 4) + 1
 IDS = np.array([3, 1, 2], "<i8")

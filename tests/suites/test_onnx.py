@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.errors import DumpError, ReferenceSuspectError
 from parity.port import process
@@ -22,9 +23,6 @@ from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.serialize import onnx_child, onnx_export, onnx_run
 from parity.tensors.bin import encode_tensor
 from tests.support.tensors import f32, list_findings, write_files
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Imported here, since the guards of a test would stop it on its way.
 onnx: Any = import_module("onnx") if find_spec("onnx") else None

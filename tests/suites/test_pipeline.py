@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from parity.suites import find_suite
 from parity.suites.base import Dump
 from parity.suites.pipeline.suite import ARGS, SUITE
 from tests.support import pipeline as port
-from tests.support.pipeline import ID, MASK, FreePipeline, PortDump, X, Y
+from tests.support.pipeline import ID, MASK, Dumps, FreePipeline, PortDump, X, Y
 from tests.support.pipeline_examples import (
     collect_examples,
     find_leakage,
@@ -40,11 +41,6 @@ from tests.support.pipeline_examples import (
     write_split,
 )
 from tests.support.pipeline_faults import FAULTS, Fault, edit_value, make_dumps, make_row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.pipeline import Dumps
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 

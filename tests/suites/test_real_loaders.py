@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,12 +24,8 @@ from parity.loaders import (
     check_repeated,
     check_resumed,
 )
+from parity.results import Finding
 from tests.support.grain_source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from parity.results import Finding
 
 pytestmark = [pytest.mark.torch, pytest.mark.process, pytest.mark.slow]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from parity.__main__ import run_command_line
 from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
 from tests.commands.test_prove import lockfile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.process
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from parity import suites
 from parity.bundle.tolerances import tighten
 from parity.errors import ParityError, ReferenceSuspectError
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.serialize import suite
 from parity.tensors.bin import encode_tensor
 from tests.support.tensors import (
@@ -25,12 +27,6 @@ from tests.support.tensors import (
     name_dtypes,
     write_files,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from parity.suites.base import Case, DumpComparison
 
 W = np.arange(6, dtype="<f4").reshape(2, 3) / 4
 STATE = {"fc.weight": W, "fc.bias": f32(0.5, -0.25)}

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from parity.errors import ConfigError, ReferenceSuspectError
-from parity.suites.base import Dump
+from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from tests.support.traces import STAGES, run_stages, write_bundle, write_dump
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from parity.suites.base import DumpComparison
 
 _MOVED = ("turned",)
 

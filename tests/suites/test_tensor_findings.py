@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
@@ -31,11 +33,6 @@ from tests.support.tensors import (
     verify_dump,
     write_files,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 W = np.arange(6, dtype="<f4").reshape(2, 3)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity import suites
 from parity.errors import ReferenceSuspectError
-from parity.suites.base import Dump
+from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.tensors.bin import encode_tensor
 from tests.support.tensors import (
@@ -26,14 +29,6 @@ from tests.support.tensors import (
     verify_dump,
     write_files,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.suites.base import DumpComparison
 
 NAN, INF = math.nan, math.inf
 W = np.arange(6, dtype="<f4").reshape(2, 3)

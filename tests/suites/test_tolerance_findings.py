@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.suites.tolerance_findings import (
@@ -16,14 +17,8 @@ from parity.suites.tolerance_findings import (
     measure_block_error,
 )
 from parity.tensors.bin import encode_tensor, locate_tensor
+from parity.tensors.stored import StoredTensor
 from tests.support.blocks import make_random_blocks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
 
 QUANTISED = [kind for kind in blocks.DECODERS if kind.startswith("Q")]
 

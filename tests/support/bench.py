@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.__main__ import run_command_line
 from parity.lab.pins.packing import list_files, pack
 from tests.support.batches import ORDER, SET, SUBSET, LoaderSpec, Run, write_case, write_run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 CASES = {"ordered": ORDER, "mixed": SET, "part": SUBSET}
 

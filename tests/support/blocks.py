@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.checkpoints.gguf_types import BY_NAME
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 #: Bytes of a block at which its f16 fields begin, of the types that have any.
 SCALE_OFFSETS = {

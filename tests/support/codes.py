@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 #: Their codes are of causes and mistakes, with lists of their own.

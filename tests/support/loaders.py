@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset as MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from parity.items.reference_pipeline import Dataset
+from parity.items.reference_pipeline import Dataset
 
 Row = tuple[np.int64, np.float32, np.float32]
 

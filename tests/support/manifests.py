@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from parity.__main__ import run_command_line
 from parity.lab.pins.packing import list_files, pack
@@ -12,11 +16,6 @@ from tests.support.bench import RunResult
 from tests.support.tensors import write_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     Files = Mapping[str, NDArray[Any] | bytes]
 
 NAME = "checks.yaml"

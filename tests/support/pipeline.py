@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
 from parity.lab.pins import pipeline as pins
+from parity.results import Finding
 from parity.suites.base import Case, Dump
 from parity.suites.pipeline.suite import SUITE
 from parity.tensors.bin import encode_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
 
 BOUNDS = {"max_abs": 1e-6}
 ID, X, Y, MASK = range(4)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.lab.pins import pipeline as pins
 from parity.reports.phrases import format_finding
+from parity.results import Finding
 from tests.support.pipeline import (
     LESSON,
+    Dumps,
     find_neighbours,
     make_correct_dump,
     verify_dumps,
@@ -15,12 +17,6 @@ from tests.support.pipeline import (
     write_case,
 )
 from tests.support.pipeline_faults import FAULTS, make_dumps, make_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.results import Finding
-    from tests.support.pipeline import Dumps
 
 #: Two parts of one epoch: its first eight items, and the three that are left.
 TRAIN = pins.RunSettings(name="train", policy="drop", batch_size=8)

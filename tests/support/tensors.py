@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.tensors import bin as bin_codec
 from parity.tensors import npy, safetensors
 from parity.tensors.dtypes import PACKED
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.suites.base import Case, DumpComparison
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: safetensors' names of NumPy's types.
 SAFETENSORS_NAMES = {

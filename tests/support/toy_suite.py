@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from parity.lab.audits.compare_reference import make_error, make_result
+from parity.bundle.tolerances import Tolerances
+from parity.lab.audits.compare_reference import Provenance, make_error, make_result
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.pins.packing import pack
-from parity.suites.base import Case, Dump, DumpComparison, Suite
+from parity.results import CaseResult
+from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error
 from parity.suites.views import read_references, view_tensor
 from parity.tensors.bin import encode_tensor, read_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.bundle.tolerances import Tolerances
-    from parity.lab.audits.compare_reference import Provenance
-    from parity.results import CaseResult
-    from parity.suites.base import TensorView
 
 NUMBERS = {"few": [1, 2, 3], "many": [*range(100)]}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,6 @@ from parity.lab.array_files import encode_file
 from parity.lab.pins.packing import encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     Values = dict[str, Any]
 
 _RNG = np.random.Generator(np.random.PCG64(7))

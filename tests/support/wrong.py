@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parity.suites.base import Dump
+from parity.suites.base import Dump, DumpComparison
 from parity.suites.serialize import suite
 from parity.tensors.bin import encode_tensor
 from tests.support.tensors import write_files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.suites.base import DumpComparison
 
 FOLDERS = {
     "pth": ("resnet18-pth", "reference_state_dict"),

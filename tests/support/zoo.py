@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +16,6 @@ from parity.lab.pins import packing
 from parity.reports.console import RunConsole
 from parity.verify.options import VerifyOptions
 from tests.support.tensors import encode_safetensors, name_dtypes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 W = np.arange(6, dtype="<f4").reshape(2, 3)
 #: Beginning of every hand-made port: `out` is the output folder, `case` the case's id.

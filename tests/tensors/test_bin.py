@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.bin import (
@@ -21,12 +23,6 @@ from parity.tensors.bin import (
     read_batch,
     read_tensor,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4)
 #: Any bits, so NaN with payloads, infinities, subnormals and both zeros too.

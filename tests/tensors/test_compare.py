@@ -6,12 +6,14 @@ import math
 import tracemalloc
 from dataclasses import FrozenInstanceError, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors import paired_reads as module
@@ -19,11 +21,6 @@ from parity.tensors.compare import compare, compare_arrays, select_bounds
 from parity.tensors.dtypes import DTYPES, PACKED, view_bits
 from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample
 from tests.support.tensors import bf16, f32, from_bits, store_bin, store_npy, store_tensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NAN, INF = math.nan, math.inf
 EXACT = {"exact": 1.0}

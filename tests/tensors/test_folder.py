@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from parity.tensors.folder import list_named, list_tensors
 from tests.support.tensors import encode_safetensors, f32, name_dtypes, write_files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ONE = f32(1.0, 2.0)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.tensors.groups.base import Pair
 from parity.tensors.groups.registry import MEASURES
 from tests.support.tensors import store_tensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 NAN, INF = np.nan, np.inf
 ROWS = np.array([[1, 5, 2], [7, 0, 3], [0, 1, 9], [4, 3, 2]], "<f4")

@@ -6,20 +6,17 @@ import errno
 import io
 import pickle
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError, npy
 from tests.support.tensors import SAFETENSORS_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 MAGIC = b"\x93NUMPY"
 NO_MAGIC = "is not a .npy file: EOF: reading magic string, expected 8 bytes got "

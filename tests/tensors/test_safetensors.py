@@ -6,7 +6,8 @@ import json
 import re
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,8 @@ from hypothesis import strategies as st
 
 from parity.tensors import FormatError, safetensors
 from parity.tensors.dtypes import DTYPES, PACKED
+from parity.tensors.stored import StoredTensor
 from tests.support.tensors import add_header, bf16, encode_safetensors, f32, pack_codes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.tensors.stored import StoredTensor
 
 # Imported here, since the guards of a test would stop it on its way.
 library: Any = import_module("safetensors") if find_spec("safetensors") else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
 from tests.support.tensors import store_bin, store_npy, store_tensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def raw(path: Path, content: bytes, shape: tuple[int, ...], dtype: str = "U8") -> StoredTensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +16,6 @@ from parity.suites.bundle_files import is_portable
 from parity.verify import outcomes
 from parity.verify.execute import EXPECT_BYTES, EXPECT_SECONDS, _choose_timeout
 from tests.support.zoo import W, make_reference, pack_bundle, run_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.process
 

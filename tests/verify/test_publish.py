@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from parity.verify.options import ReportOptions
 from tests.support.batches import ORDER, make_row
 from tests.support.bench import Bench
 from tests.support.reports import make_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FORMS = ("json", "junit", "html")
 #: What a green and a red run end with where all is written.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from parity.tensors.bin import encode_batch, encode_tensor
 from parity.verify.repeats import find_differences
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OLD = np.arange(6, dtype=np.float32).reshape(2, 3)
 NEW = OLD.copy()

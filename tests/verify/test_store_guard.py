@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parity.__main__ import run_command_line
 from parity.store.store import Store
 from tests.support.zoo import HEAD, pack_bundle
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.process,

@@ -7,10 +7,11 @@ what rounding alone needs at that stage; the right way must be off by at least t
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +22,6 @@ from parity.diagnose.stages.operators import (
     find_operator,
     prepare_arguments,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 Array = Any  # of NumPy; a number has no axes
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Array = Any  # of NumPy; a number has no axes
 

@@ -6,15 +6,13 @@ Keyword arguments after ``*`` select known mistakes. Definitions: the documentat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parity.diagnose.stages.windows import MAX_BINS, check_product, check_size
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Array = Any  # of NumPy; a number has no axes
 

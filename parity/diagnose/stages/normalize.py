@@ -6,14 +6,12 @@ group_norm, instance_norm). Arrays are float64 unless a caller gives others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from parity.diagnose.stages.windows import check_groups
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Array = Any  # of NumPy; a number has no axes
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from parity.diagnose.stages import (
     update,
 )
 from parity.diagnose.stages.windows import check_broadcast, check_size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Arguments = dict[str, Any]
 #: The tables of `names.toml`.

@@ -6,16 +6,14 @@ Keyword arguments after ``*`` select known mistakes. Definitions: the documentat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from parity.diagnose.stages.activate import sigmoid
 from parity.diagnose.stages.multiply import linear
 from parity.diagnose.stages.windows import MAX_BINS, check_size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Array = Any  # of NumPy; a number has no axes
 

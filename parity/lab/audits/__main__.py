@@ -11,15 +11,12 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.errors import ParityError
 from parity.lab.audits import audit
 from parity.lockfile.parse import SUITES
-from parity.results import make_json_value
-
-if TYPE_CHECKING:
-    from parity.results import CaseResult
+from parity.results import CaseResult, make_json_value
 
 _FINDING_KEYS = ("level", "kind", "code", "message", "tensor", "cause", "details")
 

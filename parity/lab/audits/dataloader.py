@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.bundle.layout import find_case_folders, read_json, read_loader_case
+from parity.bundle.layout import LoaderCase, find_case_folders, read_json, read_loader_case
 from parity.lab.audits.compare_reference import (
     Provenance,
     audit_case,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.bundle.layout import LoaderCase
     from parity.lab.audits.compare_reference import CaseFindings
     from parity.results import CaseResult, Finding
 

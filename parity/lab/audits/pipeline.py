@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.bundle.layout import find_case_folders, read_pipeline_case
+from parity.bundle.layout import PipelineCase, find_case_folders, read_pipeline_case
 from parity.items.reference_pipeline import (
+    Batch,
     Dataset,
     Pipeline,
     compute_fingerprint,
@@ -24,8 +25,6 @@ from parity.lab.audits.compare_reference import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parity.bundle.layout import PipelineCase
-    from parity.items.reference_pipeline import Batch
     from parity.lab.audits.compare_reference import CaseFindings
     from parity.results import CaseResult, Finding
 

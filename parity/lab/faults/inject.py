@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity import checkpoints
-from parity.bundle.layout import find_batch_files
-from parity.bundle.tensor_rules import resolve_rules
+from parity.bundle.layout import LoaderCase, PipelineCase, find_batch_files
+from parity.bundle.tensor_rules import Rule, resolve_rules
 from parity.items.reference_pipeline import Pipeline, compute_epoch_order
-from parity.lab.faults import key_faults, measure_faults, onnx_faults, tensor_faults
+from parity.lab.faults import Fault, key_faults, measure_faults, onnx_faults, tensor_faults
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.suites.serialize.suite import find_reference_path
@@ -22,9 +22,6 @@ from parity.tensors.folder import list_tensors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from parity.bundle.layout import LoaderCase, PipelineCase
-    from parity.bundle.tensor_rules import Rule
-    from parity.lab.faults import Fault
     from parity.suites.base import Case
     from parity.tensors.stored import StoredTensor
 

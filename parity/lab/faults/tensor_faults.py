@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.checkpoints import blocks
+from parity.checkpoints import StorageLocation, blocks
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.file_faults import list_file_faults, overwrite
 from parity.lab.faults.value_faults import VALUE_FAULTS, ValueFault
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.checkpoints import StorageLocation
     from parity.tensors.stored import StoredTensor
 
     Array = NDArray[Any]

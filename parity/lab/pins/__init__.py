@@ -12,15 +12,13 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
 from parity.lab import resolve_hook
 from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 def _pin_zoo(target_dir: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab import resolve_hook
 from parity.lab.pins import packing
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump, Suite
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tolerance_findings import find_blindness, report_blindness
 from parity.suites.views import read_references
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from parity.results import Finding
-    from parity.suites.base import Case, Suite
 
 
 def pack_checked(files: Mapping[str, bytes], target: Path, suite: Suite) -> Path:

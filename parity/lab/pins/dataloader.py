@@ -8,20 +8,17 @@ Source of the facts: that bundle's dataset card.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.lab.libraries import import_library, require_version
 from parity.lab.pins import packing
 from parity.lab.pins.blindness import pack_checked
 from parity.suites.dataloader.suite import SUITE
 from parity.tensors.bin import encode_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 BUNDLE_ID = "dataloader-batches-v1"
 NUM_ITEMS = 10

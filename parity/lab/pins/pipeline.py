@@ -12,10 +12,13 @@ cases, so that a verifier need not parse names:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.errors import ConfigError, Problem
 from parity.items.reference_pipeline import (
@@ -31,12 +34,6 @@ from parity.lab.pins import packing
 from parity.lab.pins.blindness import pack_checked
 from parity.suites.pipeline.suite import SUITE
 from parity.tensors.bin import encode_batch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 BUNDLE_ID = "input-pipeline-v1"
 SEED, EPOCH, BATCH_SIZE = 17, 0, 4

@@ -9,12 +9,9 @@ so that a computation on them cannot depend on its order or on a processor.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: Denominator of dyadic numbers.
 DENOMINATOR = 64

@@ -7,22 +7,19 @@ over row-major data, as upstream's bundle has it.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
 from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.seeded_random import SeededRandom
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 #: Tensors in a sample of a large file, besides one of every type.
 SAMPLE_SIZE = 12

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 #: Beyond 2**24: an int64 counter that went through f32 becomes another number.
 COUNTER_VALUE = 2**24 + 1

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import parity
 from parity.port import process
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ReaderOutcome = Literal["loaded", "refused", "crashed", "limit"]
 

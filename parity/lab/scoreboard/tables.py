@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from parity.lab.scoreboard.board import NOT_RUN
+from parity.lab.scoreboard.board import NOT_RUN, Cell, Group, Row, Scoreboard
 from parity.reports.markdown import escape_markdown
 from parity.reports.markdown import format_cell as code
 from parity.text import format_count, sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from parity.lab.scoreboard.board import Cell, Group, Row, Scoreboard
 
 #: Characters of a dispute's message.
 _MAX_DISPUTE = 400

@@ -28,14 +28,12 @@ from parity.lab.zoo import (
     reject_pth_archives,
     reject_safetensors,
 )
-from parity.lab.zoo.case import SEED
+from parity.lab.zoo.case import SEED, ZooCase
 from parity.lab.zoo.expected_values import build_reference, read_expected
 from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from parity.lab.zoo.case import ZooCase
 
     #: By case, the outcome of each reference reader.
     Outcomes = Mapping[str, Mapping[str, str]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.lab.pins import random_blocks
 from parity.lab.zoo import gguf_blocks
@@ -33,11 +35,6 @@ from parity.lab.zoo.gguf_builder import (
     encode_string,
     make_f32,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 _DOC = "ggml docs/gguf.md"
 _DIMS, _NAME = f"{_DOC}: n_dimensions", f"{_DOC}: gguf_tensor_info_t, name"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 _NAMES = {"torch": "torch with weights_only", "torch-full": "torch without weights_only"}
 #: Verbs by a reader's outcome.

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
 from parity.lab.readers.libraries import READERS
-from parity.lab.zoo.case import ExpectedTensor
+from parity.lab.zoo.case import ExpectedTensor, ZooCase
 from parity.lab.zoo.safetensors_builder import build_file
 from parity.tensors.dtypes import DTYPES, PACKED
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from parity.lab.zoo.case import ZooCase
 
 #: The reader of each format. The full one of torch: every object was made here, and protocols
 #: beyond 2 need it.

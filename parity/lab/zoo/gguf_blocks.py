@@ -7,18 +7,14 @@ gguf-py decodes. Source of the layouts: ``ggml-common.h`` of llama.cpp.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints import gguf_types
 from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
 from parity.lab.zoo.case import make_random
 from parity.lab.zoo.gguf_builder import TensorInfo
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Types whose block begins with its f16 scale, and whose other bytes may have any value.
 _SCALE_FIRST = (*("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ4_NL", "IQ4_XS"),)

@@ -9,14 +9,10 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from parity.lab.zoo.case import draw_dyadic, make_expected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from parity.lab.zoo.case import ExpectedTensor
+from parity.lab.zoo.case import ExpectedTensor, draw_dyadic, make_expected
 
 PROTO, STOP = b"\x80\x02", b"."
 MARK, TUPLE, REDUCE, PERSID = b"(", b"t", b"R", b"Q"

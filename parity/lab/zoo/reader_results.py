@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from parity.bundle.reader_record import read_record
+from parity.bundle.reader_record import ReaderRecord, read_record
 from parity.bundle.tolerances import tighten
 from parity.errors import Problem, ReferenceSuspectError
 from parity.known_failures import KnownFailures, parse_known_failures
@@ -25,7 +25,7 @@ from parity.lab.zoo import disagreements
 from parity.port import exit_findings
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
-from parity.results import Finding
+from parity.results import CaseResult, Finding
 from parity.suites.tensors.suite import SUITE
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.prepare import PreparedBundle
@@ -33,10 +33,8 @@ from parity.verify.prepare import PreparedBundle
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from parity.bundle.reader_record import ReaderRecord
     from parity.lab.readers import ReaderResult
     from parity.lockfile import Bundle
-    from parity.results import CaseResult
     from parity.store.store import FetchedBundle
     from parity.suites.base import Case
 

@@ -11,15 +11,12 @@ import json
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from parity.port.cargo.call import CargoCall, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 # Variables of the caller that change the result of a compiler.
 _COMPILER_VARIABLES = ("AR", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "RUSTC", "RUSTFLAGS")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 _SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
 _MAX_FOLDERS = 20_000

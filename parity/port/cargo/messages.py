@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.errors import Location, Problem
 from parity.port import output
 from parity.text import truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 #: Diagnostics that are reported; the rest are counted.
 MAX_ERRORS = 5

@@ -7,11 +7,9 @@ import os
 import re
 import shutil
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 #: Largest file and all files together that are copied, in bytes.
 _MAX_FILE, _MAX_BYTES = 2**20, 2**23

@@ -10,10 +10,10 @@ import math
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.port.process import memory_limit
 from parity.port.process.child import Child, claim_orphans, stop_all
@@ -23,9 +23,6 @@ from parity.port.process.environment import (
     read_passed_env,
     replace_runner_files,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
     "NotStartedError",

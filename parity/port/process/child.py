@@ -9,14 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from parity.port.process import strays
 from parity.port.process.pipes import PipeReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 #: Seconds that a pipe may stay open once the child itself has ended.
 DRAIN_SECONDS = 2.0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import IO, TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import IO
 
 #: Bytes of a line that a callback gets; the rest of the line is dropped.
 LINE_LIMIT = 1024 * 1024

@@ -14,11 +14,8 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
 
 #: Variable whose random value says which child a process descends from.
 MARK = "PARITY_CHILD"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.bundle.layout import find_batch_files, make_suspect_error
+from parity.bundle.layout import LoaderCase, find_batch_files, make_suspect_error
 from parity.items.checks import DeliveredBatches
 from parity.items.identity import ItemTable, identify_rows
 from parity.items.matching import UNKNOWN
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.bundle.layout import LoaderCase
     from parity.errors import ReferenceSuspectError
     from parity.items.checks import Ints
     from parity.results import Finding

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.bundle.layout import find_batch_files, find_case_folders, read_loader_case
+from parity.bundle.layout import LoaderCase, find_batch_files, find_case_folders, read_loader_case
 from parity.errors import DumpError, Problem
 from parity.items import checks
 from parity.items.identity import identify_rows
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from parity.bundle.layout import LoaderCase
     from parity.bundle.tolerances import Tolerances
     from parity.items.checks import DeliveredBatches, Ints
     from parity.results import Finding

@@ -6,8 +6,8 @@ delivered and how often, their order, and that features and labels are those of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from parity.items.reference_pipeline import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, report_error
-from parity.suites.pipeline.runs import SlotKinds, find_indices
+from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds, find_indices
 from parity.suites.pipeline.slot_checks import check_slots, check_unknown_ids
 from parity.suites.pipeline.value_checks import (
     KnownRows,
@@ -27,11 +27,6 @@ from parity.suites.pipeline.value_checks import (
     find_moved_rows,
 )
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.suites.pipeline.runs import ExpectedRun, Run
 
 #: Largest difference of x and y, as the dataloader suite has it for features.
 TOLERANCE = 1e-6

@@ -19,13 +19,11 @@ from parity.items.reference_pipeline import compute_fingerprint, compute_masked_
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import find_omitted_ids
-from parity.suites.pipeline.runs import COLUMNS, SlotKinds, find_indices
+from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from parity.suites.pipeline.runs import ExpectedRun, Run
 
     PortStatements = Mapping[str, Any]
 

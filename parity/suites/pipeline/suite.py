@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from parity.bundle.layout import (
+    PipelineCase,
     find_batch_files,
     find_case_folders,
     make_suspect_error,
@@ -20,7 +21,7 @@ from parity.bundle.layout import (
 from parity.errors import DumpError, Problem
 from parity.items.reference_pipeline import Dataset, compute_fingerprint
 from parity.suites import batch_findings
-from parity.suites.base import Case, DumpComparison, Suite, TensorView
+from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import TOLERANCE, audit_run
 from parity.suites.pipeline.port_statements import check_statements, read_statements
@@ -35,10 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from parity.bundle.layout import PipelineCase
     from parity.bundle.tolerances import Tolerances
     from parity.results import Finding
-    from parity.suites.base import Dump
     from parity.suites.pipeline.port_statements import PortStatements
 
 ARGS = (

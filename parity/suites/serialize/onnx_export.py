@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.bundle.layout import make_suspect_error, read_json
-from parity.results import Finding
+from parity.results import Finding, Level
 from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import format_list, report_error
 from parity.suites.serialize import onnx_run
-from parity.suites.serialize.onnx_run import format_runtime_message
+from parity.suites.serialize.onnx_run import Arrays, format_runtime_message
 from parity.suites.tensor_values import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.tensors.compare import compare_arrays
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.bundle.tolerances import Tolerances
-    from parity.results import Level
-    from parity.suites.serialize.onnx_run import Arrays
     from parity.tensors.measures import Measures
 
 _NEWER_THAN_CHECKER = re.compile(

@@ -6,12 +6,13 @@ checkpoint is found by its suffix, never by a fixed name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.layout import describe_nesting, make_suspect_error, read_json, read_names
-from parity.bundle.tolerances import find_tolerance_problems
+from parity.bundle.tolerances import Tolerances, find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
 from parity.errors import DumpError, Problem, ReferenceSuspectError
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
@@ -21,11 +22,6 @@ from parity.suites.tensor_reference import TensorReference
 from parity.suites.views import build_locator, build_unknown_error, read_references, view_tensor
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from parity.bundle.tolerances import Tolerances
 
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
 EXACT = {"exact": 1.0}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from parity.bundle.layout import make_suspect_error
-from parity.bundle.tensor_rules import EXACT, describe_unmatched, resolve_rules
+from parity.bundle.tensor_rules import EXACT, Rule, describe_unmatched, resolve_rules
 from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensors import documents
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from parity.bundle.tensor_case import TensorCase
-    from parity.bundle.tensor_rules import Rule
     from parity.errors import Problem
     from parity.tensors.stored import StoredTensor
 

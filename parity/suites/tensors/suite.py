@@ -29,7 +29,7 @@ from parity.suites.tensors.rules import (
     read_references,
 )
 from parity.suites.tensors.stages import judge_stages
-from parity.tensors.folder import list_tensors
+from parity.tensors.folder import FolderContents, list_tensors
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from parity.bundle.tensor_case import TensorCase
     from parity.bundle.tolerances import Tolerances
-    from parity.tensors.folder import FolderContents
     from parity.tensors.stored import StoredTensor
 
 #: Written beside a ``.gguf`` that a port's example opens by another name.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors.groups.base import (
     Condition,
@@ -19,11 +21,6 @@ from parity.tensors.groups.base import (
     read_side,
 )
 from parity.tensors.paired_reads import read_chunks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
 
 #: Random results of fewer draws say nothing about a distribution.
 MIN_DRAWS = 30

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
@@ -23,11 +25,6 @@ from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_ten
 from parity.tensors.folder import list_tensors
 from tests.support.blocks import make_random_blocks
 from tests.support.tensors import make_tensors_case, store_tensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,6 @@ from parity.__main__ import run_command_line
 from tests.support.manifests import ManifestBench
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 GENERATOR = np.random.default_rng(3)

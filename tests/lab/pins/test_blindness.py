@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from parity.errors import ReferenceSuspectError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEEDS_TORCH = [pytest.mark.torch, pytest.mark.slow, pytest.mark.process]
 WIDE = {"max_abs": 1e9}

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.lab.libraries import import_library
 from parity.lab.pins import dataloader
 from parity.tensors.bin import read_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

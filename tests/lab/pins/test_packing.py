@@ -7,16 +7,13 @@ import io
 import json
 import os
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from parity.errors import ConfigError
 from parity.lab import libraries
 from parity.lab.pins import packing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = {
     "b/two.bin": b"22",

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.errors import ConfigError
 from parity.items.reference_pipeline import Dataset, build_lesson_dataset
 from parity.lab.pins import pipeline
 from parity.tensors.bin import read_batch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 ORDERS = {
     (17, 0): [9, 10, 4, 1, 0, 7, 6, 8, 2, 5, 3],

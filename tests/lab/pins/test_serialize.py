@@ -8,7 +8,8 @@ import json
 import tarfile
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +27,6 @@ from parity.lab.pins import (
 )
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.tensors.bin import read_tensor
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from parity.tensors.folder import list_tensors
 from tests.support.traces import write_dump
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 torch: Any = pytest.importorskip("torch")
 # The first export imports much of torch, which asks the system for libraries.

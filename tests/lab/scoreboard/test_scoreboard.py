@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,8 @@ from parity.__main__ import run_command_line
 from parity.lab.scoreboard import changes, html_page, tables
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard
 from parity.reports import json as json_report
+from parity.results import CaseResult, Report
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from parity.results import CaseResult, Report
 
 PASSES, DIFFERS = make_finding("known-failure-passes"), make_finding("nondeterministic")
 UNSEEN = make_finding("not-verified")

@@ -7,21 +7,19 @@ import re
 import tarfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from parity.bundle import manifest
+from parity.bundle.tensor_case import TensorCase
 from parity.checkpoints import blocks
 from parity.errors import ReferenceSuspectError
 from parity.lab import zoo
 from parity.lab.zoo.case import ZooCase
 from parity.tensors import safetensors
-
-if TYPE_CHECKING:
-    from parity.bundle.tensor_case import TensorCase
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 BUNDLE = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks, locate_tensors
 from parity.lab.faults.inject import write_tensors_dump
+from parity.results import Finding
 from parity.suites import find_suite
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump
 from parity.suites.tensors.suite import read_references
 from parity.tensors.bin import encode_tensor
 from parity.tensors.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
-    from parity.suites.base import Case
 
 ZOO = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 KINDS = [kind for kind in blocks.DECODERS if kind not in DTYPES]

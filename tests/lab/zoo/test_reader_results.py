@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,17 +17,13 @@ from parity.lab.readers import ReaderResult
 from parity.lab.readers.child import write_tensors as dump
 from parity.lab.zoo import disagreements, reader_results
 from parity.lab.zoo.reader_reports import clear_reports, write_reports
+from parity.lab.zoo.reader_results import ReaderResults
 from parity.lockfile import Bundle, Dump, Lockfile
 from parity.reports import json_reader
 from parity.reports.console import RunConsole
 from parity.store.store import FetchedBundle
 from tests.support.trees import encode_json, write_tree
 from tests.support.zoo import W, make_reference
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from parity.lab.zoo.reader_results import ReaderResults
 
 RIGHT = {"w": ("F32", (2, 3), W.tobytes())}
 WRONG = {"w": ("F32", (2, 3), (W + 1).tobytes())}
