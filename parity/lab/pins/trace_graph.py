@@ -71,6 +71,9 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
+        if (same := _find_broadcast(node)) is not None:
+            names[node.name] = names[same.name]
+            continue
         names[node.name] = _name_stage(node, counts)
         stage = _make_stage(node, names)
         value, exact, alone = (_choose_output(each[node.name]) for each in (single, double, local))
@@ -86,6 +89,14 @@ def _name_placeholders(program: Any) -> dict[str, str]:
     return {
         spec.arg.name: spec.target or spec.arg.name for spec in program.graph_signature.input_specs
     }
+
+
+def _find_broadcast(node: Any) -> Any:
+    """Return what a part of ``broadcast_tensors``, with which losses begin, is unless it grew."""
+    if node.target is not operator.getitem or "broadcast_tensors" not in str(node.args[0].target):
+        return None
+    fed = node.args[0].args[0][node.args[1]]
+    return fed if fed.meta["val"].shape == node.meta["val"].shape else None
 
 
 def _name_stage(node: Any, counts: dict[str, int]) -> str:

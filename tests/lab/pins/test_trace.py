@@ -50,6 +50,18 @@ class Branch(torch.nn.Module):
 def branch():
     return Branch(), torch.ones(2, 4)
 
+class Loss(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x, target):
+        output = self.fc(x)
+        return output, torch.nn.functional.mse_loss(output, target)
+
+def loss():
+    return Loss(), (torch.ones(2, 4), torch.ones(2, 4))
+
 class Nothing(torch.nn.Module):
     def forward(self, x):
         return str(x)
@@ -160,6 +172,12 @@ def test_what_cannot_be_traced_is_a_clear_error(
         trace.pin(tmp_path / "out", model=f"{model}:{function}", **options)
     assert message in str(caught.value)
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_output_before_a_loss_has_the_name_of_its_layer(model: str) -> None:
+    stages, outputs, _, _ = trace._trace(trace.load_model(f"{model}:loss")[1], "op")
+    assert outputs == ["fc/linear", "mse_loss"]
+    assert stages[-1].feeds == {"self": "fc/linear", "target": "target"}
 
 
 def test_rounding_of_a_stage_is_measured(model: str) -> None:
