@@ -25,13 +25,23 @@ class _RootParser(argparse.ArgumentParser):
         return usage.format_help()
 
 
+class _VerbParser(argparse.ArgumentParser):
+    """Accept options between positional arguments, as in ``merge a --report-dir r b``."""
+
+    _is_nested = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._is_nested:  # the method below calls this one, before Python 3.13
+            return super().parse_known_args(args, namespace)
+        self._is_nested = True
+        return self.parse_known_intermixed_args(args, namespace)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Build the parser of the whole command line."""
     top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
     top.add_argument("--version", action="version", version=f"parity-action {__version__}")
-    verbs = top.add_subparsers(
-        dest="verb", metavar="VERB", required=True, parser_class=argparse.ArgumentParser
-    )
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
     for name, text in usage.VERB_SUMMARIES.items():
         description = text[0].upper() + text[1:] + "."
         parser = verbs.add_parser(name, help=text, description=description, **_PARSER_OPTIONS)

@@ -119,7 +119,7 @@ def make_dump(
     )
     guard = StoreGuard([prepared])
     with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
-        port = execute.run_dumps(prepared, sink, context, {}, alias_folder)
+        port, _ = execute.run_dumps(prepared, sink, context, {}, alias_folder)
     for change in guard.find_changes(options.lockfile.resolve().parent).values():
         raise IntegrityError(Problem(change.code, change.message))
     if sink.dump_run is None:

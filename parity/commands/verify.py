@@ -97,18 +97,17 @@ def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext
     base = BundleResult(bundle=bundle.id, suite=bundle.suite, sha256=digest)
     if isinstance(entry, PreparationError):
         return _add_error(base, entry.error)
-    seconds = {"fetch": entry.seconds}
     claims = None
     if entry.claimed is not None:
         claims = {"claimed": len(entry.claimed), "of": len(entry.all_cases)}
     base = replace(base, tree=entry.tree_digest, manifest=entry.manifest, claims=claims)
-    base = replace(base, seconds=seconds, findings=entry.findings)
+    base = replace(base, seconds={"fetch": entry.seconds}, findings=entry.findings)
     started = time.perf_counter()
     try:
         result = run_cases(entry, base, context)
     except ParityError as error:
         result = _add_error(base, error)
-    return replace(result, seconds={**seconds, "verify": time.perf_counter() - started})
+    return replace(result, seconds={**result.seconds, "verify": time.perf_counter() - started})
 
 
 def _add_error(base: BundleResult, error: ParityError) -> BundleResult:

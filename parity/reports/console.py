@@ -27,6 +27,8 @@ _MARKS = {
     "skipped": ("skip ", "dim"),
 }
 _LEVEL_STYLES = {"error": "bold red", "warning": "yellow", "notice": "cyan"}
+#: First words of cargo's lines that announce work.
+_WORK = (["Compiling"], ["Downloading"], ["Updating"], ["Blocking"])
 _PROGRESS_STEP = 64 * 2**20
 
 
@@ -68,10 +70,16 @@ class RunConsole:
         return progress
 
     def show_build(self, what: str) -> Callable[[str], None]:
-        """Print that a build starts, and return a callback for cargo's messages."""
-        if self.verbosity > 0:
-            self.print_line(f"building {sanitize_message(what)}")
-        return lambda _text: None
+        """Print that cargo builds, unless all is built already; return a callback for its lines."""
+        printed = self.verbosity < 0
+
+        def progress(text: str) -> None:
+            nonlocal printed
+            if not printed and text.split(maxsplit=1)[:1] in _WORK:
+                printed = True
+                self.print_line(f"building {sanitize_message(what)}")
+
+        return progress
 
     def show_cases(self, name: str, count: int) -> Callable[[], None]:  # noqa: ARG002 - a terminal's
         """Return a callback that counts the programs of a bundle that have ended."""

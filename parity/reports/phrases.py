@@ -82,7 +82,9 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         return f"found {', '.join(dict.fromkeys(found.code for found in bundle.findings))}"
     text = format_count(len(bundle.cases), "cases")
     if seconds := bundle.seconds.get("verify"):
-        text += f" in {seconds:.1f} s"
+        built = bundle.seconds.get("build", 0.0)
+        text += f" in {seconds - built:.1f} s"
+        text += f" after {built:.1f} s of building" if built >= 1 else ""
     counts = count_verdicts(bundle.cases)
     if counts["pass"] != len(bundle.cases):
         text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)

@@ -58,7 +58,8 @@ def collect_notices(
         counts = sorted(Counter(reference.unreferenced.values()).items())
         message = (
             f"{format_count(len(reference.unreferenced), 'tensors')} without a reference, not "
-            f"compared: {', '.join(f'{count} {kind}' for kind, count in counts)}"
+            f"compared: {format_list(reference.unreferenced)} "
+            f"({', '.join(f'{count} {kind}' for kind, count in counts)})"
         )
         notices.append(Finding(level="notice", code="not-compared", message=message))
     return notices + check_metadata(reference, pairs)

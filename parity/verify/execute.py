@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import time
 from dataclasses import dataclass, replace
 from glob import escape
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,7 +65,8 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
             evaluator.add(case, load_dump(dumps, prepared.bundle.id, case.id))
     else:
         with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
-            port = run_dumps(prepared, evaluator, context, sources, alias_folder)
+            port, built = run_dumps(prepared, evaluator, context, sources, alias_folder)
+            base = replace(base, seconds={**base.seconds, "build": built})
     cases = evaluator.finish_results(context.console.print_case)
     if dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
@@ -106,7 +108,7 @@ def run_dumps(
     context: RunContext,
     sources: dict[str, Path],
     alias_folder: Path | None,
-) -> dict[str, str]:
+) -> tuple[dict[str, str], float]:
     """Build the programs and run the chosen cases of a bundle.
 
     Args:
@@ -117,13 +119,16 @@ def run_dumps(
         alias_folder: Folder for aliased checkpoints, if the bundle needs one.
 
     Returns:
-        The port: crate, package and commit, or command.
+        The port (crate, package and commit, or command), and the seconds of all builds.
     """
     builds: dict[Hashable, _BuildResult] = {}
     jobs: list[tuple[Case, Job]] = []
+    seconds = 0.0
     for case in prepared.cases:
         dump = prepared.bundle.find_dump(case.id)
+        started = time.perf_counter()
         build = _build_program(prepared, case, dump, builds, context)
+        seconds += time.perf_counter() - started
         if build.program is None:
             folder = context.outputs / prepared.bundle.id / case.id
             sink.add(case, DumpResult(folder=folder, findings=build.findings))
@@ -144,7 +149,7 @@ def run_dumps(
     # Not before all have ended: a port could change or cut a file while it is compared.
     for (case, _), result in zip(jobs, results, strict=True):
         sink.add(case, result)
-    return next((dict(b.program.port) for b in builds.values() if b.program), {})
+    return next((dict(b.program.port) for b in builds.values() if b.program), {}), seconds
 
 
 def _build_program(

@@ -72,6 +72,17 @@ def test_every_word_of_verify_arrives(typed: Callable[[str], Any]) -> None:
     assert options.deadline == 1500.0
 
 
+@pytest.mark.parametrize(
+    "line", ["pin tensors a b c --out x", "pin tensors a --out x b c", "pin --out x tensors a b c"]
+)
+def test_options_may_be_between_positional_arguments(
+    line: str, typed: Callable[[str], Any]
+) -> None:
+    options, _console = typed(line)
+    paths = [path.name for path in (options.folder, *options.more, options.out)]
+    assert (options.kind, paths) == ("tensors", ["a", "b", "c", "x"])
+
+
 def test_the_words_of_a_report_arrive(typed: Callable[[str], Any]) -> None:
     options, _make_console = typed("verify --annotations 3 --summary compact")
     assert (options.annotations, options.summary) == (3, "compact")

@@ -70,7 +70,7 @@ def repeated() -> Report:
     ]
     cases += [make_case(name, verdict="skipped", reason="no control") for name in "fg"]
     cases += [make_case(name, left_out, compared=8, margin=0.5) for name in "hij"]
-    return make_report(make_bundle(*cases, seconds={"verify": 1.25}))
+    return make_report(make_bundle(*cases, seconds={"build": 60.0, "verify": 61.25}))
 
 
 def said(whole: Report, code: int, capsys: pytest.CaptureFixture[str], verbosity: int = 0) -> str:
@@ -155,11 +155,23 @@ def test_download_progress_is_printed_every_64_mib(
     assert capsys.readouterr().out == "b: 67,108,864 bytes\n"
 
 
-def test_build_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    say = RunConsole().show_build("p example e")
-    say("Compiling x")
-    say("Compiling y")
-    assert capsys.readouterr().out == "building p example e\n"
+@pytest.mark.parametrize(
+    ("verbosity", "line", "printed"),
+    [
+        (0, "   Compiling x v1", "building p example e\n"),
+        (1, "    Updating the index", "building p example e\n"),
+        (0, "    Finished `release` profile", ""),
+        (0, "", ""),
+        (-1, "   Compiling x v1", ""),
+    ],
+)
+def test_a_build_is_printed_once_if_cargo_has_work(
+    verbosity: int, line: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say = RunConsole(verbosity).show_build("p example e")
+    say(line)
+    say(line)
+    assert capsys.readouterr().out == printed
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -43,8 +43,16 @@ GGUF_META = {
     "bounds": {"max_abs": 1e-4},
     "tensors": {"blk.0.w": {"type": "Q8_0"}, "norm": {"type": "F32"}, "blk.1.w": {"type": "Q4_K"}},
 }
-NOTE = ("notice", "not-compared", "1 tensor without a reference, not compared: 1 int64")
-GGUF_NOTE = ("notice", "not-compared", "1 tensor without a reference, not compared: 1 Q4_K")
+NOTE = (
+    "notice",
+    "not-compared",
+    "1 tensor without a reference, not compared: bn.num_batches_tracked (1 int64)",
+)
+GGUF_NOTE = (
+    "notice",
+    "not-compared",
+    "1 tensor without a reference, not compared: blk.1.w (1 Q4_K)",
+)
 
 
 def as_json(value: Any) -> bytes:
@@ -305,7 +313,7 @@ def test_a_payload_is_expected_by_what_is_stored_as_f32_alone(tree: Path) -> Non
 def test_a_key_of_a_dtype_not_stated_is_counted(tree: Path) -> None:
     (tree / "resnet18-pth" / "meta.json").unlink()
     (_, _, message) = list_findings(verified(tree, "pth", bins(STATE)))[0]
-    assert message == "1 tensor without a reference, not compared: 1 of a dtype not stated"
+    assert message.endswith("compared: bn.num_batches_tracked (1 of a dtype not stated)")
 
 
 # --- gguf ------------------------------------------------------------------------------------

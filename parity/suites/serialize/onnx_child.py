@@ -124,7 +124,7 @@ def _explain_randomness(node: Any, opset: int, constants: dict[str, Any]) -> str
         ratio = _read_setting(node, 1, constants)
         is_training = bool(_read_setting(node, 2, constants)) and ratio != 0
     else:  # before opset 14 the number of outputs says it
-        is_training = settings.get("training_mode", 0) if opset >= 14 else len(node.output) > 1  # noqa: PLR2004
+        is_training = settings.get("training_mode", 0) if opset >= 14 else len(node.output) > 1  # noqa: PLR2004 - as above
     return "is in training mode" if is_training else ""
 
 
