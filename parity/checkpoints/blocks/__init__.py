@@ -7,28 +7,45 @@ the correct decoders with gguf-py. Source of the layouts: ``ggml-common.h`` and
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.resources import files
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from parity.checkpoints.blocks import basic_quants, floats, k_quants, table_quants, ternary
-from parity.checkpoints.blocks.decoder import Decoder, Mistake, make_mistake
+from parity.checkpoints.blocks import codes, scales
+from parity.checkpoints.blocks.decoder import DECODERS, FLOATS, Decoder, make_float_decoder
 from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["DECODERS", "Decoder", "Mistake", "decode", "list_mistakes", "pair_mistakes"]
 
-_FAMILIES: tuple[Any, ...] = (floats, basic_quants, k_quants, table_quants, ternary)
-#: The right decoder of each type, by GGUF's name for it.
-DECODERS: Mapping[str, Decoder] = {
-    kind: decoder for module in _FAMILIES for kind, decoder in module.DECODERS.items()
+#: Functions and tables that `mistakes.toml` names.
+_NAMED: Mapping[str, Any] = {**vars(codes), **vars(scales)}
+_PARTS = ("scales", "codes", "mins")
+#: Other dtypes that floats are taken for: the mistake, the dtype, its name in a message.
+_MISREADINGS = {
+    "F32": (("as-integers", "<i4", "32-bit integers"),),
+    "F16": (("as-bf16", "<bf16", "bfloat16"), ("as-integers", "<u2", "16-bit integers")),
+    "BF16": (("as-f16", "<f2", "float16"), ("as-integers", "<u2", "16-bit integers")),
 }
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong decoder; `mistakes.toml` describes the fields."""
+
+    name: str
+    text: str
+    decoder: Decoder
+    #: Parts of the right decoder that are exchanged; none where it is another one altogether.
+    changes: Mapping[str, Any]
 
 
 def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -44,28 +61,64 @@ def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
     return DECODERS[kind](raw)
 
 
+@cache
 def list_mistakes(kind: str) -> tuple[Mistake, ...]:
     """List the wrong decoders of a type, those seen most often in ports first."""
-    found: list[tuple[Mistake, ...]] = [
-        module.list_mistakes(kind) for module in _FAMILIES if kind in module.DECODERS
-    ]
-    return (*found[0], *_list_sign_mistakes(kind)) if found else ()
+    if kind in FLOATS:
+        ways = [("byte-order", f">{FLOATS[kind]}", "big-endian"), *_MISREADINGS[kind]]
+        return tuple(
+            Mistake(name, f"{kind} was read as {what}", make_float_decoder(dtype), {})
+            for name, dtype, what in ways
+        )
+    text = files("parity.checkpoints.blocks").joinpath("mistakes.toml").read_text(encoding="utf-8")
+    table, found = tomllib.loads(text), []
+    for row in (row for group in table["types"].get(kind, ()) for row in table["groups"][group]):
+        changes = dict(_change_parts(kind, row))
+        decoder = replace(DECODERS[kind], **changes)
+        found.append(Mistake(row["name"], row["text"], decoder, changes))
+    return tuple(found)
 
 
-def _list_sign_mistakes(kind: str) -> tuple[Mistake, ...]:
-    """List the mistake of reading an f16 block scale without its sign."""
-    offsets, right = BY_NAME[kind].scale_offsets, DECODERS[kind]
-    if not offsets:
-        return ()
-    at = offsets[0]
+def _change_parts(kind: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of the right decoder that a row exchanges, with what replaces them."""
+    right = DECODERS[kind]
+    for part in row.keys() & _PARTS:
+        change = row[part]
+        if change.get("wrap") == "read_positive_scales":
+            change = {**change, "at": BY_NAME[kind].scale_offsets[0]}
+        yield part, _change_reader(getattr(right, part), change)
+    if "drop" in row:
+        yield row["drop"], None
+    if "flip" in row:
+        yield from (("mins", right.mins), (row["flip"], not getattr(right, row["flip"])))
+    if key := row.get("exchange"):
+        one, other = _split(right.scales), _split(right.mins)
+        for part, (read, keywords), (_, others) in (("scales", one, other), ("mins", other, one)):
+            yield part, partial(read, **{**keywords, key: others[key]})
 
-    def scales(raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-        positive = raw.copy()
-        positive[:, at + 1] &= 0x7F
-        return right.scales(positive)
 
-    text = "the signs of the block scales were lost"
-    return (make_mistake(right, "scale-sign-lost", text, scales=scales),)
+def _split(reader: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a reader's function and its keywords."""
+    return (reader.func, reader.keywords) if isinstance(reader, partial) else (reader, {})
+
+
+def _change_reader(reader: Any, change: Mapping[str, Any]) -> Any:
+    """Return a reader with other keywords, another function, or wrapped in one."""
+    read, keywords = _split(reader)
+    changed = {
+        key: _change_reader(keywords[key], value)
+        if isinstance(value, dict)
+        else _NAMED[value]
+        if isinstance(value, str)
+        else value
+        for key, value in change.items()
+        if key not in ("read", "wrap")
+    }
+    if "wrap" in change:
+        return partial(_NAMED[change["wrap"]], inner=reader, **changed)
+    if "read" in change:
+        read = _NAMED[change["read"]]
+    return partial(read, **{**keywords, **changed})
 
 
 def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
@@ -94,10 +147,7 @@ def _merge_readers(right: Any, one: Any, other: Any) -> Any:
     Returns:
         None where both change the same keyword, or are other functions than ``right``.
     """
-    (read, plain), *wrong = (
-        (it.func, it.keywords) if isinstance(it, partial) else (it, {})
-        for it in (right, one, other)
-    )
+    (read, plain), *wrong = map(_split, (right, one, other))
     if any(func is not read for func, _ in wrong):
         return None
     first, second = (

@@ -1,58 +1,49 @@
-"""Parts of every block decoder, and the ways of reading that several types share.
+"""Decode blocks: a value is ``scale * code``, plus or minus a minimum where the type has one.
 
-A value is ``scale * code``, plus or minus a minimum where the type has one; scales and
-minima serve a group of neighbouring elements. Each of the three is read by a function
-of its own, so that a mistake in one of them is a decoder with that function exchanged.
+Scales and minima serve a group of neighbouring elements. Each of the three is read by a
+function of its own, so that a mistake in one is a decoder with another function, or keywords.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.checkpoints.blocks import codes, scales
 from parity.checkpoints.gguf_types import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from parity.checkpoints.blocks.codes import Blocks
+    from parity.checkpoints.blocks.scales import Floats
 
-    from numpy.typing import NDArray
-
-    #: Blocks as bytes, uint8 ``(n, size)``.
-    Blocks = NDArray[np.uint8]
-    #: float32 ``(n, groups)``.
-    Floats = NDArray[np.float32]
-    #: int16 ``(n, elements)``.
-    Codes = NDArray[np.int16]
-    Arrange = Callable[[NDArray[np.uint8], NDArray[np.uint8]], NDArray[np.uint8]]
-    Pick = Callable[[Blocks], Blocks]
-    #: Of mistakes in one part, by name: the keywords that differ, and the text.
-    Rows = Mapping[str, tuple[Mapping[str, Any], str]]
+#: Reads a part of each block, from bytes as uint8 ``(n, size)``.
+Read = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A decoder of blocks of ``size`` bytes to ``elements`` numbers.
-
-    It reads the scale of each group of a block, the whole number of each element, and what is
-    added to each group, or subtracted; without ``mins``, nothing is.
-    """
+    """A decoder of blocks of ``size`` bytes to ``elements`` numbers."""
 
     elements: int
     size: int
-    scales: Callable[[Blocks], Floats]
-    codes: Callable[[Blocks], Any]
-    mins: Callable[[Blocks], Floats] | None = None
+    #: The scale of each group of a block, float32 ``(n, groups)``.
+    scales: Read
+    #: The whole number of each element, ``(n, elements)``.
+    codes: Read
+    #: The number that is added to each group, or subtracted; None where nothing is.
+    mins: Read | None = None
     subtracts_mins: bool = False
 
     def __call__(self, raw: Blocks) -> Floats:
         """``(n, size)`` bytes to ``(n, elements)`` float32."""
         with np.errstate(all="ignore"):
-            scales = self.scales(raw)
-            groups = (len(raw), scales.shape[1], -1)
-            values = scales[:, :, None] * self.codes(raw).reshape(groups).astype(np.float32)
+            factors = self.scales(raw)
+            groups = (len(raw), factors.shape[1], -1)
+            values = factors[:, :, None] * self.codes(raw).reshape(groups).astype(np.float32)
             if self.mins is not None:
                 combine = np.subtract if self.subtracts_mins else np.add
                 values = combine(values, self.mins(raw)[:, :, None])
@@ -61,144 +52,88 @@ class Decoder:
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """A wrong decoder.
+class _FloatDecoder(Decoder):
+    """A decoder of one element a block; bfloat16 is the upper half of a float32."""
 
-    ``name`` is the same for the same mistake in several types; ``text`` names the cause, as half
-    a sentence that follows the tensor's name. ``changes`` are the parts of the right decoder that
-    are exchanged; none where it is another one altogether.
-    """
+    dtype: str = ""
+    is_upper_half: bool = False
 
-    name: str
-    text: str
-    decoder: Decoder
-    changes: Mapping[str, Any]
-
-
-def make_decoder(
-    kind: str,
-    scales: Callable[[Blocks], Floats],
-    codes: Callable[[Blocks], Any],
-    mins: Callable[[Blocks], Floats] | None = None,
-) -> Decoder:
-    """Make the decoder of a type, with its block's elements and bytes from GGUF's table."""
-    row = BY_NAME[kind]
-    return Decoder(row.elements, row.size, scales, codes, mins)
+    def __call__(self, raw: Blocks) -> Floats:
+        values = np.ascontiguousarray(raw).view(self.dtype)
+        if self.is_upper_half:
+            values = (values.astype("<u4") << np.uint32(16)).view("<f4")
+        with np.errstate(all="ignore"):
+            return values.astype(np.float32)
 
 
-def make_mistake(right: Decoder, name: str, text: str, **changes: Any) -> Mistake:
-    """Make the mistake of ``right`` with other parts."""
-    return Mistake(name, text, replace(right, **changes), changes)
+def make_float_decoder(dtype: str) -> Decoder:
+    """Make the decoder of NumPy's ``dtype``, or of ``<bf16`` and ``>bf16``."""
+    code = dtype.replace("bf16", "u2")
+    size = np.dtype(code).itemsize
+    return _FloatDecoder(1, size, len, len, dtype=code, is_upper_half=code != dtype)
 
 
-def vary(text: str, **changes: Any) -> tuple[Mapping[str, Any], str]:
-    """Return a row of ``Rows``."""
-    return changes, text
+FLOATS = {"F32": "f4", "F16": "f2", "BF16": "bf16"}
+_F16 = partial(scales.read_f16, at=0)
 
 
-def list_mistakes_of(right: Decoder, part: str, rows: Rows) -> list[Mistake]:
-    """List the mistakes of reading one part of ``right``, a field, with other keywords."""
-    read = getattr(right, part)
-    return [
-        make_mistake(right, name, text, **{part: partial(read, **change)})
-        for name, (change, text) in rows.items()
-    ]
+def _read_subs(at: int, read: Callable[..., Any], **settings: Any) -> Read:
+    return partial(scales.read_scales, at=at, subs=partial(read, **settings))
 
 
-def list_neighbour_mistakes(right: Decoder) -> list[Mistake]:
-    """List the mistakes that give a block the scale of a neighbour."""
-    text = "each block was given the scale of the {} one"
-    rows: Rows = {
-        "scale-of-next-block": vary(text.format("next"), pick=next_block),
-        "scale-of-previous-block": vary(text.format("previous"), pick=previous_block),
-    }
-    return list_mistakes_of(right, "scales", rows)
+def _read_plain(**settings: Any) -> Read:
+    return partial(codes.read_codes, **settings)
 
 
-def identity(raw: Blocks) -> Blocks:
-    """Return each block itself."""
-    return raw
+def _look_up(at: int, parts: int, width: int, table: Any) -> Read:
+    return partial(codes.look_up_codes, at=at, parts=parts, width=width, table=table)
 
 
-def read_f16(raw: Blocks, at: int, pick: Pick = identity) -> Floats:
-    """Read the f16 field at byte ``at`` of each block, or of others, float32 ``(n, 1)``."""
-    field = np.ascontiguousarray(pick(raw)[:, at : at + 2])
-    return field.view("<f2").astype(np.float32)
-
-
-def next_block(raw: Blocks) -> Blocks:
-    """Return the block after each one; for the last, itself."""
-    return np.concatenate([raw[1:], raw[-1:]])
-
-
-def previous_block(raw: Blocks) -> Blocks:
-    """Return the block before each one; for the first, itself."""
-    return np.concatenate([raw[:1], raw[:-1]])
-
-
-def join_halves(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Join all low parts, then all high ones, along the last axis, as GGUF does."""
-    return np.concatenate([low, high], axis=-1)
-
-
-def join_swapped(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Join all high parts, then all low ones."""
-    return join_halves(high, low)
-
-
-def interleave(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Place low and high part of a byte next to each other."""
-    return np.stack([low, high], axis=-1).reshape(*low.shape[:-1], -1)
-
-
-def interleave_swapped(low: NDArray[np.uint8], high: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Place high and low part of a byte next to each other."""
-    return interleave(high, low)
-
-
-def interleave_codes(raw: Blocks, codes: Callable[[Blocks], Codes], width: int) -> Codes:
-    """Place the codes of each byte, ``width`` apart in GGUF, next to each other."""
-    pairs = codes(raw).reshape(len(raw), -1, 2, width)
-    return pairs.swapaxes(2, 3).reshape(len(raw), -1)
-
-
-def make_interleaved_mistake(right: Decoder, width: int, bits: str) -> Mistake:
-    """Make the mistake of reading codes of more than four bits of one byte as neighbours."""
-    text = f"the two codes of a byte were read as neighbours, their {bits} with them"
-    codes = partial(interleave_codes, codes=right.codes, width=width)
-    return make_mistake(right, "codes-interleaved", text, codes=codes)
-
-
-_APART = "the two nibbles of a byte were read as neighbours; GGUF keeps low and high nibbles apart"
-_LOW_FIRST = "high nibbles were read before low ones; GGUF has the low ones first"
-_WRONG_NIBBLES: Rows = {
-    "nibbles-interleaved": vary(_APART, arrange=interleave),
-    "nibbles-swapped": vary(_LOW_FIRST, arrange=join_swapped),
-    "nibbles-interleaved-swapped": vary(
-        "the two nibbles of a byte were read as neighbours, the high one first",
-        arrange=interleave_swapped,
+_SIX_BIT_SCALES, _SIX_BIT_MINS = (_read_subs(2 * of, scales.read_six_bit, of=of) for of in (0, 1))
+#: Readers of scales, of codes, and of minima where a type has some.
+_PARTS: dict[str, tuple[Any, ...]] = {
+    "Q4_0": (_F16, _read_plain(at=2, zero=8)),
+    "Q4_1": (_F16, _read_plain(at=4, zero=0), partial(scales.read_f16, at=2)),
+    "Q5_0": (_F16, _read_plain(at=6, zero=16, high_at=2)),
+    "Q5_1": (_F16, _read_plain(at=8, zero=0, high_at=4), partial(scales.read_f16, at=2)),
+    "Q8_0": (_F16, codes.read_byte_codes),
+    "Q2_K": (
+        _read_subs(80, scales.read_low_nibbles),
+        codes.read_q2_codes,
+        _read_subs(82, scales.read_high_nibbles),
     ),
+    "Q3_K": (
+        _read_subs(108, scales.read_q3_subs),
+        partial(codes.read_q3_codes, low=codes.read_bit_pairs, high=codes.read_bit_planes),
+    ),
+    "Q4_K": (_SIX_BIT_SCALES, codes.read_q4_codes, _SIX_BIT_MINS),
+    "Q5_K": (
+        _SIX_BIT_SCALES,
+        partial(codes.read_q5_codes, high=codes.read_bit_planes),
+        _SIX_BIT_MINS,
+    ),
+    "Q6_K": (
+        _read_subs(208, scales.read_q6_subs),
+        partial(codes.read_q6_codes, high=codes.read_bit_pairs),
+    ),
+    "IQ4_NL": (_F16, _look_up(2, 1, 16, codes.NONLINEAR)),
+    "IQ4_XS": (scales.read_xs_scales, _look_up(8, 8, 16, codes.NONLINEAR)),
+    "MXFP4": (scales.decode_e8m0, _look_up(1, 1, 16, codes.E2M1)),
+    "NVFP4": (scales.decode_ue4m3, _look_up(4, 4, 8, codes.E2M1)),
+    "TQ1_0": (partial(scales.read_f16, at=52), codes.read_tq1_codes),
+    "TQ2_0": (partial(scales.read_f16, at=64), codes.read_tq2_codes),
 }
 
 
-def list_nibble_mistakes(right: Decoder) -> list[Mistake]:
-    """List the wrong arrangements of nibbles."""
-    return list_mistakes_of(right, "codes", _WRONG_NIBBLES)
+def _make_decoder(
+    kind: str, read_scales: Read, read_codes: Read, mins: Read | None = None
+) -> Decoder:
+    row, is_k = BY_NAME[kind], kind.endswith("_K")
+    return Decoder(row.elements, row.size, read_scales, read_codes, mins, subtracts_mins=is_k)
 
 
-def make_long_header(right: Decoder) -> Mistake:
-    """Make the mistake of reading the codes two bytes too late."""
-    text = "the block's header was read as two bytes longer than it is"
-    codes = partial(_read_late_codes, codes=right.codes)
-    return make_mistake(right, "header-two-long", text, codes=codes)
-
-
-def _read_late_codes(raw: Blocks, codes: Callable[[Blocks], Codes]) -> Codes:
-    stream = np.concatenate([raw.reshape(-1)[2:], np.zeros(2, np.uint8)])
-    return codes(stream.reshape(raw.shape))
-
-
-def read_nibbles(raw: Blocks, at: int, width: int, parts: int, arrange: Arrange) -> Codes:
-    """Read codes of four bits from ``parts`` runs of ``width`` bytes, which begin at ``at``."""
-    run = raw[:, at : at + parts * width].reshape(len(raw), parts, width)
-    return arrange(run & np.uint8(15), run >> np.uint8(4)).reshape(len(raw), -1).astype(np.int16)
+#: The right decoder of each type, by GGUF's name for it.
+DECODERS: dict[str, Decoder] = {
+    **{kind: make_float_decoder(f"<{code}") for kind, code in FLOATS.items()},
+    **{kind: _make_decoder(kind, *parts) for kind, parts in _PARTS.items()},
+}
