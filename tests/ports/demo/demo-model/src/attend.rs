@@ -7,9 +7,7 @@ use crate::array::{count, dot, round, Array};
 /// \[batch, groups, length, d\]: each of them serves `heads / groups` heads that follow one another.
 #[must_use]
 pub fn attend(query: &Array, key: &Array, value: &Array, causal: bool) -> Array {
-    let &[batch, heads, length, width] = &query.shape[..] else {
-        panic!("a query has four axes, not {:?}", query.shape);
-    };
+    let [batch, heads, length] = [0, 1, 2].map(|axis| query.shape[axis]);
     let (group, keys) = (heads / key.shape[1], key.shape[2]);
     let scores = Array::from_fn(&[batch, heads, length, keys], |index| {
         let hidden = causal && index[3] > index[2];
@@ -18,7 +16,7 @@ pub fn attend(query: &Array, key: &Array, value: &Array, causal: bool) -> Array 
         }
         let one = row(query, [index[0], index[1], index[2]]);
         let other = row(key, [index[0], index[1] / group, index[3]]);
-        round(dot(one, other) / count(width).sqrt())
+        round(dot(one, other) / count(query.width()).sqrt())
     });
     let shares = softmax(&scores);
     Array::from_fn(&[batch, heads, length, value.width()], |index| {

@@ -22,8 +22,8 @@ pub(super) fn forward(run: &mut Run) -> Result<()> {
     let query = split_heads(&run_linear(run, "q", &normed)?, HEADS);
     let key = split_heads(&run_linear(run, "k", &normed)?, KEY_HEADS);
     let value = split_heads(&run_linear(run, "v", &normed)?, KEY_HEADS);
-    let query = run_rotary(run, &query);
-    let key = run_rotary(run, &key);
+    let query = run_rotary(run, "rotary/cat", &query);
+    let key = run_rotary(run, "rotary/cat#2", &key);
     let mixed = run_attention(run, [&query, &key, &value], true);
     let mixed = run_linear(run, "out", &mixed)?;
     let x = run.keep("add", x.add(&mixed));
@@ -46,7 +46,7 @@ fn run_norm(run: &mut Run, name: &str, x: &Array) -> Result<Array> {
 }
 
 /// Rotates x \[batch, heads, length, d\] by the angles place · base^(-2i / d).
-fn run_rotary(run: &mut Run, x: &Array) -> Array {
+fn run_rotary(run: &mut Run, stage: &str, x: &Array) -> Array {
     let (length, width) = (x.shape[2], x.width());
     let angle = |index: &[usize]| {
         let power = count(index[1] % (width / 2) * 2) / count(width);
@@ -54,5 +54,5 @@ fn run_rotary(run: &mut Run, x: &Array) -> Array {
     };
     let cos = Array::from_fn(&[length, width], |index| round(angle(index).cos()));
     let sin = Array::from_fn(&[length, width], |index| round(angle(index).sin()));
-    rotate(x, &cos, &sin)
+    run.keep(stage, rotate(x, &cos, &sin))
 }
