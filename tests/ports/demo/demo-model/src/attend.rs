@@ -5,18 +5,16 @@ use crate::array::{count, dot, round, Array};
 
 /// Scaled dot-product attention of query \[batch, heads, length, d\] over key and value
 /// \[batch, groups, length, d\]: each of them serves `heads / groups` heads that follow one another.
+/// The mask \[length, length\] is added to the scores.
 #[must_use]
-pub fn attend(query: &Array, key: &Array, value: &Array, causal: bool) -> Array {
+pub fn attend(query: &Array, key: &Array, value: &Array, mask: Option<&Array>) -> Array {
     let [batch, heads, length] = [0, 1, 2].map(|axis| query.shape[axis]);
     let (group, keys) = (heads / key.shape[1], key.shape[2]);
     let scores = Array::from_fn(&[batch, heads, length, keys], |index| {
-        let hidden = causal && index[3] > index[2];
-        if hidden {
-            return f32::NEG_INFINITY;
-        }
         let one = row(query, [index[0], index[1], index[2]]);
         let other = row(key, [index[0], index[1] / group, index[3]]);
-        round(dot(one, other) / count(query.width()).sqrt())
+        let added = mask.map_or(0.0, |mask| f64::from(mask.at(&index[2..])));
+        round(dot(one, other) / count(query.width()).sqrt() + added)
     });
     let shares = softmax(&scores);
     Array::from_fn(&[batch, heads, length, value.width()], |index| {
@@ -45,29 +43,50 @@ pub fn join_heads(x: &Array) -> Array {
     x.transpose(1, 2).reshape(&shape)
 }
 
-/// Rotates the halves of the last axis of x \[batch, heads, length, d\], by sines and cosines
-/// \[length, d\] whose halves are equal.
+/// Returns the mask that hides later keys.
 #[must_use]
-pub fn rotate(x: &Array, cos: &Array, sin: &Array) -> Array {
-    x.mul(&repeat(cos, x))
-        .add(&rotate_half(x).mul(&repeat(sin, x)))
-}
-
-/// (a, b) becomes (-b, a), where a and b are the halves of the last axis.
-#[must_use]
-pub fn rotate_half(x: &Array) -> Array {
-    x.map_rows(|row| {
-        let (a, b) = row.split_at(row.len() / 2);
-        b.iter()
-            .map(|value| -value)
-            .chain(a.iter().copied())
-            .collect()
+pub fn causal_mask(length: usize) -> Array {
+    Array::from_fn(&[length, length], |index| {
+        if index[1] > index[0] {
+            f32::NEG_INFINITY
+        } else {
+            0.0
+        }
     })
 }
 
-/// Repeats an array \[length, d\] for each batch and head of `like`.
-fn repeat(array: &Array, like: &Array) -> Array {
-    Array::from_fn(&like.shape, |index| array.at(&index[2..]))
+/// A rotary embedding.
+#[derive(Debug, Clone, Copy)]
+pub struct Rotary {
+    /// The angle of pair i at a place is place · base^(-2i / d).
+    pub base: f64,
+    /// Whether pairs are neighbours, not elements of the two halves.
+    pub neighbours: bool,
+    /// The place of the first element.
+    pub first: usize,
+}
+
+impl Rotary {
+    /// Rotates the pairs of the last axis of x \[…, length, d\].
+    #[must_use]
+    pub fn rotate(&self, x: &Array) -> Array {
+        let (axis, half) = (x.shape.len() - 1, x.width() / 2);
+        Array::from_fn(&x.shape, |index| {
+            let place = index[axis];
+            let (pair, is_second, other) = if self.neighbours {
+                (place / 2, place % 2 == 1, place ^ 1)
+            } else {
+                (place % half, place >= half, (place + half) % x.width())
+            };
+            let power = count(2 * pair) / count(x.width());
+            let angle = count(self.first + index[axis - 1]) * self.base.powf(-power);
+            let mut partner = index.to_vec();
+            partner[axis] = other;
+            let (own, partner) = (f64::from(x.at(index)), f64::from(x.at(&partner)));
+            let sine = if is_second { angle.sin() } else { -angle.sin() };
+            round(own * angle.cos() + partner * sine)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -79,9 +98,9 @@ mod tests {
         let query = Array::new(&[1, 4, 2, 1], vec![0.0; 8]);
         let key = Array::new(&[1, 2, 2, 1], vec![0.0; 4]);
         let value = Array::new(&[1, 2, 2, 1], vec![1.0, 3.0, 5.0, 7.0]);
-        let all = attend(&query, &key, &value, false);
+        let all = attend(&query, &key, &value, None);
         assert_eq!(all.data, [2.0, 2.0, 2.0, 2.0, 6.0, 6.0, 6.0, 6.0]);
-        let causal = attend(&query, &key, &value, true);
+        let causal = attend(&query, &key, &value, Some(&causal_mask(2)));
         assert_eq!(causal.data, [1.0, 2.0, 1.0, 2.0, 5.0, 6.0, 5.0, 6.0]);
     }
 
@@ -94,12 +113,17 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_turn() {
-        let x = Array::new(&[1, 1, 1, 4], vec![1.0, 2.0, 3.0, 4.0]);
-        let (cos, sin) = (
-            Array::new(&[1, 4], vec![0.0; 4]),
-            Array::new(&[1, 4], vec![1.0; 4]),
-        );
-        assert_eq!(rotate(&x, &cos, &sin).data, [-3.0, -4.0, 1.0, 2.0]);
+    fn pairs_are_rotated_by_their_place() {
+        let rotary = |neighbours| Rotary {
+            base: 1.0,
+            neighbours,
+            first: 1,
+        };
+        let x = Array::new(&[1, 4], vec![1.0, 0.0, 0.0, 1.0]);
+        let (sine, cosine) = (round(1.0_f64.sin()), round(1.0_f64.cos()));
+        let halves = rotary(false).rotate(&x).data;
+        assert_eq!(halves, [cosine, -sine, sine, cosine]);
+        let neighbours = rotary(true).rotate(&x).data;
+        assert_eq!(neighbours, [cosine, sine, -sine, cosine]);
     }
 }

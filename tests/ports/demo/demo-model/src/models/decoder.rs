@@ -2,8 +2,8 @@
 
 use super::{run_attention, run_linear};
 use crate::activate::silu;
-use crate::array::{count, round, Array};
-use crate::attend::{rotate, split_heads};
+use crate::array::Array;
+use crate::attend::{causal_mask, split_heads, Rotary};
 use crate::embed::embedding;
 use crate::loss::cross_entropy;
 use crate::normalize::rms_norm;
@@ -12,7 +12,11 @@ use demo_serialize::error::Result;
 
 const HEADS: usize = 4;
 const KEY_HEADS: usize = 2;
-const BASE: f64 = 10_000.0;
+const ROTARY: Rotary = Rotary {
+    base: 10_000.0,
+    neighbours: false,
+    first: 0,
+};
 
 pub(super) fn forward(run: &mut Run) -> Result<()> {
     let (tokens, target) = (run.get("tokens")?, run.get("target")?);
@@ -22,9 +26,10 @@ pub(super) fn forward(run: &mut Run) -> Result<()> {
     let query = split_heads(&run_linear(run, "q", &normed)?, HEADS);
     let key = split_heads(&run_linear(run, "k", &normed)?, KEY_HEADS);
     let value = split_heads(&run_linear(run, "v", &normed)?, KEY_HEADS);
-    let query = run_rotary(run, "rotary/cat", &query);
-    let key = run_rotary(run, "rotary/cat#2", &key);
-    let mixed = run_attention(run, [&query, &key, &value], true);
+    let query = run.keep("rotary", ROTARY.rotate(&query));
+    let key = run.keep("rotary#2", ROTARY.rotate(&key));
+    let mask = causal_mask(tokens.width());
+    let mixed = run_attention(run, [&query, &key, &value], Some(&mask));
     let mixed = run_linear(run, "out", &mixed)?;
     let x = run.keep("add", x.add(&mixed));
     let normed = run_norm(run, "norm2", &x)?;
@@ -43,16 +48,4 @@ pub(super) fn forward(run: &mut Run) -> Result<()> {
 fn run_norm(run: &mut Run, name: &str, x: &Array) -> Result<Array> {
     let weight = run.get(&format!("{name}.weight"))?;
     Ok(run.keep(format!("{name}/rms_norm"), rms_norm(x, &weight, 1e-6)))
-}
-
-/// Rotates x \[batch, heads, length, d\] by the angles place · base^(-2i / d).
-fn run_rotary(run: &mut Run, stage: &str, x: &Array) -> Array {
-    let (length, width) = (x.shape[2], x.width());
-    let angle = |index: &[usize]| {
-        let power = count(index[1] % (width / 2) * 2) / count(width);
-        count(index[0]) * BASE.powf(-power)
-    };
-    let cos = Array::from_fn(&[length, width], |index| round(angle(index).cos()));
-    let sin = Array::from_fn(&[length, width], |index| round(angle(index).sin()));
-    run.keep(stage, rotate(x, &cos, &sin))
 }

@@ -5,11 +5,13 @@ mod cnn;
 mod decoder;
 mod encoder;
 mod lstm;
+mod mixer;
 mod mlp;
 
 use crate::array::Array;
 use crate::attend::{attend, join_heads};
 use crate::linear::linear;
+use crate::normalize::layer_norm;
 use crate::run::Run;
 use demo_serialize::error::{Refusal, Result};
 
@@ -28,6 +30,7 @@ pub fn compute(case: &str, run: &mut Run) -> Result<()> {
         "decoder" => decoder::forward(run),
         "lstm" => lstm::forward(run),
         "bag" => bag::forward(run),
+        "mixer" => mixer::forward(run),
         _ => Err(Refusal::new(format!("not supported: {case}"))),
     }
 }
@@ -41,7 +44,15 @@ fn run_linear(run: &mut Run, name: &str, x: &Array) -> Result<Array> {
 }
 
 /// Computes attention over heads, keeps its output, and returns it with the heads joined.
-fn run_attention(run: &mut Run, [query, key, value]: [&Array; 3], causal: bool) -> Array {
-    let output = attend(query, key, value, causal);
+fn run_attention(run: &mut Run, heads: [&Array; 3], mask: Option<&Array>) -> Array {
+    let [query, key, value] = heads;
+    let output = attend(query, key, value, mask);
     join_heads(&run.keep("scaled_dot_product_attention", output))
+}
+
+/// Computes the layer norm `name`, and keeps its output under the name of the stage.
+fn run_layer_norm(run: &mut Run, name: &str, stage: &str, x: &Array) -> Result<Array> {
+    let weight = run.get(&format!("{name}.weight"))?;
+    let bias = run.get(&format!("{name}.bias"))?;
+    Ok(run.keep(stage, layer_norm(x, &weight, &bias, 1e-5)))
 }
