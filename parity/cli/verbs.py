@@ -121,15 +121,15 @@ def _add_pin(parser: argparse.ArgumentParser) -> None:
     text = "tensors only: a folder, or a file of arrays (.npz, .npy, .safetensors, .pt, .json)"
     path("folder", nargs="?", metavar="PATH", help=text)
     path("more", nargs="*", metavar="FILE", help="tensors only: further files, each a case")
-    add("--name", help="tensors only: id of the bundle (default: the first path's name)")
+    add("--name", help="tensors and trace: id of the bundle (default: the first one's name)")
     path("--out", default="tests/bundles", metavar="DIR", help="output folder (%(default)s)")
     add("--size", choices=("small", "full"), help="serialize only")
     text = "serialize only: the cases of upstream's bundle"
     add("--upstream-only", action="store_true", help=text)
     path("--pth", metavar="FILE", help="serialize only: a real checkpoint")
     path("--gguf", metavar="FILE", help="serialize only: a real checkpoint")
-    text = "trace only: the function that returns the model and its inputs; the file is run"
-    add("--model", metavar="FILE.py:FUNCTION", help=text)
+    text = "trace only: a function that returns a model and its inputs; the file is run (repeat)"
+    add("--model", action="append", default=[], metavar="FILE.py:FUNCTION", help=text)
     text = "trace only: a stage for each ATen call or each module (op)"
     add("--level", choices=("op", "module"), help=text)
     number = partial(add, type=values.parse_count)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
     "tensors": {"folder", "more", "name"},
-    "trace": {"model", "level", "train", "seed", "stages", "max_size", "keep_parameters"},
+    "trace": {"model", "name", "level", "train", "seed", "stages", "max_size", "keep_parameters"},
 }
 
 
@@ -37,7 +37,7 @@ class PinOptions:
     folder: Path | None = None
     more: Sequence[Path] = ()
     name: str | None = None
-    model: str | None = None
+    model: Sequence[str] = ()
     level: str | None = None
     train: int | None = None
     seed: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_size
+from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_broadcast, check_size
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -123,3 +123,9 @@ def arange(start: float = 0, end: float | None = None, step: float = 1) -> Array
 def split_with_sizes(input: Array, split_sizes: Sequence[int], dim: int = 0) -> list[Array]:
     """Return parts of the stated sizes."""
     return split(input, list(split_sizes), dim)
+
+
+def broadcast_tensors(tensors: Sequence[Array]) -> list[Array]:
+    """Repeat arrays to their common shape."""
+    check_broadcast(*tensors)
+    return list(np.broadcast_arrays(*tensors))

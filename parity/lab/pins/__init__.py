@@ -7,6 +7,7 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 * ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
   ``full``), ``upstream_only`` (bool);
 * ``tensors``: ``folder`` (the references with their `parity.json`);
+* ``trace``: as ``trace.pin``;
 * ``zoo``: none.
 """
 
@@ -53,6 +54,9 @@ def list_kinds() -> list[str]:
     return [*SUITES, *_OWN]
 
 
+#: The models of `model-traces-v1`, functions of `trace_models.py`.
+_TRACED = ("mlp", "cnn", "encoder", "decoder", "lstm", "bag", "mixer", "layers")
+
 #: The bundles in `tests/bundles`, by id: kind and options that make each.
 EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "dataloader-batches-v1": ("dataloader", {}),
@@ -60,4 +64,12 @@ EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
     "input-pipeline-v1": ("pipeline", {}),
     "checkpoint-zoo-v1": ("zoo", {}),
+    "model-traces-v1": (
+        "trace",
+        {
+            "model": [f"{Path(__file__).with_name('trace_models.py')}:{name}" for name in _TRACED],
+            "name": "model-traces-v1",
+            "train": 3,
+        },
+    ),
 }

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import runpy
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob
 from parity.lab.bundle_writer import BundleWriter
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_graph import TracedStage, trace_calls
-from parity.lab.pins.trace_hooks import ModuleTrace
+from parity.lab.pins.trace_graph import trace_calls
+from parity.lab.pins.trace_hooks import ModuleTrace, widen
+from parity.lab.pins.trace_stage import TracedStage, measure_rounding, state_tolerance
 from parity.lab.pins.trace_training import trace_training
 
 if TYPE_CHECKING:
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
 
 #: Bytes of a bundle, unless `--max-size` says more.
 MAX_SIZE = 64 * 2**20
-#: How much of its own rounding, summed over all stages before it, a port may be off.
-_ALLOWANCE = 16
-#: Least tolerance, as a share of a stage's largest value: 8 ULP of float32.
-_LEAST_SHARE = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,8 @@ class Traced:
         model: A ``torch.nn.Module``.
         inputs: Example inputs of its ``forward``, tensors by name.
         loss: Takes the model's output, returns a scalar tensor; None without training.
-        optimizer: Takes the parameters, returns a ``torch.optim.Optimizer``; likewise.
+        optimizer: Takes the parameters, returns a ``torch.optim.Optimizer``; or a dict of such
+            functions by name.
     """
 
     model: Any
@@ -56,7 +55,8 @@ class Traced:
 def pin(
     target_dir: Path,
     *,
-    model: str,
+    model: Sequence[str],
+    name: str = "",
     level: Literal["op", "module"] = "op",
     train: int = 0,
     seed: int = 0,
@@ -66,10 +66,14 @@ def pin(
 ) -> Path:
     """Trace the model that ``FILE.py:function`` returns; write ``<function>-trace.tar``.
 
+    One model has the cases `forward` and `train`; several have cases named by their functions.
+
     Args:
         target_dir: Gets the bundle.
-        model: The file and the function, which takes nothing and returns (model, inputs), or
-            (model, inputs, loss, optimizer); inputs are a tensor, several, or a dict.
+        model: Files and functions; each takes nothing and returns (model, inputs), or (model,
+            inputs, loss, optimizer); inputs are a tensor, several, or a dict; several optimizers
+            are a dict by name, each for a case of its own.
+        name: Of the bundle; by default the first function's, with `-trace`.
         level: One stage for each ATen call, or for each module.
         train: Steps of training to trace besides the forward pass.
         seed: Of PCG64, which draws the parameters and the float inputs.
@@ -81,13 +85,21 @@ def pin(
         ConfigError: ``usage``: the function is not there or returns something else, or the
             trace is too large; ``trace``: neither export nor hooks can trace the model.
     """
-    name, traced = load_model(model)
-    prepare_parameters(traced, seed, keep=keep_parameters)
-    writer = BundleWriter(f"{name.replace('_', '-').lower()}-trace")
-    note = add_forward(writer, traced, level=level, globs=stages, max_size=max_size)
-    if train:
-        trace_training(writer, traced, steps=train, max_size=max_size)
+    models = [load_model(one) for one in model]
+    if len({each for each, _ in models}) < len(models):
+        _fail("--model", "two functions have one name")
+    writer = BundleWriter(name or f"{models[0][0].replace('_', '-').lower()}-trace")
+    notes = {}
+    for each, traced in models:
+        case, train_case = ("forward", "train") if len(models) == 1 else (each, f"{each}-train")
+        prepare_parameters(traced, seed, keep=keep_parameters)
+        notes[case] = add_forward(
+            writer, traced, case, level=level, globs=stages, max_size=max_size
+        )
+        if train and (len(models) == 1 or traced.loss is not None):
+            trace_training(writer, traced, train_case, steps=train, max_size=max_size)
     writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
+    note = notes[case] if len(models) == 1 else notes
     writer.add_file("provenance.json", describe_provenance(level, seed, note))
     return writer.write(target_dir)
 
@@ -145,9 +157,15 @@ def _draw(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Array:
 
 
 def add_forward(
-    writer: BundleWriter, traced: Traced, *, level: str, globs: Sequence[str], max_size: int
+    writer: BundleWriter,
+    traced: Traced,
+    case: str,
+    *,
+    level: str,
+    globs: Sequence[str],
+    max_size: int,
 ) -> str:
-    """Add the case `forward`; returns what a reader should know of how it was traced."""
+    """Add the case of a forward pass; returns what a reader should know of how it was traced."""
     stages, outputs, more, note = _trace(traced, level)
     kept = select_stages(stages, outputs, globs)
     size = sum(stage.value.nbytes for stage in kept if stage.value is not None)
@@ -159,15 +177,19 @@ def add_forward(
         _fail("--max-size", message)
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
     inputs = {name: value.numpy() for name, value in traced.inputs.items()}
-    writer.add_file("forward/model.safetensors", state)
+    writer.add_file(f"{case}/model.safetensors", state)
     writer.add_case(
-        "forward",
+        case,
         {stage.name: stage.value for stage in kept if stage.value is not None},
         {**inputs, **more},
         checkpoint="model.safetensors",
         outputs=outputs,
         stages=[describe_stage(stage) for stage in kept],
-        tensors={stage.name: state_tolerance(stage) for stage in kept if stage.value is not None},
+        tensors={
+            stage.name: state_tolerance(stage.value, stage.drift)
+            for stage in kept
+            if stage.value is not None
+        },
     )
     return note
 
@@ -200,7 +222,13 @@ def _trace(
         if reason
         else "by hooks"
     )
-    return trace.stages, trace.outputs, trace.inputs, note
+    double = ModuleTrace(copy.deepcopy(traced.model).double(), widen(dict(traced.inputs)))
+    exact = {stage.name: stage.value for stage in double.stages}
+    stages = [
+        replace(stage, drift=measure_rounding(stage.value, exact.get(stage.name)))
+        for stage in trace.stages
+    ]
+    return stages, trace.outputs, trace.inputs, note
 
 
 def select_stages(
@@ -227,24 +255,11 @@ def describe_stage(stage: TracedStage) -> dict[str, Any]:
     return {key: value for key, value in row.items() if value}
 
 
-def state_tolerance(stage: TracedStage) -> dict[str, Any]:
-    """Return the tolerance of a stage: a multiple of its own drift from float64."""
-    value = stage.value
-    if value is None or value.dtype.kind != "f":
-        return {"exact": True}
-    largest = float(
-        np.abs(value, where=np.isfinite(value), out=np.zeros_like(value)).max(initial=0.0)
-    )
-    atol = max(_ALLOWANCE * stage.drift, _LEAST_SHARE * largest, 1e-9)
-    return {"tolerance": {"atol": float(f"{atol:.1e}"), "rtol": 0}}
-
-
-def describe_provenance(level: str, seed: int, note: str) -> dict[str, Any]:
+def describe_provenance(level: str, seed: int, note: str | Mapping[str, str]) -> dict[str, Any]:
     """Return where the references come from: versions, the processor's capability, the seed."""
     torch = import_library("torch")
     return {
-        "torch": torch.__version__.partition("+")[0],
-        "numpy": np.__version__,
+        "versions": {"torch": torch.__version__.partition("+")[0], "numpy": np.__version__},
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "level": level,
         "seed": seed,

@@ -7,11 +7,19 @@ The exported graph before ``run_decompositions`` computes what the module comput
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from parity.diagnose.stages.operators import NAMES
 from parity.lab.libraries import import_library
+from parity.lab.pins.trace_stage import (
+    TracedStage,
+    list_feeds,
+    measure_rounding,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,31 +32,8 @@ if TYPE_CHECKING:
 #: whoever looks for a cause computes them from what feeds them.
 MOVING = frozenset(NAMES["moving"])
 
-
-@dataclass(frozen=True, kw_only=True)
-class TracedStage:
-    """One stage of a trace.
-
-    Attributes:
-        name: Path of the module, then the call: ``layers.3/add#2``.
-        kind: ``aten.add.Tensor``, a type of ``torch.nn``, or empty where nobody can compute it.
-        module: Path of the module.
-        arguments: Numbers, texts and lists, by the names of ATen's schema or of the module.
-        feeds: Names of stages, inputs and parameters, by argument.
-        value: Its output; None where others compute it.
-        rounding: Largest difference that computing this call in float32 makes, from the same
-            inputs.
-        drift: Largest difference to the whole model in float64, all calls before it included.
-    """
-
-    name: str
-    kind: str
-    module: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    feeds: Mapping[str, str | list[str]] = field(default_factory=dict)
-    value: Array | None = None
-    rounding: float = 0.0
-    drift: float = 0.0
+#: Modules that are one stage, since their single calls do not say what a mistake in them is.
+_WHOLE = ("RotaryEmbedding",)
 
 
 def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStage], list[str]]:
@@ -67,7 +52,8 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
     single, local = _run(program, module, inputs, torch.float32)
     double = _run(program, module, inputs, torch.float64)[0]
     counts: dict[str, int] = {}
-    stages = []
+    stages: list[TracedStage] = []
+    calls: list[str] = []
     for node in program.graph.nodes:
         if node.op != "call_function":
             continue
@@ -79,9 +65,58 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
         value, exact, alone = (_choose_output(each[node.name]) for each in (single, double, local))
         rounding, drift = measure_rounding(value, alone), measure_rounding(value, exact)
         stages.append(replace(stage, value=value, rounding=rounding, drift=drift))
+        calls.append(_find_whole(node))
     specs = program.graph_signature.output_specs
     outputs = [names[spec.arg.name] for spec in specs if spec.arg.name in names]
-    return _drop_unused(stages, outputs), outputs
+    return _drop_unused(_merge_calls(stages, calls, module, outputs), outputs), outputs
+
+
+def _find_whole(node: Any) -> str:
+    """Return the key of the module call that a node is a part of, where it is one stage."""
+    stack = [*(node.meta.get("nn_module_stack") or {}).items()]
+    is_whole = stack and str(stack[-1][1][1]).rpartition(".")[2] in _WHOLE
+    return stack[-1][0] if is_whole else ""
+
+
+def _merge_calls(
+    stages: Sequence[TracedStage], calls: Sequence[str], module: Any, outputs: Sequence[str]
+) -> list[TracedStage]:
+    """Merge the calls of a module that is one stage, unless others see into it."""
+    result: list[TracedStage] = []
+    renamed: dict[str, str] = {}
+    for call, pairs in groupby(zip(calls, stages, strict=True), itemgetter(0)):
+        group = [_rename_feeds(stage, renamed) for _, stage in pairs]
+        inner, last = {stage.name for stage in group}, group[-1]
+        outer = list(dict.fromkeys(feed for stage in group for feed in list_feeds(stage)))
+        given = [feed for feed in outer if feed not in inner]
+        rest = [stage for stage in stages if stage.name not in inner]
+        seen = {feed for stage in rest for feed in list_feeds(stage)} | set(outputs)
+        if not call or len(given) != 1 or seen & inner - {last.name} or last.name in outputs:
+            result += group
+            continue
+        count = sum(stage.kind == _WHOLE[0] and stage.module == last.module for stage in result)
+        renamed[last.name] = f"{last.module}#{count + 1}" if count else last.module
+        result.append(
+            replace(
+                last,
+                name=renamed[last.name],
+                kind=type(module.get_submodule(last.module)).__name__,
+                arguments=read_settings(module.get_submodule(last.module)),
+                feeds={"input": given[0]},
+                rounding=sum(stage.rounding for stage in group),
+            )
+        )
+    return result
+
+
+def _rename_feeds(stage: TracedStage, names: Mapping[str, str]) -> TracedStage:
+    feeds = {
+        key: names.get(feed, feed)
+        if isinstance(feed, str)
+        else [names.get(one, one) for one in feed]
+        for key, feed in stage.feeds.items()
+    }
+    return replace(stage, feeds=feeds)
 
 
 def _name_placeholders(program: Any) -> dict[str, str]:
@@ -210,17 +245,6 @@ def _choose_output(value: Any) -> Any:
     return value
 
 
-def measure_rounding(value: Array | None, exact: Array | None) -> float:
-    """Return the largest difference of two arrays; 0 for integers and booleans."""
-    import numpy as np
-
-    if value is None or exact is None or value.dtype.kind != "f":
-        return 0.0
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(value.astype(np.float64) - exact)
-    return float(np.nanmax(difference, initial=0.0))
-
-
 def _drop_unused(stages: Sequence[TracedStage], outputs: Sequence[str]) -> list[TracedStage]:
     """Drop calls that nothing uses, and values that are only moved elements of others."""
     used, kept = set(outputs), []
@@ -232,6 +256,5 @@ def _drop_unused(stages: Sequence[TracedStage], outputs: Sequence[str]) -> list[
         kept.append(
             replace(stage, value=None) if is_moving and stage.name not in outputs else stage
         )
-        for feed in stage.feeds.values():
-            used.update([feed] if isinstance(feed, str) else feed)
+        used.update(list_feeds(stage))
     return kept[::-1]

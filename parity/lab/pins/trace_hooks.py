@@ -7,11 +7,12 @@ its input is recorded beside the model's inputs.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_graph import TracedStage, measure_rounding
+from parity.lab.pins.trace_stage import TracedStage, measure_rounding, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,7 +85,7 @@ class ModuleTrace:
                     name=name,
                     kind=type(module).__name__,
                     module=path,
-                    arguments=_read_settings(module),
+                    arguments=read_settings(module),
                     feeds=feeds,
                     value=value.detach().numpy().copy(),
                     rounding=measure_rounding(
@@ -132,32 +133,22 @@ def _list_parameters(module: Any) -> list[str]:
     return [name for name, _ in [*module.named_parameters(), *module.named_buffers()]]
 
 
-def _read_settings(module: Any) -> dict[str, Any]:
-    """Return the arguments that a module was made with, where it keeps them by their names."""
-    constants = getattr(type(module), "__constants__", ())
-    names = [*inspect.signature(type(module).__init__).parameters, *constants, "training"]
-    found = {name: getattr(module, name, None) for name in names}
-    kept = (bool, int, float, str, list, tuple)
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in found.items()
-        if isinstance(value, kept)
-    }
-
-
 def _run_alone(module: Any, args: Any, kwargs: Mapping[str, Any]) -> Array | None:
     """Return the output of the module alone in float64."""
-    import copy
-
-    torch = import_library("torch")
-
-    def widen(value: Any) -> Any:
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.double() if is_float else value
-
     double = copy.deepcopy(module).double()
     for each in double.modules():
         each._forward_hooks.clear()  # noqa: SLF001 - a copy has its own
-    given = torch.utils._pytree.tree_map(widen, (args, dict(kwargs)))  # noqa: SLF001
+    given = widen((args, dict(kwargs)))
     value = next(_list_tensors(double(*given[0], **given[1])), None)
     return None if value is None else value.detach().numpy()
+
+
+def widen(values: Any) -> Any:
+    """Return tensors in lists and dicts, the floats among them in float64."""
+    torch = import_library("torch")
+
+    def convert(value: Any) -> Any:
+        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.double() if is_float else value
+
+    return torch.utils._pytree.tree_map(convert, values)  # noqa: SLF001

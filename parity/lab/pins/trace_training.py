@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
+from parity.lab.pins.trace_stage import measure_rounding, state_tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,16 +23,16 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
     Values = dict[str, Array]
 
-#: How often its own rounding a port may be off.
-_ALLOWANCE = 16
 #: Settings of an optimizer that are stated, by the names that torch gives them.
 _SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps")
 #: The optimizer's own arrays of a parameter.
 _STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")
 
 
-def trace_training(writer: BundleWriter, traced: Traced, *, steps: int, max_size: int) -> None:
-    """Add the case `train`: losses, gradients, parameters and the optimizer's state.
+def trace_training(
+    writer: BundleWriter, traced: Traced, case: str, *, steps: int, max_size: int
+) -> None:
+    """Add a case of training for each optimizer, with its name behind if there are several.
 
     The tensors are ``loss`` [steps], and for each step k from 1 on ``step_k/grad/NAME``,
     ``step_k/exp_avg/NAME`` and so on, and the parameter after the step, ``step_k/NAME``.
@@ -38,9 +40,23 @@ def trace_training(writer: BundleWriter, traced: Traced, *, steps: int, max_size
     Raises:
         ConfigError: ``usage``: there is no loss or no optimizer, or the case is too large.
     """
-    if traced.loss is None or traced.optimizer is None:
+    if traced.loss is None or not traced.optimizer:
         message = "--train needs a function that returns (module, inputs, loss, optimizer)"
         raise ConfigError(Problem("usage", message))
+    several = traced.optimizer if isinstance(traced.optimizer, dict) else {"": traced.optimizer}
+    for suffix, optimizer in several.items():
+        _add_training(
+            writer,
+            replace(traced, optimizer=optimizer),
+            f"{case}-{suffix}".rstrip("-"),
+            steps=steps,
+            max_size=max_size,
+        )
+
+
+def _add_training(
+    writer: BundleWriter, traced: Traced, case: str, *, steps: int, max_size: int
+) -> None:
     torch = import_library("torch")
     single, kind, settings = _train(traced, steps, torch.float32)
     double, _, _ = _train(traced, steps, torch.float64)
@@ -49,17 +65,20 @@ def trace_training(writer: BundleWriter, traced: Traced, *, steps: int, max_size
         message = f"{steps} steps have {size:,} bytes, more than --max-size {max_size:,}"
         raise ConfigError(Problem("usage", message))
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
-    writer.add_file("train/model.safetensors", state)
+    writer.add_file(f"{case}/model.safetensors", state)
     names = [name for name, _ in traced.model.named_parameters()]
     last = [f"step_{steps}/{name}" for name in names]
     writer.add_case(
-        "train",
+        case,
         single,
         {name: value.numpy() for name, value in traced.inputs.items()},
         checkpoint="model.safetensors",
         outputs=["loss", *last],
         stages=list_stages(names, steps, kind, settings),
-        tensors={name: _state_tolerance(single[name], double[name]) for name in single},
+        tensors={
+            name: state_tolerance(value, measure_rounding(value, double[name]))
+            for name, value in single.items()
+        },
         words={"steps": steps, "optimizer": kind, **{f"{k}": str(v) for k, v in settings.items()}},
     )
 
@@ -71,9 +90,10 @@ def list_stages(
     rows: list[dict[str, Any]] = []
     for step in range(1, steps + 1):
         before = [name if step == 1 else f"step_{step - 1}/{name}" for name in names]
-        rows += [
-            {"name": f"step_{step}/grad/{name}", "feeds": {"parameters": before}} for name in names
-        ]
+        # One stage for all parameters, so that the list of stages does not grow with their square.
+        whole = f"step_{step}/parameters"
+        rows.append({"name": whole, "feeds": {"parameters": before}})
+        rows += [{"name": f"step_{step}/grad/{name}", "feeds": {"model": whole}} for name in names]
         for name, old in zip(names, before, strict=True):
             feeds = {"param": old, "grad": f"step_{step}/grad/{name}"}
             if step > 1:
@@ -92,8 +112,8 @@ def list_stages(
                     "feeds": feeds,
                 }
             )
-    feeds_of_loss = [f"step_{step}/{name}" for step in range(1, steps) for name in names]
-    rows.append({"name": "loss", "feeds": {"parameters": feeds_of_loss}})
+    models = [f"step_{step}/parameters" for step in range(1, steps + 1)]
+    rows.append({"name": "loss", "feeds": {"models": models}})
     return rows
 
 
@@ -142,10 +162,3 @@ def _record(values: Values, model: Any, prefix: str, choose: Any) -> None:
     for name, parameter in model.named_parameters():
         if (value := choose(parameter)) is not None:
             values[prefix + name] = value.detach().numpy().copy()
-
-
-def _state_tolerance(value: Array, exact: Array) -> dict[str, Any]:
-    drift = float(np.abs(value - exact).max(initial=0.0))
-    largest = float(np.abs(exact).max(initial=0.0))
-    atol = max(_ALLOWANCE * drift, 2.0**-20 * largest, 1e-9)
-    return {"tolerance": {"atol": float(f"{atol:.1e}"), "rtol": 0}}

@@ -34,18 +34,14 @@ _MIN_GROWTH, _MIN_SHARE, _MIN_STAGES = 10.0, 0.25, 4
 
 @dataclass(frozen=True, kw_only=True)
 class StageResults:
-    """The stages of a case with what was compared of them.
-
-    Attributes:
-        stages: By name, in the order of execution.
-        errors: Findings of level error by tensor.
-        compared: Measures of each tensor that was compared.
-        expected: References of the case, stages that only move elements have none.
-    """
+    """The stages of a case by name, in the order of execution, with what was compared of them."""
 
     stages: Mapping[str, Stage]
+    #: Findings of level error by tensor.
     errors: Mapping[str, list[Finding]]
+    #: Measures by tensor.
     compared: Mapping[str, Mapping[str, Any]]
+    #: References; stages that only move elements have none.
     expected: Mapping[str, StoredTensor]
 
     @cached_property

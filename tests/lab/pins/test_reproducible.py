@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
 BUNDLES = ROOT / "tests" / "bundles"
+#: Bundles whose references were computed: other processors give other last bits.
+COMPUTED = ("model-traces-v1",)
+SAME_BYTES = [bundle for bundle in EMBEDDED if bundle not in COMPUTED]
 SCRIPT = """
 import os, sys
 os.umask(int(sys.argv[3], 8))
@@ -58,7 +61,7 @@ def provenance_of(tar: Path) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize("bundle", EMBEDDED)
+@pytest.mark.parametrize("bundle", SAME_BYTES)
 def test_two_surroundings_give_one_digest(bundle: str, tmp_path: Path) -> None:
     one = pinned(
         bundle,
@@ -83,7 +86,7 @@ def test_two_surroundings_give_one_digest(bundle: str, tmp_path: Path) -> None:
     assert digest(one) == digest(two)
 
 
-@pytest.mark.parametrize("bundle", EMBEDDED)
+@pytest.mark.parametrize("bundle", SAME_BYTES)
 def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None:
     kind, options = EMBEDDED[bundle]
     fresh = find_pin(kind)(tmp_path, **options)

@@ -99,7 +99,7 @@ def _verify(tree: Path, name: str, values: dict[str, Any], folder: Path) -> list
 
 
 def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_path: Path) -> None:
-    archive = trace.pin(tmp_path / "out", model=f"{model}:block", train=2)
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], train=2)
     tree = _unpack(archive, tmp_path / "tree")
     values = _read(tree, "forward")
     assert list(values) == sorted(values)
@@ -124,7 +124,7 @@ def _list_parameters(tree: Path) -> Any:
 def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Path) -> None:
     trees = [
         _unpack(
-            trace.pin(tmp_path / str(at), model=f"{model}:block", seed=seed, level="module"),
+            trace.pin(tmp_path / str(at), model=[f"{model}:block"], seed=seed, level="module"),
             tmp_path / f"t{at}",
         )
         for at, seed in enumerate((3, 3, 4))
@@ -135,7 +135,7 @@ def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Pa
 
 
 def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path) -> None:
-    tree = _unpack(trace.pin(tmp_path / "out", model=f"{model}:branch"), tmp_path / "tree")
+    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:branch"]), tmp_path / "tree")
     assert "by forward hooks, since torch.export rejects" in (tree / "provenance.json").read_text()
     values = _read(tree, "forward")
     assert "fc" in values
@@ -150,7 +150,7 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
 
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
-    archive = trace.pin(tmp_path / "out", model=f"{model}:block", stages=["norm*"])
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], stages=["norm*"])
     values = _read(_unpack(archive, tmp_path / "tree"), "forward")
     assert set(values) == {"norm/layer_norm", "add"}
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_traced_is_a_clear_error(
     model: str, tmp_path: Path, function: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        trace.pin(tmp_path / "out", model=f"{model}:{function}", **options)
+        trace.pin(tmp_path / "out", model=[f"{model}:{function}"], **options)
     assert message in str(caught.value)
     assert not list(tmp_path.glob("out/*"))
 

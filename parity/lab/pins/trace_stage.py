@@ -1,0 +1,93 @@
+"""One stage of a trace while it is made: its record, its rounding and its tolerance."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+#: How much of its own rounding, summed over all stages before it, a port may be off.
+_ALLOWANCE = 16
+#: Least tolerance, as a share of a stage's largest value: 8 ULP of float32.
+_LEAST_SHARE = 2.0**-20
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedStage:
+    """One stage of a trace.
+
+    Attributes:
+        name: Path of the module, then the call: ``layers.3/add#2``.
+        kind: ``aten.add.Tensor``, a type of ``torch.nn``, or empty where nobody can compute it.
+        module: Path of the module.
+        arguments: Numbers, texts and lists, by the names of ATen's schema or of the module.
+        feeds: Names of stages, inputs and parameters, by argument.
+        value: Its output; None where others compute it.
+        rounding: Largest difference that computing this call in float32 makes, from the same
+            inputs.
+        drift: Largest difference to the whole model in float64, all calls before it included.
+    """
+
+    name: str
+    kind: str
+    module: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    feeds: Mapping[str, str | list[str]] = field(default_factory=dict)
+    value: Array | None = None
+    rounding: float = 0.0
+    drift: float = 0.0
+
+
+def list_feeds(stage: TracedStage) -> list[str]:
+    """Return the names of all that feeds a stage."""
+    return [
+        one for feed in stage.feeds.values() for one in ([feed] if isinstance(feed, str) else feed)
+    ]
+
+
+def read_settings(module: Any) -> dict[str, Any]:
+    """Return the arguments that a module was made with, where it keeps them by their names."""
+    constants = getattr(type(module), "__constants__", ())
+    names = [*inspect.signature(type(module).__init__).parameters, *constants, "training"]
+    found = {name: getattr(module, name, None) for name in names}
+    kept = (bool, int, float, str, list, tuple)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in found.items()
+        if isinstance(value, kept)
+    }
+
+
+def measure_rounding(value: Array | None, exact: Array | None) -> float:
+    """Return the largest difference of two arrays; 0 for integers and booleans."""
+    if value is None or exact is None or value.dtype.kind != "f":
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(value.astype(np.float64) - exact)
+    return float(np.nanmax(difference, initial=0.0))
+
+
+def state_tolerance(value: Array, drift: float) -> dict[str, Any]:
+    """Return the tolerance of a stage or a parameter: a multiple of its drift from float64.
+
+    One that rounding alone makes up, such as the gradient of a bias before BatchNorm, has a
+    tolerance under which zeros pass, and the manifest says so.
+    """
+    if value.dtype.kind != "f":
+        return {"exact": True}
+    finite = np.abs(value, where=np.isfinite(value), out=np.zeros_like(value))
+    largest = float(finite.max(initial=0.0))
+    atol = float(f"{max(_ALLOWANCE * drift, _LEAST_SHARE * largest, 1e-9):.1e}")
+    rule: dict[str, Any] = {"tolerance": {"atol": atol, "rtol": 0}}
+    if 0 < largest <= atol:
+        rule["blind"] = f"rounding makes it up: float32 and float64 differ by {drift:.1e}"
+    return rule
