@@ -1,4 +1,4 @@
-"""Finding codes with their meaning and advice, read from ``codes.toml``."""
+"""Codes of findings and causes with their meaning and advice: ``codes.toml``, ``causes.toml``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ class FindingCode(NamedTuple):
 
 
 @cache
-def read_sections() -> dict[str, dict[str, FindingCode]]:
-    """Return all codes by section of ``docs/findings.md``, in the order of the file."""
-    text = files("parity").joinpath("codes.toml").read_text(encoding="utf-8")
+def read_sections(name: str = "codes") -> dict[str, dict[str, FindingCode]]:
+    """Return all codes of ``codes.toml`` or ``causes.toml`` by section, in the file's order."""
+    text = files("parity").joinpath(f"{name}.toml").read_text(encoding="utf-8")
     return {
         title: {code: FindingCode(*texts) for code, texts in section.items()}
         for title, section in tomllib.loads(text).items()
     }
 
 
-def list_codes() -> dict[str, FindingCode]:
-    """Return every finding code with its meaning and advice."""
-    return {code: entry for section in read_sections().values() for code, entry in section.items()}
+def list_codes(name: str = "codes") -> dict[str, FindingCode]:
+    """Return every code of a file with its meaning and advice."""
+    sections = read_sections(name).values()
+    return {code: entry for section in sections for code, entry in section.items()}

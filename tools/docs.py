@@ -16,7 +16,7 @@ import yaml
 from parity.checkpoints import blocks
 from parity.cli import usage
 from parity.cli.parser import build_parser
-from parity.codes import read_sections
+from parity.codes import list_codes, read_sections
 from parity.diagnose.stages.find import read_ways
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.groups.registry import MEASURES
@@ -75,6 +75,12 @@ def format_mistakes() -> str:
         for mistake in blocks.list_mistakes(kind)
     ]
     return format_table(["type", "code", "message"], rows)
+
+
+def format_causes() -> str:
+    """Return the table of causes."""
+    rows = [(f"`{code}`", *entry) for code, entry in list_codes("causes").items()]
+    return format_table(["code", "meaning", "where to look in the port"], rows)
 
 
 def format_inputs() -> str:

@@ -14,10 +14,10 @@ from contextvars import ContextVar
 from dataclasses import replace
 
 from parity.diagnose import block_mistakes, constant_values, search, slice_patterns
-from parity.diagnose.cause import CODES, Cause
+from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import FailingTensor
 
-__all__ = ["CODES", "Cause", "FailingTensor", "diagnose", "name_no_alternatives"]
+__all__ = ["Cause", "FailingTensor", "diagnose", "name_no_alternatives"]
 
 #: One cause each; those that explain most are outdone by a later one that explains all.
 _SINGLE: tuple[Callable[[FailingTensor], Cause | None], ...] = (

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from parity.checkpoints import blocks
-from parity.diagnose import CODES, FailingTensor, diagnose
+from parity.codes import list_codes
+from parity.diagnose import FailingTensor, diagnose
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
@@ -76,7 +77,7 @@ def diagnoses(data: bytes, place: Path) -> None:
         return
     cause = diagnose(FailingTensor.of("w", due, obtained, bounds=BOUNDS[data[1] % len(BOUNDS)]))
     for code in cause.code.split("+") if cause else ():
-        assert code in CODES or code.startswith("block-"), code
+        assert code in list_codes("causes") or code.startswith("block-"), code
     assert cause is None or 0 < len(str(cause)) < LONGEST
 
 

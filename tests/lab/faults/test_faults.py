@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
 from parity.checkpoints.gguf_types import BY_NAME
-from parity.diagnose import CODES
+from parity.codes import list_codes
 from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS
@@ -104,7 +104,7 @@ def test_what_a_fault_is_called_is_a_known_code(name: str) -> None:
     """A name that no cause and no finding bears would never be found."""
     findings = {"nan", "signed-zero"}
     for code in VALUE_FAULTS[name].codes:
-        assert set(code.split("+")) <= set(CODES) | findings
+        assert set(code.split("+")) <= set(list_codes("causes")) | findings
 
 
 def test_what_has_no_name_says_why() -> None:
