@@ -23,7 +23,7 @@ from parity.reports import reproduction
 from parity.reports.reproduction import Reproduction
 from parity.suites.base import Case, Dump
 from parity.tensors.folder import list_tensors
-from parity.text import sanitize_message
+from parity.text import format_count, sanitize_message
 from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
@@ -72,9 +72,6 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
     name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
     console.print_line(f"{name}: {ending}; packed in {location}")
     console.print_line(f"title of an issue: {title}")
-    if extra := prepared.bundle.extra_files:
-        names = sanitize_message(", ".join(extra))
-        console.print_line(f"not packed: the extra files {names}; send them or their addresses too")
     return 0
 
 
@@ -135,6 +132,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
     packed = _copy_checkpoint(draft, prepared, case, Path(checkpoint)) if checkpoint else None
     if packed is None:
         shutil.copytree(case.folder, draft / "case", copy_function=shutil.copyfile)
+    extra_files = list(_copy_extra_files(draft / "files", prepared))
     _copy_reference(draft, prepared, case)
     _copy_dump(dump_run.folder, draft / "obtained")
     values = list(_format_values(prepared, case, dump_run, case_run.result))
@@ -166,6 +164,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
             for line in output.select_last_lines(f"{dump_run.stdout}\n{dump_run.stderr}")
         ],
         facts=collect_environment(),
+        extra_files=extra_files,
     )
     _write_lines(draft / "REPORT.md", [reproduction.format_reproduction(contents)])
     ending = case_run.result.outcome or case_run.result.verdict
@@ -191,13 +190,40 @@ def _copy_checkpoint(draft: Path, prepared: PreparedBundle, case: Case, checkpoi
     return packed
 
 
+def _copy_extra_files(folder: Path, prepared: PreparedBundle) -> Iterator[str]:
+    """Copy the extra files, except huge ones; yield a line about each."""
+    for name, extra in prepared.bundle.extra_files.items():
+        file = prepared.files[extra.path]
+        size = file.stat().st_size
+        line = f"files/{extra.path}: {name}, from {extra.source}, {format_count(size, 'bytes')}"
+        if prepared.bundle.locked:
+            line += f", sha256 {prepared.bundle.locked.extra[name].sha256}"
+        if size <= _MAX_KEPT_BYTES:
+            (folder / extra.path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / extra.path)
+        else:
+            line += "; too large for this folder, so put it there"
+        yield line
+
+
 def _copy_reference(draft: Path, prepared: PreparedBundle, case: Case) -> None:
+    """Copy the reference; if the case's folder was copied with it, move it."""
     reference = _find_reference(prepared, case)
-    if reference is not None and reference.is_dir():
-        shutil.copytree(reference, draft / "expected", copy_function=shutil.copyfile)
-    elif reference is not None:
-        (draft / "expected").mkdir()
-        shutil.copyfile(reference, draft / "expected" / reference.name)
+    if reference is None:
+        return
+    if reference.is_relative_to(case.folder) and reference != case.folder:
+        copied = draft / "case" / reference.relative_to(case.folder)
+        reference = copied if copied.exists() else reference
+    expected = draft / "expected"
+    if reference.is_file():
+        expected.mkdir()
+        expected /= reference.name
+    if reference.is_relative_to(draft):
+        reference.rename(expected)
+    elif reference.is_file():
+        shutil.copyfile(reference, expected)
+    else:
+        shutil.copytree(reference, expected, copy_function=shutil.copyfile)
 
 
 def _find_reference(prepared: PreparedBundle, case: Case) -> Path | None:

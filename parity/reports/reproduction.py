@@ -6,16 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parity.reports.markdown import format_block, format_cell
 from parity.reports.phrases import format_finding
-from parity.text import format_count, join_limited, sanitize_message
+from parity.text import format_count, join_limited, sanitize_message, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from parity.results import CaseResult
 
-_MAX_LINES = 40
+_MAX_LINES, _MAX_QUOTED = 40, 200
 _NO_CAUSE = "no simple cause fits"
 _EXPECTATION_TEXT = {
     "load": "It must be loaded, with every tensor equal to its reference.",
@@ -79,16 +78,20 @@ class Reproduction:
     stored_bytes: Sequence[str]
     output: Sequence[str]
     facts: Mapping[str, str]
+    #: Extra files of the bundle, a line each.
+    extra_files: Sequence[str] = ()
 
 
 def format_reproduction(bug: Reproduction) -> str:
-    """Return the report in Markdown; foreign text appears in code only."""
-    title = f"# {_format_title(bug, format_cell)}\n"
+    """Return the report in Markdown; foreign text is in code only, as it is, for plain readers."""
+    title = f"# {_format_title(bug, _quote)}\n"
     parts = [title, _format_file(bug), _format_outcome(bug), _format_causes(bug)]
     if bug.values:
         parts.append(_format_excerpt("Expected and obtained", bug.values, "values.txt"))
     if bug.stored_bytes:
         parts.append(_format_excerpt("Bytes in the file", bug.stored_bytes, "bytes.txt"))
+    if bug.extra_files:
+        parts.append(f"## Files that the program needs\n\n{_format_block(bug.extra_files)}")
     parts += [_format_commands(bug), _format_versions(bug)]
     return _restore_paths("\n".join(part for part in parts if part))
 
@@ -96,6 +99,25 @@ def format_reproduction(bug: Reproduction) -> str:
 def format_plain_title(bug: Reproduction) -> str:
     """Return the title of an issue, without Markdown."""
     return _restore_paths(_format_title(bug, sanitize_message))
+
+
+def _quote(text: str) -> str:
+    """Return foreign text as a code span, whose fence is longer than any in the text."""
+    clean = truncate(sanitize_message(text), _MAX_QUOTED)
+    pad = " " if "`" in clean else ""
+    fence = "`" * (_count_backticks(clean) + 1)
+    return f"{fence}{pad}{clean}{pad}{fence}" if clean else ""
+
+
+def _format_block(lines: Sequence[str]) -> str:
+    """Return foreign lines as a block of code."""
+    text = "\n".join(map(sanitize_message, lines))
+    fence = "`" * max(_count_backticks(text) + 1, 3)
+    return f"{fence}text\n{text}\n{fence}\n"
+
+
+def _count_backticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _restore_paths(text: str) -> str:
@@ -115,15 +137,15 @@ def _format_title(bug: Reproduction, quote: Callable[[str], str]) -> str:
 
 
 def _format_file(bug: Reproduction) -> str:
-    what = format_cell(bug.why or bug.case)
+    what = _quote(bug.why or bug.case)
     if not bug.checkpoint:
         return f"The folder `case` has the input: {what}. The port must produce `expected`.\n"
     text = (
-        f"{format_cell(bug.checkpoint)} in this folder has {format_count(bug.size, 'bytes')} "
-        f"(sha256 {format_cell(bug.sha256)}): {what}. "
+        f"{_quote(bug.checkpoint)} in this folder has {format_count(bug.size, 'bytes')} "
+        f"(sha256 {_quote(bug.sha256)}): {what}. "
         f"{_EXPECTATION_TEXT[bug.result.expect or 'load']}"
     )
-    return text + (f" The rule: {format_cell(bug.rule)}.\n" if bug.rule else "\n")
+    return text + (f" The rule: {_quote(bug.rule)}.\n" if bug.rule else "\n")
 
 
 def _format_outcome(bug: Reproduction) -> str:
@@ -131,30 +153,30 @@ def _format_outcome(bug: Reproduction) -> str:
     kept = [line for line in lines if not line.startswith("  cause: ")]
     if bug.output:
         kept += ["", "output of the program:", *(f"  {line}" for line in bug.output)]
-    return f"## What happened\n\n{format_block(kept)}" if kept else ""
+    return f"## What happened\n\n{_format_block(kept)}" if kept else ""
 
 
 def _format_causes(bug: Reproduction) -> str:
     causes = [f.cause for f in bug.result.findings if f.cause and _NO_CAUSE not in f.cause]
     if not causes:
         return ""
-    return f"## Cause, proven on the values\n\n{format_block(list(dict.fromkeys(causes)))}"
+    return f"## Cause, proven on the values\n\n{_format_block(list(dict.fromkeys(causes)))}"
 
 
 def _format_excerpt(title: str, lines: Sequence[str], file: str) -> str:
     kept = list(lines[:_MAX_LINES])
     if len(lines) > _MAX_LINES:
         kept.append(f"and more in {file}")
-    return f"## {title}\n\n{format_block(kept)}"
+    return f"## {title}\n\n{_format_block(kept)}"
 
 
 def _format_commands(bug: Reproduction) -> str:
     return (
         "## How to reproduce it\n\n`sh run.sh`, or in this folder, with an empty folder "
-        f"`obtained-again`:\n\n{format_block(bug.run_commands)}\n"
+        f"`obtained-again`:\n\n{_format_block(bug.run_commands)}\n"
         "`expected` is the reference, `obtained` the port's output. With parity-action, from a "
         "clone of it:\n\n"
-        f"{format_block([bug.repeat_command])}"
+        f"{_format_block([bug.repeat_command])}"
     )
 
 
@@ -162,5 +184,6 @@ def _format_versions(bug: Reproduction) -> str:
     rows = [("uses", ", ".join(bug.subject))] if bug.subject else []
     rows += [*bug.port.items(), *bug.facts.items()]
     rows += [("case", bug.case), ("bundle", f"sha256:{bug.bundle_sha256}")]
-    lines = [f"| {format_cell(key)} | {format_cell(value)} |" for key, value in rows]
-    return "\n".join(["## Versions", "", "| | |", "|---|---|", *lines, ""])
+    return "\n".join(
+        ["## Versions", "", *(f"- {_quote(key)}: {_quote(value)}" for key, value in rows), ""]
+    )

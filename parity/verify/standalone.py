@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import shutil
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parity.port.cargo.manifests import Package, list_packages
-from parity.port.cargo.sources import copy_sources, find_subject
+from parity.port.cargo.sources import MAX_FILE, copy_sources, find_subject
 from parity.port.run import expand_placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from parity.lockfile import Dump
     from parity.suites.base import Case
@@ -47,6 +50,7 @@ class StandaloneProgram:
             "output_dir": "obtained-again",
             "bundle_dir": folder,
             "case": self.case.id,
+            "files_dir": "files",
         }
         return list(expand_placeholders(args, {**self.case.placeholders, **overrides}))
 
@@ -60,8 +64,12 @@ class StandaloneProgram:
     def find_crates(self) -> list[str]:
         """Return the crates under test, each as ``name version``; empty if unknown.
 
-        A package with a library is the port itself; one without tests the crates that it uses.
+        A package with a library is the port itself; one without tests the crates that it uses. A
+        command has the name of its program.
         """
+        if self.dump.command:
+            words = [Path(word).name for word in self.dump.command if word[:1] not in "-{"]
+            return [self.dump.subject or " ".join(words)]
         if self.dump.crate:
             return [self.dump.crate.replace("@", " ")]
         if self.package is None:
@@ -76,40 +84,50 @@ class StandaloneProgram:
         """Copy the program's source into ``draft``, and return the commands that run it there."""
         dump = self.dump
         args = self._expand(list(dump.command or dump.args or self.prepared.suite.args))
+        variables = zip(dump.run_env, self._expand(list(dump.run_env.values())), strict=True)
+        runner = ["env", *(f"{name}={value}" for name, value in variables)] if dump.run_env else []
         if dump.command is not None:
-            return [shlex.join(args)]
+            return [shlex.join([*runner, *self._copy_command(args, draft / "program")])]
         words = ["--profile", dump.profile, "--example", self.example]
         words += ["--features", ",".join(dump.features)] if dump.features else []
         if dump.crate:
             name, _, version = dump.crate.partition("@")
-            install = [
-                "cargo",
-                "install",
-                name,
-                "--version",
-                version,
-                "--locked",
-                "--root",
-                "built",
-            ]
+            install = ["cargo", "install", name, "--version", version]
+            install += ["--locked", "--root", "built"]
             return [
                 shlex.join([*install, *words]),
-                shlex.join([f"built/bin/{self.example}", *args]),
+                shlex.join([*runner, f"built/bin/{self.example}", *args]),
             ]
         if self.package is not None:
             repo = self.repo.resolve()
             folders = repo / self.package.folder, repo / self.package.cwd
-            if copied := copy_sources(*folders, draft / "program"):
+            if copied := copy_sources(*folders, draft / "program", self.example):
                 manifest = (copied / "Cargo.toml").relative_to(draft).as_posix()
                 words = ["--manifest-path", manifest, *words]
+        if runner:  # cargo itself must not get these variables
+            words = ["--config", f"target.'cfg(all())'.runner = {json.dumps(runner)}", *words]
         return [shlex.join(["cargo", "run", *words, "--", *args])]
+
+    def _copy_command(self, args: list[str], target: Path) -> Iterator[str]:
+        """Copy the files of the repo that a command names, and yield its words with their paths."""
+        repo = self.repo.resolve()
+        for typed, word in zip(self.dump.command or (), args, strict=True):
+            file = Path(os.path.normpath(repo / self.dump.cwd / word))
+            is_own = typed == word and file.is_file() and file.is_relative_to(repo)
+            if not is_own:
+                yield word
+            elif file.is_symlink() or file.stat().st_size > MAX_FILE:
+                yield file.name  # such as the interpreter of an environment
+            else:
+                copied = target / file.relative_to(repo)
+                copied.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copied)
+                yield copied.relative_to(target.parent).as_posix()
 
     def format_script(self, commands: list[str]) -> list[str]:
         """Return the lines of a shell script that runs the commands beside it."""
         exports = [
-            f"export {shlex.join([f'{name}={value}'])}"
-            for name, value in self.dump.env.items()
-            if "{" not in value
+            f"export {shlex.join([f'{name}={value}'])}" for name, value in self.dump.env.items()
         ]
         start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
         return [*start, *exports, *commands]

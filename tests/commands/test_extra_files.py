@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -88,13 +91,19 @@ def test_a_port_gets_its_own_copies(repo: Path) -> None:
     assert not list((repo / "parity-report").rglob(".files-*"))
 
 
-def test_reproduce_says_that_it_does_not_pack_them(
-    repo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.skipif(os.name == "nt", reason="a script of the shell")
+def test_reproduce_packs_them(repo: Path, tmp_path: Path, golden: Callable[..., None]) -> None:
     run_command_line(["bump", "--repo", str(repo)])
-    words = ["reproduce", "sum-v1/a", "--repo", str(repo), "--out", str(tmp_path / "out")]
+    out = tmp_path / "out"
+    words = ["reproduce", "sum-v1/a", "--repo", str(repo), "--out", str(out)]
     assert run_command_line(words) == 0
-    assert "not packed: the extra files weights; send" in capsys.readouterr().out
+    (_, section) = (out / "REPORT.md").read_text("utf-8").split("## Files that the program needs")
+    script = (out / "run.sh").read_text("utf-8")
+    golden((section.partition("##")[0] + script).replace(shlex.quote(sys.executable), "PYTHON"))
+    subprocess.run(["sh", str(out / "run.sh")], check=True, capture_output=True)
+    assert np.array_equal(
+        np.load(out / "obtained-again/out.npy"), np.load(out / "obtained/out.npy")
+    )
 
 
 def test_bump_locks_a_changed_file_alone(repo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import re
@@ -18,12 +19,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from parity.__main__ import run_command_line
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import reproduce as verb
 from parity.reports import reproduction
-from parity.reports.markdown import format_cell
 from parity.verify import outcomes
 from tests.commands.test_prove import BUNDLES, lockfile
 from tests.support.reports import HOSTILE, make_case, make_finding
@@ -70,20 +71,21 @@ def test_folder_and_report(
     assert title.endswith(": six numbers is read incorrectly (w at [0, 1])")
     assert files(tmp_path) == [
         *("REPORT.md", "bytes.txt", "c.gguf", "expected/r.safetensors", "obtained/w.bin"),
-        *("run.sh", "values.txt"),
+        *("program/port.py", "run.sh", "values.txt"),
     ]
     assert (tmp_path / "out" / "bytes.txt").read_text() == f"00000000  79{' ' * 47}y\n"
     report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
     words = [sys.executable, "-I", "-S", str(tmp_path / "port.py")]
     last = ["{case}", "{fixture_dir}", "{checkpoint}", "{output_dir}"]
-    report = report.replace(format_cell(shlex.join([*words, *last]))[6:-7], "PORT")
+    report = report.replace(shlex.join([*words, *last]), "PORT")
+    words[-1] = "program/port.py"
     report = report.replace(shlex.join([*words, "y", ".", "c.gguf", "obtained-again"]), "RUN")
     report = report.replace(tmp_path.as_posix(), "REPO")
-    golden(re.sub(r"sha256&#58;[0-9a-f]{64}", "sha256&#58;DIGEST", report))
+    golden(re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", report))
 
 
 ENDS = {
-    "refused": ("refuse('this & that')", "is rejected", "FAILED: this &amp; that"),
+    "refused": ("refuse('this & that')", "is rejected", "FAILED: this & that"),
     "panicked": ("print('boom', file=sys.stderr); sys.exit(101)", "makes the reader panic", "boom"),
     "crashed": ("sys.exit(1)", "makes the reader crash", "exit code 1"),
     "partial": ("pass", "is read in part", "w (F32 [2, 3]) is missing"),
@@ -108,7 +110,8 @@ def test_what_must_be_refused_needs_no_control(tmp_path: Path) -> None:
     assert "is accepted, but must be rejected" in reported
     assert "## Expected and obtained" not in reported
     assert files(tmp_path) == [
-        *("REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin", "run.sh", "values.txt")
+        *("REPORT.md", "bytes.txt", "c.gguf", "obtained/w.bin"),
+        *("program/port.py", "run.sh", "values.txt"),
     ]
 
 
@@ -211,11 +214,18 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
             facts={evil: evil},
         )
     )
-    for part in ("<script", "\x1b", "\u202e", "::error::", "\r"):
+    for part in ("\x1b", "\u202e", "::error::", "\r"):
         assert part not in reported
-    outside = "".join(part.partition("</pre>")[2] for part in reported.split("<pre>")[1:])
-    assert "@org" not in outside
-    assert "`@" not in outside
+    page = MarkdownIt().render(reported)
+    outside = re.sub(r"<code[^>]*>.*?</code>", "", page, flags=re.DOTALL)
+    assert "<script" not in page
+    assert not {"@", "|", "`"} & set(outside)
+
+
+@pytest.mark.parametrize("text", ["a", "a `b` c", "``", "`", "a|b", "\\", "*x*", "&amp;"])
+def test_foreign_text_is_one_span_of_code(text: str) -> None:
+    page = MarkdownIt().render(f"# {reproduction._quote(text)}")
+    assert page == f"<h1><code>{html.escape(text)}</code></h1>\n"
 
 
 # --- bytes ------------------------------------------------------------------------------------

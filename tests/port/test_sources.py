@@ -39,12 +39,17 @@ source = "registry"
 """,
     "a/Cargo.toml": """[package]
 name = "a"
+[[example]]
+name = "named"
 [dependencies]
 b = {workspace = true}
 [dev-dependencies]
 core = {workspace = true, package = "candle-core"}
 """,
-    "a/examples/dump.rs": "",
+    "a/examples/dump.rs": "fn main() {}",
+    "a/examples/named.rs": "fn main() {}",
+    "a/examples/other.rs": "fn main() {}",
+    "a/examples/helper.rs": "pub fn help() {}",
     "a/target/debug/x": "",
     "b/Cargo.toml": '[package]\nname = "b"\n[target."cfg(unix)".dependencies]\nc = {path = "c"}\n',
     "b/src/lib.rs": "",
@@ -66,10 +71,11 @@ def repo(tmp_path: Path) -> Path:
 
 def test_a_package_is_copied_with_its_path_dependencies(repo: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert copy_sources(repo / "a", repo, out) == out / "a"
+    assert copy_sources(repo / "a", repo, out, "dump") == out / "a"
     found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert found == {
         *("Cargo.toml", "Cargo.lock", "a/Cargo.toml", "a/examples/dump.rs"),
+        *("a/examples/named.rs", "a/examples/helper.rs"),
         *("b/Cargo.toml", "b/src/lib.rs", "b/c/Cargo.toml", "b/c/src/lib.rs"),
     }
     workspace = tomllib.loads((out / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]
@@ -81,11 +87,11 @@ def test_a_package_is_copied_with_its_path_dependencies(repo: Path, tmp_path: Pa
 def test_sources_outside_of_the_workspace_or_too_large_are_not_copied(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert copy_sources(repo / "b", repo / "b", tmp_path / "one") == tmp_path / "one"
+    assert copy_sources(repo / "b", repo / "b", tmp_path / "one", "dump") == tmp_path / "one"
     (repo / "b" / "Cargo.toml").write_text('[dependencies]\nx = {path = "../../x"}\n')
-    assert copy_sources(repo / "a", repo, tmp_path / "two") is None
+    assert copy_sources(repo / "a", repo, tmp_path / "two", "dump") is None
     monkeypatch.setattr(sources, "_MAX_BYTES", 10)
-    assert copy_sources(repo / "other", repo, tmp_path / "three") is None
+    assert copy_sources(repo / "other", repo, tmp_path / "three", "dump") is None
     assert not (tmp_path / "three").exists()
 
 

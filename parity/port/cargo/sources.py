@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 #: Largest file and all files together that are copied, in bytes.
-_MAX_FILE, _MAX_BYTES = 2**20, 2**23
+MAX_FILE, _MAX_BYTES = 2**20, 2**23
 _SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
 _TABLES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
-def copy_sources(package: Path, workspace: Path, target: Path) -> Path | None:
+def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> Path | None:
     """Copy a package, with those of its repo that it needs, into ``target``.
 
     Args:
         package: Its folder, at or below ``workspace``.
         workspace: The folder of its workspace.
         target: A folder that does not exist.
+        example: The only example of the package that is needed.
 
     Returns:
         The package's folder below ``target``; None if its sources are larger than 8 MiB, or need
@@ -35,7 +36,8 @@ def copy_sources(package: Path, workspace: Path, target: Path) -> Path | None:
         return None
     if "package" in root:
         packages.add(workspace)
-    files = [file for folder in packages for file in _list_files(folder)]
+    others = _list_other_examples(package, example)
+    files = [file for one in packages for file in _list_files(one) if file not in others]
     if sum(file.stat().st_size for file in files) > _MAX_BYTES:
         return None
     more = [workspace / name for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml")]
@@ -114,8 +116,18 @@ def _list_files(package: Path) -> Iterator[Path]:
             if not (folder / each / "Cargo.toml").is_file()
         ]
         for file in (folder / each for each in sorted(files)):
-            if file.is_file() and not file.is_symlink() and file.stat().st_size <= _MAX_FILE:
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= MAX_FILE:
                 yield file
+
+
+def _list_other_examples(package: Path, example: str) -> set[Path]:
+    """Return the examples that cargo finds by itself and that nothing names, except ``example``."""
+    named = {entry.get("name") for entry in _read_manifest(package).get("example", [])}
+    return {
+        file
+        for file in package.glob("examples/*.rs")
+        if file.stem not in named | {example} and "fn main" in file.read_text("utf-8", "replace")
+    }
 
 
 def _write_members(manifest: Path, members: list[str]) -> None:
