@@ -20,7 +20,7 @@ from parity.lab.bundle_writer import BundleWriter
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_graph import trace_calls
 from parity.lab.pins.trace_hooks import ModuleTrace, widen
-from parity.lab.pins.trace_stage import TracedStage, measure_rounding, state_tolerance
+from parity.lab.pins.trace_stage import TracedStage, jitter, measure_rounding, state_tolerance
 from parity.lab.pins.trace_training import trace_training
 
 if TYPE_CHECKING:
@@ -223,10 +223,11 @@ def _trace(
         else "by hooks"
     )
     double = ModuleTrace(copy.deepcopy(traced.model).double(), widen(dict(traced.inputs)))
-    exact = {stage.name: stage.value for stage in double.stages}
+    moved = ModuleTrace(*jitter(traced.model, traced.inputs))
+    others = [{one.name: one.value for one in each.stages} for each in (double, moved)]
     stages = [
-        replace(stage, drift=measure_rounding(stage.value, exact.get(stage.name)))
-        for stage in trace.stages
+        replace(one, drift=measure_rounding(one.value, *(each.get(one.name) for each in others)))
+        for one in trace.stages
     ]
     return stages, trace.outputs, trace.inputs, note
 

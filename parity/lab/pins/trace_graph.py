@@ -16,6 +16,7 @@ from parity.diagnose.stages.operators import NAMES
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     TracedStage,
+    jitter,
     list_feeds,
     measure_rounding,
     read_settings,
@@ -51,6 +52,7 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
     names = _name_placeholders(program)
     single, local = _run(program, module, inputs, torch.float32)
     double = _run(program, module, inputs, torch.float64)[0]
+    moved = _run(program, *jitter(module, inputs), torch.float32)[0]
     counts: dict[str, int] = {}
     stages: list[TracedStage] = []
     calls: list[str] = []
@@ -62,8 +64,10 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
             continue
         names[node.name] = _name_stage(node, counts)
         stage = _make_stage(node, names)
-        value, exact, alone = (_choose_output(each[node.name]) for each in (single, double, local))
-        rounding, drift = measure_rounding(value, alone), measure_rounding(value, exact)
+        value, alone, *others = (
+            _choose_output(each[node.name]) for each in (single, local, double, moved)
+        )
+        rounding, drift = measure_rounding(value, alone), measure_rounding(value, *others)
         stages.append(replace(stage, value=value, rounding=rounding, drift=drift))
         calls.append(_find_whole(node))
     specs = program.graph_signature.output_specs

@@ -10,7 +10,7 @@ import numpy as np
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_stage import measure_rounding, state_tolerance
+from parity.lab.pins.trace_stage import jitter, measure_rounding, state_tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +60,8 @@ def _add_training(
     torch = import_library("torch")
     single, kind, settings = _train(traced, steps, torch.float32)
     double, _, _ = _train(traced, steps, torch.float64)
+    moved, given = jitter(traced.model, traced.inputs)
+    other, _, _ = _train(replace(traced, model=moved, inputs=given), steps, torch.float32)
     size = sum(value.nbytes for value in single.values())
     if size > max_size:
         message = f"{steps} steps have {size:,} bytes, more than --max-size {max_size:,}"
@@ -76,7 +78,7 @@ def _add_training(
         outputs=["loss", *last],
         stages=list_stages(names, steps, kind, settings),
         tensors={
-            name: state_tolerance(value, measure_rounding(value, double[name]))
+            name: state_tolerance(value, measure_rounding(value, double[name], other[name]))
             for name, value in single.items()
         },
         words={"steps": steps, "optimizer": kind, **{f"{k}": str(v) for k, v in settings.items()}},
