@@ -17,7 +17,8 @@ from ratios import Ratio, report_ratios
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from parity.items.reference_pipeline import Dataset, Pipeline
+from parity.items.records import Dataset
+from parity.lab.reference_pipeline import Pipeline
 from parity.loaders import ExpectedRun, Run, audit_run, check_resumed
 
 SIZES = (10**5, 10**6)

@@ -15,7 +15,7 @@ Example::
 
 from __future__ import annotations
 
-from parity.items.reference_pipeline import Dataset
+from parity.items.records import Dataset
 from parity.suites.pipeline.audit import audit_run
 from parity.suites.pipeline.relations import (
     check_disjoint,

@@ -12,7 +12,7 @@ import pytest
 
 from parity.diagnose import CODES, onnx_mlp, onnx_weights
 from parity.diagnose.loaders import causes
-from parity.items.reference_pipeline import compute_epoch_order
+from parity.items.records import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
 from tests.diagnose.test_diagnose import format_causes
 

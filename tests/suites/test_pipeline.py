@@ -13,13 +13,9 @@ import numpy as np
 import pytest
 
 from parity.errors import ReferenceSuspectError
-from parity.items.reference_pipeline import (
-    Dataset,
-    Pipeline,
-    build_lesson_dataset,
-    compute_epoch_order,
-)
+from parity.items.records import Dataset, compute_epoch_order
 from parity.lab.pins import pipeline as pins
+from parity.lab.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.loaders import (
     ExpectedRun,
     Run,

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from parity.items.reference_pipeline import Dataset, build_lesson_dataset
+from parity.items.records import Dataset
+from parity.lab.reference_pipeline import build_lesson_dataset
 from parity.loaders import (
     ExpectedRun,
     Run,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from parity.items.reference_pipeline import Dataset
+    from parity.items.records import Dataset
 
 
 class Source:

@@ -10,7 +10,7 @@ import numpy as np
 from torch.utils.data import Dataset as MapDataset
 from torch.utils.data import IterableDataset, get_worker_info
 
-from parity.items.reference_pipeline import Dataset
+from parity.items.records import Dataset
 
 Row = tuple[np.int64, np.float32, np.float32]
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.items.reference_pipeline import Dataset, Pipeline, build_lesson_dataset
+from parity.items.records import Dataset
 from parity.lab.pins import pipeline as pins
+from parity.lab.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.results import Finding
 from parity.suites.base import Case, Dump
 from parity.suites.pipeline.suite import SUITE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.items.reference_pipeline import Dataset, compute_fingerprint
+from parity.items.records import Dataset, compute_fingerprint
 from tests.support.pipeline import ID, LESSON, MASK, FreePipeline, X, Y, make_correct_dumps
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ class LoaderRun:
     obtained_sizes: tuple[int, ...]
     #: The order must be the expected one, too.
     ordered: bool = True
-    #: Items of the epoch whose order is that of ``reference_pipeline``, 0 where it is another one.
+    #: Items of the epoch whose order is that of ``items.records``, 0 where it is another one.
     epoch_items: int = 0
     #: Number of the first batch, and items of the epoch that come before it.
     first_batch: int = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.diagnose.cause import Cause
-from parity.items.reference_pipeline import compute_epoch_order
+from parity.items.records import compute_epoch_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

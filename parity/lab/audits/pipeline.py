@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.bundle.layout import PipelineCase, find_case_folders, read_pipeline_case
-from parity.items.reference_pipeline import (
-    Batch,
-    Dataset,
-    Pipeline,
-    compute_fingerprint,
-    compute_run_mean,
-)
+from parity.items.records import Dataset, compute_fingerprint
 from parity.lab.audits.compare_reference import (
     Provenance,
     audit_case,
     compare_batches,
     make_error,
 )
+from parity.lab.reference_pipeline import Batch, Pipeline, compute_run_mean
 
 if TYPE_CHECKING:
     from pathlib import Path

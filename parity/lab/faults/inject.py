@@ -11,10 +11,11 @@ import numpy as np
 from parity import checkpoints
 from parity.bundle.layout import LoaderCase, PipelineCase, find_batch_files
 from parity.bundle.tensor_rules import Rule, resolve_rules
-from parity.items.reference_pipeline import Pipeline, compute_epoch_order
+from parity.items.records import compute_epoch_order
 from parity.lab.faults import Fault, key_faults, measure_faults, onnx_faults, tensor_faults
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
+from parity.lab.reference_pipeline import Pipeline
 from parity.suites.serialize.suite import find_reference_path
 from parity.suites.tensors.rules import read_references
 from parity.tensors.folder import list_tensors

@@ -11,7 +11,7 @@ from parity.lab.faults.loader_runs import DeliveredRun
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parity.items.reference_pipeline import Pipeline
+    from parity.lab.reference_pipeline import Pipeline
 
 
 class OrderKey(NamedTuple):

@@ -21,17 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.errors import ConfigError, Problem
-from parity.items.reference_pipeline import (
-    Batch,
-    Dataset,
-    Pipeline,
-    Policy,
-    build_lesson_dataset,
-    compute_fingerprint,
-    compute_run_mean,
-)
+from parity.items.records import Dataset, Policy, compute_fingerprint
 from parity.lab.pins import packing
 from parity.lab.pins.blindness import pack_checked
+from parity.lab.reference_pipeline import Batch, Pipeline, build_lesson_dataset, compute_run_mean
 from parity.suites.pipeline.suite import SUITE
 from parity.tensors.bin import encode_batch
 

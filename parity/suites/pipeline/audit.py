@@ -14,7 +14,7 @@ import numpy as np
 from parity.items import checks
 from parity.items.checks import DeliveredBatches
 from parity.items.matching import UNKNOWN
-from parity.items.reference_pipeline import POLICIES
+from parity.items.records import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, report_error

@@ -15,7 +15,7 @@ import numpy as np
 
 from parity.bundle.layout import MAX_JSON
 from parity.items.matching import UNKNOWN
-from parity.items.reference_pipeline import compute_fingerprint, compute_masked_mean
+from parity.items.records import compute_fingerprint, compute_masked_mean
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import find_omitted_ids

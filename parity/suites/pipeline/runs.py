@@ -11,7 +11,7 @@ import numpy as np
 from parity.bundle.layout import find_batch_files
 from parity.items.checks import locate_row
 from parity.items.matching import UNKNOWN
-from parity.items.reference_pipeline import PADDING_ID, Dataset, Policy
+from parity.items.records import PADDING_ID, Dataset, Policy
 from parity.suites.batch_findings import check_gaps, read_batches
 from parity.suites.messages import report_error
 

@@ -19,7 +19,7 @@ from parity.bundle.layout import (
     read_pipeline_case,
 )
 from parity.errors import DumpError, Problem
-from parity.items.reference_pipeline import Dataset, compute_fingerprint
+from parity.items.records import Dataset, compute_fingerprint
 from parity.suites import batch_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error

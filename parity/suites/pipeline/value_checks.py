@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from parity.diagnose.cause import Cause
     from parity.items.checks import Ints, LabelDifference
-    from parity.items.reference_pipeline import Dataset
+    from parity.items.records import Dataset
     from parity.results import Finding
     from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds
 

@@ -14,10 +14,10 @@ from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
 from parity.checkpoints.gguf_types import BY_NAME
 from parity.codes import list_codes
-from parity.items.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS
 from parity.lab.pins.pipeline import CASES
+from parity.lab.reference_pipeline import Pipeline, build_lesson_dataset
 from parity.lab.zoo.gguf_builder import TensorInfo, build_gguf
 from parity.suites.base import Dump
 from parity.suites.tensors import suite

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from parity.errors import ConfigError
-from parity.items.reference_pipeline import Dataset, build_lesson_dataset
+from parity.items.records import Dataset
 from parity.lab.pins import pipeline
+from parity.lab.reference_pipeline import build_lesson_dataset
 from parity.tensors.bin import read_batch
 
 ORDERS = {

@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parity.items.reference_pipeline import (
+from parity.items.records import (
     POLICIES,
-    Batch,
-    Cursor,
     Dataset,
-    Pipeline,
     Policy,
-    build_lesson_dataset,
     compute_epoch_order,
     compute_fingerprint,
     compute_masked_mean,
 )
+from parity.lab.reference_pipeline import Batch, Cursor, Pipeline, build_lesson_dataset
 
 RECORDED_DIGEST = "1a81451a8fb32a1bf0ad6307ea19198153ab1603b37174c76c4d498e343e6892"
 ORDER_17_0 = [9, 10, 4, 1, 0, 7, 6, 8, 2, 5, 3]
