@@ -16,6 +16,8 @@ Level = Literal["error", "warning", "notice"]
 Verdict = Literal["pass", "fail", "error", "known-failure", "skipped"]
 
 REPORT_SCHEMA = 1
+#: Verdicts of cases that were compared; the others were skipped or could not run.
+VERIFIED = ("pass", "fail", "known-failure")
 #: Findings that a report keeps of one case; the others are counted.
 MAX_FINDINGS = 1000
 
@@ -156,6 +158,18 @@ def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
         return EXIT_CODES[report.failure_kind]
     has_warning = any(finding.level == "warning" for _, finding in report.collect_findings())
     return EXIT_CODES["mismatch"] if has_warning and fail_on == "warning" else 0
+
+
+def check_min_cases(report: Report, minimum: int) -> list[Finding]:
+    """Return an error if fewer cases than ``minimum`` were verified."""
+    verified = sum(case.verdict in VERIFIED for case in report.cases)
+    if verified >= minimum:
+        return []
+    message = (
+        f"{verified} cases were verified, fewer than {minimum} (--min-cases); "
+        "a run that compares nothing proves nothing"
+    )
+    return [Finding.from_problem(Problem("nothing-verified", message), "empty")]
 
 
 def make_json_value(value: Any) -> Any:

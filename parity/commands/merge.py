@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.known_failures import match_glob
 from parity.reports import json_reader
-from parity.results import BundleResult, Finding, Report, exit_code
+from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.text import format_count, join_limited, sanitize
-from parity.verify import plan_file, publish, report_checks
+from parity.verify import publish, report_checks
 from parity.verify.options import Options, ReportOptions
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from parity.reports.console import RunConsole
     from parity.reports.json_reader import ReportFile
-    from parity.verify.plan_file import Plan
+    from parity.verify.report_checks import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def _merge_reports(options: MergeOptions) -> Report:
         seconds=sum(report.seconds for report in reports),
     )
     missing = _find_missing(merged, plan)
-    few = report_checks.check_min_cases(merged, options.min_cases)
+    few = check_min_cases(merged, options.min_cases)
     return replace(merged, findings=(*merged.findings, *missing, *few))
 
 
@@ -140,7 +140,7 @@ def _find_reports(options: MergeOptions) -> list[Path]:
 
 def _read_plan(path: Path) -> Plan:
     try:
-        return plan_file.read_plan(path)
+        return report_checks.read_plan(path)
     except (OSError, ValueError) as error:
         message = f"{path.as_posix()} is not a valid plan: {error}"
         raise ConfigError(Problem("report-unreadable", message, Location(path))) from None

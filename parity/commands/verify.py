@@ -14,14 +14,13 @@ from parity import github
 from parity.commands.selection import choose_bundles, list_ready, prepare_bundles
 from parity.errors import ParityError, Problem
 from parity.port import dump_folder, process
-from parity.results import BundleResult, Finding, Report, exit_code
+from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.store.disk import find_link
 from parity.text import format_path
 from parity.verify import lock_changes, publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
 from parity.verify.prepare import PreparationError, PreparedBundle, print_missing_bundles
-from parity.verify.report_checks import check_min_cases
 from parity.verify.store_guard import StoreGuard
 
 if TYPE_CHECKING:
