@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from parity.lockfile import Bundle
-    from parity.store.resume import PartialDownload
     from parity.store.sources import Url
 
 
@@ -30,7 +29,6 @@ def download(
     folder: Path,
     target: Path,
     options: FetchOptions | None = None,
-    partial: PartialDownload | None = None,
 ) -> ReceivedFile:
     """Write the bundle's bytes to ``target``, and check them against its lock if it has one.
 
@@ -39,9 +37,8 @@ def download(
     Args:
         bundle: Its ``source`` is tried at the locked ``rev``, then its mirrors.
         folder: The lockfile's; a path is relative to it.
-        target: A temporary file; its bytes are resumed if it is the file of ``partial``.
+        target: A temporary file; its bytes are resumed, if there is a lock to check them by.
         options: How long to try, and who is notified.
-        partial: The claim on ``target``. Without one, each try starts over.
 
     Raises:
         ConfigError: ``source-invalid``.
@@ -51,9 +48,7 @@ def download(
     """
     options = (options or FetchOptions()).limit_deadline()
     with HashingWriter(target, bundle.locked, options.progress) as writer:
-        if partial is None or partial.is_damaged(writer.count):
-            writer.reset()
-        received = _BundleDownload(bundle, folder, writer, options, partial).run()
+        received = _BundleDownload(bundle, folder, writer, options).run()
         writer.sync()
     return received
 
@@ -76,7 +71,6 @@ class _BundleDownload:
     folder: Path
     writer: HashingWriter
     options: FetchOptions
-    partial: PartialDownload | None
 
     def run(self) -> ReceivedFile:
         errors: list[tuple[str, ParityError]] = []
@@ -139,15 +133,14 @@ class _BundleDownload:
 
     def _request(self, url: Url) -> ReceivedFile:
         """Make one try, from the first address: signed ones expire."""
-        if self.partial is None:
+        if self.bundle.locked is None:
             self.writer.reset()
         printable = sources.sanitize_source(url.address)
         if self.writer.count and self.writer.is_whole:
             # All bytes are there; only the end of the answer was missing, now or in an earlier run.
             return self.writer.summarize(printable)
-        etag = self.partial.read_etag(printable) if self.partial else None
         start, size = self.writer.count, self.writer.expected_size
-        with transport.open_url(url, self.options, transport.FileRequest(start, etag)) as answer:
+        with transport.open_url(url, self.options, transport.FileRequest(start)) as answer:
             is_fitting = not start or answer.is_continuation(start, size)
             if not is_fitting:
                 self.writer.reset()
@@ -158,8 +151,6 @@ class _BundleDownload:
 
     def _write_body(self, answer: transport.Answer, printable: str) -> ReceivedFile:
         writer, length = self.writer, answer.length
-        if self.partial is not None:
-            self.partial.write_note(printable, answer.headers.get("ETag"), writer.count)
         writer.fill(answer.pieces, None if length is None else writer.count + length)
         received = writer.summarize(
             _describe_origin(printable, answer.redirects, resumed=writer.resumed)

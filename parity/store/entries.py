@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parity.errors import IntegrityError
-from parity.store import archive, disk, resume, trees
+from parity.store import archive, disk, trees
 from parity.store.integrity import ArchiveRecord
 from parity.store.paths import StorePaths, is_locked
 
@@ -212,7 +212,7 @@ def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:
     Raises:
         OSError: As the system says; what was removed until then is gone.
     """
-    resume.sweep(store_paths.root / "partial")
+    store_paths.sweep()
     found = list_entries(store_paths)
     removed = choose_removals(found, policy, time.time())
     kept = {path for entry in found if entry not in removed for path in entry.paths}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from parity.errors import FetchError, IntegrityError, Problem
 from parity.lockfile.source_rules import is_local
-from parity.store import archive, disk, resume, sources, trees
+from parity.store import archive, disk, sources, trees
 from parity.store.integrity import ArchiveRecord, ReceivedFile, check_received, check_record
 from parity.text import format_count
 
@@ -55,6 +55,7 @@ class FetchJob:
     options: FetchOptions
     rehash: bool = False
     notices: list[str] = field(default_factory=list)
+    is_alone: bool = field(default=False, init=False)  # it has the lock of the digest
 
     def run(self) -> FetchedBundle:
         """Return the bundle as the store has it, or fetch it."""
@@ -63,22 +64,24 @@ class FetchJob:
         wait, deadline = _MAX_WAIT, self.options.deadline
         if deadline is not None:  # half of what is left is for the fetch
             wait = min((deadline - time.monotonic()) / 2, wait)
-        with self.paths.acquire_lock(self.locked.sha256, wait, self.options.notify):
+        sha256, notify = self.locked.sha256, self.options.notify
+        with self.paths.acquire_lock(sha256, wait, notify) as self.is_alone:
             # Another process may have made it while we waited.
             self.notices.clear()
             return self._find_ready() or self._fetch_and_unpack()
 
     def run_file(self) -> Path:
         """Return the file itself as the store has it, or download it; nothing is unpacked."""
-        blob = self.paths.locate_blob(self.locked.sha256)
+        sha256, notify = self.locked.sha256, self.options.notify
+        blob = self.paths.locate_blob(sha256)
         with suppress(OSError):
             if not self.rehash and blob.stat().st_size == self.locked.size:
                 return blob
-        with self.paths.acquire_lock(self.locked.sha256, _MAX_WAIT, self.options.notify):
+        with self.paths.acquire_lock(sha256, _MAX_WAIT, notify) as self.is_alone:
             if not self._check_blob(blob):
                 if self.options.offline and not is_local(self.bundle.source):
                     raise _make_miss_error(self.bundle, self.notices)
-                resume.sweep(self.paths.make_folder("partial"))
+                self.paths.sweep()
                 disk.check_free_space(self.bundle.id, self.paths.root, self.locked.size or 0)
                 self._download(blob)
         return blob
@@ -145,7 +148,7 @@ class FetchJob:
         has_local_source = any(map(is_local, sources.list_candidates(self.bundle)))
         if not has_blob and self.options.offline and not has_local_source:
             raise _make_miss_error(self.bundle, self.notices)
-        resume.sweep(self.paths.make_folder("partial"))
+        self.paths.sweep(self.locked.sha256 if self.is_alone else None)
         # Nothing is compressed, so an archive is never smaller than its content.
         size = self.locked.size or 0
         needed = (self.locked.unpacked or size) + (0 if has_blob else size)
@@ -176,20 +179,33 @@ class FetchJob:
         return True
 
     def _download(self, blob: Path) -> None:
+        """Download into a file that a later run resumes, or without the lock into one of our own.
+
+        The kernel drops the lock of a killed process, so its file is open to the next one.
+        """
+        if self.is_alone:
+            self._download_to(self.paths.locate_part(self.locked.sha256), blob)
+            return
+        with self.paths.make_scratch("unlocked") as scratch:
+            self._download_to(scratch / "archive", blob)
+
+    def _download_to(self, part: Path, blob: Path) -> None:
         from parity.store.download import download
 
-        partial = resume.claim(self.paths.make_folder("partial"), self.locked.sha256)
+        if part.is_symlink() or not part.is_file():
+            disk.remove(part)
         try:
-            download(self.bundle, self.lockfile_dir, partial.path, self.options, partial)
-            disk.publish_file(partial.path, blob)
-        except BaseException:
-            partial.release()
-            raise
-        partial.discard()
+            download(self.bundle, self.lockfile_dir, part, self.options)
+            disk.publish_file(part, blob)
+        finally:
+            with suppress(OSError):
+                if not part.stat().st_size:
+                    part.unlink()  # nothing to resume
 
     def _unpack(self, blob: Path) -> ArchiveRecord:
         where = self.bundle.where.get("source")
-        with self.paths.make_scratch(self.locked.sha256) as scratch:
+        name = self.locked.sha256 if self.is_alone else "unlocked"
+        with self.paths.make_scratch(name) as scratch:
             target = scratch / "tree"
             target.mkdir(0o700)
             try:

@@ -3,7 +3,7 @@
 blobs/sha256/ab/<hex>        an archive, checked; <hex>.json has its measurements
 trees/<hex>/                 its unpacked files, named by tree digest, read-only
 crates/                      published ports, built
-partial/                     unfinished or unchecked files; see ``resume``
+partial/                     <sha256>.part, which a later run resumes, and scratch folders
 locks/                       one process at a time makes a bundle
 
 A lock only saves work. Without it (a file system that has none, a read-only store, a stopped
@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity.store import disk, resume
+from parity.store import disk
 
 _TAG = (
     "Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -35,6 +35,7 @@ To keep it elsewhere, set PARITY_CACHE_DIR.
 """
 _FIRST_NOTICE = 1.0  # seconds of waiting before the first notice
 _NOTICE_INTERVAL = 10.0  # seconds
+_DAY = 86_400.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class StorePaths:
     def locate_tree(self, digest: str) -> Path:
         """Return the folder of the files with this tree digest."""
         return self.root / "trees" / digest
+
+    def locate_part(self, sha256: str) -> Path:
+        """Return the file of an unfinished download; only the owner of its lock writes it."""
+        return self.make_folder("partial") / f"{sha256}.part"
 
     def locate_lock(self, name: str) -> Path:
         """Return the lock file of ``name``; its owner's process number is beside it."""
@@ -79,8 +84,7 @@ class StorePaths:
     @contextmanager
     def make_scratch(self, name: str) -> Iterator[Path]:
         """Yield a fresh folder of our own (0700), and remove it in any case."""
-        prefix = f"{name[:16]}.{resume.format_owner()}."
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=self.make_folder("partial")))
+        folder = Path(tempfile.mkdtemp(prefix=f"{name[:16]}.", dir=self.make_folder("partial")))
         try:
             yield folder
         finally:
@@ -90,22 +94,39 @@ class StorePaths:
     @contextmanager
     def acquire_lock(
         self, name: str, max_wait: float, notify: Callable[[str], None]
-    ) -> Iterator[None]:
-        """Hold the lock of a digest; after ``max_wait`` seconds, go on without it.
+    ) -> Iterator[bool]:
+        """Acquire the lock of a digest; after ``max_wait`` seconds, go on without it.
 
-        ``notify`` is called with the owner's name, first after a second, then every ten.
+        Yields whether it is ours. ``notify`` is called with the owner's name, first after a
+        second, then every ten.
         """
         with suppress(OSError):
             self.make_folder("locks")
         with ExitStack() as stack:
+            is_ours = False
             with suppress(OSError, NotImplementedError):
-                _wait_for_lock(stack, self.locate_lock(name), max_wait, notify)
-            yield
+                is_ours = _wait_for_lock(stack, self.locate_lock(name), max_wait, notify)
+            yield is_ours
+
+    def sweep(self, sha256: str | None = None) -> None:
+        """Remove what killed runs left, as far as possible: downloads a week old, all else a day.
+
+        A ``.part`` is resumed; an interrupted unpacking starts over. Scratch folders of
+        ``sha256``, whose lock we have, are removed at once.
+        """
+        with suppress(OSError):
+            for path in (self.root / "partial").iterdir():
+                with suppress(OSError):
+                    age = time.time() - path.lstat().st_mtime
+                    is_part = path.suffix == ".part"
+                    is_ours = sha256 is not None and path.name.startswith(f"{sha256[:16]}.")
+                    if is_ours or age > (7 if is_part else 1) * _DAY:
+                        disk.remove(path)
 
 
 def _wait_for_lock(
     stack: ExitStack, path: Path, max_wait: float, notify: Callable[[str], None]
-) -> None:
+) -> bool:
     import filelock
 
     lock = filelock.FileLock(path)
@@ -117,13 +138,13 @@ def _wait_for_lock(
             stack.enter_context(lock.acquire(timeout=min(pause, left)))
         except filelock.Timeout:
             if left <= pause:
-                return
+                return False
             notify(f"waiting {time.monotonic() - start:.0f} s for {_describe_owner(path)}")
             pause = _NOTICE_INTERVAL
         else:
             with suppress(OSError):
                 disk.replace_file(path.with_suffix(".pid"), str(os.getpid()).encode())
-            return
+            return True
 
 
 def _describe_owner(lock: Path) -> str:

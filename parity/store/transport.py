@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OK, PARTIAL, FORBIDDEN = 200, 206, 403
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: Answers to a ``Range`` or ``If-Range`` that the server does not support or accept.
+#: Answers to a ``Range`` that the server does not support or accept.
 RANGE_REJECTED = frozenset({304, 400, 405, 412, 416, 417, 501})
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 30.0  # seconds between two bytes
@@ -42,26 +42,21 @@ _REDIRECTED = object()  # an event: progress without a byte of the file
 class FileRequest:
     """The part of a file to request (RFC 9110, 13 and 14).
 
-    ``start`` counts the bytes that we have, ``etag`` is the strong validator of the file they are
-    from. An answer with ``stop_header`` is the last one, even where it is a redirect; so is then
-    a redirect to another origin.
+    ``start`` counts the bytes that we have. An answer with ``stop_header`` is the last one, even
+    where it is a redirect; so is then a redirect to another origin.
     """
 
     start: int = 0
-    etag: str | None = None
     stop_header: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
         """Headers that request the rest, if we have a beginning.
 
-        The rest is requested without a validator, too: the locked hash decides, and a rest
-        that does not fit costs one more download.
+        Without a validator: the locked hash decides, and a rest that does not fit costs one more
+        download.
         """
-        if not self.start:
-            return {}
-        headers = {"Range": f"bytes={self.start}-"}
-        return headers | ({"If-Range": self.etag} if self.etag else {})
+        return {"Range": f"bytes={self.start}-"} if self.start else {}
 
     @property
     def statuses(self) -> frozenset[int]:

@@ -16,7 +16,7 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.cli import values as cache_words
 from parity.lockfile import Bundle, Dump, Locked
-from parity.store import disk, entries, resume
+from parity.store import disk, entries
 from parity.store.entries import GcPolicy, StoreEntry, choose_removals
 from parity.store.store import Store
 from tests.support.fetching import compute_sha256, read_files
@@ -354,172 +354,21 @@ def test_limits_are_for_gc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "are for cache gc" in capsys.readouterr().err
 
 
-# Claims
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "partial"
-    made.mkdir()
-    return made
-
-
-SHA = "a" * 64
-
-
-def test_claim_succeeds_once(folder: Path) -> None:
-    (folder / f"{SHA}.part").write_bytes(b"123")
-
-    first, second = resume.claim(folder, SHA), resume.claim(folder, SHA)
-
-    assert (first.path.read_bytes(), second.path.read_bytes()) == (b"123", b"")
-    assert first.path != second.path
-    first.discard()
-    second.discard()
-    assert list(folder.iterdir()) == []
-
-
-def test_released_download_is_claimed_with_its_note(folder: Path) -> None:
-    part = resume.claim(folder, SHA)
-    part.path.write_bytes(b"12345")
-    part.write_note("https://x.org/b", '"v1"', 0)
-
-    part.release()
-
-    assert sorted(p.name for p in folder.iterdir()) == [f"{SHA}.part", f"{SHA}.part.json"]
-    again = resume.claim(folder, SHA)
-    assert again.read_etag("https://x.org/b") == '"v1"'
-    assert again.read_etag("https://mirror.org/b") is None
-    again.discard()
-
-
-def test_longer_of_two_downloads_is_kept(folder: Path) -> None:
-    for data in (b"123", b"12345", b"1"):
-        part = resume.claim(folder, SHA) if data == b"123" else resume._create_empty(folder, SHA)
-        part.path.write_bytes(data)
-        part.release()
-
-    assert [p.read_bytes() for p in folder.iterdir()] == [b"12345"]
-
-
-def test_empty_download_is_not_kept(folder: Path) -> None:
-    resume.claim(folder, SHA).release()
-
-    assert list(folder.iterdir()) == []
-
-
-def claimed(folder: Path, host: str, pid: int, *, age: float = 0.0) -> Path:
-    path = folder / f"{SHA}.{host}-{pid}.0123abcd.tmp"
-    path.write_bytes(b"123")
-    os.utime(path, (time.time() - age,) * 2)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("host", "alive", "age", "open_"),
-    [
-        ("", False, 0.0, True),
-        ("", True, 0.0, False),
-        ("", True, 301.0, True),  # another process may bear the number by now
-        ("00000000", False, 0.0, False),  # another machine's processes cannot be seen
-        ("00000000", False, 301.0, True),
-    ],
-)
-def test_claims_that_are_open(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    host: str,
-    age: float,
-    *,
-    alive: bool,
-    open_: bool,
-) -> None:
-    monkeypatch.setattr(resume, "_is_alive", lambda _: alive)
-    path = claimed(folder, host or resume._hash_host(), 4_000_000, age=age)
-
-    part = resume.claim(folder, SHA)
-
-    assert (part.path.read_bytes() == b"123") == open_
-    assert path.exists() != open_
-    part.discard()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_running_processes_are_recognised() -> None:
-    assert resume._is_alive(os.getppid())
-    assert not resume._is_alive(os.getpid())  # ours are known by name
-    assert not resume._is_alive(2**31 - 2)
-    assert not resume._is_alive(10**9)
-
-
-@pytest.mark.parametrize("name", [f"{SHA}.0-1.tmp", f"{SHA}.partial", f"{SHA}.", f"{SHA}.x.part"])
-def test_other_names_are_not_claimed(folder: Path, name: str) -> None:
-    (folder / name).write_bytes(b"123")
-
-    part = resume.claim(folder, SHA)
-
-    assert part.path.read_bytes() == b""
-    part.discard()
-
-
-def test_link_is_not_claimed(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"123")
-    (folder / f"{SHA}.part").symlink_to(tmp_path / "secret")
-
-    part = resume.claim(folder, SHA)
-
-    assert part.path.read_bytes() == b""
-    assert (tmp_path / "secret").read_bytes() == b"123"
-    part.discard()
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{", '{"etag": 7, "url": "u"}', '{"etag": "W/\\"1\\"", "url": "u"}', "[" * 70_000,
-     '{"etag": "\\"a\\r\\nX: y\\"", "url": "u"}', '{"etag": "bare", "url": "u"}'],
-)  # fmt: skip
-def test_note_of_any_content_is_read(folder: Path, text: str) -> None:
-    part = resume.claim(folder, SHA)
-    part.path.with_name(f"{part.path.name}.json").write_text(text, encoding="utf-8")
-
-    assert part.read_etag("u") is None
-    assert not part.is_damaged(0)
-    part.discard()
-
-
-def test_lost_bytes_are_damage(folder: Path) -> None:
-    part = resume.claim(folder, SHA)
-    part.write_note("u", None, 5)
-
-    assert (part.is_damaged(4), part.is_damaged(5)) == (True, False)
-    part.discard()
-
-
-def test_a_sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resume, "_is_alive", lambda pid: pid == 1)
-    host, week = resume._hash_host(), 7 * DAY
-    ours = resume.claim(folder, "b" * 64)
-    os.utime(ours.path, (1, 1))
-    names = {
-        f"{SHA}.part": week - 60,
-        f"{'c' * 64}.part": week + 60,
-        f"{SHA}.{host}-2.0123abcd.tmp": week - 60,  # may be gone on with
-        f"{'c' * 64}.part.json": 0.0,  # its part goes first
-        f"{'d' * 64}.part.json": 0.0,  # says something of nothing
+def test_a_sweep(store: Store) -> None:
+    """Of what killed runs left: a download is resumed for a week, all else is of no use."""
+    folder, sha256 = store.paths.make_folder("partial"), "a" * 64
+    ages = {
+        f"{sha256}.part": 7 * DAY - 60,
+        f"{'c' * 64}.part": 7 * DAY + 60,
+        f"{sha256[:16]}.x_1": 0.0,  # of a lock that we have
+        "unlocked.x_2": DAY - 60,
+        "unlocked.x_3": DAY + 60,
     }
-    for name, age in names.items():
-        (folder / name).write_bytes(b"1")
-        os.utime(folder / name, (time.time() - age,) * 2)
-    for name in (f"aaaa.{host}-2.x_1", f"aaaa.{host}-1.x_2", "aaaa.00000000-2.x_3"):
+    for name, age in ages.items():
         (folder / name).mkdir()
         (folder / name / "file").write_bytes(b"1")
+        os.utime(folder / name, (time.time() - age,) * 2)
 
-    removed = {path.name for path in resume.sweep(folder)}
+    store.paths.sweep(sha256)
 
-    assert removed == {
-        f"{'c' * 64}.part",
-        f"{'c' * 64}.part.json",
-        f"{'d' * 64}.part.json",
-        f"aaaa.{host}-2.x_1",
-    }
-    ours.discard()
+    assert {path.name for path in folder.iterdir()} == {f"{sha256}.part", "unlocked.x_2"}

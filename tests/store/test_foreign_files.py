@@ -259,7 +259,6 @@ PLACES: dict[str, Callable[[Bench], Path]] = {
     "lock": lambda bench: bench.store.paths.locate_lock(SHA256),
     "process number": lambda bench: bench.store.paths.locate_lock(SHA256).with_suffix(".pid"),
     "part": lambda bench: bench.store.root / "partial" / f"{SHA256}.part",
-    "note": lambda bench: bench.store.root / "partial" / f"{SHA256}.part.json",
 }
 
 
@@ -272,8 +271,6 @@ def test_other_things_in_place_of_files(
     disk.remove(bench.record)
     if place != "tree":
         disk.remove(bench.blob)
-    if place == "note":
-        (bench.store.root / "partial" / f"{SHA256}.part").write_bytes(DATA[:1000])
     path = PLACES[place](bench)
     disk.remove(path)
     make(path)
@@ -354,9 +351,9 @@ def test_lock_of_a_stopped_process_leaves_time_for_the_fetch(
     waits: list[float] = []
 
     @contextmanager
-    def acquire_lock(_: StorePaths, _name: str, max_wait: float, _notify: object) -> Iterator[None]:
+    def acquire_lock(_: StorePaths, _name: str, max_wait: float, _notify: object) -> Iterator[bool]:
         waits.append(max_wait)
-        yield
+        yield True
 
     monkeypatch.setattr(StorePaths, "acquire_lock", acquire_lock)
     for deadline in (time.monotonic() + 400, None):
