@@ -37,7 +37,7 @@ _exposed_tokens: list[str] = []
 
 def choose_command_prefix() -> list[str]:
     """Return the command that runs ``verify`` in the way this process was started."""
-    if os.environ.get("NOX_CURRENT_SESSION"):
+    if os.environ.get("NOX_CURRENT_SESSION") and not is_on_github():
         return [*_choose_nox(), "-s", "verify", "--"]
     return [*choose_program(), "verify"]
 
@@ -45,7 +45,7 @@ def choose_command_prefix() -> list[str]:
 def _choose_nox() -> list[str]:
     """Return the words that started Nox, which our noxfile passes on."""
     words = shlex.split(os.environ.get("PARITY_NOX_COMMAND", ""))
-    if is_on_github() or len(words) < _MODULE_WORDS:
+    if len(words) < _MODULE_WORDS:
         return ["nox"]
     if words[1] == "-m":
         return words[:_MODULE_WORDS]
@@ -55,7 +55,12 @@ def _choose_nox() -> list[str]:
 
 
 def choose_program() -> list[str]:
-    """Return the words that start this program: the script that was started, else the module."""
+    """Return the words that start this program: the script that was started, else the module.
+
+    On GitHub it is the installed command, since others paste it in their checkout of the repo.
+    """
+    if is_on_github():
+        return ["parity"]
     script = Path(sys.argv[0])
     if script.stem != "parity" or not script.is_file():
         return [_choose_interpreter(), "-m", "parity"]
@@ -66,23 +71,19 @@ def choose_program() -> list[str]:
 
 
 def _choose_interpreter() -> str:
-    """Return this interpreter as it is typed here; on GitHub, where others read it, by its name."""
+    """Return this interpreter as it is typed here."""
     path = Path(sys.executable)
-    names = ("python", "python3") if not is_on_github() else ()
-    for name in names:
+    for name in ("python", "python3"):
         # An environment's interpreter is a link to another one, which has other packages.
         if (found := shutil.which(name)) and Path(found).absolute() == path:
             return name
-    return _find_relative_path(path).as_posix() if names else "python"
+    return _find_relative_path(path).as_posix()
 
 
 def display_path(path: Path) -> str:
-    """Return ``path`` as a person types it; on GitHub's runner, as seen from a sibling clone."""
+    """Return ``path`` as a person types it; on GitHub's runner, in the checkout of the repo."""
     inside = find_workspace_path(path) if is_on_github() else None
-    if inside is None:
-        return _find_relative_path(Path(format_path(path))).as_posix()
-    name = os.environ.get("GITHUB_REPOSITORY", "").rpartition("/")[2] or "REPO"
-    return f"../{name}" if inside == "." else f"../{name}/{inside}"
+    return inside or _find_relative_path(Path(format_path(path))).as_posix()
 
 
 def _find_relative_path(path: Path) -> Path:

@@ -11,6 +11,7 @@ import pytest
 
 from parity import github as parity_github
 from parity.text import add_secret, mask_secrets
+from parity.verify.options import VerifyOptions
 from tests.action.grammar import Command, commands
 
 #: Values that try to be more than a value.
@@ -155,9 +156,8 @@ def test_paths_in_a_subfolder_are_relative_to_the_workspace(
     (github / "sub").mkdir()
     monkeypatch.chdir(github / "sub")
     assert parity_github.find_workspace_path(Path("src/lib.rs")) == "sub/src/lib.rs"
-    monkeypatch.setenv("GITHUB_REPOSITORY", "me/port")
-    assert parity_github.display_path(Path()) == "../port/sub"
-    assert parity_github.display_path(github) == "../port"
+    assert parity_github.display_path(Path()) == "sub"
+    assert parity_github.display_path(github) == "."
 
 
 def test_path_is_unchanged_without_a_runner() -> None:
@@ -252,3 +252,12 @@ def test_a_command_begins_as_nox_was_started(
     monkeypatch.setenv("PARITY_NOX_COMMAND", typed)
     found = parity_github.choose_command_prefix()
     assert found == [*command.split(), "-s", "verify", "--"]
+
+
+def test_a_command_of_github_is_for_a_checkout(
+    github: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOX_CURRENT_SESSION", "verify")
+    assert parity_github.choose_command_prefix() == ["parity", "verify"]
+    options = VerifyOptions(repo=github / "sub", lockfile=github / "own.yaml")
+    assert options.format_place() == ["--repo", "sub", "--lockfile", "own.yaml"]

@@ -105,7 +105,7 @@ class StandaloneProgram:
                 manifest = (copied / "Cargo.toml").relative_to(draft).as_posix()
                 words = ["--manifest-path", manifest, *words]
         if runner:  # cargo itself must not get these variables
-            words = ["--config", f"target.'cfg(all())'.runner = {json.dumps(runner)}", *words]
+            words = ["--config", f'target."cfg(all())".runner = {json.dumps(runner)}', *words]
         return [shlex.join(["cargo", "run", *words, "--", *args])]
 
     def _copy_command(self, args: list[str], target: Path) -> Iterator[str]:

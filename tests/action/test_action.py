@@ -188,7 +188,7 @@ def test_a_run_that_is_green(run: Run) -> None:
     assert (outputs["total"], outputs["passed"], outputs["failed"]) == ("1", "1", "0")
     assert outputs["worst-case"] == "things-v1/case"
     assert re.fullmatch("[0-9a-f]{64}", outputs["lock-sha256"])
-    assert outputs["command"].startswith("nox -s verify -- --repo ../")
+    assert outputs["command"].startswith("parity verify --repo ")
     assert outputs["report-junit"].endswith("green/parity-report/junit.xml")
     assert "## ✅ parity: 1 case: 1 pass" in run.summary("green")
 

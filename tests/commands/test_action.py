@@ -89,7 +89,7 @@ def test_a_green_run_sets_every_output(runner: Runner, monkeypatch: pytest.Monke
         "report-json": f"{folder}/report.json",
         "report-junit": f"{folder}/junit.xml",
         "report-html": f"{folder}/report.html",
-        "command": "python -m parity verify --repo ../port/green",
+        "command": "parity verify --repo green",
         "cache-save": "true",
     }
     assert runner.commands() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from parity.lockfile import Dump
 from parity.port.cargo import sources
 from parity.port.cargo.sources import copy_sources, find_subject
+from parity.suites.base import Case
 from parity.verify.standalone import StandaloneProgram
 
 FILES = {
@@ -121,3 +123,38 @@ def test_a_package_with_a_library_is_the_port(
 def test_without_a_lock_of_cargo_no_crate_is_known(repo: Path) -> None:
     (repo / "Cargo.lock").unlink()
     assert find_subject(repo / "a", repo, None) == []
+
+
+@pytest.mark.parametrize(
+    ("dump", "commands"),
+    [
+        (
+            Dump(package="a", example="dump"),
+            [
+                (
+                    'cargo run --config \'target."cfg(all())".runner = ["env", "HOME=files"]\' '
+                    "--manifest-path program/a/Cargo.toml --profile release --example dump -- case"
+                )
+            ],
+        ),
+        (
+            Dump(crate="a@0.1.0", example="dump"),
+            [
+                (
+                    "cargo install a --version 0.1.0 --locked --root built --profile release "
+                    "--example dump"
+                ),
+                "env HOME=files built/bin/dump case",
+            ],
+        ),
+        (Dump(command=("python", "a/b.py", "{case}")), ["env HOME=files python program/a/b.py c"]),
+    ],
+)
+def test_variables_of_the_run_are_not_those_of_cargo(
+    dump: Dump, commands: list[str], repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repo / "a" / "b.py").touch()
+    own = replace(dump, args=("{fixture_dir}",), run_env={"HOME": "{files_dir}"})
+    monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: own))
+    program = StandaloneProgram(None, Case(id="c", folder=tmp_path), repo, "")  # type: ignore[arg-type]
+    assert program.copy(tmp_path / "out") == commands
