@@ -125,7 +125,7 @@ def find_stage_cause(stage: Stage) -> StageCause:
     except _ERRORS as error:
         return StageCause(reason=f"{stage.kind} could not be computed: {error}")
     rounding = stage.rounding or _ASSUMED_ROUNDING * _find_largest(stage.expected)
-    if measure_distance(np.asarray(stated), stage.expected) > _MAX_REFERENCE_ROUNDINGS * rounding:
+    if measure_distance(np.asarray(stated), stage.expected) > allow_rounding(stage):
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
     tried, fitting = [], []
@@ -138,6 +138,12 @@ def find_stage_cause(stage: Stage) -> StageCause:
     least = fitting[0][0] if fitting else 0.0
     same = [row for row in fitting if row[0] <= least + _MAX_ROUNDINGS * rounding]
     return StageCause(tuple(row[1:] for row in same), least, difference, tuple(tried))
+
+
+def allow_rounding(stage: Stage) -> float:
+    """Return how far a stage's reference may be from what its inputs give in float64."""
+    rounding = stage.rounding or _ASSUMED_ROUNDING * _find_largest(stage.expected)
+    return _MAX_REFERENCE_ROUNDINGS * rounding
 
 
 def is_explained(left: float, difference: float, rounding: float, right: Array) -> bool:

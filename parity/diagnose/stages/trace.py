@@ -13,15 +13,16 @@ import numpy as np
 from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (
     StageCause,
+    allow_rounding,
     find_stage_cause,
     is_explained,
     list_ways,
     measure_distance,
 )
-from parity.diagnose.stages.operators import compute
+from parity.diagnose.stages.operators import compute, find_operator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from parity.bundle.stages import Stage
 
@@ -73,6 +74,28 @@ class Trace:
         except TraceError as error:
             return StageCause(reason=str(error))
         return replace(cause, tried=tuple(tried))
+
+    def measure_references(self) -> Iterator[tuple[str, float, float]]:
+        """Yield the stages that can be computed, each with its reference's error and its limit.
+
+        A stage is computed in float64 from the references of what feeds it.
+        """
+        values = _Values(self, (self.expected,))
+        for name, stage in self.stages.items():
+            if (expected := self.expected(name)) is None or not find_operator(stage.kind):
+                continue
+            try:
+                right = np.asarray(values.compute(name))
+            except TraceError:
+                continue
+            data = StageData(
+                kind=stage.kind,
+                arguments={},
+                expected=expected,
+                obtained=right,
+                rounding=stage.rounding,
+            )
+            yield name, measure_distance(right, expected), allow_rounding(data)
 
     def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
         stage, expected = self.stages[name], self.expected(name)

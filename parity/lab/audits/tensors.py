@@ -16,7 +16,9 @@ from parity.lab.audits.compare_reference import (
     make_skipped,
 )
 from parity.lab.audits.serialize import read_references
+from parity.suites.tensors.stages import make_trace
 from parity.tensors.dtypes import TORCH_DTYPES
+from parity.tensors.folder import list_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,8 @@ def audit(
 ) -> tuple[CaseResult, ...]:
     """Audit the cases of `parity.json`, or of a manifest; skip those without a checkpoint.
 
+    A trace's stages are computed by NumPy.
+
     Raises:
         ReferenceSuspectError, ConfigError: It is wrong.
     """
@@ -42,6 +46,8 @@ def audit(
 
 
 def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
+    if case.stages and case.reference is not None:
+        return audit_case(bundle, case.id, partial(_compare_stages, case), may_skip=True)
     if reason := _explain_skip(case):
         return make_skipped(bundle, case.id, reason)
     return audit_case(bundle, case.id, partial(_compare_case, case, provenance), may_skip=True)
@@ -54,6 +60,24 @@ def _explain_skip(case: TensorCase) -> str:
         return "the case has no checkpoint to derive from"
     suffix = case.checkpoint.suffix
     return "" if suffix in _DERIVERS else f"no audit reads {suffix!r} files"
+
+
+def _compare_stages(case: TensorCase) -> CaseFindings:
+    """Compare the stages that NumPy can compute from the references of what feeds them."""
+    findings, compared = [], 0
+    references = list_tensors(case.reference).tensors if case.reference else {}
+    for name, error, limit in make_trace(case, references, {}).measure_references():
+        compared += references[name].count
+        if error > limit:
+            message = (
+                "the reference is not what its inputs and arguments give, computed by NumPy: "
+                f"max |Δ| {error:.3g}, allowed {limit:.3g}"
+            )
+            findings.append(make_error("reference-drift", message, tensor=name))
+    if not compared:
+        message = "no stage of the trace can be computed by NumPy"
+        raise UnderivableError(message)
+    return findings, compared
 
 
 def _compare_case(case: TensorCase, provenance: Provenance) -> CaseFindings:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from parity.bundle.stages import Stage
     from parity.bundle.tensor_case import TensorCase
     from parity.diagnose.stages.find import StageCause
+    from parity.diagnose.stages.trace import Trace
     from parity.suites.base import DumpComparison
     from parity.tensors.stored import StoredTensor
 
@@ -239,20 +240,27 @@ def _make_cause_finder(
 
     def find(name: str, unseen: list[str]) -> StageCause:
         from parity.diagnose.stages.find import StageCause
-        from parity.diagnose.stages.trace import Trace
 
-        trace = Trace(
-            stages={stage.name: stage for stage in detail.stages},
-            expected=_make_reader(expected),
-            obtained=_make_reader(obtained),
-            given=_make_reader(read_given(detail)),
-        )
         try:
-            return trace.find_cause(name, unseen)
+            return make_trace(detail, expected, obtained).find_cause(name, unseen)
         except Exception as error:  # noqa: BLE001 - no verdict depends on a diagnosis
             return StageCause(reason=f"it could not be computed: {error}")
 
     return find
+
+
+def make_trace(
+    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
+) -> Trace:
+    """Return the stages of a case, with ways to read their data; nothing is read before."""
+    from parity.diagnose.stages.trace import Trace
+
+    return Trace(
+        stages={stage.name: stage for stage in detail.stages},
+        expected=_make_reader(expected),
+        obtained=_make_reader(obtained),
+        given=_make_reader(read_given(detail)),
+    )
 
 
 def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
