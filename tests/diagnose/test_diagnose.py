@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation, blocks
-from parity.diagnose import CODES, Cause, FailingTensor, block_mistakes, diagnose, search
+from parity.codes import list_codes
+from parity.diagnose import Cause, FailingTensor, block_mistakes, diagnose, search
 from parity.diagnose import misread_storage as in_storage
 from parity.diagnose.hypothesis import iterate_tiles
 from parity.tensors.bin import encode_tensor
@@ -364,7 +365,7 @@ def test_any_difference_has_a_known_cause_and_the_figures_of_the_verdict(
 
     assert one.summary.differing == verdict.bad
     assert (found is None) is (verdict.bad == 0)
-    assert found is None or set(found.code.split("+")) <= set(CODES)
+    assert found is None or set(found.code.split("+")) <= set(list_codes("causes"))
 
 
 # --- other tensors and raw bytes ------------------------------------------------------------

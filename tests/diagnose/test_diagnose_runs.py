@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity.diagnose import CODES, onnx_mlp, onnx_weights
+from parity.codes import list_codes
+from parity.diagnose import onnx_mlp, onnx_weights
 from parity.diagnose.loaders import causes
 from parity.items.records import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
@@ -72,7 +73,7 @@ RUNS: dict[str, tuple[Any, tuple[int, ...], str]] = {
 def test_planted_causes_of_runs_are_named_in_these_words(golden: Callable[..., None]) -> None:
     found = {name: cause(received, sizes) for name, (received, sizes, _) in RUNS.items()}
     assert {name: one.code for name, one in found.items()} == {n: row[2] for n, row in RUNS.items()}
-    assert {one.code for one in found.values()} <= set(CODES)
+    assert {one.code for one in found.values()} <= set(list_codes("causes"))
     golden(format_causes(found))
 
 

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation, blocks
-from parity.diagnose import CODES, block_mistakes, diagnose
+from parity.codes import list_codes
+from parity.diagnose import block_mistakes, diagnose
 from parity.tensors.dtypes import DTYPES
 from tests.diagnose.test_diagnose import bf16, cause, subject
 from tests.support.blocks import make_random_blocks
@@ -125,7 +126,7 @@ def test_causes_of_integers(name: str) -> None:
     found = cause(due, obtained, dtype=dtype)
     assert (found.code, found.complete) == (code, True), str(found)
     assert found.text.startswith(text)
-    assert set(found.code.split("+")) <= set(CODES)
+    assert set(found.code.split("+")) <= set(list_codes("causes"))
 
 
 BINARY: dict[str, tuple[NDArray[Any], NDArray[Any], str]] = {
