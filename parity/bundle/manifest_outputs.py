@@ -22,6 +22,8 @@ class JsonRule(NamedTuple):
     bounds: dict[str, float] | None
     reason: str = ""
     place: Place = ()
+    #: Lists that are compared as parts of one whole, this one first.
+    parts: tuple[str, ...] = ()
 
 
 def add_outputs(
@@ -64,6 +66,12 @@ def _read_json_rules(
             if not reason.strip():
                 reader.add_problem(f"ignore of {part} must be the reason, not empty", here)
             rules[pointer] = JsonRule(None, reason, here)
+            continue
+        if entry == "set" or (isinstance(entry, dict) and "partition" in entry):
+            known = {"partition": []} if entry == "set" else entry
+            others = reader.read_object(known, part, ("partition",), here)["partition"]
+            others = reader.read_texts(others, f"partition of {part}", here)
+            rules[pointer] = JsonRule({}, "", here, (pointer, *map(make_pointer, others)))
             continue
         exact = {"exact": True} if entry == "exact" else entry
         bounds = reader.read_tolerance(exact, part, JSON_TOLERANCES, here)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +117,12 @@ def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def list_pointers(value: Any) -> Iterator[str]:
-    """Yield the pointers of a document and of all its parts."""
+def list_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a document and all its parts by pointer."""
     pending = [("", value)]
     while pending:
         pointer, one = pending.pop()
-        yield pointer
+        yield pointer, one
         pending += _list_children(pointer, one)
 
 
@@ -132,9 +134,29 @@ def _list_children(pointer: str, value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def compare_documents(expected: Any, obtained: Any, rules: Rules) -> DocumentComparison:
-    """Compare two documents; a part is compared by the rule of the nearest pointer above it."""
+def is_plain_list(value: Any) -> bool:
+    """Return whether a value is a list without lists and objects in it."""
+    return isinstance(value, list) and not any(isinstance(one, _CONTAINERS) for one in value)
+
+
+def compare_documents(
+    expected: Any, obtained: Any, rules: Rules, partitions: Collection[tuple[str, ...]] = ()
+) -> DocumentComparison:
+    """Compare two documents; a part is compared by the rule of the nearest pointer above it.
+
+    Args:
+        expected: The reference, in which each pointer of ``partitions`` is a plain list.
+        obtained: The port's document.
+        rules: Tolerances by pointer.
+        partitions: Lists that are parts of a whole: each has its size, and all together have
+            the same items, each as often, in any order. No rule applies to these.
+    """
     result = DocumentComparison()
+    if partitions:
+        sides = dict(list_parts(expected)), dict(list_parts(obtained))
+        for parts in partitions:
+            _compare_parts(result, parts, *([side.get(one) for one in parts] for side in sides))
+        rules = {**rules, **dict.fromkeys(chain.from_iterable(partitions))}
     ignored = {one for one, bounds in rules.items() if bounds is None}
     pending: list[tuple[str, Any, Any, str]] = [("", expected, obtained, "")]
     while pending:
@@ -151,6 +173,33 @@ def compare_documents(expected: Any, obtained: Any, rules: Rules) -> DocumentCom
         else:
             _add(result.rules.setdefault(rule, Comparison()), pointer, left, right, bounds)
     return result
+
+
+def _count_items(lists: list[Any], side: str) -> Counter[tuple[str | bool, Any]]:
+    """Count the items of lists: True is not 1, and a NaN of one side none of the other."""
+    return Counter(
+        (side if isinstance(item, float) and math.isnan(item) else type(item) is bool, item)
+        for one in lists
+        if is_plain_list(one)
+        for item in one
+    )
+
+
+def _compare_parts(
+    result: DocumentComparison, parts: tuple[str, ...], expected: list[Any], obtained: list[Any]
+) -> None:
+    wanted, found = _count_items(expected, "expected"), _count_items(obtained, "obtained")
+    lost, added = list((wanted - found).elements()), list((found - wanted).elements())
+    worst = next(
+        (
+            Difference(pointer, one, other)
+            for pointer, one, other in zip(parts, expected, obtained, strict=True)
+            if not is_plain_list(other) or len(one) != len(other)
+        ),
+        Difference(parts[0], lost[0][1], added[0][1]) if lost and added else None,
+    )
+    bad = max(len(lost) + len(added), int(worst is not None))
+    result.rules[parts[0]] = Comparison(wanted.total(), bad, worst=worst)
 
 
 def _add(

@@ -64,16 +64,17 @@ def test_our_bundles_see_every_fault(
 def tensor_bundle(folder: Path, values: np.ndarray, bounds: str) -> Path:
     """A bundle of the generic suite with one tensor."""
     manifest = f'{{"schema": 1, "cases": {{"one": {{"bounds": {bounds}}}}}}}'
-    files: Mapping[str, bytes] = {
-        "parity.json": manifest.encode(),
-        "one/reference/w.bin": encode_tensor(values),
-    }
+    return write_bundle(folder, manifest, {"one/reference/w.bin": encode_tensor(values)})
+
+
+def write_bundle(folder: Path, manifest: str, content: Mapping[str, bytes]) -> Path:
+    files = {"parity.json": manifest.encode(), **content}
     path = folder / "blind.tar"
     with tarfile.open(path, "w") as tar:
-        for name, content in files.items():
+        for name, data in files.items():
             member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
     return path
 
 
@@ -103,6 +104,25 @@ def test_the_same_bundle_sees_them_where_a_relative_bound_is_expected_too(
 
     assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
     assert "cannot see" not in capsys.readouterr().out
+
+
+@pytest.mark.process
+def test_faults_of_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = """{"schema": 2, "cases": {"one": {"text": ["t.txt"], "json": {
+        "stdout": {"time": {"ignore": "differs"}, "loss": {"atol": 0.1}, "ids": "set"},
+        "o.json": {"/a/0": {"partition": ["/a/1"]}}}}}}"""
+    content = {
+        "one/reference/t.txt": b"text\n",
+        "one/reference/stdout.json": b'{"time": 3, "loss": 0.5, "ids": [3, 4], "x/y": "text"}',
+        "one/reference/o.json": b'{"a": [[1, 2], [3]]}',
+    }
+    tar = write_bundle(tmp_path, manifest, content)
+    lock = lockfile(tmp_path, "documents", "tensors", tar)
+
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "10 of 10 faults caught"
+    assert sum("named 1/1" in line for line in lines) == 10
 
 
 def proven(**cells: dict[str, Detection]) -> MutationReport:

@@ -14,6 +14,7 @@ from tests.support.manifests import ManifestBench
 
 RIGHT = {"losses": [0.5, 0.25], "token_ids": [3, 17], "text": "größe", "n": {"a/b": 1.0}}
 LOSSES = "{losses: {atol: 1.0e-4}}"
+PARTS = "{token_ids: {partition: [losses]}}"
 
 #: Rules of the document, what the port writes (text or value), and codes with their tensors.
 CASES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
@@ -49,6 +50,27 @@ CASES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
         '{"/n/a~1b": {max_abs: 9}}', {**RIGHT, "n": {"a/b": True}},
         [("json-value", "o.json#/n/a~1b")]),
     "1 for 1.0": ("exact", {**RIGHT, "n": {"a/b": 1}}, []),
+    "a set in another order": ("{token_ids: set}", {**RIGHT, "token_ids": [17, 3]}, []),
+    "a set with another item": (
+        "{token_ids: set}", {**RIGHT, "token_ids": [17, 4]}, [("json-value", "o.json#/token_ids")]),
+    "a set with an item twice": (
+        "{token_ids: set}", {**RIGHT, "token_ids": [3, 3]}, [("json-value", "o.json#/token_ids")]),
+    "a set with a list": (
+        "{token_ids: set}", {**RIGHT, "token_ids": [3, [17]]},
+        [("json-value", "o.json#/token_ids")]),
+    "a set with a NaN": (
+        "{losses: set}", json.dumps(RIGHT).replace("0.25", "NaN"),
+        [("json-value", "o.json#/losses")]),
+    "parts with each other's items": (
+        PARTS, {**RIGHT, "token_ids": [0.25, 3], "losses": [17, 0.5]}, []),
+    "parts of other sizes": (
+        PARTS, {**RIGHT, "token_ids": [3, 17, 0.5], "losses": [0.25]},
+        [("json-value", "o.json#/token_ids")]),
+    "a part has another's item too": (
+        PARTS, {**RIGHT, "token_ids": [3, 0.5]}, [("json-value", "o.json#/token_ids")]),
+    "a part is missing": (
+        PARTS, {k: v for k, v in RIGHT.items() if k != "losses"},
+        [("json-value", "o.json#/token_ids")]),
     "null for a number": (
         LOSSES, {**RIGHT, "losses": [None, 0.25]}, [("json-value", "o.json#/losses")]),
     "NaN for a number": (
@@ -124,6 +146,9 @@ WRONG = {
     "all is ignored": ('{"*": {ignore: "why"}}', (5, 7), "has no value that is compared"),
     "ignored without a reason": ('{losses: {ignore: ""}}', (5, 16), "must be the reason"),
     "a pointer twice": ('{losses: exact, "/losses": exact}', (5, 31), "is stated twice"),
+    "a set of text": ("{text: set}", (5, 16), "has no list of numbers or text at '/text'"),
+    "a part that is not there": ("{token_ids: {partition: [loss]}}", (5, 16), "has no '/loss'"),
+    "parts that are no list": ("{token_ids: {partition: 3}}", (5, 16), "must be a list of strings"),
     "ulp": ("{losses: {ulp: 4}}", (5, 16), "'ulp' is not a measure"),
     "no tolerance": ("{losses: {}}", (5, 16), "no tolerance is stated"),
 }

@@ -14,6 +14,7 @@ from parity.bundle.tensor_rules import Rule, resolve_rules
 from parity.items.records import compute_epoch_order
 from parity.lab.faults import Fault, key_faults, measure_faults, onnx_faults, tensor_faults
 from parity.lab.faults.batch_faults import list_loader_faults
+from parity.lab.faults.document_faults import list_document_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.lab.reference_pipeline import Pipeline
 from parity.suites.serialize.suite import find_reference_path
@@ -77,7 +78,8 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
         if name not in rules or _is_compared_by_element(rules[name])
     }
     faults = _list_faults(case, by_element, folder) if by_element else []
-    return [*faults, *measure_faults.list_measure_faults(rules, tensors, folder)]
+    faults += measure_faults.list_measure_faults(rules, tensors, folder)
+    return [*faults, *list_document_faults(detail)]
 
 
 def _is_compared_by_element(rule: Rule) -> bool:

@@ -14,11 +14,13 @@ from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.tolerance_findings import check_arrays
 from parity.tensors import FormatError
 from parity.tensors.json_values import (
+    EXACT,
     MAX_BYTES,
     DocumentComparison,
     check_depth,
     compare_documents,
-    list_pointers,
+    is_plain_list,
+    list_parts,
     read_json,
 )
 from parity.text import format_count
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from parity.bundle.manifest_outputs import JsonRule
     from parity.bundle.tensor_case import TensorCase
     from parity.suites.base import Dump
     from parity.tensors.json_values import Comparison
@@ -44,14 +47,17 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
         except FormatError as error:
             yield Problem("manifest", f"{what} {error.message}", case.rules.locate(place))
             continue
-        pointers = set(list_pointers(reference))
+        values = dict(list_parts(reference))
         for pointer, rule in rules.items():
-            if rule.bounds is not None and pointer not in pointers:
-                message = f"{what} has no {pointer!r}"
-                yield Problem("manifest", message, case.rules.locate(rule.place))
-        compared = compare_documents(
-            reference, reference, {pointer: rule.bounds for pointer, rule in rules.items()}
-        )
+            for part in rule.parts or (pointer,):
+                if rule.bounds is not None and part not in values:
+                    problem = f"has no {part!r}"
+                elif rule.parts and not is_plain_list(values[part]):
+                    problem = f"has no list of numbers or text at {part!r}"
+                else:
+                    continue
+                yield Problem("manifest", f"{what} {problem}", case.rules.locate(rule.place))
+        compared = _compare(reference, reference, rules)
         if not compared.count:
             message = f"{what} has no value that is compared"
             yield Problem("manifest", message, case.rules.locate(place))
@@ -77,9 +83,8 @@ def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, f
         except FileNotFoundError:
             findings.append(_report_missing(source))
             continue
-        bounds = {pointer: rule.bounds for pointer, rule in rules.items()}
-        compared = compare_documents(expected, obtained, bounds)
-        findings += _report(source, compared, bounds)
+        compared = _compare(expected, obtained, rules)
+        findings += _report(source, compared, rules)
         reasons = [
             f"{source}#{pointer}: {one.reason}" for pointer, one in rules.items() if one.reason
         ]
@@ -92,6 +97,12 @@ def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, f
         more, lines = _compare_text(name, case.find_document(name), dump.folder / name)
         findings, count = findings + more, count + lines
     return findings, count, max(shares, default=None)
+
+
+def _compare(expected: Any, obtained: Any, rules: Mapping[str, JsonRule]) -> DocumentComparison:
+    bounds = {pointer: rule.bounds for pointer, rule in rules.items()}
+    partitions = [rule.parts for rule in rules.values() if rule.parts]
+    return compare_documents(expected, obtained, bounds, partitions)
 
 
 def _read_output(source: str, dump: Dump) -> Any:
@@ -111,7 +122,7 @@ def _report_missing(source: str) -> Finding:
 
 
 def _report(
-    source: str, compared: DocumentComparison, rules: Mapping[str, dict[str, float] | None]
+    source: str, compared: DocumentComparison, rules: Mapping[str, JsonRule]
 ) -> Iterator[Finding]:
     extra = compared.extra
     if source == "stdout":  # a port may print more than it is asked for
@@ -134,7 +145,7 @@ def _report(
             )
             yield report_error(code, message, tensor=f"{source}#{pointers[0]}")
     for pointer, one in compared.rules.items():
-        bounds = rules.get(pointer) or {"exact": 1.0}
+        bounds = (rules[pointer].bounds or {}) if pointer in rules else EXACT
         if one.worst is not None:
             yield _report_difference(f"{source}#{pointer}", one, bounds)
         elif one.numbers:
@@ -150,7 +161,7 @@ def _report_difference(name: str, one: Comparison, bounds: Mapping[str, float]) 
     off = f" (off by {worst.error:.3g})" if math.isfinite(worst.error) else ""
     limits = (
         "exact" if bounds.get("exact") else ", ".join(f"{k} <= {v:g}" for k, v in bounds.items())
-    )
+    ) or "the same items in any order"
     message = (
         f"{name}: {one.bad:,} of {format_count(one.count, 'values')} "
         f"{'differs' if one.bad == 1 else 'differ'}; worst at {worst.pointer or 'the top'}: "
