@@ -18,6 +18,7 @@ import pytest
 from parity.cli.parser import run
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import audits, libraries
+from parity.lab.array_files import encode_file
 from parity.lab.audits import isolated, official_readers, unused_bytes
 from parity.lab.audits import tensors as audit_of_tensors
 from parity.lab.audits.__main__ import run_audit
@@ -26,6 +27,7 @@ from parity.lab.zoo.gguf_builder import GgufFile, TensorInfo
 from parity.lockfile import Bundle, Dump
 from parity.results import CaseResult, Finding
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
+from tests.support import traces
 from tests.support.tensors import encode_safetensors, write_files
 from tests.support.trees import encode_f32, encode_json, pack_files, write_tree
 
@@ -91,14 +93,41 @@ def meta_edited(path: Path, change: Callable[[Any], object]) -> None:
     path.write_bytes(encode_json(meta))
 
 
-@pytest.mark.parametrize("name", [*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1"])
+@pytest.mark.parametrize(
+    "name", [*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1", "model-traces-v1"]
+)
 def test_our_own_bundles_pass(unpacked: Callable[[str], Path], name: str) -> None:
-    suite = SUITES.get(name, "tensors" if "zoo" in name else "serialize")
+    suite = SUITES.get(name, "serialize" if "serialize" in name else "tensors")
     results = audits.audit(suite, unpacked(name), name)
 
     assert {found.code for case in results for found in case.findings} <= {VIEWS}
     assert {case.verdict for case in results} <= {"pass", "skipped"}
     assert sum(case.compared for case in results) > 400
+
+
+def test_a_wrong_reference_of_a_stage_is_found_by_numpy(tmp_path: Path) -> None:
+    tree = traces.write_bundle(tmp_path)
+    assert audit_of_tensors.audit(tree, "traces", Provenance())[0].verdict == "pass"
+    values = {name: one for name, one in traces.run_stages().items() if name != "turned"}
+    values["fc/linear"][1, 2] += 0.01
+    reference = tree / "forward" / "reference.safetensors"
+    reference.write_bytes(encode_file(reference.name, values))
+
+    (case,) = audit_of_tensors.audit(tree, "traces", Provenance())
+
+    # The next stage is computed from the wrong one.
+    assert [finding.tensor for finding in case.findings] == ["fc/linear", "gelu"]
+    assert "computed by NumPy: max |Δ| 0.01, allowed" in case.findings[0].message
+
+
+def test_a_trace_of_unknown_stages_is_skipped(tmp_path: Path) -> None:
+    stages = [{"name": one["name"], "feeds": one["feeds"]} for one in traces.STAGES]
+    tree = traces.write_bundle(tmp_path, stages=stages)
+    (case,) = audit_of_tensors.audit(tree, "traces", Provenance())
+    assert (case.verdict, case.reason) == (
+        "skipped",
+        "no stage of the trace can be computed by NumPy",
+    )
 
 
 # Checkpoints and references.
