@@ -126,7 +126,7 @@ def _compare_pair(
     typed_as_stored = obtained.dtype == stored and stored != expected.dtype and not as_f32
     is_narrowed = stored.width > obtained.dtype.width and not as_f32
     if (obtained.dtype != expected.dtype or is_narrowed) and not (as_f32 or typed_as_stored):
-        return [tensor_headers.report_dtype(name, stored, obtained)], None
+        return [tensor_headers.report_dtype(name, stored, expected, obtained)], None
     failed: list[list[Finding]] = []
     first: Measures | None = None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -154,13 +155,20 @@ def _describe_stated_shape(
     return f"{text}; {measures.bad:,} of {count} differ besides"
 
 
-def report_dtype(name: str, expected: DType, obtained: StoredTensor) -> Finding:
-    """Report a dtype that the dump's file states and that is not the expected one."""
+def report_dtype(
+    name: str, dtype: DType, expected: StoredTensor, obtained: StoredTensor
+) -> Finding:
+    """Report a dtype that the dump's file states and that is not ``dtype``."""
     given = obtained.dtype.name
     message = f"{format_name(name)} is {given} in the {obtained.suffix} dump, expected "
-    message += expected.name + _describe_f32_port(expected, obtained)
+    message += dtype.name + _describe_f32_port(dtype, obtained)
+    if dtype == expected.dtype and obtained.nbytes == expected.nbytes <= _MAX_RAW_BYTES:
+        with suppress(FormatError, OSError):
+            message += _recognise_bytes(
+                expected.read_array().tobytes(), dtype.name, "the bytes", obtained
+            )
     return report_error(
-        "dtype", message, tensor=name, expected=expected.name, obtained=obtained.dtype.name
+        "dtype", message, tensor=name, expected=dtype.name, obtained=obtained.dtype.name
     )
 
 

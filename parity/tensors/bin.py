@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
+from parity.text import format_count
 
 #: More dimensions than any tensor of the field has; NumPy itself stops at 64.
 MAX_NDIM = 32
@@ -153,6 +154,31 @@ def _parse_counted_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float
         raise FormatError("trailing-bytes", message)
     _check_end(at, size)
     return found, at
+
+
+def describe_tensors(path: Path) -> str:
+    """Return a clause with the tensors of a file that is not a single one, or with a likely reason.
+
+    Raises:
+        FormatError: The file cannot be read.
+    """
+
+    def parse(file: FileIO, size: int) -> tuple[str, int]:
+        count, *_ = struct.unpack("<I", file.read(_WORD).ljust(_WORD))
+        shapes = _scan_shapes(file, _WORD, size)
+        file.seek(0)
+        what = ", after their number" if shapes and len(shapes) == count else ""
+        shapes = shapes if what else _scan_shapes(file, 0, size)
+        if len(shapes) > 1 or what:
+            count_text = format_count(len(shapes), "tensors")
+            shape_text = f"{count_text} of the shapes {_format_shapes(shapes)}{what}"
+            return f"; the file is {shape_text}; write a file for each tensor", size
+        if count > MAX_NDIM and size % _WORD == 0:
+            values = format_count(size // _WORD, "values")
+            return f"; {values} of f32 without a header look so; write their shape first", size
+        return "", size
+
+    return _parse_file(path, parse)
 
 
 def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:

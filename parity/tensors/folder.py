@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
+from parity.tensors.recognise import describe_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,8 @@ class FolderContents:
             tensors = _locate_tensors(name, path, names)
         except FormatError as error:
             if not is_companion(path):
-                self.unreadable[name] = error
+                message = error.message + describe_content(path)
+                self.unreadable[name] = FormatError(error.code, message)
                 self.lost |= {*names} if names else {name.removesuffix(path.suffix)}
             return
         self.duplicates += [name for name in tensors if name in self.tensors]

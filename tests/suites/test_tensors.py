@@ -542,7 +542,10 @@ def test_f16_read_as_bf16_is_red(tmp_path: Path) -> None:
         ),
     )
     by_name = error(verify_dump(tmp_path, expected, {"w.npy": as_f16}))
-    assert by_name == ("dtype", "w is F16 in the .npy dump, expected BF16")
+    assert by_name == (
+        "dtype",
+        "w is F16 in the .npy dump, expected BF16; these are the bytes of BF16, read as F16",
+    )
 
 
 def test_a_symmetric_square_transposed_is_equal_and_reported_so(tmp_path: Path) -> None:

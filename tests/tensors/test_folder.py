@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parity.tensors.bin import encode_batch, encode_tensor
 from parity.tensors.folder import list_named, list_tensors
 from tests.support.tensors import encode_safetensors, f32, name_dtypes, write_files
 
@@ -139,3 +140,34 @@ def test_only_headers_are_read(tmp_path: Path) -> None:
         file.write(b"\x01\x00\x00\x00\x00\x00\x00\x40")
         file.truncate(8 + 4 * 2**30)
     assert list_tensors(tmp_path).tensors["a"].shape == (2**30,)
+
+
+#: Name and content of a file, and the end of the error's message.
+RECOGNISED = {
+    "raw values": ("a.bin", f32(*[1.5] * 6).tobytes(),
+                   "accepted; 6 values of f32 without a header look so; write their shape first"),
+    "tensors": ("a.bin", encode_tensor(ONE) * 2,
+                "; the file is 2 tensors of the shapes [2], [2]; write a file for each tensor"),
+    "counted tensors": ("a.bin", encode_batch([ONE]),
+                        ("; the file is 1 tensor of the shapes [2], after their number; "
+                        "write a file for each tensor")),
+    "a cut tensor": ("a.bin", encode_tensor(ONE)[:-1], "the file has 7 left"),
+    "bytes": ("a.bin", b"\xff" * 7, "at most 32 are accepted"),
+    "an archive": ("a.npy", b"PK\x03\x04" + bytes(9),
+                   "; it looks like a ZIP archive, as numpy.savez and torch.save write them"),
+    "NumPy's": ("a.bin", b"\x93NUMPY\x01\x00", "; it looks like a .npy file"),
+    "damaged": ("a.npy", b"\x93NUMPY\x01\x00", ("is not a .npy file: EOF: reading array header "
+                "length, expected 2 bytes got 0")),
+    "safetensors": ("a.bin", encode_safetensors(name_dtypes({"c": ONE})),
+                    "; it looks like a .safetensors file"),
+    "damaged too": ("a.safetensors", b"\x09" + bytes(7) + b"{" + bytes(8), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECOGNISED)
+def test_the_content_of_a_file_is_recognised(name: str, tmp_path: Path) -> None:
+    file, content, expected = RECOGNISED[name]
+    (tmp_path / file).write_bytes(content)
+    (error,) = list_tensors(tmp_path).unreadable.values()
+    assert error.message.endswith(expected)
+    assert ("look" in error.message) is ("look" in expected)
