@@ -70,15 +70,14 @@ def propose_casts(dtype: DType) -> Iterator[Transform]:
     if dtype.kind != "float" or dtype.name not in _ROUNDINGS:
         return
     for stored, other in (("f16", "bf16"), ("bf16", "f16")):
-        text = f"{stored} words were read as {other}"
-        how = f"reading the reference's {stored} words as {other}"
-        change = partial(read_words, stored=stored)
-        yield apply_to_floats(dtype, make_transform("other-dtype", text, how, change))
-        for sign in "iu" if dtype.name == "F32" else "":
-            text = f"the bits of the values as {stored} were read as integers"
-            how = f"reading the reference's {stored} words as integers"
-            change = partial(read_words, stored=stored, code=f"<{sign}2")
-            yield make_transform("bits-as-integers", text, how, change)
+        text, how = f"{stored} words were read as {other}", f"reference's {stored} words as"
+        ways = [("other-dtype", text, f"reading the {how} {other}", "")]
+        text = f"the bits of the values as {stored} were read as integers"
+        signs = "iu" if dtype.name == "F32" else ""
+        ways += [("bits-as-integers", text, f"reading the {how} integers", f"<{x}2") for x in signs]
+        for code, text, how, read in ways:
+            change = partial(read_words, stored=stored, code=read)
+            yield apply_to_floats(dtype, make_transform(code, text, how, change))
 
 
 def _get_floats(dtype: DType, chunk: NDArray[Any]) -> NDArray[Any]:
@@ -107,20 +106,19 @@ def propose_roundings(name: str) -> Iterator[Transform]:
         how = f"rounding the reference to {NAMES[one]} and back"
         yield make_transform(f"rounded-{one}", text, how, partial(round_through, name=one))
     if name != "BF16":
-        text = "the values were cut to bfloat16 without rounding"
-        how = "dropping the lower 16 bits of the reference"
-        if name == "int":
-            how = "dropping the low half of each value as float32"
-        yield make_transform("cut-bf16", text, how, cut_to_bf16)
+        text, how = (
+            "the values were cut to bfloat16 without rounding",
+            "lower 16 bits of the reference",
+        )
+        how = "low half of each value as float32" if name == "int" else how
+        yield make_transform("cut-bf16", text, f"dropping the {how}", cut_to_bf16)
 
 
 def propose_signs() -> Iterator[Transform]:
     """Yield flipped and lost signs."""
-    text = "every sign is the opposite one"
+    text, how = "every sign is the opposite one", "taking absolute values of the reference"
     yield make_transform("sign-flipped", text, "negating the reference", np.negative)
-    yield make_transform(
-        "sign-lost", "every sign was lost", "taking absolute values of the reference", np.abs
-    )
+    yield make_transform("sign-lost", "every sign was lost", how, np.abs)
 
 
 def _propose_lines(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Transform]:
@@ -135,17 +133,14 @@ def _propose_lines(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[T
 
 def make_line(factor: str, addend: str, apply: Change, **slack: float) -> Transform:
     """Make a transform by a factor, an addend, or both; one is empty where there is none."""
+    scaled, how = f"every value is multiplied by {factor}", f"multiplying the reference by {factor}"
     if not addend:
-        code, text = "factor", f"every value is multiplied by {factor}"
-        how = f"multiplying the reference by {factor}"
-    elif not factor:
-        code, text = "addend", f"{addend} is added to every value"
-        how = f"adding {addend} to the reference"
-    else:
-        code = "factor+addend"
-        text = f"every value is multiplied by {factor}, and {addend} is added to it"
-        how = f"multiplying the reference by {factor} and adding {addend}"
-    return make_transform(code, text, how, apply, **slack)
+        return make_transform("factor", scaled, how, apply, **slack)
+    if not factor:
+        text, how = f"{addend} is added to every value", f"adding {addend} to the reference"
+        return make_transform("addend", text, how, apply, **slack)
+    text, how = f"{scaled}, and {addend} is added to it", f"{how} and adding {addend}"
+    return make_transform("factor+addend", text, how, apply, **slack)
 
 
 def _apply_line(chunk: NDArray[Any], factor: float, addend: float) -> NDArray[Any]:
@@ -190,11 +185,10 @@ def _round_guess(value: float) -> list[float]:
 
 def _propose_bit_casts(width: int) -> Iterator[Transform]:
     text = "the bits of the values were read as integers"
+    how = "reading the reference's bits as integers"
     for sign in "iu":
         change = partial(_cast_bits, code=f"<{sign}{width}")
-        yield make_transform(
-            "bits-as-integers", text, "reading the reference's bits as integers", change
-        )
+        yield make_transform("bits-as-integers", text, how, change)
 
 
 def _cast_bits(chunk: NDArray[Any], code: str) -> NDArray[Any]:

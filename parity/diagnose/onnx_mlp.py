@@ -6,26 +6,63 @@ reference's on at least one. Two mistakes at once are tried, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.diagnose.casts import read_words, round_through
 from parity.diagnose.cause import Cause
-from parity.diagnose.onnx_mistakes import (
-    Mlp,
-    MlpMistake,
-    list_mistakes,
-    list_rare_mistakes,
-    make_factor_mistake,
-)
+from parity.diagnose.stages import activate
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+Array = NDArray[np.float64]
+Change = Callable[[Array], Array]
 
-    from numpy.typing import NDArray
+#: Below this a weight is seen in no output.
+_MIN_VISIBLE = 1e-30
+#: Factors that are tried on the first layer, whose ReLU hides the exact one.
+_FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
 
-    Array = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class Mlp:
+    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and functions between."""
+
+    weight1: Array
+    bias1: Array
+    weight2: Array
+    bias2: Array
+    hidden: Change = activate.relu
+    last: Change = lambda x: x
+    first: Change = lambda x: x
+
+    @classmethod
+    def of(cls, weights: list[NDArray[np.float32]]) -> Mlp:
+        """The MLP of the four arrays in `mlp_weights.bin`, in their order."""
+        arrays: list[Any] = [np.asarray(weight, np.float64) for weight in weights]
+        return cls(*arrays)
+
+    def __call__(self, x: Array) -> Array:
+        """``[n, in]`` to ``[n, out]``."""
+        with np.errstate(all="ignore"):
+            hidden = self.hidden(self.first(x) @ self.weight1.T + self.bias1)
+            return self.last(hidden @ self.weight2.T + self.bias2)
+
+    def change(self, **changes: Change) -> Mlp:
+        """Return the MLP with functions applied to some of its weights and biases."""
+        return _replace({name: how(getattr(self, name)) for name, how in changes.items()}, self)
+
+
+class MlpMistake(NamedTuple):
+    """A mistake: the code and text of its cause, and the MLP that has it."""
+
+    code: str
+    text: str
+    make: Callable[[Mlp], Mlp]
 
 
 def find_mlp_mistake(
@@ -47,12 +84,11 @@ def find_mlp_mistake(
     names = [name for name in inputs if name in obtained]
     if len(names) < len(inputs) or any(obtained[n].shape != expected[n].shape for n in names):
         return None
-    mlp = Mlp.of(weights)
     x, right, wrong = (
         np.concatenate([np.asarray(side[name], np.float64) for name in names])
         for side in (inputs, expected, obtained)
     )
-    for code, text, candidate in _propose_mlps(mlp, x, wrong):
+    for code, text, candidate in _propose_mlps(Mlp.of(weights), x, wrong):
         output = candidate(x)
         if _is_close(output, wrong, tolerance) and not _is_close(output, right, tolerance):
             evidence = (
@@ -65,8 +101,7 @@ def find_mlp_mistake(
 
 def _is_close(one: Array, other: Array, tolerance: float) -> bool:
     with np.errstate(all="ignore"):
-        gap = np.abs(one - other)
-        return bool((gap <= tolerance + 1e-6 * np.abs(one)).all())
+        return bool((np.abs(one - other) <= tolerance + 1e-6 * np.abs(one)).all())
 
 
 def _propose_mlps(mlp: Mlp, x: Array, obtained: Array) -> Iterator[tuple[str, str, Mlp]]:
@@ -79,6 +114,124 @@ def _propose_mlps(mlp: Mlp, x: Array, obtained: Array) -> Iterator[tuple[str, st
         yield f"{one.code}+{other.code}", text, other.make(one.make(mlp))
 
 
+#: Activations that an exporter may write, with torch's defaults.
+_ACTIVATIONS: dict[str, Change] = {
+    "tanh": np.tanh,
+    "a sigmoid": activate.sigmoid,
+    "a leaky ReLU": activate.leaky_relu,
+    "a leaky ReLU of slope 0.1": partial(activate.relu, slope=0.1),
+    "a leaky ReLU of slope 0.2": partial(activate.relu, slope=0.2),
+    "a leaky ReLU of slope 0.25, as PReLU starts with": partial(activate.relu, slope=0.25),
+    "SiLU": activate.silu,
+    "GELU": activate.gelu,
+    "GELU by tanh": partial(activate.gelu, form="tanh"),
+    "ELU": activate.elu,
+    "softplus": activate.softplus,
+    "softsign": lambda x: x / (1 + np.abs(x)),
+    "a hard sigmoid": partial(activate.sigmoid, hard=True),
+    "a hard sigmoid with ONNX's defaults": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
+    "a hard swish": activate.hardswish,
+    "ReLU6": partial(activate.relu, limit=6),
+    "SELU": activate.selu,
+    "Mish": lambda x: x * np.tanh(activate.softplus(x)),
+    "a thresholded ReLU": lambda x: np.where(x > 1, x, 0),
+    "an absolute value": np.abs,
+    "an exponential": np.exp,
+    "a softmax": partial(activate.softmax, dim=-1),
+    "a log softmax": partial(activate.log_softmax, dim=-1),
+}
+
+
+def _name_activation(text: str, **places: Change) -> MlpMistake:
+    return MlpMistake("onnx-activation", text, partial(_replace, places))
+
+
+def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
+    """List the mistakes of which two may come together."""
+
+    def change(code: str, text: str, **changes: Change) -> MlpMistake:
+        return MlpMistake(code, text, lambda other: other.change(**changes))
+
+    found = []
+    for layer in (1, 2):
+        weight, bias, name = f"weight{layer}", f"bias{layer}", f"fc{layer}"
+        # Swapped bytes of short numbers are as good as zero; outputs have the same values.
+        hidden = bool((np.abs(_swap_bytes(getattr(mlp, weight))) < _MIN_VISIBLE).all())
+        swapped = f"is stored big-endian{', or is all zero' if hidden else ''}"
+        turned = f"the Gemm of {name} takes its weight without transposing it (transB)"
+        found += [
+            change("onnx-trans-b", turned, **{weight: lambda w: w.reshape(w.shape[::-1]).T}),
+            change("onnx-bias", f"{name} has no bias", **{bias: np.zeros_like}),
+            change("onnx-byte-order", f"the weight of {name} {swapped}", **{weight: _swap_bytes}),
+            change(
+                "onnx-weight-zero", f"the weight of {name} is all zero", **{weight: np.zeros_like}
+            ),
+            change(
+                "onnx-byte-order", f"the bias of {name} is stored big-endian", **{bias: _swap_bytes}
+            ),
+        ]
+    found.append(_name_activation("the ReLU between the layers is missing", hidden=lambda x: x))
+    found.append(_name_activation("a ReLU follows the last layer", last=activate.relu))
+    found += [
+        _name_activation(f"{name} replaces the ReLU", hidden=function)
+        for name, function in _ACTIVATIONS.items()
+    ]
+    if mlp.weight1.size == mlp.weight2.size:
+        one, two = mlp.weight1, mlp.weight2
+        swap = {"weight1": two.reshape(one.shape), "weight2": one.reshape(two.shape)}
+        text = "the weights of fc1 and fc2 are exchanged"
+        found.append(MlpMistake("onnx-swapped", text, partial(_replace, swap)))
+    return found
+
+
+def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
+    """List the mistakes that are looked for alone: with a second one too much would fit."""
+    softmax = "a softmax over the batch, which has one item,"
+    found = [
+        _name_activation("a ReLU precedes the first layer", first=activate.relu),
+        _name_activation(f"{softmax} follows the last layer", last=np.ones_like),
+        _name_activation(f"{softmax} replaces the ReLU", hidden=np.ones_like),
+    ]
+    for name, function in _ACTIVATIONS.items():
+        after = partial(_compose, function, activate.relu)
+        found.append(_name_activation(f"{name} follows the last layer", last=function))
+        found.append(_name_activation(f"{name} precedes the first layer", first=function))
+        found.append(_name_activation(f"{name} follows the ReLU", hidden=after))
+    groups = {
+        "all weights and biases were": ("weight1", "bias1", "weight2", "bias2"),
+        "the weights of both layers were": ("weight1", "weight2"),
+        "the weight of fc1 was": ("weight1",),
+        "the weight of fc2 was": ("weight2",),
+    }
+    for who, fields in groups.items():
+        for code, text, change in _CONVERSIONS:
+            values = {field: change(getattr(mlp, field)) for field in fields}
+            found.append(MlpMistake(code, f"{who} {text}", partial(_replace, values)))
+    return found
+
+
+def _compose(second: Change, first: Change, x: Array) -> Array:
+    return second(first(x))
+
+
+def _replace(values: Mapping[str, Any], mlp: Mlp) -> Mlp:
+    return replace(mlp, **values)
+
+
+#: Code, text and function of what may have been done to the numbers of an initialiser.
+_CONVERSIONS: tuple[tuple[str, str, Change], ...] = (
+    ("onnx-precision", "rounded to f16", partial(round_through, name="f16")),
+    ("onnx-precision", "rounded to bf16", partial(round_through, name="bf16")),
+    ("onnx-dtype", "stored as f16 and labelled bf16", partial(read_words, stored="f16")),
+    ("onnx-dtype", "stored as bf16 and labelled f16", partial(read_words, stored="bf16")),
+)
+
+
+def _swap_bytes(array: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return array.astype("<f4").byteswap().astype(np.float64)
+
+
 def _fit_factors(mlp: Mlp, x: Array, obtained: Array) -> Iterator[MlpMistake]:
     """Fit the factors of each Gemm: alpha of its product, beta of its bias."""
     with np.errstate(all="ignore"):
@@ -89,14 +242,30 @@ def _fit_factors(mlp: Mlp, x: Array, obtained: Array) -> Iterator[MlpMistake]:
         columns = np.column_stack((product.ravel(), bias.ravel()))
         (alpha, beta), *_ = np.linalg.lstsq(columns, obtained.ravel(), rcond=None)
         for one, other in ((alpha, alpha), (alpha, 1.0), (1.0, beta), (alpha, beta)):
-            yield make_factor_mistake(2, _round_factor(one), _round_factor(other))
+            yield _make_factor_mistake(2, _round_factor(one), _round_factor(other))
     for factor in _FACTORS:
         for one, other in ((factor, factor), (factor, 1.0), (1.0, factor)):
-            yield make_factor_mistake(1, one, other)
+            yield _make_factor_mistake(1, one, other)
 
 
-#: Factors that are tried on the first layer, whose ReLU hides the exact one.
-_FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
+def _make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
+    """Make the mistake of a Gemm that multiplies its product by alpha, and its bias by beta."""
+    if alpha == beta:
+        text = f"the outputs of fc{layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
+    elif beta == 1:
+        text = f"the product of fc{layer} is multiplied by {alpha:g} (alpha of its Gemm)"
+    elif alpha == 1:
+        text = f"the bias of fc{layer} is multiplied by {beta:g} (beta of its Gemm)"
+    else:
+        text = (
+            f"the product of fc{layer} is multiplied by {alpha:g} and its bias by {beta:g} (alpha "
+            "and beta of its Gemm)"
+        )
+    scale: dict[str, Change] = {
+        f"weight{layer}": lambda weight: alpha * weight,
+        f"bias{layer}": lambda bias: beta * bias,
+    }
+    return MlpMistake("onnx-factor", text, lambda mlp: mlp.change(**scale))
 
 
 def _round_factor(factor: float) -> float:

@@ -34,17 +34,17 @@ def propose_transforms(
 ) -> Iterator[Transform]:
     """Yield all transforms that are tried, likelier ones first.
 
-    Args:
-        dtype: Of the dump.
-        expected: A few correct elements.
-        obtained: Those obtained in their places; factors and addends are fitted to both.
+    Factors and addends are fitted to a few ``expected`` elements and those ``obtained`` in
+    their places; ``dtype`` is that of the dump.
     """
-    yield from _propose_swaps(dtype.storage.itemsize // dtype.parts)
+    width = dtype.storage.itemsize // dtype.parts
+    for group in (size for size in _GROUP_BYTES if size <= width):
+        unit = "each value" if group == width else f"each half of {group} bytes"
+        text = f"the bytes of {unit} are swapped, as where big-endian was read as little-endian"
+        yield _make_swap(text, group, group)
     if dtype.kind == "bool":
-        text = "every boolean is inverted"
-        yield make_transform(
-            "inverted", text, "inverting the reference", partial(np.bitwise_xor, 1)
-        )
+        text, change = "every boolean is inverted", partial(np.bitwise_xor, 1)
+        yield make_transform("inverted", text, "inverting the reference", change)
     elif dtype.kind == "int":
         yield from _propose_integers(dtype, expected, obtained)
     elif dtype.kind == "complex":
@@ -53,13 +53,6 @@ def propose_transforms(
         yield from _propose_rotation(expected, obtained)
     else:
         yield from propose_floats(dtype, expected, obtained)
-
-
-def _propose_swaps(width: int) -> Iterator[Transform]:
-    for group in (size for size in _GROUP_BYTES if size <= width):
-        unit = "each value" if group == width else f"each half of {group} bytes"
-        text = f"the bytes of {unit} are swapped, as where big-endian was read as little-endian"
-        yield _make_swap(text, group, group)
 
 
 def propose_wide_swaps(dtype: DType, count: int) -> Iterator[tuple[int, Transform]]:

@@ -8,7 +8,7 @@ expected value, or a roll.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,7 +84,8 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
     """Find the first cause that explains the whole run."""
     if not len(run.obtained):
         return None
-    return membership.find_membership_cause(run) or orders.find_order_cause(run)
+    causes = membership.propose_membership_causes(run), orders.propose_order_causes(run)
+    return next(chain(*causes), None)
 
 
 def find_label_cause(
@@ -126,24 +127,22 @@ def find_value_function(
     few = len(np.unique(expected)) < _MIN_DISTINCT
     if few or checks.is_close(expected, obtained, tolerance).all():
         return None
-    wide_expected, wide_obtained = expected.astype(np.float64), obtained.astype(np.float64)
+    wide, given = expected.astype(np.float64), obtained.astype(np.float64)
     if (obtained == obtained.flat[0]).all():
         text = f"every {singular} is {obtained.flat[0]:g}"
         return Cause("all-equal", text, f"all {obtained.size:,} {plural} are")
     # The number that was added, or multiplied by, was itself computed in f32.
-    near = 2 * tolerance + 2.0**-22 * float(np.abs(wide_obtained).max())
-    for code, text, predicted in (
-        *_propose_lines(wide_expected, wide_obtained, singular),
-        *_propose_narrowed(expected, plural),
-    ):
-        if checks.is_close(predicted, wide_obtained, near if code in _LINES else 0.0).all():
+    near = 2 * tolerance + 2.0**-22 * float(np.abs(given).max())
+    lines = ((row, near) for row in _propose_lines(wide, given, singular))
+    narrowed = ((row, 0.0) for row in _propose_narrowed(expected, plural))
+    for (code, text, predicted), room in chain(lines, narrowed):
+        if checks.is_close(predicted, given, room).all():
             return Cause(code, text, f"this holds for all {obtained.size:,} {plural}")
     return None
 
 
 #: Factors beyond this and its inverse are none.
 _MIN_FACTOR = 2.0**-32
-_LINES = ("sign-flipped", "mirrored", "addend", "factor")
 
 
 def _propose_lines(

@@ -8,6 +8,8 @@ whole batches.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +17,6 @@ import numpy as np
 from parity.diagnose.cause import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from parity.diagnose.loaders.causes import Ints, LoaderRun
 
 #: Workers that a loader is thought to have at most.
@@ -27,19 +27,66 @@ _MIN_ITEMS, _MIN_BATCHES = 4, 3
 _MIN_RUN = 64
 
 
-def find_membership_cause(run: LoaderRun) -> Cause | None:
-    """Find the first cause of items that are missing, repeated, or not expected."""
-    tests: tuple[Callable[[LoaderRun], Cause | None], ...] = (
-        _find_repeated_items,
-        _find_dropped_batch,
-        _find_kept_batch,
-        _find_padded_batch,
-        _find_lost_end,
-        _find_batch_mixup,
-        _find_repeated_shard,
-        _find_missing_shard,
+def propose_membership_causes(run: LoaderRun) -> Iterator[Cause]:
+    """Yield the causes of items that are missing, repeated, or not expected."""
+    values, counts = np.unique(run.obtained, return_counts=True)
+    return chain(
+        _propose_repeated_items(run, values, counts),
+        _propose_last_batch(run),
+        _propose_lost_end(run),
+        _propose_batch_mixup(run, values, counts),
+        _propose_shards(run, values, counts),
     )
-    return next((cause for test in tests if (cause := test(run)) is not None), None)
+
+
+def _propose_repeated_items(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
+    # One item proves nothing.
+    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004
+        return
+    # Half of the items twice is no run of two workers: each of them would deliver all.
+    whole = sum(run.expected_sizes) if run.is_subset else len(np.unique(run.expected))
+    if len(values) == whole and np.isin(values, run.expected).all():
+        times = f"{counts[0]} times"
+        text = (
+            f"every item was delivered {times}, as if each of {counts[0]} workers delivers "
+            "everything"
+        )
+        evidence = f"each of {len(counts):,} items was delivered {times}"
+        yield Cause("every-item-again", text, evidence)
+
+
+def _propose_last_batch(run: LoaderRun) -> Iterator[Cause]:
+    """Yield a last batch, which is not full, that is missing, kept, or filled up."""
+    count, given = len(run.expected), len(run.obtained)
+    *full, rest = run.expected_sizes or (0,)
+    if (
+        run.obtained_sizes == tuple(full)
+        and rest < run.expected_sizes[0]
+        and (not run.ordered or np.array_equal(run.obtained, run.expected[:given]))
+        and np.isin(run.obtained, run.expected).all()
+        and run.has_no_repeats
+    ):
+        text = "the last batch, which is not full, was dropped"
+        evidence = f"all {given:,} items before it were delivered, its {rest:,} were not"
+        yield Cause("last-batch-dropped", text, evidence)
+    *full, rest = run.obtained_sizes
+    head, tail = run.obtained[:count], run.obtained[count:]
+    if full and tuple(full) == run.expected_sizes and rest < full[0] and run.has_no_repeats:
+        text = "the last batch, which is not full and must be dropped, was delivered"
+        evidence = f"all {count:,} expected items were delivered, and {rest:,} after them"
+        if not run.ordered or np.array_equal(head, run.expected):
+            yield Cause("last-batch-kept", text, evidence)
+    filled = (*run.expected_sizes[:-1], *run.expected_sizes[:1])
+    if len(tail) and run.obtained_sizes == filled and _is_same(run, head, run.expected):
+        fillers = (
+            ("the first ones again", np.array_equal(tail, head[: len(tail)])),
+            ("the last one again", (tail == head[-1]).all()),
+            ("items delivered before", np.isin(tail, run.expected).all()),
+        )
+        if what := next((name for name, fits in fillers if fits), ""):
+            text = f"the last batch was filled up to {run.obtained_sizes[-1]:,} rows"
+            evidence = f"after all {count:,} items follow {len(tail):,} more: {what}"
+            yield Cause("last-batch-padded", text, evidence)
 
 
 def _is_same(run: LoaderRun, one: Ints, other: Ints) -> bool:
@@ -47,96 +94,30 @@ def _is_same(run: LoaderRun, one: Ints, other: Ints) -> bool:
     return np.array_equal(*((one, other) if run.ordered else (np.sort(one), np.sort(other))))
 
 
-def _find_repeated_items(run: LoaderRun) -> Cause | None:
-    values, counts = np.unique(run.obtained, return_counts=True)
-    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004 - one proves nothing
-        return None
-    # Half of the items twice is no run of two workers: each of them would deliver all.
-    whole = sum(run.expected_sizes) if run.is_subset else len(np.unique(run.expected))
-    if len(values) != whole or not np.isin(values, run.expected).all():
-        return None
-    times = f"{counts[0]} times"
-    text = (
-        f"every item was delivered {times}, as if each of {counts[0]} workers delivers everything"
-    )
-    evidence = f"each of {len(counts):,} items was delivered {times}"
-    return Cause("every-item-again", text, evidence)
-
-
-def _find_dropped_batch(run: LoaderRun) -> Cause | None:
-    *full, rest = run.expected_sizes or (0,)
-    if run.obtained_sizes != tuple(full) or rest >= run.expected_sizes[0]:
-        return None
-    if run.ordered and not np.array_equal(run.obtained, run.expected[: len(run.obtained)]):
-        return None
-    if not np.isin(run.obtained, run.expected).all() or not run.has_no_repeats:
-        return None
-    text = "the last batch, which is not full, was dropped"
-    evidence = f"all {len(run.obtained):,} items before it were delivered, its {rest:,} were not"
-    return Cause("last-batch-dropped", text, evidence)
-
-
-def _find_kept_batch(run: LoaderRun) -> Cause | None:
-    *full, rest = run.obtained_sizes
-    if not full or tuple(full) != run.expected_sizes or rest >= full[0] or not run.has_no_repeats:
-        return None
-    head = run.obtained[: len(run.expected)]
-    if run.ordered and not np.array_equal(head, run.expected):
-        return None
-    text = "the last batch, which is not full and must be dropped, was delivered"
-    evidence = f"all {len(run.expected):,} expected items were delivered, and {rest:,} after them"
-    return Cause("last-batch-kept", text, evidence)
-
-
-def _find_padded_batch(run: LoaderRun) -> Cause | None:
-    """Find a last batch filled up with earlier items: the first ones, or the last one again."""
-    count = len(run.expected)
-    head, tail = run.obtained[:count], run.obtained[count:]
-    full = (*run.expected_sizes[:-1], *run.expected_sizes[:1])
-    if not len(tail) or run.obtained_sizes != full or not _is_same(run, head, run.expected):
-        return None
-    if np.array_equal(tail, head[: len(tail)]):
-        what = "the first ones again"
-    elif (tail == head[-1]).all():
-        what = "the last one again"
-    elif np.isin(tail, run.expected).all():
-        what = "items delivered before"
-    else:
-        return None
-    text = f"the last batch was filled up to {run.obtained_sizes[-1]:,} rows"
-    evidence = f"after all {count:,} items follow {len(tail):,} more: {what}"
-    return Cause("last-batch-padded", text, evidence)
-
-
-def _find_lost_end(run: LoaderRun) -> Cause | None:
-    """Find the first items, or the last ones, missing from an order that is right."""
+def _propose_lost_end(run: LoaderRun) -> Iterator[Cause]:
+    """Yield the first items, or the last ones, missing from an order that is right."""
     lost, count = len(run.expected) - len(run.obtained), f"{len(run.obtained):,}"
     if not run.ordered or run.is_subset or lost <= 0:
-        return None
+        return
     items = "item was" if lost == 1 else f"{lost:,} items were"
     if np.array_equal(run.obtained, run.expected[lost:]):
         evidence = f"all {count} items after them were delivered in order"
-        return Cause("head-skipped", f"the first {items} skipped", evidence)
+        yield Cause("head-skipped", f"the first {items} skipped", evidence)
     if np.array_equal(run.obtained, run.expected[:-lost]):
         evidence = f"all {count} items before them were delivered in order"
-        return Cause("tail-lost", f"the last {items} left out", evidence)
-    return None
+        yield Cause("tail-lost", f"the last {items} left out", evidence)
 
 
-def _find_batch_mixup(run: LoaderRun) -> Cause | None:
-    """Find a batch that was delivered twice, one that is missing, or one in another's place."""
+def _propose_batch_mixup(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
+    """Yield a batch that was delivered twice, one that is missing, or one in another's place."""
     if not run.ordered or run.is_subset or len(run.expected_sizes) < 2:  # noqa: PLR2004 - one is the run
-        return None
-    values, counts = np.unique(run.obtained, return_counts=True)
+        return
     if not np.isin(values, run.expected).all() or counts.max() > 2:  # noqa: PLR2004 - twice at most
-        return None
+        return
     repeated, missing = values[counts > 1], np.setdiff1d(run.expected, values)
     twice, lost = _find_batch(run, repeated), _find_batch(run, missing)
     if (twice is None) == bool(len(repeated)) or (lost is None) == bool(len(missing)):
-        return None
-    if twice is None and lost is None:
-        return None
-    code = "batch-lost" if twice is None else "batch-repeated"
+        return
     texts, counted = [], []
     if twice is not None:
         texts.append(f"batch {twice} was delivered twice")
@@ -145,8 +126,10 @@ def _find_batch_mixup(run: LoaderRun) -> Cause | None:
         whose = f"its {len(missing):,} items" if twice is None else f"the other's {len(missing):,}"
         texts.append(f"batch {lost} is missing")
         counted.append(f"{whose} are missing")
-    evidence = f"{', '.join(counted)}, all others were delivered once"
-    return Cause(code, " and ".join(texts), evidence)
+    if texts:
+        code = "batch-lost" if twice is None else "batch-repeated"
+        evidence = f"{', '.join(counted)}, all others were delivered once"
+        yield Cause(code, " and ".join(texts), evidence)
 
 
 def _find_batch(run: LoaderRun, items: Ints) -> int | None:
@@ -157,36 +140,25 @@ def _find_batch(run: LoaderRun, items: Ints) -> int | None:
     return next((k for k, batch in batches if np.array_equal(np.sort(batch), np.sort(items))), None)
 
 
-def _find_repeated_shard(run: LoaderRun) -> Cause | None:
-    """Find a worker whose items were delivered twice, all others once."""
-    values, counts = np.unique(run.obtained, return_counts=True)
+def _propose_shards(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
+    """Yield a worker whose items were delivered twice, or are missing, all others once."""
     repeated = values[counts > 1]
-    if set(counts.tolist()) != {1, 2} or not np.array_equal(values, np.unique(run.expected)):
-        return None
-    if (found := _find_share(run, repeated)) is None:
-        return None
-    text = "the items of one worker were delivered twice"
-    return Cause("shard-repeated", text, f"{found}, {len(repeated):,} in all, were delivered twice")
+    if set(counts.tolist()) == {1, 2} and np.array_equal(values, np.unique(run.expected)):
+        yield from _name_share(run, repeated, "shard-repeated", "were delivered twice")
+    if np.isin(run.obtained, run.expected).all() and run.has_no_repeats:
+        missing = np.setdiff1d(run.expected, run.obtained)
+        yield from _name_share(run, missing, "shard-missing", "are missing")
 
 
-def _find_missing_shard(run: LoaderRun) -> Cause | None:
-    """Find a worker whose items are missing, all others delivered once."""
-    missing = np.setdiff1d(run.expected, run.obtained)
-    if not np.isin(run.obtained, run.expected).all() or not run.has_no_repeats:
-        return None
-    if (found := _find_share(run, missing)) is None:
-        return None
-    text = "the items of one worker are missing"
-    return Cause("shard-missing", text, f"{found}, {len(missing):,} in all, are missing")
-
-
-def _find_share(run: LoaderRun, items: Ints) -> str | None:
-    """Describe the share of a worker that consists of ``items``."""
+def _name_share(run: LoaderRun, items: Ints, code: str, verb: str) -> Iterator[Cause]:
+    """Yield the cause of ``items`` that are the share of one worker."""
     if len(items) < _MIN_ITEMS:
-        return None
+        return
     ordered = np.sort(items)
     fits = (name for name, share in _propose_shares(run) if np.array_equal(np.sort(share), ordered))
-    return next(fits, None)
+    if name := next(fits, None):
+        text = f"the items of one worker {verb}"
+        yield Cause(code, text, f"{name}, {len(items):,} in all, {verb}")
 
 
 def _propose_shares(run: LoaderRun) -> Iterator[tuple[str, Ints]]:

@@ -1,6 +1,6 @@
 """Faults of an ONNX exporter, made with the bundle's own weights; needs the library onnx.
 
-Wrong numbers of weights are those that ``diagnose.onnx_mistakes`` computes.
+Wrong numbers of weights are those that ``diagnose.onnx_mlp`` computes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.onnx_mistakes import Mlp, list_rare_mistakes
+from parity.diagnose.onnx_mlp import Mlp, list_rare_mistakes
 from parity.diagnose.onnx_weights import encode_varint
 from parity.errors import DumpError, Problem
 from parity.lab.faults import Fault, InjectionResult
