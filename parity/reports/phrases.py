@@ -135,8 +135,9 @@ def format_conclusion(report: Report, code: int) -> str:
         if counts
         else "no case was run"
     )
-    if any(bundle.claims for bundle in report.bundles):
-        text += f", {format_claims(report.bundles)}"
+    chosen = [bundle for bundle in report.bundles if bundle.cases]
+    if any(bundle.claims for bundle in chosen):
+        text += f", {format_claims(chosen)}"
     if warnings := sum(found.level == "warning" for _, found in report.collect_findings()):
         text += f", {format_count(warnings, 'warnings')}"
     kind = report.failure_kind

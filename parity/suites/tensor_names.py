@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parity.checkpoints.gguf_types import BY_NAME
 from parity.results import Finding
 from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.tensor_renaming import MAX_TRIED, Rule, propose_rules, propose_shifts
@@ -170,7 +171,9 @@ def _describe_type(
     if kind == stored.dtype.name:
         return ""
     alike = [other for other, location in locations.items() if location.type_name == kind]
-    text = f"; the checkpoint has it as {kind}"
+    is_gguf = locations[name].path.suffix == ".gguf"
+    number = f" (type {BY_NAME[kind].code})" if is_gguf and kind in BY_NAME else ""
+    text = f"; the checkpoint has it as {kind}{number}"
     if len(alike) < len(locations) and all(other in missing for other in alike):
         count = "the only tensor" if len(alike) == 1 else f"all {len(alike):,} tensors"
         text += f", and {count} of that type {'is' if len(alike) == 1 else 'are'} missing"

@@ -162,6 +162,9 @@ def test_conclusion_counts_verdicts() -> None:
         == "1 case: 1 pass (exit 0)"
     )
     assert phrases.format_conclusion(make_report(), 0) == "no case was run (exit 0)"
+    claims = {"claimed": 1, "of": 3}
+    bundles = make_bundle(make_case("a")), make_bundle(bundle="not-chosen", claims=claims)
+    assert phrases.format_conclusion(make_report(*bundles), 0) == "1 case: 1 pass (exit 0)"
     assert phrases.format_conclusion(
         make_report(make_bundle(make_case("a", make_finding(level="warning")))), 1
     ) == ("1 case: 1 pass, 1 warning; warnings fail this run (--fail-on warning) (exit 1)")

@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parity.checkpoints import blocks
+from parity.checkpoints import StorageLocation, blocks
 from parity.errors import ReferenceSuspectError
 from parity.lab.pins.tensors import pin
-from parity.suites import batch_findings
+from parity.suites import batch_findings, tensor_names
 from parity.suites.base import Dump
 from parity.suites.bundle_files import find_unread
 from parity.suites.tensor_findings import compare_tensors
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import suite
 from parity.tensors.bin import encode_tensor
+from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import MAX_DEPTH, list_tensors
+from parity.tensors.stored import StoredTensor
 from tests.support.blocks import make_random_blocks
 from tests.support.tensors import (
     bf16,
@@ -588,3 +590,28 @@ def test_steps_of_bfloat16_are_those_of_bfloat16(tmp_path: Path) -> None:
     files = {"w.safetensors": values}, {"w.safetensors": constant}
     findings = verify_dump(tmp_path, *files, bounds={"ulp": 70}).findings
     assert "blind-bound" in {finding.code for finding in findings}
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ({"w": "IQ4_NL"}, "; the checkpoint has it as IQ4_NL (type 20)"),
+        (
+            {"w": "IQ4_NL", "v": "Q4_0"},
+            "; the checkpoint has it as IQ4_NL (type 20), and the only tensor of that type is missing",
+        ),
+        (
+            {"w": "IQ4_NL", "v": "IQ4_NL", "u": "F32"},
+            "; the checkpoint has it as IQ4_NL (type 20), and all 2 tensors of that type are missing",
+        ),
+        ({"w": "IQ4_NL", "u": "IQ4_NL", "z": "F32"}, "; the checkpoint has it as IQ4_NL (type 20)"),
+        ({"w": "F32"}, ""),
+    ],
+)
+def test_the_block_type_of_a_missing_tensor_is_named(types: dict[str, str], message: str) -> None:
+    locations = {
+        name: StorageLocation(Path("m.gguf"), 0, 4, type_name, (1,))
+        for name, type_name in types.items()
+    }
+    stored = StoredTensor(Path("w.bin"), 0, DTYPES["F32"], (1,), ".bin")
+    assert tensor_names._describe_type("w", {"w", "v"}, locations, stored) == message
