@@ -20,6 +20,7 @@ from ratios import OUTPUT_VARIABLE, Ratio
 HERE = Path(__file__).parent
 BENCHMARKS = (
     "compare_tensors",
+    "compare_close",
     "memory",
     "start",
     "audit_items",
@@ -60,7 +61,7 @@ def main() -> int:
         ratios = run_benchmark(name)
         broken += [] if ratios else [name]
         for ratio in ratios:
-            print(f"| {' | '.join(ratio.row())} |", flush=True)
+            print(f"| {' | '.join(ratio.format_row())} |", flush=True)
     if broken:
         print(f"broken: {', '.join(broken)}", file=sys.stderr)
     return int(bool(broken))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
-from parity.tensors.compare import find_violations, resolve_close
+from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import DType, view_bits
+from parity.tensors.elements import resolve_close
 from parity.tensors.private_map import load_content
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from parity.tensors.groups.base import Outcome
+    from parity.tensors.screen import Screen
 
 #: Bad elements that are kept as examples.
 MAX_SAMPLES = 5
@@ -74,6 +75,9 @@ class Measures:
         cosine: None where no bound asks for it, or both norms are within ``max_abs``, which
             then decides alone (rule R5).
         outcomes: Results of the measures of the whole tensor, by name.
+        is_screened: Elements that are clearly within the bounds were not counted: of ``max_ulp``,
+            ``max_relative``, ``zeros`` and ``histogram`` only what a bound asks for is right.
+        excludes_constants: No constant in place of the reference would pass; False if not known.
         branch: Number of the branch of `any_of` that this is, from 1; 0 without branches.
     """
 
@@ -99,6 +103,8 @@ class Measures:
     grid: tuple[int, int] = (0, 0)
     cosine: float | None = None
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    is_screened: bool = False
+    excludes_constants: bool = False
     branch: int = 0
 
     def drop_ulps(self) -> None:
@@ -111,8 +117,8 @@ class Measures:
         """Add the measures of a later part of the same two tensors, all but the cosine."""
         for name in ("count", "bad", "lost", "zeros", "payloads"):
             setattr(self, name, getattr(self, name) + getattr(later, name))
-        for name in ("max_abs", "max_relative", "max_ulp", "max_share"):
-            setattr(self, name, max(getattr(self, name), getattr(later, name)))
+        self.raise_figures(later)
+        self.excludes_constants |= later.excludes_constants
         expected_count, obtained_count = later.nonfinite
         self.nonfinite = (self.nonfinite[0] + expected_count, self.nonfinite[1] + obtained_count)
         self.worst = pick_worse(self.worst, later.worst)
@@ -120,6 +126,11 @@ class Measures:
         self.histogram += later.histogram
         self.add_points(later.points)
         self.add_cells(later)
+
+    def raise_figures(self, other: Measures | Screen) -> None:
+        """Take the larger one of each figure."""
+        for name in ("max_abs", "max_relative", "max_ulp", "max_share"):
+            setattr(self, name, max(getattr(self, name), getattr(other, name)))
 
     def add_cells(self, later: Measures) -> None:
         """Add the cells of a later part to the map."""

@@ -1,0 +1,189 @@
+"""Screened comparisons: the same verdicts and figures as exact arithmetic for all elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from parity.tensors import screen
+from parity.tensors.compare import compare, compare_arrays
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.stored import StoredTensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from parity.tensors.dtypes import DType
+    from parity.tensors.measures import Measures
+
+#: More than a block, and more than a chunk.
+SIZES = (1, 16, 1000, 40_000, 140_000)
+FIGURES = ("max_abs", "max_share", "margin", "nonfinite", "payloads")
+LIMIT = float(np.float32(1e-4))
+
+
+def compare_both(
+    folder: Path, expected: NDArray[Any], obtained: NDArray[Any], dtype: DType, bounds: Any
+) -> tuple[Measures, Measures]:
+    """Return the measures of files, which are screened, and those of arrays, which are not."""
+    sides = []
+    for name, values in (("expected", expected), ("obtained", obtained)):
+        path = folder / name
+        path.write_bytes(values.tobytes())
+        sides.append(StoredTensor(path, 0, dtype, values.shape, ".npy"))
+    return compare(*sides, bounds), compare_arrays(expected, obtained, dtype, bounds)
+
+
+def draw_sides(draw: np.random.Generator, dtype: DType) -> tuple[NDArray[Any], NDArray[Any], float]:
+    """Return two tensors that are off by about a tolerance, now and then with odd values."""
+    size = int(draw.choice(SIZES))
+    scale = 10.0 ** (draw.integers(-45, 38) if draw.random() < 0.2 else draw.integers(-3, 3))
+    tolerance = float(scale * 10.0 ** draw.integers(-6, -1))
+    expected = draw.standard_normal(size) * scale
+    noise = draw.uniform(-tolerance, tolerance, size) * (draw.random(size) < draw.choice([0.01, 1]))
+    kind = {"F64": "<f8", "F16": "<f2"}.get(dtype.name, "<f4")
+    with np.errstate(all="ignore"):
+        obtained = (expected.astype(kind) + noise).astype(kind)
+        expected = expected.astype(kind)
+    for value in (np.nan, np.inf, -np.inf, 0.0):
+        for sides, chance in (((expected, obtained), 0.1), ((obtained,), 0.03)):
+            if draw.random() < chance:
+                at = draw.integers(0, size)
+                for side in sides:
+                    side[at] = value
+    if dtype.name == "BF16":
+        expected, obtained = (
+            (side.view("<u4") >> 16).astype("<u2") for side in (expected, obtained)
+        )
+    return expected, obtained, tolerance
+
+
+def draw_bounds(draw: np.random.Generator, tolerance: float) -> dict[str, float]:
+    near = tolerance * float(draw.choice([1, 1.0000001, 0.99999999, 1.5, 10]))
+    offered = {
+        "max_abs": [near],
+        "atol": [near, 0.0],
+        "rtol": [0.0, 1e-6, 1e-3, 0.1, 1.0],
+        "relative": [1e-3, 0.1, 1.0],
+        "ulp": [0.0, 4.0, 1e6],
+        "cosine": [0.99],
+    }
+    chosen = draw.choice(list(offered), int(draw.integers(1, 3)), replace=False)
+    return {str(name): float(draw.choice(offered[name])) for name in chosen}
+
+
+@pytest.mark.parametrize("name", ["F64", "F32", "F16", "BF16", "F8_E4M3"])
+def test_figures_are_those_of_exact_arithmetic(name: str, tmp_path: Path) -> None:
+    draw, dtype = np.random.default_rng(17), DTYPES[name]
+    screened = 0
+    for _ in range(60):
+        if dtype.storage.itemsize == 1:
+            expected, obtained = draw.integers(0, 256, (2, 1000)).astype("u1")
+            tolerance = 1.0
+        else:
+            expected, obtained, tolerance = draw_sides(draw, dtype)
+        bounds = draw_bounds(draw, tolerance)
+        ours, exact = compare_both(tmp_path, expected, obtained, dtype, bounds)
+        screened += ours.is_screened
+        names = [*FIGURES, *(["max_relative"] if "relative" in bounds else [])]
+        names += ["max_ulp"] if "ulp" in bounds else []
+        if not ours.is_screened:
+            names += ["bad", "max_relative", "max_ulp", "zeros", "lost", "histogram"]
+        assert ours.passed == exact.passed, bounds
+        np.testing.assert_equal(
+            [getattr(ours, one) for one in names],
+            [getattr(exact, one) for one in names],
+            str(bounds),
+        )
+    assert screened > 5 or dtype.storage.itemsize == 1
+
+
+def make_pair(**places: tuple[float, float]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 40,000 elements that are off by 1e-6, but for some given ones."""
+    expected = np.linspace(1, 2, 40_000, dtype="<f4")
+    obtained = expected + np.float32(1e-6)
+    for place, (left, right) in places.items():
+        expected[int(place[1:])], obtained[int(place[1:])] = left, right
+    return expected, obtained
+
+
+STEP = float(np.nextafter(np.float32(LIMIT), np.float32(1)))
+#: Elements at an odd place, the bounds, and whether they pass.
+PLACES: dict[str, tuple[tuple[float, float], Mapping[str, float], bool]] = {
+    "at the limit": ((0.0, LIMIT), {"max_abs": LIMIT}, True),
+    "a step beyond the limit": ((0.0, STEP), {"max_abs": LIMIT}, False),
+    "beyond in float64 alone": ((1e-12, -LIMIT), {"max_abs": LIMIT}, False),
+    "at atol and rtol": ((1.0, 1.5), {"atol": 0.25, "rtol": 0.25}, True),
+    "beyond atol and rtol": ((1.0, 1.5 + 2**-23), {"atol": 0.25, "rtol": 0.25}, False),
+    "NaN in the dump": ((1.0, np.nan), {"max_abs": 1.0}, False),
+    "NaN in the reference": ((np.nan, 1.0), {"rtol": 0.25}, False),
+    "NaN on both sides": ((np.nan, np.nan), {"max_abs": 1e-4}, True),
+    "an infinity on both sides": ((np.inf, np.inf), {"atol": 1e-4, "rtol": 1e-3}, True),
+    "infinities of two signs": ((np.inf, -np.inf), {"atol": 1e-4, "rtol": 0.25}, False),
+    "an infinity, beside one step": ((3.4028235e38, np.inf), {"ulp": 100.0}, False),
+    "an infinity in the reference": ((np.inf, 3.0), {"rtol": 0.1}, False),
+    "a difference beyond float32": ((3e38, -3e38), {"max_abs": 2.0**99}, False),
+    "subnormal, under a relative tolerance": ((1e-45, 3e-45), {"relative": 0.1}, False),
+    "subnormal, within a relative tolerance": ((1.0e-40, 1.01e-40), {"relative": 0.1}, True),
+    "zero beside subnormal": ((0.0, 1e-45), {"rtol": 0.1}, False),
+    "zeros of two signs": ((0.0, -0.0), {"rtol": 0.1, "ulp": 100.0}, True),
+    "two sides of zero": ((1e-45, -1e-45), {"ulp": 1.0}, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("at", ["i0", "i32768", "i39999"])
+@pytest.mark.parametrize("place", PLACES)
+def test_an_odd_element_is_decided_by_exact_arithmetic(place: str, at: str, tmp_path: Path) -> None:
+    values, bounds, passes = PLACES[place]
+    expected, obtained = make_pair(**{at: values})
+    if "ulp" in bounds:
+        obtained = np.nextafter(expected, expected + 1)
+        obtained[int(at[1:])] = values[1]
+    ours, exact = compare_both(tmp_path, expected, obtained, DTYPES["F32"], bounds)
+    assert (ours.passed, ours.is_screened, exact.passed) == (passes, passes, passes)
+    assert ours.max_abs == exact.max_abs
+    assert ours.margin == exact.margin
+
+
+def test_the_largest_error_is_exact_among_equal_ones_in_float32(tmp_path: Path) -> None:
+    expected = np.zeros(40_000, "<f4")
+    obtained = np.full(40_000, 1e-5, "<f4")
+    expected[35_000] = -1e-13  # the same difference in float32
+    ours, exact = compare_both(tmp_path, expected, obtained, DTYPES["F32"], {"max_abs": 1e-4})
+    assert ours.is_screened
+    assert ours.max_abs == exact.max_abs > float(np.float32(1e-5))
+
+
+#: Bounds under which no constant passes in place of 0 to 1, or one does.
+SPREAD: dict[str, tuple[Mapping[str, float], bool]] = {
+    "far": ({"max_abs": 0.4}, True),
+    "near": ({"max_abs": 0.5}, False),
+    "two, one of them far": ({"atol": 0.5, "rtol": 0.5, "max_abs": 0.1}, True),
+    "two, both near": ({"atol": 0.3, "rtol": 0.3}, False),
+    "steps": ({"ulp": 100.0, "max_abs": 2.0}, True),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_a_spread_reference_is_no_constant(name: str, tmp_path: Path) -> None:
+    bounds, expected = SPREAD[name]
+    values = np.linspace(0, 1, 100, dtype="<f4")
+    obtained = values.copy()
+    obtained[1] = np.nextafter(values[1], np.float32(1))
+    ours, _ = compare_both(tmp_path, values, obtained, DTYPES["F32"], bounds)
+    assert ours.is_screened
+    assert ours.excludes_constants is expected
+
+
+def test_small_tolerances_are_left_to_exact_arithmetic() -> None:
+    dtype = DTYPES["F32"]
+    for bounds in ({"max_abs": 0.0}, {"atol": 1e-38, "rtol": 0.1}, {"rtol": 0.9}, {"cosine": 0.9}):
+        assert not screen.can_screen(dtype, bounds)
+    assert not screen.can_screen(dtype, {"atol": 0.0, "rtol": 0.0, "ulp": 4.0})
+    assert not screen.can_screen(DTYPES["C64"], {"max_abs": 1.0})
+    assert screen.can_screen(dtype, {"atol": 0.0, "rtol": 1e-3})
