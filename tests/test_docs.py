@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from parity.__main__ import run_command_line
 from parity.bundle.document import read_yaml
 from parity.bundle.manifest import read_manifest
 from parity.bundle.manifest_reader import ManifestReader
 from parity.errors import ConfigError
+from parity.lab.pins.packing import list_files, pack
 from parity.lockfile import parse
 from parity.tensors.groups.registry import MEASURES
+from tests.support.tensors import write_files
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -97,3 +103,31 @@ def test_manifests_of_the_page_on_tensors_are_valid(tmp_path: Path) -> None:
         } == {True}
     for text in (one for one in found if one not in manifests):
         assert parse(tmp_path / "fixtures.lock.yaml", text.encode()).bundles
+
+
+def _list_sides(diff: str) -> tuple[str, str]:
+    """The text before and after a diff."""
+    lines = [line for line in diff.splitlines(keepends=True) if line]
+    before, after = ([line[1:] for line in lines if line[0] in f" {mark}"] for mark in "-+")
+    return "".join(before), "".join(after)
+
+
+def test_upgrade_to_schema_2_works_as_the_page_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "docs" / "tensors.md").read_text(encoding="utf-8")
+    manifest, lockfile = re.findall(r"^```diff\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    files = {"out.npy": np.ones(3, "<f4"), "ids.npy": np.arange(3)}
+    tensors = {f"attention/{name}": value for name, value in files.items()}
+    write_files(tmp_path / "dumps" / "my-tensors-v1", tensors)
+    references = {f"attention/reference/{name}": value for name, value in files.items()}
+    tree = write_files(tmp_path / "tree", references)
+    for own, lock in product(_list_sides(manifest), _list_sides(lockfile)):
+        (tree / "parity.json").write_text(own)
+        tar = pack(list_files(tree), tmp_path / "my-tensors-v1.tar")
+        digest = hashlib.sha256(tar.read_bytes()).hexdigest()
+        locked = f'    locked: {{sha256: "sha256:{digest}"}}\n'
+        (tmp_path / "fixtures.lock.yaml").write_text(lock + locked)
+        args = ["--repo", str(tmp_path), "--report-dir", str(tmp_path / "report")]
+        code = run_command_line(["verify", *args, "--dumps", str(tmp_path / "dumps")])
+        assert code == 0, capsys.readouterr()
