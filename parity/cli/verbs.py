@@ -109,6 +109,8 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
     add("tensor", metavar="TENSOR", help="its name, as findings print it")
     text = "NumPy's notation, for example 0,:,1:3"
     add("slice", nargs="?", default="", metavar="SLICE", help=text)
+    text = "list the wrong ways that were tried for a stage, and what each leaves"
+    add("--why", action="store_true", help=text)
     _add_dumps(parser, "read an existing dump")
     _add_toolchain(parser)
 

@@ -46,6 +46,8 @@ class ShowOptions(VerifyOptions):
     tensor: str
     #: In NumPy's notation; empty for the elements that differ.
     slice: str = ""
+    #: Print what was tried to find the cause, too.
+    why: bool = False
 
 
 def show(options: ShowOptions, console: RunConsole) -> int:
@@ -66,6 +68,12 @@ def show(options: ShowOptions, console: RunConsole) -> int:
         _print_line("", f"{prepared.bundle.id}/{case.id} {options.tensor}")
         for mark, text in format_view(view, index, prepared.bounds[case.id], options.slice):
             _print_line(mark, text)
+        if options.why:
+            if view.explain is None:
+                message = f"--why explains stages of a model; {options.tensor} is none"
+                raise ConfigError(Problem("usage", message))
+            for line in view.explain():
+                _print_line("", line)
     return 0
 
 

@@ -6,12 +6,12 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Matplotlib cannot use the page's colours; these placeholders are replaced in the SVG.
 _INK, _BAD = "#010203", "#030201"
-_INCHES = (4.2, 2.2)
+_INCHES, _WIDE_INCHES = (4.2, 2.2), (7.0, 2.6)
 
 
 def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
@@ -55,16 +55,44 @@ def draw_scatter(points: Sequence[Sequence[float]]) -> str:
     return _render_svg(figure, f"expected against obtained, {len(points)} elements")
 
 
+def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Draw the largest error of each stage and its tolerance on a logarithmic axis.
+
+    Stages that were not dumped are gaps; one without an error is at the bottom, one whose error
+    is no number at the top; a line marks the first ones that diverge.
+    """
+    figure, axes = _make_axes(_WIDE_INCHES)
+    places = [row["at"] for row in rows]
+    known = [row[key] for row in rows for key in ("max_abs", "tolerance")]
+    sizes = [one for one in known if one and one < math.inf] or [1.0]
+    low, high = min(sizes) / 3, max(sizes) * 3
+
+    def plot(key: str, color: str, **style: Any) -> None:
+        values = [math.nan if row[key] is None else min(max(row[key], low), high) for row in rows]
+        axes.plot(places, values, color=color, **style)
+
+    plot("tolerance", _INK, linewidth=0.8, linestyle="--")
+    plot("max_abs", _BAD, linewidth=1, marker="o", markersize=2.5)
+    for place in (row["at"] for row in rows if row["first"]):
+        axes.axvline(place, color=_BAD, linewidth=0.8, linestyle=":")
+    axes.set_yscale("log")
+    axes.set_ylim(low / 2, high * 2)
+    axes.set_xlabel("stage")
+    axes.set_ylabel("largest error")
+    axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+    return _render_svg(figure, f"largest error of {len(rows)} stages")
+
+
 def _make_cell(across: int, down: int, alpha: float) -> Any:
     from matplotlib.patches import Rectangle
 
     return Rectangle((across, down), 1, 1, color=_BAD, alpha=alpha, linewidth=0)
 
 
-def _make_axes() -> tuple[Any, Any]:
+def _make_axes(inches: tuple[float, float] = _INCHES) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_INCHES, layout="constrained")
+    figure = Figure(figsize=inches, layout="constrained")
     axes = figure.add_subplot()
     axes.patch.set_visible(False)
     figure.patch.set_visible(False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from parity import github
 from parity.reports import phrases
+from parity.reports.stages import format_sparkline
 from parity.text import format_count, sanitize_message
 
 if TYPE_CHECKING:
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from parity.errors import ParityError
     from parity.results import BundleResult, CaseResult, Finding, Report
 
-    #: Heading, findings, and the command that repeats the case.
-    _Section = tuple[str, tuple[Finding, ...], str]
+    #: Heading, findings, the command that repeats the case, and the case.
+    _Section = tuple[str, tuple[Finding, ...], str, CaseResult | None]
 
 #: Marks and styles of verdicts; a terminal colours the marks.
 _MARKS = {
@@ -116,7 +117,7 @@ class RunConsole:
 
     def _print_sections(self, sections: list[_Section]) -> None:
         advised: set[str] = set()
-        for name, findings, command in sections:
+        for name, findings, command, result in sections:
             self.print_line()
             self.print_line(sanitize_message(name) if name else "the run", "bold")
             for finding in findings:
@@ -129,6 +130,8 @@ class RunConsole:
                     advised.add(finding.code)
                     for line in phrases.format_advice(finding.code):
                         self.print_line(f"    {line}", "cyan")
+            if result and (growth := format_sparkline(result, sys.stdout.encoding)):
+                self.print_line(f"  {growth}")
             if command:
                 self.print_command(f"  repeat: {sanitize_message(command)}")
 
@@ -144,22 +147,22 @@ def _list_sections(report: Report, levels: tuple[str, ...]) -> Iterator[_Section
     """Yield the findings of these levels by case, those of equal cases and equal errors once."""
     found: list[_Section] = []
     for bundle in report.bundles:
-        found.append((bundle.bundle, bundle.findings, ""))
+        found.append((bundle.bundle, bundle.findings, "", None))
         for case in bundle.cases:
             command = case.command if case.verdict in ("fail", "error") else ""
-            found.append((case.name, case.findings, command))
+            found.append((case.name, case.findings, command, case))
     # Too few cases are the consequence of other errors, so that is printed after them.
-    found.append(("", report.findings, ""))
+    found.append(("", report.findings, "", None))
     groups: dict[object, list[_Section]] = {}
-    for name, findings, command in found:
+    for name, findings, command, result in found:
         chosen = tuple(finding for finding in findings if finding.level in levels)
         if chosen:
             key = tuple((one.level, one.code, one.message, one.details) for one in chosen)
-            groups.setdefault(key, []).append((name, chosen, command))
+            groups.setdefault(key, []).append((name, chosen, command, result))
     for group in sorted(groups.values(), key=_find_most_severe):
-        name, findings, command = group[0]
+        name, findings, command, result = group[0]
         more = f" and {len(group) - 1} more with the same findings" if len(group) > 1 else ""
-        yield name + more, findings, command
+        yield name + more, findings, command, result
 
 
 def _find_most_severe(group: list[_Section]) -> int:

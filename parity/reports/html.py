@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from parity.reports import charts, phrases
-from parity.text import sanitize_message
+from parity.reports import charts, phrases, stages
+from parity.text import join_limited, sanitize_message
 
 if TYPE_CHECKING:
-    from parity.results import Finding, Report
+    from parity.results import CaseResult, Finding, Report
 
 #: Figures of one report.
 MAX_FIGURES = 200
@@ -43,6 +43,8 @@ def render_html(report: Report, code: int) -> str:
         "sanitize": sanitize_message,
         "summary": phrases.format_case_summary,
         "figures": figures,
+        "growth": _draw_growth,
+        "has_growth": stages.list_growth,
     }
     digest = base64.b64encode(hashlib.sha256(_read("report.js").encode()).digest()).decode()
     return str(
@@ -59,6 +61,17 @@ def render_html(report: Report, code: int) -> str:
 
 def _read(name: str) -> str:
     return files("parity.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _draw_growth(case: CaseResult) -> Figure | None:
+    """Draw the errors of a model's stages; the caption names those that diverge first."""
+    rows = stages.list_growth(case)
+    if not rows:
+        return None
+    first = [f"stage {row['at']}, {row['stage']}" for row in rows if row["first"]]
+    text = f"largest error by stage, and its tolerance (dashed); {stages.describe_seen([case])}"
+    text += f"; diverges first: {join_limited(first, 5)}" if first else ""
+    return Figure(Markup(charts.draw_growth(rows)), sanitize_message(text))  # noqa: S704 - numbers alone
 
 
 def _draw_figures(finding: Finding) -> list[Figure]:

@@ -230,6 +230,19 @@ def _check_rows(check: Callable[[Any], Any]) -> Callable[[Any], list[list[Any]]]
     return check_rows
 
 
+def _check_growth(value: Any) -> list[dict[str, Any]]:
+    """Return errors by stage, with numbers where a chart needs them."""
+    rows = [_parse_map(row, lambda one: one) for row in _check_list(value)]
+    if len(rows) > _MAX_CELLS:
+        message = f"errors of more than {_MAX_CELLS} stages"
+        raise ValueError(message)
+    for row in rows:
+        for key in ("max_abs", "tolerance"):
+            row[key] = None if row[key] is None else abs(_check_number(row[key]))
+        row["stage"], row["at"] = _check_text(row["stage"]), _check_count(row["at"])
+    return rows
+
+
 def _check_list(value: Any) -> list[Any]:
     if type(value) is not list:
         message = f"expected a list, obtained {value!r:.80}"
@@ -288,6 +301,10 @@ def _check_digest(value: Any) -> str:
 _MEASURES: dict[str, Callable[[Any], Any]] = {
     "max_abs": _check_largest,
     "histogram": _check_histogram,
+    "growth": _check_growth,
+    "stages": _check_count,
+    "stages_seen": _check_count,
+    "outputs": _check_text,
     "map": _check_rows(_check_count),
     "map_error": _check_rows(_check_number),
     "points": _check_rows(_check_number),

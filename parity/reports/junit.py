@@ -8,6 +8,7 @@ from junitparser import Attr, Error, Failure, IntAttr, JUnitXml, Skipped, TestCa
 
 from parity import github
 from parity.reports import phrases
+from parity.reports.stages import describe_seen
 from parity.text import sanitize_message
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def _build_case(result: CaseResult) -> _Case:
     _set_location(case, (first.where if first else None) or result.source)
     if result.errors:
         case.result = [_build_result(result.errors, result.command)]
-    elif result.verdict in ("known-failure", "skipped"):
+    if seen := describe_seen([result]):
+        case.system_out = seen
+    if not result.errors and result.verdict in ("known-failure", "skipped"):
         case.result = [Skipped(sanitize_message(f"{result.verdict}: {result.reason}"))]
     return case
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from parity.reports import phrases
+from parity.reports import phrases, stages
 from parity.text import format_count, sanitize_message, truncate
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def format_summary(
         return _fit_sections([head], [_format_compact(case) for case in failing], [], max_bytes)
     tail = [
         _format_warnings(report),
+        _format_drift(report),
         _format_known_failures(report),
         "\n".join(drift) + "\n" if drift else "",
         _format_provenance(report),
@@ -110,7 +111,34 @@ def _format_general(report: Report) -> str:
 
 def _format_case(case: CaseResult) -> str:
     text = f"### {_MARKS[case.verdict]} {format_cell(case.name)}\n\n{_format_findings(case.errors)}"
+    text += _format_growth(case)
     return text + (f"\nRepeat it:\n\n{format_block([case.command])}" if case.command else "")
+
+
+def _format_growth(case: CaseResult) -> str:
+    """Format the errors of a model's stages as a folded table; empty for other cases."""
+    if not (table := stages.list_table(case)):
+        return ""
+    rows = ["| stage | largest error | tolerance | |", "|---|--:|--:|---|"]
+    rows += [
+        f"| {format_cell(name)} | {' | '.join(map(escape_markdown, more))} |"
+        for name, *more in table
+    ]
+    title = stages.describe_table(case)
+    lines = "\n".join(rows)
+    return f"\n<details><summary>{title}</summary>\n\n{lines}\n\n</details>\n"
+
+
+def _format_drift(report: Report) -> str:
+    """Format the cases that passed with errors that grow from stage to stage."""
+    found = [
+        f"### 📈 {format_cell(case.name)}\n\n{format_block(phrases.format_finding(finding))}"
+        + _format_growth(case)
+        for case in report.cases
+        for finding in case.findings
+        if finding.code == "drift"
+    ]
+    return "\n".join(found[:_MAX_FINDINGS])
 
 
 def _format_findings(findings: Sequence[Finding]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from parity import __version__
 from parity.codes import list_codes
+from parity.reports.stages import describe_seen
 from parity.results import BundleResult, CaseResult, Finding, Report, Verdict, decide_verdict
 from parity.text import format_count, sanitize_message
 
@@ -57,6 +58,8 @@ def format_case_summary(case: CaseResult) -> str:
         parts.append("nothing expected, nothing obtained")
     if case.margin and not case.errors:
         parts.append(_format_share(case.margin))
+    if seen := describe_seen([case]):
+        parts.append(seen)
     if case.reason:
         parts.append(sanitize_message(case.reason))
     return ", ".join(parts)
@@ -90,6 +93,8 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     if bundle.claims:
         text += f"; {format_claims([bundle])}"
+    if seen := describe_seen(bundle.cases):
+        text += f"; {seen}"
     margins = [case.margin for case in bundle.cases if case.margin and not case.errors]
     if margins:
         text += f"; worst margin {_format_share(max(margins))}"

@@ -84,6 +84,8 @@ class TensorView:
     rows: Callable[[int], str] | None = None
     #: Finds, under bounds, the cause of a difference.
     cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
+    #: Lists what was tried to find the cause, with numbers; None where nobody can.
+    explain: Callable[[], list[str]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

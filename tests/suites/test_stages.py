@@ -12,6 +12,7 @@ import pytest
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
+from parity.suites.tensors.growth import MAX_ROWS, thin_growth
 from tests.support.traces import STAGES, run_stages, write_bundle, write_dump
 
 _MOVED = ("turned",)
@@ -40,7 +41,7 @@ def _verify(
     return suite.verify(case, dump, case.tolerances)
 
 
-def _format(outcome: DumpComparison) -> str:
+def format_outcome(outcome: DumpComparison) -> str:
     lines = []
     for finding in outcome.findings:
         lines.append(f"{finding.level}[{finding.code}] {finding.message}")
@@ -67,14 +68,54 @@ _PORTS: dict[str, tuple[dict[str, dict[str, Any]], tuple[str, ...]]] = {
 def test_first_divergence_is_reported(tmp_path: Path, golden: Callable[..., None]) -> None:
     parts = []
     for number, (name, (changes, without)) in enumerate(_PORTS.items()):
-        parts.append(f"# {name}\n{_format(_verify(tmp_path / str(number), changes, without))}\n")
+        parts.append(
+            f"# {name}\n{format_outcome(_verify(tmp_path / str(number), changes, without))}\n"
+        )
     golden("\n".join(parts))
 
 
-def test_stage_of_another_shape_diverges_first(tmp_path: Path) -> None:
+def test_stage_of_another_shape_diverges_first_and_was_dumped(tmp_path: Path) -> None:
     outcome = _verify(tmp_path, also={"gelu": np.zeros((4, 5), np.float32)})
-    codes = [finding.code for finding in outcome.findings if finding.level == "error"]
-    assert codes == ["first-divergence", "shape"]
+    assert [finding.code for finding in outcome.findings] == ["first-divergence", "shape"]
+    assert outcome.measures["stages_seen"] == outcome.measures["stages"]
+    (row,) = [row for row in outcome.measures["growth"] if row["first"]]
+    assert (row["stage"], row["max_abs"]) == ("gelu", np.inf)
+
+
+def test_rule_cannot_excuse_an_output(tmp_path: Path) -> None:
+    tree = write_bundle(tmp_path / "tree", tensors={"*": {"optional": True}})
+    (case,) = suite.read_cases(tree, {})
+    values = {name: one for name, one in run_stages().items() if name in ("gelu", "fc/linear")}
+    outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / "d", values)), case.tolerances)
+    assert [one.code for one in outcome.findings if one.level == "error"] == ["tensor-missing"]
+    assert outcome.measures["outputs"] == "missing"
+
+
+def test_growth_has_errors_tolerances_and_gaps(tmp_path: Path) -> None:
+    outcome = _verify(tmp_path, {"fc/linear": {"bias": None}}, without=("gelu",))
+    rows = [(row["stage"], row["at"], row["first"]) for row in outcome.measures["growth"]]
+    assert rows == [
+        ("norm/layer_norm", 1, False),
+        ("fc/linear", 2, True),
+        ("gelu", 3, False),
+        ("out/linear", 4, False),
+        ("side", 5, False),
+    ]
+    errors = [row["max_abs"] for row in outcome.measures["growth"]]
+    assert errors[0] == errors[4] == 0.0
+    assert errors[1] == pytest.approx(1.26, rel=1e-2)
+    assert errors[2] is None
+    assert {row["tolerance"] for row in outcome.measures["growth"]} == {1e-4, None}
+
+
+@pytest.mark.parametrize("count", [1, 5, 399, 401, 20_000])
+def test_growth_is_bounded_and_keeps_the_first_divergence(count: int) -> None:
+    row = {"max_abs": 0.5, "tolerance": 1.0, "wrong": False, "first": False}
+    rows = [{**row, "at": at} for at in range(count)]
+    rows[count // 2] |= {"first": True, "max_abs": 0.1}
+    thinned = thin_growth(rows, MAX_ROWS)
+    assert min(count, MAX_ROWS) // 2 < len(thinned) <= MAX_ROWS
+    assert [one["at"] for one in thinned if one["first"]] == [count // 2]
 
 
 def test_seen_stages_are_counted(tmp_path: Path) -> None:

@@ -71,7 +71,13 @@ def run_stages(changes: Mapping[str, Mapping[str, Any]] | None = None) -> Values
     return {stage["name"]: values[stage["name"]] for stage in STAGES}
 
 
-def write_bundle(tree: Path, **keys: Any) -> Path:
+def write_bundle(
+    tree: Path,
+    *,
+    references: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] = PARAMETERS,
+    **keys: Any,
+) -> Path:
     """Write the bundle below ``tree``; ``keys`` replace those of its case."""
     entry = {
         "reference": "reference.safetensors",
@@ -82,11 +88,12 @@ def write_bundle(tree: Path, **keys: Any) -> Path:
         "outputs": ["out/linear"],
         **keys,
     }
-    references = {name: value for name, value in run_stages().items() if name != "turned"}
+    if references is None:
+        references = {name: value for name, value in run_stages().items() if name != "turned"}
     files = {
         "parity.json": encode_json({"schema": 2, "cases": {"forward": entry}}),
-        "forward/reference.safetensors": encode_file("r.safetensors", references),
-        "forward/model.safetensors": encode_file("m.safetensors", PARAMETERS),
+        "forward/reference.safetensors": encode_file("r.safetensors", dict(references)),
+        "forward/model.safetensors": encode_file("m.safetensors", dict(parameters)),
         "forward/inputs/x.npy": encode_file("x.npy", INPUTS["x"]),
     }
     for name, content in files.items():

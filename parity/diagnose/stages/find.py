@@ -64,7 +64,8 @@ class StageCause:
         ways: Codes and texts of the ways that fit; the data fit all of them.
         left: Largest difference that the first of them leaves.
         difference: Largest difference of the right way.
-        tried: Texts of all ways that could be computed.
+        tried: Texts of all ways that could be computed, with what each leaves.
+        limit: What a way may leave.
         reason: Why none was looked for: the operator is unknown, or the stage's own reference
             is not what its inputs give.
     """
@@ -72,7 +73,8 @@ class StageCause:
     ways: tuple[tuple[str, str], ...] = ()
     left: float = 0.0
     difference: float = 0.0
-    tried: tuple[str, ...] = ()
+    tried: tuple[tuple[str, float], ...] = ()
+    limit: float = 0.0
     reason: str = ""
 
 
@@ -128,16 +130,17 @@ def find_stage_cause(stage: Stage) -> StageCause:
     if measure_distance(np.asarray(stated), stage.expected) > allow_rounding(stage):
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
+    limit = find_limit(difference, rounding, right)
     tried, fitting = [], []
     for code, text, values in _compute_ways(operator, arguments, right):
-        tried.append(text)
         left = measure_distance(values, stage.obtained)
-        if is_explained(left, difference, rounding, right):
+        tried.append((text, left))
+        if is_explained(left, difference, limit):
             fitting.append((left, code, text))
     fitting.sort(key=lambda row: row[0])
     least = fitting[0][0] if fitting else 0.0
     same = [row for row in fitting if row[0] <= least + _MAX_ROUNDINGS * rounding]
-    return StageCause(tuple(row[1:] for row in same), least, difference, tuple(tried))
+    return StageCause(tuple(row[1:] for row in same), least, difference, tuple(tried), limit)
 
 
 def allow_rounding(stage: Stage) -> float:
@@ -146,11 +149,15 @@ def allow_rounding(stage: Stage) -> float:
     return _MAX_REFERENCE_ROUNDINGS * rounding
 
 
-def is_explained(left: float, difference: float, rounding: float, right: Array) -> bool:
-    """Return whether a way that leaves ``left`` explains the ``difference`` of the right one."""
+def find_limit(difference: float, rounding: float, right: Array) -> float:
+    """Return what a way may leave of the ``difference`` of the right one."""
     rounding = rounding or _ASSUMED_ROUNDING * _find_largest(np.asarray(right))
     share = _MAX_SHARE * difference if np.isfinite(difference) else 0.0
-    limit = max(share, _MAX_ROUNDINGS * rounding)
+    return max(share, _MAX_ROUNDINGS * rounding)
+
+
+def is_explained(left: float, difference: float, limit: float) -> bool:
+    """Return whether a way that leaves ``left`` explains the ``difference`` of the right one."""
     return bool(left <= limit < difference and difference >= _NEARER * left)
 
 

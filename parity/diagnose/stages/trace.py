@@ -14,6 +14,7 @@ from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (
     StageCause,
     allow_rounding,
+    find_limit,
     find_stage_cause,
     is_explained,
     list_ways,
@@ -113,25 +114,26 @@ class Trace:
         )
 
     def _find_hidden_ways(
-        self, name: str, hidden: str, obtained: Array, tried: list[str]
+        self, name: str, hidden: str, obtained: Array, tried: list[tuple[str, float]]
     ) -> StageCause | None:
         """Compute an unseen stage in each wrong way, and from it the one that was seen."""
         seen = (lambda each: None if each == name else self.obtained(each),)
         right = _Values(self, seen).compute(name)
         arguments = _Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
         difference = measure_distance(right, obtained)
+        limit = find_limit(difference, self.stages[name].rounding, right)
         ways, best = [], np.inf
         for code, text, values in list_ways(self.stages[hidden].kind, arguments):
-            tried.append(f"{hidden}: {text}")
             try:
                 output = _Values(self, seen, {hidden: values}).compute(name)
             except TraceError:
                 continue
             left = measure_distance(output, obtained)
-            if is_explained(left, difference, self.stages[name].rounding, right):
+            tried.append((f"{hidden}: {text}", left))
+            if is_explained(left, difference, limit):
                 ways.append((code, f"{hidden}: {text}"))
                 best = min(best, left)
-        return StageCause(tuple(ways), best, difference) if ways else None
+        return StageCause(tuple(ways), best, difference, limit=limit) if ways else None
 
 
 class _Values:

@@ -16,7 +16,7 @@ from parity.lab.audits.compare_reference import (
     make_skipped,
 )
 from parity.lab.audits.serialize import read_references
-from parity.suites.tensors.stages import make_trace
+from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.dtypes import TORCH_DTYPES
 from parity.tensors.folder import list_tensors
 

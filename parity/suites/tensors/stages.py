@@ -9,21 +9,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle.checkpoint_parts import list_parts
 from parity.results import Finding
-from parity.suites.messages import format_list, report_error
-from parity.tensors.folder import list_tensors
+from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.suites.tensors.growth import format_seen, measure_growth
+from parity.suites.tensors.stage_causes import add_cause, explain_cause, make_cause_finder
+from parity.suites.tensors.training import describe_fault, find_loss_step, group_first
 from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from parity.bundle.stages import Stage
     from parity.bundle.tensor_case import TensorCase
     from parity.diagnose.stages.find import StageCause
-    from parity.diagnose.stages.trace import Trace
     from parity.suites.base import DumpComparison
     from parity.tensors.stored import StoredTensor
 
@@ -59,7 +57,17 @@ class StageResults:
                 found.add(name)
         return found
 
-    @property
+    @cached_property
+    def stored(self) -> list[str]:
+        """Stages that have a reference, in the order of execution."""
+        return [name for name in self.stages if name in self.expected]
+
+    @cached_property
+    def seen(self) -> set[str]:
+        """Stages that were dumped, also those whose shape or dtype is wrong."""
+        return {name for name in self.stages if name in self.compared or name in self.errors}
+
+    @cached_property
     def first(self) -> list[str]:
         """Wrong stages that nothing wrong feeds: each has a fault of its own."""
         return [name for name in self.wrong if name not in self.affected]
@@ -77,7 +85,7 @@ class StageResults:
             if stage is None or feed in known:
                 continue
             known.add(feed)
-            if feed in self.compared:
+            if feed in self.seen:
                 seen.add(feed)
                 continue
             unseen |= {feed} & self.expected.keys()
@@ -100,9 +108,11 @@ def judge_stages(
     stages = {stage.name: stage for stage in detail.stages}
     errors: dict[str, list[Finding]] = {}
     for finding in outcome.findings:
-        is_missing = finding.code == "tensor-missing"
-        if finding.level == "error" and finding.tensor in stages and not is_missing:
-            errors.setdefault(finding.tensor, []).append(finding)
+        name = finding.tensor or ""
+        is_wrong = finding.level == "error" and finding.kind == "mismatch"
+        is_stage = name in stages and name in expected and finding.code != "tensor-missing"
+        if is_wrong and is_stage:
+            errors.setdefault(name, []).append(finding)
     results = StageResults(
         stages=stages,
         errors=errors,
@@ -118,46 +128,73 @@ def judge_stages(
         if id(one) not in in_order
         and not (one.code == "optional-missing" and stages.keys() >= set(absent))
     ]
-    find_cause = _make_cause_finder(detail, expected, obtained)
+    find_cause = make_cause_finder(detail, expected, obtained)
+    measures = measure_growth(results, detail.outputs)
+    loss = find_loss_step(results, expected, obtained)
+    groups = group_first(results, loss)
+    is_partial = measures["stages_seen"] < measures["stages"] or measures["outputs"] == "right"
     findings = [
         *(
             finding
-            for at, name in enumerate(results.first)
-            for finding in _report_first(results, name, find_cause if at < _MAX_CAUSES else None)
+            for at, group in enumerate(groups)
+            for finding in _report_first(
+                results,
+                group[0],
+                describe_fault(results, group, loss),
+                "" if at or not is_partial else f"; {format_seen(measures)}",
+                is_only=len(groups) == 1,
+                find_cause=find_cause if at < _MAX_CAUSES else None,
+            )
         ),
-        *_report_later(results),
+        *_report_later(results, {name for group in groups for name in group}),
         *others,
-        *_report_unseen(results),
+        *_report_unseen(results, measures),
         *_report_drift(results),
     ]
-    measures = {**outcome.measures, **_measure(results)}
-    return replace(outcome, findings=tuple(findings), measures=measures)
+    return replace(outcome, findings=tuple(findings), measures={**outcome.measures, **measures})
 
 
 def _report_first(
-    results: StageResults, name: str, find_cause: Callable[[str, list[str]], StageCause] | None
+    results: StageResults,
+    name: str,
+    description: str,
+    remark: str,
+    *,
+    is_only: bool,
+    find_cause: Callable[[str, list[str]], StageCause] | None,
 ) -> list[Finding]:
-    """Report a stage that diverges first, with its cause, then its values."""
+    """Report a stage that diverges first, with its cause, then its values.
+
+    ``description`` says of a step of training what it is, ``""`` for other stages; ``remark`` ends
+    the message.
+    """
     stage = results.stages[name]
-    count, place = len(results.stages), list(results.stages).index(name) + 1
-    what = f" ({stage.kind})" if stage.kind else ""
-    message = f"{name}{what}, stage {place} of {count}, is the first that diverges"
-    if len(results.first) > 1:
-        message = f"{name}{what}, stage {place} of {count}, diverges, and nothing wrong feeds it"
+    count, place = len(results.stored), results.stored.index(name) + 1
+    what = f"{name} ({stage.kind})" if stage.kind else name
+    verdict = "is the first that diverges" if is_only else "diverges, and nothing wrong feeds it"
+    message = description or f"{what}, stage {place} of {count}, {verdict}"
     seen, unseen = results.find_feeds(name)
-    if unseen:
-        where = format_list(unseen)
+    if unseen and not description:
+        where = _format_stretch(unseen)
         message += f"; the fault is in it or in what was not dumped before it: {where}"
-    elif seen:
+    elif seen and not description:
         message += f"; what feeds it is right: {format_list(seen)}"
+    message += remark
     headline = report_error("first-divergence", message, tensor=name, measures={"stage": place})
-    if find_cause is not None:
-        headline = _add_cause(headline, find_cause(name, unseen))
+    if find_cause is not None and stage.kind:
+        headline = add_cause(headline, find_cause(name, unseen))
     return [headline, *results.errors[name]]
 
 
-def _report_later(results: StageResults) -> Iterable[Finding]:
-    later = [name for name in results.wrong if name in results.affected]
+def _format_stretch(names: list[str]) -> str:
+    """Return the names of stages, of many the first and the last."""
+    if len(names) <= EXAMPLES:
+        return format_list(names)
+    return f"{names[0]} to {names[-1]} ({format_count(len(names), 'stages')})"
+
+
+def _report_later(results: StageResults, reported: set[str]) -> Iterable[Finding]:
+    later = [name for name in results.wrong if name not in reported]
     if not later:
         return
     errors = {name: results.compared.get(name, {}).get("max_abs") or 0.0 for name in later}
@@ -166,20 +203,15 @@ def _report_later(results: StageResults) -> Iterable[Finding]:
         f"{format_count(len(later), 'later stages')} that it feeds differ too; "
         f"the largest error is {errors[worst]:.3g}, in {worst}"
     )
-    yield report_error("later-stages", message, measures={"stages": later[:100]})
+    yield report_error("later-stages", message, measures={"later_stages": later[:100]})
 
 
-def _report_unseen(results: StageResults) -> Iterable[Finding]:
+def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterable[Finding]:
     """Count the stages that have a reference and were not dumped."""
-    stored = [name for name in results.stages if name in results.expected]
-    seen = [name for name in stored if name in results.compared]
-    if len(seen) == len(stored):
+    missing = [name for name in results.stored if name not in results.seen]
+    if not missing:
         return
-    missing = [name for name in stored if name not in results.compared]
-    message = (
-        f"{len(seen):,} of {format_count(len(stored), 'stages')} seen; not dumped: "
-        f"{format_list(missing)}"
-    )
+    message = f"{format_seen(measures)}; not dumped: {_format_stretch(missing)}"
     yield Finding(level="notice", code="stages-unseen", message=message)
 
 
@@ -199,87 +231,18 @@ def _report_drift(results: StageResults) -> Iterable[Finding]:
         yield Finding(level="notice", code="drift", message=message)
 
 
-def _measure(results: StageResults) -> dict[str, Any]:
-    count = sum(name in results.expected for name in results.stages)
-    growth = [
-        {
-            "stage": name,
-            "max_abs": results.compared[name]["max_abs"],
-            "wrong": name in results.errors,
-        }
-        for name in results.stages
-        if name in results.compared
-    ]
-    return {"stages": count, "stages_seen": len(growth), "growth": growth}
-
-
-def _add_cause(finding: Finding, cause: StageCause) -> Finding:
-    """Add what was found out about the stage itself; a verdict never depends on it."""
-    if cause.ways:
-        texts = "; or ".join(text for _, text in cause.ways)
-        text = (
-            f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
-            f"{cause.difference:.2g}"
-        )
-        measures = {**finding.measures, "cause_code": cause.ways[0][0]}
-        return replace(finding, cause=text, measures=measures)
-    if cause.tried:
-        text = f"none of the {len(cause.tried)} known wrong ways gives its output"
-        details = (f"tried: {'; '.join(cause.tried)}",)
-        return replace(finding, message=f"{finding.message}; {text}", details=details)
-    return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
-
-
-def _make_cause_finder(
-    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
-) -> Callable[[str, list[str]], StageCause]:
-    """Make a function that computes one stage in all ways, and those before it that are unseen.
-
-    Nothing is read before it is called.
-    """
-
-    def find(name: str, unseen: list[str]) -> StageCause:
-        from parity.diagnose.stages.find import StageCause
-
-        try:
-            return make_trace(detail, expected, obtained).find_cause(name, unseen)
-        except Exception as error:  # noqa: BLE001 - no verdict depends on a diagnosis
-            return StageCause(reason=f"it could not be computed: {error}")
-
-    return find
-
-
-def make_trace(
-    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
-) -> Trace:
-    """Return the stages of a case, with ways to read their data; nothing is read before."""
-    from parity.diagnose.stages.trace import Trace
-
-    return Trace(
+def explain_stage(
+    detail: TensorCase,
+    expected: Mapping[str, StoredTensor],
+    obtained: Mapping[str, StoredTensor],
+    name: str,
+) -> list[str]:
+    """Return what was tried to find the cause of a stage, with numbers, in lines."""
+    results = StageResults(
         stages={stage.name: stage for stage in detail.stages},
-        expected=_make_reader(expected),
-        obtained=_make_reader(obtained),
-        given=_make_reader(read_given(detail)),
+        errors={},
+        compared={each: {} for each in expected if each in obtained},
+        expected=expected,
     )
-
-
-def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
-    """List the inputs and parameters of a case: its input files and its checkpoint's tensors."""
-    places = [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
-    found: dict[str, StoredTensor] = {}
-    for place in places:
-        if place.suffix in (".safetensors", ".npy") or place.is_dir():
-            found |= list_tensors(place).tensors
-    return found
-
-
-def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
-    from parity.diagnose.stages.windows import MAX_ELEMENTS
-
-    def read(name: str) -> NDArray[Any] | None:
-        tensor = tensors.get(name)
-        if tensor is None or tensor.count > MAX_ELEMENTS:
-            return None
-        return tensor.read_array()
-
-    return read
+    unseen = results.find_feeds(name)[1]
+    return explain_cause(make_cause_finder(detail, expected, obtained)(name, unseen))

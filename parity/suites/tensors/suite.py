@@ -7,6 +7,7 @@ port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parity.bundle import manifest
@@ -28,7 +29,7 @@ from parity.suites.tensors.rules import (
     list_references,
     read_references,
 )
-from parity.suites.tensors.stages import judge_stages
+from parity.suites.tensors.stages import explain_stage, judge_stages
 from parity.tensors.folder import FolderContents, list_tensors
 from parity.text import format_count
 
@@ -140,12 +141,15 @@ def _list_outputs(detail: TensorCase) -> list[str]:
 def _let_stages_be_missing(
     detail: TensorCase, rules: Mapping[str, Rule], expected: Mapping[str, StoredTensor]
 ) -> dict[str, Rule]:
-    """Return the rules with all stages optional that are not the model's outputs."""
-    inner = {stage.name for stage in detail.stages}.difference(detail.outputs)
-    optional = {
-        name: replace(rules.get(name, Rule()), optional=True) for name in expected if name in inner
+    """Return the rules with all stages optional but the model's outputs, which no rule excuses."""
+    changed = {
+        stage.name: replace(
+            rules.get(stage.name, Rule()), optional=stage.name not in detail.outputs
+        )
+        for stage in detail.stages
+        if stage.name in expected
     }
-    return {**rules, **optional}
+    return {**rules, **changed}
 
 
 def _list_unstored(
@@ -184,7 +188,13 @@ def find_names_problem(value: Any) -> str:
 
 
 def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    return views.view_tensor(case, dump, tensor, read_references(case.detail))
+    detail, references = case.detail, read_references(case.detail)
+    view = views.view_tensor(case, dump, tensor, references)
+    if all(stage.name != tensor for stage in detail.stages):
+        return view
+    obtained = list_tensors(dump.folder, detail.layout).tensors
+    explain = partial(explain_stage, detail, references, obtained, tensor)
+    return replace(view, explain=explain, cause=lambda _bounds: None)
 
 
 def list_files(case: Case) -> list[Path]:

@@ -1,0 +1,113 @@
+"""Find the causes of stages of a model, and put them in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from parity.bundle.checkpoint_parts import list_parts
+from parity.tensors.folder import list_tensors
+from parity.text import align_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from parity.bundle.tensor_case import TensorCase
+    from parity.diagnose.stages.find import StageCause
+    from parity.diagnose.stages.trace import Trace
+    from parity.results import Finding
+    from parity.tensors.stored import StoredTensor
+
+#: Wrong ways that a finding lists.
+_MAX_TRIED = 12
+
+
+def add_cause(finding: Finding, cause: StageCause) -> Finding:
+    """Add what was found out about the stage itself; a verdict never depends on it."""
+    if cause.ways:
+        texts = "; or ".join(text for _, text in cause.ways)
+        cause_text = (
+            f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
+            f"{cause.difference:.2g}"
+        )
+        measures = {**finding.measures, "cause_code": cause.ways[0][0]}
+        return replace(finding, cause=cause_text, measures=measures)
+    if cause.tried:
+        tried = [text for text, _ in cause.tried]
+        details = [f"tried: {'; '.join(tried[:_MAX_TRIED])}"]
+        if rest := len(tried) - _MAX_TRIED:
+            details += [f"and {rest:,} more; see parity show --why"] if rest > 0 else []
+        text = f"none of the {len(tried)} known wrong ways gives its output"
+        return replace(finding, message=f"{finding.message}; {text}", details=tuple(details))
+    return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
+
+
+def make_cause_finder(
+    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
+) -> Callable[[str, list[str]], StageCause]:
+    """Make a function that computes one stage in all ways, and those before it that are unseen.
+
+    Nothing is read before it is called.
+    """
+
+    def find(name: str, unseen: list[str]) -> StageCause:
+        from parity.diagnose.stages.find import StageCause
+
+        try:
+            return make_trace(detail, expected, obtained).find_cause(name, unseen)
+        except Exception as error:  # noqa: BLE001 - no verdict depends on a diagnosis
+            return StageCause(reason=f"it could not be computed: {error}")
+
+    return find
+
+
+def make_trace(
+    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
+) -> Trace:
+    """Return the stages of a case, with ways to read their data; nothing is read before."""
+    from parity.diagnose.stages.trace import Trace
+
+    return Trace(
+        stages={stage.name: stage for stage in detail.stages},
+        expected=_make_reader(expected),
+        obtained=_make_reader(obtained),
+        given=_make_reader(read_given(detail)),
+    )
+
+
+def explain_cause(cause: StageCause) -> list[str]:
+    """Return what was tried to find the cause of a stage, with numbers, in lines."""
+    if not cause.tried:
+        return [f"nothing was tried: {cause.reason or 'no wrong way of it is known'}"]
+    rows = [("leaves", "computed"), (f"{cause.difference:.3g}", "rightly, from what feeds it")]
+    rows += [(f"{left:.3g}", text) for text, left in sorted(cause.tried, key=lambda row: row[1])]
+    fitting = "; or ".join(text for _, text in cause.ways) or "none"
+    return [
+        f"at most {cause.limit:.3g} of the difference may be left",
+        *(f"  {line}" for line in align_columns(rows)),
+        f"explained by: {fitting}",
+    ]
+
+
+def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
+    """List the inputs and parameters of a case: its input files and its checkpoint's tensors."""
+    places = [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
+    found: dict[str, StoredTensor] = {}
+    for place in places:
+        if place.suffix in (".safetensors", ".npy") or place.is_dir():
+            found |= list_tensors(place).tensors
+    return found
+
+
+def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
+    from parity.diagnose.stages.windows import MAX_ELEMENTS
+
+    def read(name: str) -> NDArray[Any] | None:
+        tensor = tensors.get(name)
+        if tensor is None or tensor.count > MAX_ELEMENTS:
+            return None
+        return tensor.read_array()
+
+    return read
