@@ -240,6 +240,7 @@ def _check_growth(value: Any) -> list[dict[str, Any]]:
         for key in ("max_abs", "tolerance"):
             row[key] = None if row[key] is None else abs(_check_number(row[key]))
         row["stage"], row["at"] = _check_text(row["stage"]), _check_count(row["at"])
+        row["wrong"], row["first"] = row["wrong"] is True, row["first"] is True
     return rows
 
 

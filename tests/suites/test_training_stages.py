@@ -81,6 +81,7 @@ _PORTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "no weight decay": (_train(weight_decay=0.0), ()),
     "an update, its gradient not dumped": (_train(_scale("step_2/fc.weight")), ("step_2/grad",)),
     "a loss of another scale": (_train(lambda n, v: v / 2 if n.endswith("loss") else v), ()),
+    "another loss": (_train(_scale("step_1/loss", "step_1/grad/fc.weight")), ()),
     "outputs alone": (_train(_scale("step_1/grad/fc.weight")), ("step_1", "step_2", "step_3/g")),
 }
 

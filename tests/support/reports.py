@@ -27,3 +27,29 @@ def make_bundle(*cases: CaseResult, **more: Any) -> BundleResult:
 def make_report(*bundles: BundleResult, **more: Any) -> Report:
     values = {"lockfile": Path("fixtures.lock.yaml"), "lock_sha256": "0" * 64, **more}
     return Report(bundles=bundles, **values)
+
+
+def make_trace(
+    *errors: float | None,
+    first: int = -1,
+    name: str = "x",
+    findings: tuple[Finding, ...] = (),
+    **more: Any,
+) -> CaseResult:
+    """Make a case of a model with these errors by stage; None is a stage that was not dumped."""
+    growth = [
+        {
+            "stage": f"layers.{at}/linear",
+            "at": at + 1,
+            "max_abs": error,
+            "tolerance": 1e-5,
+            "rounding": 1e-7,
+            "wrong": error is not None and error > 1e-5,
+            "first": at == first,
+        }
+        for at, error in enumerate(errors)
+    ]
+    seen = sum(error is not None for error in errors)
+    outputs = "wrong" if first >= 0 else "right"
+    measures = {"stages": len(errors), "stages_seen": seen, "outputs": outputs, "growth": growth}
+    return make_case(name, *findings, measures=measures, **more)

@@ -173,6 +173,9 @@ class _Values:
         if stage is None:
             message = f"{name} is neither a stage nor an input or a parameter of the bundle"
             raise TraceError(message)
+        if not stage.kind:
+            message = f"{name} feeds it and was not dumped"
+            raise TraceError(message)
         try:
             return compute(stage.kind, self.collect(stage))
         except (*_ERRORS, RecursionError) as error:

@@ -200,7 +200,7 @@ def _report_later(results: StageResults, reported: set[str]) -> Iterable[Finding
     errors = {name: results.compared.get(name, {}).get("max_abs") or 0.0 for name in later}
     worst = max(errors, key=lambda name: errors[name])
     message = (
-        f"{format_count(len(later), 'later stages')} that it feeds differ too; "
+        f"{format_count(len(later), 'later stages')} differ too; "
         f"the largest error is {errors[worst]:.3g}, in {worst}"
     )
     yield report_error("later-stages", message, measures={"later_stages": later[:100]})

@@ -13,7 +13,6 @@ import numpy as np
 
 from parity.suites.messages import format_list, format_number
 from parity.tensors.compare import find_violations
-from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -99,7 +98,7 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
     place = find_place(name, results.stages)
     unseen = results.find_feeds(name)[1]
     if name == LOSS and loss is not None:
-        text = _describe_loss(loss, unseen)
+        text = _describe_loss(loss, results, unseen)
     elif place is None:
         return ""
     elif place.part == "grad":
@@ -109,18 +108,20 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
     else:
         text = _describe_update(place, results, is_open=bool(unseen))
     if others:
-        text += f"; {format_count(len(others), 'others')} of this step differ too: "
-        text += format_list(others)
+        text += f"; also different in this step: {format_list(others)}"
     if place is not None and loss is not None:
         text += f"; the loss diverges from step {loss.step} on"
     return text
 
 
-def _describe_loss(loss: LossStep, unseen: list[str]) -> str:
+def _describe_loss(loss: LossStep, results: StageResults, unseen: list[str]) -> str:
     text = (
         f"step {loss.step}: the loss is the first that diverges, expected {loss.expected}, "
         f"obtained {loss.obtained}"
     )
+    gradients = {name for name in results.stages if name.startswith(f"step_{loss.step}/grad/")}
+    if gradients and gradients <= results.seen - results.errors.keys():
+        return f"{text}; the gradients of this step are right, so it is the loss that is reported"
     if loss.step == 1 or not unseen:
         return f"{text}; the parameters before it are right, so it is the forward pass or the loss"
     return (
