@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, get_args
 
 from parity.errors import EXIT_CODES, ErrorKind, Location
+from parity.reports.json_file import load_json
 from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Level, Report, Verdict
 
-#: Largest file that is read, in bytes; a report keeps a limited number of findings.
-MAX_BYTES = 64 * 2**20
 _NON_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SHA256_DIGITS = 64
 _MAX_COUNT = 2**63 - 1
@@ -61,43 +57,6 @@ def load_report_file(path: Path) -> ReportFile:
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         message = f"is not a report: {error!r:.200}"
         raise ValueError(message) from error
-
-
-def load_json(path: Path) -> Any:
-    """Read a JSON file: a regular file of at most ``MAX_BYTES``, never through a link.
-
-    Raises:
-        ValueError: It is not, or it is not strict JSON.
-        OSError: The file cannot be read.
-    """
-    status = path.lstat()
-    if not stat.S_ISREG(status.st_mode):
-        message = "is not a regular file"
-        raise ValueError(message)
-    if status.st_size > MAX_BYTES:
-        message = f"has {status.st_size:,} bytes, at most {MAX_BYTES:,} are read"
-        raise ValueError(message)
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-        data = file.read(MAX_BYTES + 1)
-    try:
-        return json.loads(data, object_pairs_hook=_build_object, parse_constant=_reject_constant)
-    except RecursionError:
-        message = "is nested too deeply"
-        raise ValueError(message) from None
-
-
-def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        message = "has a key twice"
-        raise ValueError(message)
-    return found
-
-
-def _reject_constant(text: str) -> NoReturn:
-    message = f"has {text}, which is not JSON"
-    raise ValueError(message)
 
 
 def _parse_report(value: Mapping[str, Any]) -> Report:
@@ -204,6 +163,10 @@ def _parse_measures(value: Any) -> dict[str, Any]:
     return found | {key: check(found[key]) for key, check in _MEASURES.items() if key in found}
 
 
+def _check_size(value: Any) -> float | None:
+    return None if value is None else abs(_check_number(value))
+
+
 def _check_largest(value: Any) -> float:
     number = _check_number(value)
     return value if type(value) is int else number
@@ -231,17 +194,7 @@ def _check_rows(check: Callable[[Any], Any]) -> Callable[[Any], list[list[Any]]]
 
 
 def _check_growth(value: Any) -> list[dict[str, Any]]:
-    """Return errors by stage, with numbers where a chart needs them."""
-    rows = [_parse_map(row, lambda one: one) for row in _check_list(value)]
-    if len(rows) > _MAX_CELLS:
-        message = f"errors of more than {_MAX_CELLS} stages"
-        raise ValueError(message)
-    for row in rows:
-        for key in ("max_abs", "tolerance"):
-            row[key] = None if row[key] is None else abs(_check_number(row[key]))
-        row["stage"], row["at"] = _check_text(row["stage"]), _check_count(row["at"])
-        row["wrong"], row["first"] = row["wrong"] is True, row["first"] is True
-    return rows
+    return [{key: check(row[key]) for key, check in _GROWTH.items()} for row in _check_list(value)]
 
 
 def _check_list(value: Any) -> list[Any]:
@@ -298,6 +251,14 @@ def _check_digest(value: Any) -> str:
     return text
 
 
+#: Keys of a stage's errors.
+_GROWTH: dict[str, Callable[[Any], Any]] = {
+    "stage": _check_text,
+    "at": _check_count,
+    "wrong": bool,
+    "first": bool,
+    **dict.fromkeys(("max_abs", "tolerance", "rounding"), _check_size),
+}
 #: Measures that a report shows.
 _MEASURES: dict[str, Callable[[Any], Any]] = {
     "max_abs": _check_largest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from parity.suites.tensors.growth import format_seen, thin_growth
+from parity.suites.tensors.growth import MAX_ROWS, format_seen, thin_growth
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def describe_seen(cases: Sequence[CaseResult]) -> str:
 
 def list_growth(case: CaseResult) -> list[Mapping[str, Any]]:
     """Return the rows of a trace; none if fewer than two stages were seen."""
-    rows = case.measures.get("growth", [])
+    rows = thin_growth(case.measures.get("growth", []), MAX_ROWS)
     return rows if sum(row["max_abs"] is not None for row in rows) > 1 else []
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from parity.known_failures import match_glob
-from parity.reports.json_reader import ReportFile, load_json
+from parity.reports.json_file import load_json
+from parity.reports.json_reader import ReportFile
 from parity.results import VERIFIED, BundleResult, CaseResult, decide_verdict, exit_code
 from parity.text import join_limited
 from parity.verify.outcomes import ACCEPTABLE, MEANINGS

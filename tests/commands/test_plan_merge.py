@@ -20,7 +20,7 @@ from parity.errors import ConfigError, Location
 from parity.lab.pins.tensors import pin
 from parity.lockfile import load
 from parity.reports import json as json_report
-from parity.reports import json_reader
+from parity.reports import json_file, json_reader
 from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Finding, Report, exit_code
 from parity.tensors.bin import encode_tensor
@@ -427,7 +427,7 @@ FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
         "has NaN, which is not JSON",
     ),
     "too large": (
-        lambda path, real: path.write_bytes(real.read_bytes() + b" " * json_reader.MAX_BYTES),
+        lambda path, real: path.write_bytes(real.read_bytes() + b" " * json_file.MAX_BYTES),
         "bytes, at most 20,000 are read",
     ),
 }
@@ -443,7 +443,7 @@ def test_only_regular_files_of_json_are_read(
     folder = tmp_path / "job"
     folder.mkdir()
     if name == "too large":
-        monkeypatch.setattr(json_reader, "MAX_BYTES", 20_000)
+        monkeypatch.setattr(json_file, "MAX_BYTES", 20_000)
     put(folder / "report.json", real)
     with pytest.raises(ConfigError, match="report-unreadable") as caught:
         cli.run(["merge", str(folder)])

@@ -25,7 +25,7 @@ _STAGE = re.compile(r"step_([0-9]+)/(?:(grad|exp_avg|exp_avg_sq|momentum_buffer)
 
 
 class Place(NamedTuple):
-    """What a stage of training is: ``part`` is ``grad``, a state of the optimizer, or ``""``."""
+    """A stage of training; its ``part`` is ``grad``, a state of the optimizer, or ``""``."""
 
     step: int
     part: str
