@@ -219,7 +219,8 @@ def _list_imports(tree: ast.Module, modules: Iterable[str]) -> Iterator[str]:
         if isinstance(node, ast.JoinedStr):
             parts = [part.value if isinstance(part, ast.Constant) else None for part in node.values]
             pattern = "".join(r"\w+" if part is None else re.escape(str(part)) for part in parts)
-            yield from (name for name in modules if re.fullmatch(pattern, name))
+            if pattern.startswith(r"parity\."):
+                yield from (name for name in modules if re.fullmatch(pattern, name))
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -26,11 +26,9 @@ _LOCATORS: dict[str, Callable[[Path], dict[str, StorageLocation]]] = {
 
 
 def locate_tensors(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
-    """Locate the tensors of a case, by name.
+    """Locate the tensors of a case, by name, in a checkpoint of one or several files.
 
-    Args:
-        folder: The case's; a `meta.json` in it comes first.
-        checkpoint: The file, or one of several, that contains them.
+    A `meta.json` in the case's folder comes first.
     """
     locate = _LOCATORS.get(checkpoint.suffix)
     found = read_recorded(folder, checkpoint)

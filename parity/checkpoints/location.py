@@ -101,9 +101,7 @@ def read_stored_dtypes(folder: Path) -> dict[str, DType]:
 def view_elements(location: StorageLocation, dtype: DType) -> NDArray[Any] | None:
     """View a tensor's elements in its checkpoint, in their logical order, without a copy.
 
-    Returns:
-        An array of ``dtype``'s storage type and the tensor's shape; None where the checkpoint
-        stores another dtype, or cannot be read.
+    None where the checkpoint stores another dtype than ``dtype``, or cannot be read.
     """
     if location.type_name != dtype.name or dtype.packed:
         return None

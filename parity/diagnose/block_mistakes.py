@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parity.checkpoints import blocks
 from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
-from parity.diagnose.hypothesis import Source, identity, is_nearer
+from parity.diagnose.hypothesis import Source, Step, identity, is_nearer
 from parity.diagnose.misread_storage import format_byte_shift, read_shifted
 from parity.tensors.dtypes import DTYPES
 
@@ -77,8 +77,7 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
     for code, text, decode, _ in _propose_single(tensor, content):
         values: Any = decode(np.array(content)).reshape(tensor.expected_logical.shape)
         how = "after decoding the blocks in that way"
-        values = values.astype("<f4")
-        yield Source(code=code, text=text, how=how, values=values, convert=identity)
+        yield Source(values.astype("<f4"), identity, Step(code, text, how))
 
 
 def _read_blocks(tensor: FailingTensor) -> NDArray[np.uint8] | None:

@@ -215,9 +215,8 @@ class FailingTensor:
 def _restore_integers(right: NDArray[Any], given: NDArray[Any]) -> NDArray[Any] | None:
     """Return the integers that a dump contains as float32, in the reference's type.
 
-    Returns:
-        None where they are no integers of that type, too many, or where float32 may have
-        rounded one: causes are then sought among floats.
+    None where one is not of that type, or rounded, or there are too many: causes are then
+    sought among floats.
     """
     if not 0 < given.size <= _MAX_RESTORED:
         return None

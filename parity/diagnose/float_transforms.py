@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parity.diagnose.casts import NAMES, cut_to_bf16, encode_bf16, read_words, round_through
-from parity.diagnose.hypothesis import Transform
+from parity.diagnose.hypothesis import Step, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def make_transform(
     code: str, text: str, how: str, apply: Change, *, ulps: float = 0.0, slack: float = 0.0
 ) -> Transform:
     """Make a transform; ``how`` follows "after "."""
-    return Transform(code=code, text=text, how=f"after {how}", apply=apply, ulps=ulps, slack=slack)
+    return Transform(apply, ulps, slack, Step(code, text, f"after {how}"))
 
 
 def propose_floats(

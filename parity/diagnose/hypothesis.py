@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -39,32 +39,34 @@ def identity(chunk: NDArray[Any]) -> NDArray[Any]:
     return chunk
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """One mistake, in a clause, and the change after which the reference agrees: "after …"."""
 
-    #: Empty where there is no mistake.
-    code: str = ""
-    text: str = ""
-    how: str = ""
+    code: str
+    text: str
+    how: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source(Step):
+NO_STEP = Step("", "", "")
+
+
+@dataclass(frozen=True)
+class Source:
     """The values that were read, in the tensor's logical shape, and their conversion."""
 
     values: NDArray[Any]
     #: From the type of ``values`` to that of the dump.
     convert: Change
+    #: The mistake; empty where there is none, as in the other parts.
+    step: Step = NO_STEP
 
     def place_in(self, tensor: FailingTensor) -> Layout:
         """Return the layout of every element in its place."""
-        obtained = tensor.obtained_flat.reshape(self.values.shape)
-        return Layout(expected=self.values, obtained=obtained)
+        return Layout(self.values, tensor.obtained_flat.reshape(self.values.shape))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout(Step):
+@dataclass(frozen=True)
+class Layout:
     """The places of the elements: views of a source and of the dump, element by element.
 
     Elements outside of the dump's view are left open.
@@ -72,16 +74,18 @@ class Layout(Step):
 
     expected: NDArray[Any]
     obtained: NDArray[Any]
+    step: Step = NO_STEP
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transform(Step):
+@dataclass(frozen=True)
+class Transform:
     """The change from correct elements to obtained ones, and the error that it leaves open."""
 
     apply: Change = identity
     #: In units of the last place, and absolute.
     ulps: float = 0.0
     slack: float = 0.0
+    step: Step = NO_STEP
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Hypothesis:
     @property
     def steps(self) -> list[Step]:
         """The mistakes that it states."""
-        return [step for step in (self.source, self.layout, self.transform) if step.code]
+        parts = self.source, self.layout, self.transform
+        return [part.step for part in parts if part.step.code]
 
     @property
     def uncovered(self) -> int:

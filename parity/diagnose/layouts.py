@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.diagnose.hypothesis import Layout
+from parity.diagnose.hypothesis import Layout, Step
 
 #: More axes than these have too many orders to try them all.
 _MAX_PERMUTED_AXES = 4
@@ -23,7 +23,7 @@ _MAX_ROW_SHIFT = 8
 def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) -> Layout:
     """Make the layout of each group in the reverse order; no cause by itself."""
     groups = expected.reshape(-1, each)
-    return Layout(expected=groups[:, ::-1], obtained=obtained.reshape(-1, each))
+    return Layout(groups[:, ::-1], obtained.reshape(-1, each))
 
 
 def propose_layouts(
@@ -31,19 +31,13 @@ def propose_layouts(
 ) -> Iterator[Layout]:
     """Yield all rearrangements that are tried, likelier ones first.
 
-    Args:
-        expected: Correct values in their logical shape.
-        obtained: Elements of the dump, flat.
-        max_shift: Elements of the largest shift.
+    ``expected`` are correct values in their logical shape, ``obtained`` those of the dump, flat;
+    ``max_shift`` is in elements.
     """
     yield from _propose_axis_orders(expected, obtained)
-    yield Layout(
-        code="reversed",
-        text="the elements run backwards",
-        how="after reversing the order of all elements",
-        expected=expected.reshape(-1)[::-1],
-        obtained=obtained,
-    )
+    how = "after reversing the order of all elements"
+    step = Step("reversed", "the elements run backwards", how)
+    yield Layout(expected.reshape(-1)[::-1], obtained, step)
     yield from _propose_flips(expected, obtained)
     yield from _propose_shifts(expected, obtained, max_shift)
 
@@ -59,13 +53,9 @@ def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[L
     if rank > 2:  # noqa: PLR2004 - else all of it is reversed
         names[rank - 2, rank - 1] = f"axes {rank - 2} and {rank - 1} run"
     for axes, name in names.items():
-        yield Layout(
-            code="reversed",
-            text=f"{name} backwards",
-            how=f"after reversing the order along {name.rsplit(' ', 1)[0]}",
-            expected=np.flip(expected, axes),
-            obtained=obtained.reshape(expected.shape),
-        )
+        how = f"after reversing the order along {name.rsplit(' ', 1)[0]}"
+        step = Step("reversed", f"{name} backwards", how)
+        yield Layout(np.flip(expected, axes), obtained.reshape(expected.shape), step)
 
 
 def _list_axis_orders(rank: int) -> Iterator[tuple[int, ...]]:
@@ -88,27 +78,22 @@ def _propose_axis_orders(expected: NDArray[Any], obtained: NDArray[Any]) -> Iter
         if order == tuple(range(expected.ndim)):
             continue
         moved = expected.transpose(order)
-        yield _make_permuted(order, moved, obtained.reshape(moved.shape))
+        yield Layout(moved, obtained.reshape(moved.shape), _describe_order(order))
         back = obtained.reshape(expected.shape).transpose(order)
-        yield _make_permuted(order, expected.reshape(back.shape), back, back=True)
+        yield Layout(expected.reshape(back.shape), back, _describe_order(order, " of the dump"))
 
 
-def _make_permuted(
-    order: tuple[int, ...], expected: NDArray[Any], obtained: NDArray[Any], *, back: bool = False
-) -> Layout:
+def _describe_order(order: tuple[int, ...], side: str = "") -> Step:
     rank = len(order)
     moved = [axis for axis in range(rank) if order[axis] != axis]
-    side = " of the dump" if back else ""
     if len(moved) == 2:  # noqa: PLR2004 - two axes changed places
-        code, text = "transposed", f"axes {moved[0]} and {moved[1]} are exchanged"
-        how = f"after transposing axes {moved[0]} and {moved[1]}{side}"
-    elif order == tuple(reversed(range(rank))):
-        code, text = "dims-reversed", "the axes are in the reverse order (Fortran order for C)"
-        how = f"after reversing the axes{side}"
-    else:
-        code, text = "axes-permuted", "the axes are in another order"
-        how = f"after permuting the axes{side} to {', '.join(map(str, order))}"
-    return Layout(code=code, text=text, how=how, expected=expected, obtained=obtained)
+        text = f"axes {moved[0]} and {moved[1]} are exchanged"
+        return Step("transposed", text, f"after transposing axes {moved[0]} and {moved[1]}{side}")
+    if order == tuple(reversed(range(rank))):
+        text = "the axes are in the reverse order (Fortran order for C)"
+        return Step("dims-reversed", text, f"after reversing the axes{side}")
+    how = f"after permuting the axes{side} to {', '.join(map(str, order))}"
+    return Step("axes-permuted", "the axes are in another order", how)
 
 
 def _propose_shifts(
@@ -125,11 +110,9 @@ def _propose_shifts(
             ("right", flat[: count - by], obtained[by:]),
             ("left", flat[by:], obtained[: count - by]),
         ):
-            yield Layout(
-                code="shifted",
-                text=f"the values are shifted {way} {where}: a header, an offset or the alignment "
-                "was misread",
-                how=f"after shifting the reference {way} {where}",
-                expected=expected_part,
-                obtained=obtained_part,
+            text = (
+                f"the values are shifted {way} {where}: a header, an offset or the alignment was "
+                "misread"
             )
+            step = Step("shifted", text, f"after shifting the reference {way} {where}")
+            yield Layout(expected_part, obtained_part, step)

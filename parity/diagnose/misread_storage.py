@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.hypothesis import Layout, Source, identity
+from parity.diagnose.hypothesis import Layout, Source, Step, identity
 from parity.tensors.dtypes import DTYPES, DType
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def find_stored_dtype(tensor: FailingTensor) -> DType | None:
 def _make_source(tensor: FailingTensor, dtype: DType) -> Source:
     """Make a source of the stored elements of ``dtype``, whose places a layout has."""
     convert = identity if tensor.obtained_dtype == dtype else dtype.round_to_f32
-    return Source(values=tensor.expected_logical, convert=convert)
+    return Source(tensor.expected_logical, convert)
 
 
 def view_tensor(
@@ -86,29 +86,22 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
         return
     width = dtype.storage.itemsize
     if width > 1 and dtype.name != "F32":
-        yield Source(
-            code="byte-swapped",
-            text=f"the bytes of each stored {dtype.name} are swapped, as where big-endian was "
-            "read as little-endian",
-            how=f"after swapping the checkpoint's bytes in groups of {width}",
-            values=values,
-            convert=lambda chunk: dtype.round_to_f32(chunk.byteswap()),
-        )
+        text = f"the bytes of each stored {dtype.name} are swapped, as where big-endian was "
+        how = f"after swapping the checkpoint's bytes in groups of {width}"
+        step = Step("byte-swapped", f"{text}read as little-endian", how)
+        yield Source(values, lambda chunk: dtype.round_to_f32(chunk.byteswap()), step)
     for other in DTYPES.values():
         if other not in (dtype, *_NEVER) and other.storage.itemsize == width:
-            read, mistake = view_tensor(tensor, other), _describe_other(dtype, other)
+            read = view_tensor(tensor, other)
             if read is not None:
-                yield Source(**mistake, values=read, convert=other.round_to_f32)
+                yield Source(read, other.round_to_f32, _describe_other(dtype, other))
 
 
 def _describe_other(
-    dtype: DType, other: DType, how: str = "the checkpoint's bytes"
-) -> dict[str, Any]:
-    return {
-        "code": "other-dtype",
-        "text": f"stored {dtype.name.lower()} was read as {other.name.lower()}",
-        "how": f"after reading {how} as {other.name.lower()}",
-    }
+    dtype: DType, other: DType, what: str = "the checkpoint's bytes", where: str = ""
+) -> Step:
+    text = f"stored {dtype.name.lower()} was read as {other.name.lower()}"
+    return Step("other-dtype", text, f"after reading {what} as {other.name.lower()}{where}")
 
 
 def propose_orders(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
@@ -121,32 +114,22 @@ def propose_orders(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     strides = list(location.stride or ())
     strided = location.stride not in (None, _compute_strides(location.shape))
     if strided and first + count <= len(flat):
-        text, how = f"the strides {strides} were ignored", "in the order of the storage"
-        part = flat[first : first + count]
-        yield source, _make_layout("strides-ignored", text, how, part, obtained)
+        text = f"the strides {strides} were ignored"
+        step = Step("strides-ignored", text, "in the order of the storage")
+        yield source, Layout(flat[first : first + count], obtained, step)
     begin = view_tensor(tensor, dtype, offset=0) if first else None
     if begin is not None:
         text, how = (
             f"the storage offset {first:,} was ignored",
             "read from the storage's first element",
         )
-        yield (
-            source,
-            _make_layout("offset-ignored", text, how, begin, obtained.reshape(begin.shape)),
-        )
+        step = Step("offset-ignored", text, how)
+        yield source, Layout(begin, obtained.reshape(begin.shape), step)
     if first and strided and count <= len(flat):
-        code, text = (
-            "offset-ignored+strides-ignored",
-            f"storage offset {first:,} and strides {strides} were ignored",
-        )
+        text = f"storage offset {first:,} and strides {strides} were ignored"
         how = "in the order of the storage from its first element"
-        yield source, _make_layout(code, text, how, flat[:count], obtained)
-
-
-def _make_layout(
-    code: str, text: str, how: str, expected: NDArray[Any], obtained: NDArray[Any]
-) -> Layout:
-    return Layout(code=code, text=text, how=how, expected=expected, obtained=obtained)
+        step = Step("offset-ignored+strides-ignored", text, how)
+        yield source, Layout(flat[:count], obtained, step)
 
 
 def read_shifted(
@@ -154,11 +137,7 @@ def read_shifted(
 ) -> Iterator[tuple[int, NDArray[np.uint8]]]:
     """Yield runs of ``size`` bytes too late, and too early, with their distance.
 
-    Args:
-        tensor: Its location in the checkpoint is known.
-        offset: Bytes of the storage before the tensor.
-        size: Of the tensor.
-        distances: Bytes, positive.
+    ``offset`` are the bytes of the storage before the tensor; its location must be known.
     """
     location = _require_location(tensor)
     content, begin = tensor.maps.map_bytes(location.path), location.start + offset
@@ -188,8 +167,8 @@ def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     for by, moved in read_shifted(tensor, offset, size, far):
         way = format_byte_shift(by)
         text = f"the checkpoint was read {way}: a header, an offset or the alignment was misread"
-        how, part = f"read {way} in the checkpoint", _view_elements(moved, dtype)
-        yield source, _make_layout("shifted", text, how, part, tensor.obtained_flat)
+        step = Step("shifted", text, f"read {way} in the checkpoint")
+        yield source, Layout(_view_elements(moved, dtype), tensor.obtained_flat, step)
     for other in DTYPES.values() if tensor.obtained_dtype.name == "F32" else ():
         if other not in _NEVER and other.storage.itemsize != width:
             for layout in _propose_other_size(tensor, dtype, other):
@@ -203,10 +182,8 @@ def _propose_other_size(tensor: FailingTensor, dtype: DType, other: DType) -> It
     content = tensor.maps.map_bytes(location.path)[location.start + first * width :]
     part = _view_elements(content[: count * width], other)[:count]
     if len(part) < count and first + count <= len(flat):
-        mistake = _describe_other(dtype, other, "the storage")
-        mistake["how"] += f" from its element {first:,} on"
-        expected = flat[first : first + count]
-        yield Layout(**mistake, expected=expected, obtained=tensor.obtained_flat)
+        where = f" from its element {first:,} on"
+        step = _describe_other(dtype, other, "the storage", where)
+        yield Layout(flat[first : first + count], tensor.obtained_flat, step)
     if len(part):
-        mistake = _describe_other(dtype, other)
-        yield Layout(**mistake, expected=part, obtained=tensor.obtained_flat[: len(part)])
+        yield Layout(part, tensor.obtained_flat[: len(part)], _describe_other(dtype, other))

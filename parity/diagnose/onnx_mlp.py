@@ -72,14 +72,9 @@ def find_mlp_mistake(
     obtained: Mapping[str, NDArray[np.float32]],
     tolerance: float,
 ) -> Cause | None:
-    """Find the mistake that gives the obtained outputs.
+    """Find the mistake that gives the obtained outputs, of the names of the inputs, ``[1, in]``.
 
-    Args:
-        weights: The four arrays of the MLP.
-        inputs: ``[1, in]`` by name; the outputs have the same names.
-        expected: The reference's outputs.
-        obtained: The model's outputs.
-        tolerance: Largest difference, absolute.
+    ``weights`` are the four arrays of the MLP; ``tolerance`` is absolute.
     """
     names = [name for name in inputs if name in obtained]
     if len(names) < len(inputs) or any(obtained[n].shape != expected[n].shape for n in names):

@@ -24,9 +24,7 @@ _VARINT = 0x7F
 def find_misplaced_weights(model: Path, weights: Mapping[str, NDArray[np.float32]]) -> Cause | None:
     """Find weights stored in the file under a field that is neither raw_data nor float_data.
 
-    Args:
-        model: The exported file.
-        weights: By name; those of fewer than two elements are left out, since they occur anywhere.
+    Those of fewer than two elements are left out, since they occur anywhere.
     """
     content = model.read_bytes()
     found = {}

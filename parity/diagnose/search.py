@@ -31,7 +31,7 @@ MAX_OTHERS = 256
 
 def make_plain_source(tensor: FailingTensor) -> Source:
     """Return the reference's values as a source without a mistake."""
-    return Source(values=tensor.expected_logical, convert=tensor.convert_expected)
+    return Source(tensor.expected_logical, tensor.convert_expected)
 
 
 def find_single_cause(tensor: FailingTensor) -> Cause | None:
@@ -45,13 +45,14 @@ def _find_narrowing(tensor: FailingTensor) -> Cause:
     proven = [
         (hypothesis, proof)
         for hypothesis in _propose_changed(tensor, make_plain_source(tensor))
-        if hypothesis.transform.code in ROUNDING_CODES and (proof := hypothesis.prove()) is not None
+        if hypothesis.transform.step.code in ROUNDING_CODES
+        and (proof := hypothesis.prove()) is not None
     ]
     best = max(proof.exact for _, proof in proven)
     fitting = [(hypothesis, proof) for hypothesis, proof in proven if proof.exact == best]
     if len(fitting) == 1:
         return _make_cause(*fitting[0])
-    changes = [hypothesis.transform for hypothesis, _ in fitting]
+    changes = [hypothesis.transform.step for hypothesis, _ in fitting]
     bf16 = all(one.code.endswith("-bf16") for one in changes)
     how = ", or ".join(one.how for one in changes)
     return Cause(
@@ -77,7 +78,7 @@ def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
         yield Hypothesis(tensor, stored, layout)
     for layout in layouts.propose_layouts(source.values, obtained):
         yield Hypothesis(tensor, source, layout)
-    flat = Layout(expected=source.values.reshape(-1), obtained=obtained)
+    flat = Layout(source.values.reshape(-1), obtained)
     yield from _propose_changed(tensor, source, flat)
     for each, change in transforms.propose_wide_swaps(dtype, tensor.count):
         layout = layouts.reverse_groups(source.values, obtained, each)
@@ -117,7 +118,7 @@ def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
             values = tensor.maps.map_array(other)
         except (FormatError, OSError, ValueError):
             continue
-        source = Source(code="other-tensor", values=values, convert=tensor.convert_expected)
+        source = Source(values, tensor.convert_expected, Step("other-tensor", "", ""))
         if Hypothesis(tensor, source, source.place_in(tensor)).prove() is not None:
             count = "the one element is" if tensor.count == 1 else f"all {tensor.count:,} are"
             evidence = f"{count} equal to those of {name}"
@@ -203,7 +204,7 @@ def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
 def _find_roll(hypothesis: Hypothesis, step: Step) -> Step | None:
     """Find a roll, where the elements that a shift pushes out come in at the other end."""
     tensor, edge = hypothesis.tensor, hypothesis.uncovered
-    if not edge or hypothesis.transform.code:
+    if not edge or hypothesis.transform.step.code:
         return None
     expected, obtained = tensor.expected_logical.reshape(-1), tensor.obtained_flat
     right = "right" in step.text.split(" by ")[0]
@@ -213,7 +214,7 @@ def _find_roll(hypothesis: Hypothesis, step: Step) -> Step | None:
         return None
     way = f"{'right' if right else 'left'} by {edge:,} element{'s' * (edge != 1)}"
     text = f"the values are rolled {way}: those that fall out come in at the other end"
-    return Step(code="rolled", text=text, how=f"after rolling the reference {way}")
+    return Step("rolled", text, f"after rolling the reference {way}")
 
 
 def _format_count(hypothesis: Hypothesis, proof: Evidence) -> str:

@@ -60,11 +60,8 @@ def rank_equals(ordered: Ints) -> Ints:
 def assign_items(edges: Edges, rows: int, counts: Ints) -> Ints:
     """Return the item of each row; ``UNKNOWN`` only for rows without an edge.
 
-    Args:
-        edges: In any order, none twice.
-        rows: Number of rows.
-        counts: ``(m,)``, how often each item occurs. A row whose items are all taken gets the
-            nearest of them nevertheless: it was delivered once too often.
+    Each item occurs ``counts`` times, ``(m,)``; a row whose items are all taken gets the nearest of
+    them nevertheless: it was delivered once too often. No edge comes twice.
     """
     chosen = np.full(rows, UNKNOWN, np.int64)
     if (np.bincount(edges.row, minlength=rows) <= 1).all():

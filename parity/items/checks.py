@@ -80,12 +80,10 @@ class MembershipDifference:
 def compare_membership(
     expected: Ints, obtained: Ints, *, is_subset: bool = False
 ) -> MembershipDifference:
-    """Compare delivered with expected items, in any order.
+    """Compare delivered items, ``(n,)`` in order of arrival, with ``(m,)`` expected ones.
 
-    Args:
-        expected: ``(m,)``; an item may be expected more than once.
-        obtained: ``(n,)``, in order of arrival; ``UNKNOWN`` for rows that are no item.
-        is_subset: Any part of ``expected`` will do (SUBSET), so nothing is missing.
+    An item may be expected more than once. ``UNKNOWN`` is a row of none. If ``is_subset``, any
+    part of ``expected`` will do (SUBSET), so nothing is missing.
     """
     known = np.flatnonzero(obtained != UNKNOWN)
     values, expected_slots, obtained_slots = _index_expected(expected, obtained[known])
@@ -167,10 +165,8 @@ def _find_batch_order(
 def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float:
     """Return the probability that a uniform shuffle gives this order; 1 if it is not ascending.
 
-    Args:
-        obtained: ``(k,)`` known items as delivered.
-        classes: ``(m,)`` for each item of the data set the number of its class of equal items.
-        start: Items of the epoch that come before the run.
+    ``obtained``, ``(k,)``, are known items, ``start`` of the epoch before them; ``classes``,
+    ``(m,)``, has for each item of the data set the number of its class of equal items.
     """
     if not (np.diff(obtained) > 0).all():
         return 1.0
@@ -210,13 +206,10 @@ class LabelDifference:
 def compare_labels(
     expected: Floats, obtained: Floats, tolerance: float = 0.0, *, sizes: Sequence[int] = ()
 ) -> LabelDifference:
-    """Compare each item's delivered label with its expected one.
+    """Compare each item's delivered label, ``(n,)``, with its expected one; NaN equals nothing.
 
-    Args:
-        expected: ``(n,)`` labels of the delivered items; NaN equals nothing.
-        obtained: ``(n,)`` labels as delivered.
-        tolerance: Largest difference of a label, absolute; 0 for whole numbers.
-        sizes: Labels of each batch, to look for a shift within batches too.
+    ``tolerance`` is absolute, 0 for whole numbers; ``sizes`` are the labels of each batch, to look
+    for a shift within batches too.
     """
     wrong = np.flatnonzero(~is_close(expected, obtained, tolerance))
     fractional = wrong[~(obtained[wrong] == np.floor(obtained[wrong]))]

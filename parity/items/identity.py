@@ -38,21 +38,11 @@ def identify_rows(
     *,
     ordered: bool = False,
 ) -> Ints:
-    """Return the item of ``dataset`` that each row of ``batches`` is, or UNKNOWN.
+    """Return the item of ``dataset`` that each row of ``batches`` is, or UNKNOWN: ``(n,)`` int64.
 
     Features decide, within ``tolerance``. Where several items are that close, the one that makes
-    the run right is meant: the one expected at the row's position (if ``ordered``), else an
-    expected one with the row's label, else an expected one, else any.
-
-    Args:
-        dataset: All items.
-        expected: ``(k,)`` expected items in their order; none twice.
-        batches: ``n`` rows as delivered.
-        tolerance: Largest difference of a feature, absolute.
-        ordered: The order is expected too.
-
-    Returns:
-        ``(n,)`` int64.
+    the run right is meant: the one expected at the row's position (if ``ordered``), else one of
+    ``expected``, ``(k,)``, with the row's label, else an expected one, else any.
     """
     obtained = np.full(len(batches.labels), UNKNOWN, np.int64)
     if ordered:

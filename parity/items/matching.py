@@ -49,23 +49,16 @@ _FIRST_GAP = -1.0
 
 
 def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
-    """Return the index in ``table`` of the item that each row is.
+    """Return the index in ``table``, ``(m, d)``, of the item that each of ``rows``, ``(n, d)``, is.
 
     Two rows match where every element differs by at most ``tolerance``; NaN matches NaN, an
     infinity only its own sign. As many rows as possible get an item of their own; a row whose
     items are all taken gets one of them nevertheless (an item that was delivered twice).
+    ``UNKNOWN`` is a row that matches no item.
 
     Where thousands of distinct items are within the tolerance of each other, not all pairs are
     checked: equal rows still find each other, and so do rows and items in their order; a row
     that differs may then be left without an item of its own.
-
-    Args:
-        table: ``(m, d)``, the items.
-        rows: ``(n, d)``, as delivered.
-        tolerance: Largest difference of an element, absolute, ``>= 0``.
-
-    Returns:
-        ``(n,)`` int64; ``UNKNOWN`` where a row matches no item.
     """
     if not (len(table) and len(rows)):
         return np.full(len(rows), UNKNOWN, np.int64)

@@ -47,11 +47,8 @@ def read_batches(
 ) -> tuple[list[Batch], list[Finding]]:
     """Read batch files of at most ``max_bytes``; return the right ones, and findings on others.
 
-    Args:
-        paths: The files.
-        max_bytes: Largest size of a file.
-        columns: Names of the tensors that each must have.
-        describe_shapes: Returns the end of a message on shapes that are wrong, else ``""``.
+    Each must have a tensor for each of ``columns``; ``describe_shapes`` returns the end of a
+    message on shapes that are wrong, else ``""``.
     """
     batches, found = [], []
     for path in paths:

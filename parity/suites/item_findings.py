@@ -231,15 +231,10 @@ def _check_order(audit: LoaderAudit) -> list[Finding]:
 
 
 def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> list[Finding]:
-    """Report items in the data set's order though the case shuffles.
+    """Report items, ``(k,)``, in the data set's order though ``case``, a text, shuffles.
 
-    That is an error where a right shuffle hardly ever does so, else a warning.
-
-    Args:
-        obtained: ``(k,)`` known items as delivered.
-        classes: ``(m,)`` class of equal items that each item of the data set belongs to.
-        case: The case and its seed, as the beginning of the message.
-        start: Items of the epoch that come before the run.
+    That is an error where a right shuffle hardly ever does so, else a warning. ``classes``,
+    ``(m,)``, are numbers of equal items; ``start`` items of the epoch come before the run.
     """
     chance = checks.measure_order_chance(obtained, classes, start)
     if chance > _RARE:

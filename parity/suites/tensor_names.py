@@ -27,11 +27,7 @@ _MAX_RENAMINGS = 4
 def check_names(
     reference: TensorReference, found: FolderContents
 ) -> tuple[list[Finding], dict[str, str]]:
-    """Report tensors that are missing, and those that the reference does not have.
-
-    Returns:
-        The findings, and by the reference's name the dump's name of each renamed tensor.
-    """
+    """Report tensors that are missing or extra; return also the dump's names of renamed ones."""
     many_broken = any(name.endswith(".safetensors") for name in found.unreadable)
     missing = [name for name in reference.tensors if name not in found.tensors]
     absent = [name for name in missing if reference.is_optional(name)]

@@ -47,9 +47,7 @@ def check_tensors(
 ) -> tuple[list[Finding], dict[str, dict[str, Any]]]:
     """Check the tolerances of all tensors that pass.
 
-    Returns:
-        Findings, and by tensor the scale-aware measures of those that were dequantised and
-        are not right to the last bit.
+    Return also the scale-aware measures of those that were dequantised and are not bit-equal.
     """
     passing = {name: m for name, m in results.items() if m.passed}
     findings = check_near_bound({name: m.margin for name, m in passing.items()})
@@ -118,10 +116,8 @@ def find_blindness(
 ) -> str:
     """Find a wrong dump that would pass as well, zeros or one constant; ``""`` if there is none.
 
-    Args:
-        expected: A tensor of the reference.
-        checks: Its conditions; one of them must be met.
-        find_tensor: Returns another tensor of the reference, which a measure names.
+    One of ``checks`` must be met; ``find_tensor`` returns another tensor of the reference, which a
+    measure names.
     """
     if expected.dtype.kind not in ("float", "int", "complex"):
         return ""
@@ -168,17 +164,11 @@ def check_arrays(
 
 @dataclass(frozen=True)
 class BlockError:
-    """Errors beside the size of the values around them.
+    """Errors beside the size of the values around them."""
 
-    Attributes:
-        worst: Largest error over the largest value of its block of 32.
-        nmse: Sum of squared errors over sum of squared values.
-        largest: Largest value of the tensor.
-    """
-
-    worst: float
-    nmse: float
-    largest: float
+    worst: float  # largest error over the largest value of its block of 32
+    nmse: float  # sum of squared errors over sum of squared values
+    largest: float  # value of the tensor
 
 
 def measure_block_error(expected: StoredTensor, obtained: StoredTensor) -> BlockError:
@@ -210,9 +200,7 @@ def check_blind_bound(
     """Warn of a dequantised tensor whose error is within ``max_abs`` and yet no rounding.
 
     None is needed where ``relative`` or ``ulp`` are stated, which are checked with the others.
-
-    Returns:
-        The findings, and the measures ``block_error`` and ``nmse``.
+    Return also the measures ``block_error`` and ``nmse``.
     """
     error = measure_block_error(expected, obtained)
     measures = {"block_error": error.worst, "nmse": error.nmse}

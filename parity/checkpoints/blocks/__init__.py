@@ -49,15 +49,7 @@ class Mistake:
 
 
 def decode(kind: str, raw: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Decode blocks of a type.
-
-    Args:
-        kind: A key of ``DECODERS``.
-        raw: ``(n, size)`` bytes, a block a row.
-
-    Returns:
-        ``(n, elements)`` float32, bit for bit what gguf-py 0.19 dequantises.
-    """
+    """Decode ``(n, size)`` bytes of blocks to ``(n, elements)`` float32, as gguf-py 0.19 does."""
     return DECODERS[kind](raw)
 
 
@@ -144,8 +136,7 @@ def _merge_changes(
 def _merge_readers(right: Any, one: Any, other: Any) -> Any:
     """Merge the changes of two readers, such as those of nibbles and of high bits of codes.
 
-    Returns:
-        None where both change the same keyword, or are other functions than ``right``.
+    None where both change the same keyword, or are other functions than ``right``.
     """
     (read, plain), *wrong = map(_split, (right, one, other))
     if any(func is not read for func, _ in wrong):

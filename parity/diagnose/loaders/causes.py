@@ -91,14 +91,10 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
 def find_label_cause(
     expected: Floats, obtained: Floats, table: Floats, delivered: Ints, sizes: tuple[int, ...] = ()
 ) -> Cause | None:
-    """Find why labels are not those of the items that they were delivered with.
+    """Find why ``obtained`` labels, ``(n,)``, are not those of the ``delivered`` items.
 
-    Args:
-        expected: ``(n,)`` labels of the delivered items.
-        obtained: ``(n,)`` labels as delivered.
-        table: ``(m,)`` labels of all items in the data set's own order.
-        delivered: ``(n,)`` the delivered items.
-        sizes: Items of each batch, where all of them are known.
+    ``table`` has the labels of all items in the data set's own order, ``sizes`` the items of each
+    batch, where all of them are known.
     """
     found = checks.compare_labels(expected, obtained, sizes=sizes)
     if (cause := find_roll(found, len(expected))) is not None:

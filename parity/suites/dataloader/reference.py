@@ -44,14 +44,9 @@ def read_folder(
 ) -> tuple[DeliveredBatches | None, tuple[int, ...], list[Finding]]:
     """Read the run of items in a folder's batch files; other files are ignored.
 
-    Args:
-        folder: Folder of the files.
-        shape: Expected shape of an item's features; None takes that of the first.
-        max_bytes: Largest size of a file.
-
     Returns:
-        The run, None where a file is missing or unreadable; the shape of an item's features;
-        the findings about the files.
+        The run, None where a file is missing or unreadable; the ``shape`` of an item's features,
+        by default that of the first; the findings about the files.
     """
 
     def describe_shapes(batch: list[NDArray[np.float32]]) -> str:

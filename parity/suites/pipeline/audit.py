@@ -35,17 +35,10 @@ _MAX_IDS = 1000
 
 
 def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) -> list[Finding]:
-    """Compare a run with the expected one.
+    """Compare a run with the expected one; return errors, warnings and notices.
 
-    Time is that of a few sorts of the items; nothing is copied more than a few times.
-
-    Args:
-        run: The run as delivered.
-        expected: The run that must be delivered.
-        tolerance: Largest difference of x and y, absolute; ids and masks are exact.
-
-    Returns:
-        Errors, warnings (dubious) and notices (worth knowing).
+    Time is that of a few sorts of the items; nothing is copied more than a few times. ``tolerance``
+    is the largest difference of x and y, absolute; ids and masks are exact.
     """
     slots = SlotKinds.of(run, expected.dataset)
     rows = KnownRows.of(run, slots, expected.dataset, tolerance)
@@ -77,12 +70,9 @@ def check_resumed_ids(
 ) -> list[Finding]:
     """Report a resumed run whose items are not the remaining ones of the epoch.
 
-    Args:
-        whole: Ids of the uninterrupted run, in its order.
-        run: The run after the restart.
-        position: Items of ``whole`` before the restart.
-        strict: Report only how resuming itself fails: at another position, or in another order;
-            other faults are reported elsewhere.
+    ``whole`` are the ids of the uninterrupted run, ``position`` of them before the restart.
+    ``strict`` reports only how resuming itself fails, at another position or in another order;
+    other faults are reported elsewhere.
     """
     obtained, expected, before = run.ids, list(whole[position:]), set(whole[:position])
     if obtained == expected:

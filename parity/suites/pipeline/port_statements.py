@@ -43,24 +43,19 @@ def read_statements(folder: Path) -> tuple[PortStatements | None, list[Finding]]
     path = folder / "meta.json"
     if not path.is_file():
         return None, []
+    code, problem, value = "not-json", "", None
     try:
         if path.stat().st_size > MAX_JSON:
-            return None, [_report_unusable("too-large", f"has more than {MAX_JSON:,} bytes")]
-        value = json.loads(path.read_bytes())
+            code, problem = "too-large", f"has more than {MAX_JSON:,} bytes"
+        elif not isinstance(value := json.loads(path.read_bytes()), dict):
+            problem = f"contains {type(value).__name__}, not an object"
     except OSError as error:
-        return None, [_report_unusable("unreadable", f"cannot be read: {error.strerror}")]
+        code, problem = "unreadable", f"cannot be read: {error.strerror}"
     except (ValueError, RecursionError) as error:
-        return None, [_report_unusable("not-json", f"is not JSON: {error}")]
-    if not isinstance(value, dict):
-        return None, [
-            _report_unusable("not-json", f"contains {type(value).__name__}, not an object")
-        ]
-    return value, []
-
-
-def _report_unusable(code: str, problem: str) -> Finding:
-    message = f"meta.json {problem}"
-    return Finding(level="error", kind="dump", code=code, message=message, tensor="meta.json")
+        problem = f"is not JSON: {error}"
+    if not problem:
+        return value, []
+    return None, [report_error(code, f"meta.json {problem}", kind="dump", tensor="meta.json")]
 
 
 def check_statements(
@@ -82,12 +77,12 @@ def check_statements(
     if absent := [key for key in STATEMENT_KEYS if key not in stated]:
         message = f"meta.json does not state {', '.join(absent)}, so that was not checked"
         found.append(Finding(level="notice", code="claims-missing", message=message))
-    for key, value in {"num_batches": len(run.sizes), "batch_sizes": list(run.sizes)}.items():
+    counts = {"num_batches": len(run.sizes), "batch_sizes": list(run.sizes)}
+    for key, value in counts.items():
         if key in stated and not _is_same(stated[key], value):
             found.append(_report_contradiction(key, stated[key], value))
-    for key, value in stated.items():
-        if check := _CHECKS.get(key):
-            found += check(value, run, expected)
+    for key in [key for key in stated if key in _CHECKS]:
+        found += _CHECKS[key](stated[key], run, expected)
     for key, value in parameters.items():
         if key in stated and not _is_same(stated[key], value):
             found.append(_report_claim(key, stated[key], value, "the case has"))
@@ -133,10 +128,8 @@ def _is_same(stated: Any, observed: Any) -> bool:
 
 def _check_omitted_ids(stated: Any, run: Run, expected: ExpectedRun) -> list[Finding]:
     observed = find_omitted_ids(run, expected)
-    if observed is None:
-        return []
     known = isinstance(stated, list) and all(type(value) is int for value in stated)
-    if known and sorted(stated) == observed:
+    if observed is None or (known and sorted(stated) == observed):
         return []
     what = "not delivered in this epoch are"
     return [_report_contradiction("omitted_ids", stated, observed, what)]
@@ -221,12 +214,11 @@ def _check_fingerprint(
     if stated == expected_digest:
         return []
     own_digest, exact = _compute_own_digest(run, expected)
+    reason = ""
     if own_digest is not None and own_digest == stated:
         reason = "is that of the delivered values, which are not the reference's to the byte"
     elif own_digest is None and not exact:
         reason = "was not checked: the values differ within the bound, and items are missing"
-    else:
-        reason = ""
     if reason:
         message = f"meta.json's fingerprint {reason}"
         return [Finding(level="notice", code="fingerprint", message=message)]
@@ -234,9 +226,8 @@ def _check_fingerprint(
         f"meta.json states fingerprint = {_format_value(stated)}, expected {expected_digest!r}: "
         "the port uses another data set, or digests it in another way"
     )
-    return [
-        report_error("fingerprint", message, expected=expected_digest, obtained=str(stated)[:100])
-    ]
+    given = str(stated)[:100]
+    return [report_error("fingerprint", message, expected=expected_digest, obtained=given)]
 
 
 def _compute_own_digest(run: Run, expected: ExpectedRun) -> tuple[str | None, bool]:

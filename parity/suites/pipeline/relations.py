@@ -37,12 +37,7 @@ class _RelatedCase(NamedTuple):
     meta: PipelineCase
     run: Run | None = None
     #: Codes of errors of its own, which need no repetition.
-    errors: set[str] | None = None
-
-    @property
-    def ids(self) -> list[float] | None:
-        """Delivered ids."""
-        return None if self.run is None else self.run.ids
+    errors: frozenset[str] = frozenset()
 
 
 def check_relations(
@@ -71,7 +66,7 @@ def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
     run, found = read_run(dump.folder, expected)
     if run is not None:
         found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
-    return _RelatedCase(meta, run, {one.code for one in found if one.level == "error"})
+    return _RelatedCase(meta, run, frozenset(one.code for one in found if one.level == "error"))
 
 
 def _iterate_relations(
@@ -82,7 +77,8 @@ def _iterate_relations(
     pairs += [("disjoint_with", partner) for partner in related.meta.disjoint_with]
     yield from (pair for pair in pairs if pair[1] in cases)
     base = related.meta.relations.get("other_seed_of", "")
-    if base not in cases or cases[base].ids == related.ids:
+    other = cases[base].run if base in cases else None
+    if base not in cases or (other and other.ids) == (related.run and related.run.ids):
         return
     # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
     key = related.meta.seed + related.meta.epoch
@@ -97,29 +93,26 @@ def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> lis
         return [_report_skipped(f"not compared with {name} ({key}), whose dump could not be read")]
     if key == "disjoint_with":
         return check_disjoint(run, whole, name)
-    if not related.errors and not other.errors:
-        return _compare_runs(key, (related.meta, run), (other.meta, whole))
-    if not related.errors:
+    if not related.errors and other.errors:
         return [_report_skipped(f"not compared with {name} ({key}), which has errors of its own")]
-    if other.errors or key != "resume_of" or related.errors & _RESUME:
-        return []
-    # Only a wrong start of a resumed run: its other errors follow from it.
-    before = whole.slice_batches(0, run.first_batch - whole.first_batch)
-    return check_resumed_ids(whole.ids, run, len(before.ids), strict=True)
+    if related.errors:
+        if other.errors or key != "resume_of" or related.errors & _RESUME:
+            return []
+        # Only a wrong start of a resumed run: its other errors follow from it.
+        before = whole.slice_batches(0, run.first_batch - whole.first_batch)
+        return check_resumed_ids(whole.ids, run, len(before.ids), strict=True)
+    return _compare_runs(key, related.meta, other.meta, run, whole)
 
 
 def _compare_runs(
-    key: str, own: tuple[PipelineCase, Run], other: tuple[PipelineCase, Run]
+    key: str, meta: PipelineCase, other_meta: PipelineCase, run: Run, other: Run
 ) -> list[Finding]:
-    (meta, run), (other_meta, other_run) = own, other
-    if key == "resume_of":
-        return check_resumed(other_run, run, other_meta.name)
-    if key == "same_as":
-        return check_repeated(other_run, run, other_meta.name)
-    own_key, other_key = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
+    name = other_meta.name
+    if key in ("resume_of", "same_as"):
+        return (check_resumed if key == "resume_of" else check_repeated)(other, run, name)
+    own, others = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
     code, why = _SAME_ORDER[key]
-    message = f"{own_key} gives the order of {other_meta.name} ({other_key}): {why}"
-    return check_other_order(run, other_run, code, message)
+    return check_other_order(run, other, code, f"{own} gives the order of {name} ({others}): {why}")
 
 
 def _report_skipped(message: str) -> Finding:
@@ -127,31 +120,24 @@ def _report_skipped(message: str) -> Finding:
 
 
 def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
-    """Compare what came before the cut, and after it, with the uninterrupted run.
+    """Compare what came before the cut, and after it, with the uninterrupted run ``name``.
 
-    Args:
-        whole: The uninterrupted run.
-        rest: The resumed one; its ``first_batch`` is the cut.
-        name: Name of the uninterrupted run.
+    The cut is the ``first_batch`` of the resumed run ``rest``.
     """
     cut = rest.first_batch - whole.first_batch
     before = whole.slice_batches(0, cut)
     if found := check_resumed_ids(whole.ids, rest, len(before.ids)):
         return found
     text = _describe_difference(whole.slice_batches(cut), rest)
-    if text is None:
-        return []
     message = f"batches from {rest.first_batch} on differ from those of {name}: {text}"
-    return [report_error("resume-values", message)]
+    return [report_error("resume-values", message)] if text else []
 
 
 def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
     """Check that the same (seed, epoch) gave the same run, to the byte."""
     text = _describe_difference(first, second)
-    if text is None:
-        return []
     message = f"another run than {name} of the same seed and epoch: {text}"
-    return [report_error("not-repeated", message)]
+    return [report_error("not-repeated", message)] if text else []
 
 
 def check_other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:

@@ -174,10 +174,9 @@ def find_indices(ids: Ints, targets: Numbers) -> Ints:
 
 
 def read_run(folder: Path, expected: ExpectedRun) -> tuple[Run | None, list[Finding]]:
-    """Read the run in a folder of `batch_NNNN.bin` files; others are ignored.
+    """Read the run in a folder of `batch_NNNN.bin` files, and report them; others are ignored.
 
-    Returns:
-        The run, None where it cannot be read, and the findings about the files.
+    The run is None where it cannot be read.
     """
     first = expected.start_batch
     files, found = _renumber_files(find_batch_files(folder), first, len(expected.sizes))

@@ -234,11 +234,8 @@ def _check_batch(
 ) -> list[Finding]:
     """Report a model that is right for each input alone, but not for all at once.
 
-    Args:
-        out: Folder in which the child wrote the outputs for all rows.
-        declared_input: Name, type and shape of the model's one input.
-        state: Inputs, each with its rows first, and the model's outputs for them, alone.
-        is_free: The bundle asks for a free axis.
+    ``out`` has the child's outputs for all rows, ``state`` those alone; ``declared_input`` is name,
+    type and shape. The bundle may ask for a free axis.
     """
     outputs = state.outputs
     if any(outputs[name].shape[:1] != rows.shape[:1] for name, rows in state.inputs.items()):
