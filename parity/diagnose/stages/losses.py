@@ -66,25 +66,43 @@ def nll_loss(
     weight: Array | None = None,
     reduction: int = 1,
     ignore_index: int = -100,
+    **ways: bool,
+) -> Array:
+    """Return ``-weight[t] * input[…, t]`` over the classes of axis 1 (or 0 of a vector).
+
+    ``ways`` are those of ``_choose_classes``.
+    """
+    scores = np.moveaxis(np.atleast_2d(input), 1, -1)
+    used, chosen, count = _choose_classes(target, weight, ignore_index, **ways)
+    each = np.where(used, 1.0 if weight is None else weight[chosen], 0.0)
+    values = -each * np.take_along_axis(scores, chosen[..., None], -1)[..., 0]
+    return _reduce(values.reshape(np.shape(target)), reduction, count)
+
+
+def _choose_classes(
+    target: Array,
+    weight: Array | None,
+    ignored: int,
     *,
     counted: bool = False,
     unweighted: bool = False,
-) -> Array:
-    """Return ``-weight[t] * input[…, t]`` over the classes of axis 1 (or 0 of a vector).
+    as_first: bool = False,
+) -> tuple[Array, Array, float]:
+    """Return which items are used, their classes, and what a mean divides by.
 
     Args:
         counted: The mean divides by all items, the ignored ones too.
         unweighted: It divides by the number of items, not by their weights.
+        as_first: An ignored item is taken as one of class 0.
     """
-    scores = np.moveaxis(np.atleast_2d(input), 1, -1)
     classes = np.atleast_1d(target).astype(np.int64)
-    used = classes != ignore_index
-    chosen = np.where(used, classes, 0)
-    factors = np.ones(scores.shape[-1]) if weight is None else weight
-    each = np.where(used, factors[chosen], 0.0)
-    values = -each * np.take_along_axis(scores, chosen[..., None], -1)[..., 0]
-    count = used.size if counted else (used.sum() if unweighted else each.sum())
-    return _reduce(values.reshape(np.shape(target)), reduction, count)
+    used = (classes != ignored) | as_first
+    chosen = np.where(classes == ignored, 0, classes)
+    if counted:
+        return used, chosen, used.size
+    if unweighted or weight is None:
+        return used, chosen, used.sum()
+    return used, chosen, np.where(used, weight[chosen], 0.0).sum()
 
 
 def cross_entropy_loss(
@@ -117,18 +135,16 @@ def cross_entropy_loss(
     if not label_smoothing:
         return plain
     return (1 - label_smoothing) * plain + label_smoothing * _smooth(
-        logs, target, weight, reduction, ignore_index
+        logs, target, weight, reduction, ignore_index, **ways
     )
 
 
 def _smooth(
-    logs: Array, target: Array, weight: Array | None, reduction: int, ignored: int
+    logs: Array, target: Array, weight: Array | None, reduction: int, ignored: int, **ways: bool
 ) -> Array:
     """Return the mean over all classes of the loss, as torch weighs it."""
     rows = np.moveaxis(np.atleast_2d(logs), 1, -1)
-    used = np.atleast_1d(target).astype(np.int64) != ignored
+    used, _, count = _choose_classes(target, weight, ignored, **ways)
     factors = np.ones(rows.shape[-1]) if weight is None else weight
     values = np.where(used, -(rows * factors).sum(-1), 0.0) / rows.shape[-1]
-    chosen = np.where(used, np.atleast_1d(target).astype(np.int64), 0)
-    count = np.where(used, factors[chosen], 0.0).sum()
     return _reduce(values.reshape(np.shape(target)), reduction, count)
