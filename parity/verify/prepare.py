@@ -158,7 +158,7 @@ def fetch_extra_files(
             notify=lambda text, name=one.id: console.print_bundle(name, text),
             deadline=deadline,
         )
-    console.print_bundle(bundle.id, f"{format_count(len(files), 'extra files')} in the store")
+    console.print_step(bundle.id, f"{format_count(len(files), 'extra files')} in the store")
     return files
 
 
