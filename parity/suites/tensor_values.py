@@ -29,7 +29,7 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
         return report_error("cosine", message, tensor=name, measures=list_measures(measures))
     code, kind = _choose_code(measures)
     index = _unravel_index(worst, shape)
-    expected, obtained = (_format_value(v, dtype) for v in (worst.expected, worst.obtained))
+    expected, obtained = (format_value(v, dtype) for v in (worst.expected, worst.obtained))
     sample = f"expected {expected}, obtained {obtained}"
     if np.isfinite(worst.error):
         steps = "" if worst.ulp is None else f", {worst.ulp:,} ULP"
@@ -69,7 +69,8 @@ def _choose_code(measures: Measures) -> tuple[str, str]:
     return "values", ""
 
 
-def _format_value(value: Any, dtype: DType) -> str:
+def format_value(value: Any, dtype: DType) -> str:
+    """Return the shortest decimal that reads back as the same value of ``dtype``."""
     if dtype.kind == "complex":
         return str(dtype.storage.type(value))
     narrow = {"F32": np.float32, "F16": np.float16}.get(dtype.name)
@@ -87,8 +88,8 @@ def _format_first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> t
     rows += [
         (
             str(list(_unravel_index(sample, shape))),
-            _format_value(sample.expected, dtype),
-            _format_value(sample.obtained, dtype),
+            format_value(sample.expected, dtype),
+            format_value(sample.obtained, dtype),
             f"{sample.error:.3g}" if np.isfinite(sample.error) else "",
         )
         for sample in measures.samples

@@ -289,4 +289,6 @@ def _build_args(options: VerifyOptions) -> list[str]:
         args += ["--dumps", display_path(options.dumps)]
     if options.toolchain:
         args += ["--toolchain", options.toolchain]
+    if options.repeat > 1:
+        args += ["--repeat", str(options.repeat)]
     return args + [f"--cargo-args={argument}" for argument in options.cargo_args]

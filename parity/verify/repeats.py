@@ -9,7 +9,7 @@ import numpy as np
 
 from parity.drift.contents import has_tensor_suffix, read_tensors
 from parity.results import Finding
-from parity.suites.messages import format_number
+from parity.suites.tensor_values import format_value
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import format_count
@@ -81,7 +81,9 @@ def _measure_tensors(first: Path, again: Path, run: int) -> dict[str, Any] | Non
     assert worst is not None  # noqa: S101 - chosen above
     index = tuple(int(axis) for axis in np.unravel_index(worst.index, tensor.shape))
     ulp = f", {measures.max_ulp:,} ULP" if tensor.dtype.kind == "float" else ""
-    values = f"{format_number(worst.expected)} in run 1, {format_number(worst.obtained)}"
+    values = " in run 1, ".join(
+        format_value(value, tensor.dtype) for value in (worst.expected, worst.obtained)
+    )
     message = (
         f"{f'{name}: ' if name else ''}{measures.bad:,} of {measures.count:,} elements differ "
         f"between two runs, by at most {measures.max_abs:.3g}{ulp}; worst at {list(index)}: "

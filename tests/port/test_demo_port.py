@@ -184,6 +184,7 @@ class TestCommand:
         ran = bench.verify("--repeat", "2", "--jobs", "1", ready=False)
         assert ran.code == 1
         assert ran.list_codes("loaders/mixed") == ["nondeterministic"]
+        assert "--repeat 2 --case loaders/mixed" in ran.out
         assert ran.verdicts["loaders/ordered"] == "pass"
 
     def test_two_runs_that_differ_where_the_first_is_wrong(self, bench: Bench) -> None:

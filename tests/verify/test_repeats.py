@@ -12,12 +12,12 @@ from parity.verify.repeats import find_differences
 
 OLD = np.arange(6, dtype=np.float32).reshape(2, 3)
 NEW = OLD.copy()
-NEW[1, 2] = 5.5
+OLD[1, 2], NEW[1, 2] = 5.1, 5.6
 NEW[0, 1] = np.nextafter(np.float32(1), np.float32(2))
 END = "within the tolerance; the port is not deterministic (--repeat)"
 MEASURED = (
     "2 of 6 elements differ between two runs, by at most 0.5, 1,048,576 ULP; "
-    "worst at [1, 2]: 5 in run 1, 5.5 in run 2"
+    "worst at [1, 2]: 5.1 in run 1, 5.6 in run 2"
 )
 #: File, content of both runs, and the beginning of the message.
 PAIRS: dict[str, tuple[str, bytes, bytes | None, str]] = {
