@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 BENCHMARKS = (
     "compare_tensors",
     "compare_close",
+    "trace_model",
     "memory",
     "start",
     "audit_items",

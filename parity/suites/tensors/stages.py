@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.suites.tensors.error_drift import report_drift
 from parity.suites.tensors.growth import format_seen, measure_growth
 from parity.suites.tensors.stage_causes import add_cause, explain_cause, make_cause_finder
 from parity.suites.tensors.training import describe_fault, find_loss_step, group_first
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 #: First diverging stages whose cause is looked for; each may take a second.
 _MAX_CAUSES = 4
-#: Growth of errors, all inside their tolerances, from which they are called a drift.
-_MIN_GROWTH, _MIN_SHARE, _MIN_STAGES = 10.0, 0.25, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +148,7 @@ def judge_stages(
         *_report_later(results, {name for group in groups for name in group}),
         *others,
         *_report_unseen(results, measures),
-        *_report_drift(results),
+        *report_drift(results, obtained, find_cause),
     ]
     return replace(outcome, findings=tuple(findings), measures={**outcome.measures, **measures})
 
@@ -213,22 +212,6 @@ def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterab
         return
     message = f"{format_seen(measures)}; not dumped: {_format_stretch(missing)}"
     yield Finding(level="notice", code="stages-unseen", message=message)
-
-
-def _report_drift(results: StageResults) -> Iterable[Finding]:
-    """Report errors that are inside their tolerances, but grow from stage to stage."""
-    names = [name for name in results.stages if name in results.compared]
-    if results.wrong or len(names) < _MIN_STAGES:
-        return
-    errors = [results.compared[name]["max_abs"] or 0.0 for name in names]
-    first = next((error for error in errors if error), 0.0)
-    share = results.compared[names[-1]].get("margin") or 0.0
-    if first and errors[-1] >= _MIN_GROWTH * first and share >= _MIN_SHARE:
-        message = (
-            f"errors grow from {first:.3g} to {errors[-1]:.3g} over {len(names)} stages, all "
-            "inside their tolerances: rounding that adds up, no fault of one stage"
-        )
-        yield Finding(level="notice", code="drift", message=message)
 
 
 def explain_stage(
