@@ -244,6 +244,23 @@ def zoo(session: nox.Session) -> None:
     session.run("python", "-m", "parity", "scoreboard", *args)
 
 
+@nox.session
+def traces(session: nox.Session) -> None:
+    """Run published ports on traced models: candle-nn, `-- --all` ferrotorch-nn too.
+
+    Needs the Rust registry; other arguments go to `parity verify`.
+    """
+    session.install(*RUNTIME)
+    # Builds are shared with the session `zoo`.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    own = [word for word in session.posargs if word != "--all"]
+    for port in ("candle", "ferrotorch") if "--all" in session.posargs else ("candle",):
+        args = ("--lockfile", f"tests/ports/traces/{port}.lock.yaml")
+        report = ("--report-dir", f"parity-report/traces/{port}")
+        session.run("python", "-m", "parity", "verify", *args, *report, *own)
+
+
 def _run_port(session: nox.Session, port: str, own: list[str]) -> bool:
     lock, cases = ZOO[port]
     args = ["--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}"]
