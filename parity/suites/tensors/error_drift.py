@@ -82,8 +82,9 @@ def _measure_jump(results: StageResults, name: str) -> _Jump:
     error, seen = _get_error(results, name), results.find_feeds(name)[0]
     expected = _MAX_ROUNDINGS * results.stages[name].rounding
     before = max([expected, *(_get_error(results, feed) for feed in seen)])
-    share, *shares = (results.compared[each].get("margin") or 0.0 for each in (name, *seen))
-    if shares and max(shares) and share < _MIN_GROWTH * max(shares):
+    shares = [results.compared[each].get("margin") or 0.0 for each in seen]
+    largest = max(shares, default=0.0)
+    if largest and (results.compared[name].get("margin") or 0.0) < _MIN_GROWTH * largest:
         return _Jump(name, 0.0, error)  # the values are larger here, not the errors
     return _Jump(name, before, error)
 
