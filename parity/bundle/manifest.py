@@ -268,6 +268,7 @@ class _CaseReader(ManifestReader):
                 for name in shared[key]
                 if name not in own[key]
             ),
+            sharers=len(self.document.value["cases"]),
             locate=self.document.locate,
         )
         metadata = values.get("metadata")

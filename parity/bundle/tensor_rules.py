@@ -94,6 +94,7 @@ class Rules:
     Attributes:
         tensors: By name or glob. ``dtypes``: by safetensors' name of the dtype.
         shared: Names, globs and dtypes that come from `defaults`; one case must have a match.
+        sharers: Number of cases in the manifest.
         locate: Returns line and column of a place.
     """
 
@@ -101,6 +102,7 @@ class Rules:
     tensors: Mapping[str, Rule] = field(default_factory=dict)
     dtypes: Mapping[str, Rule] = field(default_factory=dict)
     shared: frozenset[str] = frozenset()
+    sharers: int = 1
     locate: Callable[[Place], Location | None] = lambda _place: None
 
     @property

@@ -91,6 +91,12 @@ class PassingConstants:
         """
         if not self.count or not self.low <= self.high:
             return
+        if self.is_free and self.smallest == self.largest:
+            other = self.largest + 1
+            yield (
+                other,
+                f"a constant {other:.3g} would pass (the values are all {self.largest:.3g})",
+            )
         if self.low <= 0 <= self.high and self.squares and self._is_direction_excused():
             yield 0.0, f"zeros would pass (the values are at most {self._find_size():.3g})"
         if self.count < _FEWEST_FOR_CONSTANT:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from parity.bundle.tensor_rules import Check
     from parity.results import Finding
     from parity.tensors.groups.base import Condition, Outcome, Pair
+    from parity.tensors.stored import StoredTensor
 
     FindPair = Callable[[str], Pair | None]
 
@@ -25,6 +26,14 @@ def allows_other_shapes(check: Check) -> bool:
         bool(check.measures)
         and not check.bounds
         and all(MEASURES[name].shapes_differ for name in check.measures)
+    )
+
+
+def allows_shape(check: Check, obtained: StoredTensor) -> bool:
+    """Return whether a dump's shape, which is not the reference's, suits all measures."""
+    return allows_other_shapes(check) and not any(
+        MEASURES[name].find_tensor_problem(obtained, settings)
+        for name, settings in check.measures.items()
     )
 
 

@@ -54,6 +54,13 @@ class ManifestBench:
         report = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return RunResult(code, captured.out, captured.err, report)
 
+    def check_codes(self, manifest: str, codes: list[str]) -> None:
+        """Check the errors of case `c`, and that a run without them ends with 0."""
+        ran = self.verify(manifest)
+        errors = [one["code"] for one in ran.list_findings("b/c") if one["level"] == "error"]
+        assert errors == codes, ran.out
+        assert (ran.code == 0) == (not codes)
+
     def list_problems(self, manifest: str) -> list[tuple[int, int, str]]:
         """Return line, column and message of each error of a run that must end with 2."""
         ran = self.verify(manifest)

@@ -38,7 +38,7 @@ _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 
 class TraceError(Exception):
-    """A feed of a stage cannot be had; the message says which and why."""
+    """A stage or what feeds it cannot be read or computed; the message says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ class Trace:
             name: A stage that was dumped.
             unseen: Stages that feed it, were not dumped, and may be at fault instead.
         """
-        obtained = self.obtained(name)
-        if obtained is None:
-            return StageCause(reason="it was not dumped")
         try:
+            obtained = self.obtained(name)
+            if obtained is None:
+                return StageCause(reason="it was not dumped")
             cause = self._find_own_cause(name, obtained)
             tried = list(cause.tried)
             for hidden in unseen[:_MAX_HIDDEN] if not cause.ways else ():
@@ -83,9 +83,9 @@ class Trace:
         """
         values = _Values(self, (self.expected,))
         for name, stage in self.stages.items():
-            if (expected := self.expected(name)) is None or not find_operator(stage.kind):
-                continue
             try:
+                if (expected := self.expected(name)) is None or not find_operator(stage.kind):
+                    continue
                 right = np.asarray(values.compute(name))
             except TraceError:
                 continue

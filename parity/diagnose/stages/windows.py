@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 Array = Any  # of NumPy; a number has no axes
 
-#: Elements of an array, and bins of an adaptive pooling, that are computed for a cause.
-MAX_ELEMENTS, MAX_BINS = 64 * 2**20, 2**16
+#: Elements of an array, and bins of an adaptive pooling, that are computed for a cause: six
+#: temporaries of an operator in float64 are 400 MB.
+MAX_ELEMENTS, MAX_BINS = 8 * 2**20, 2**16
 
 
 def check_size(*shape: int, limit: int = MAX_ELEMENTS) -> None:

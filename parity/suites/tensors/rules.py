@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from parity.bundle.tensor_case import TensorCase
     from parity.errors import Problem
+    from parity.suites.base import Case, Dump
     from parity.tensors.stored import StoredTensor
 
 
@@ -159,13 +160,40 @@ def _report_ignored(ignored: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(level="notice", code="ignored", message=message)
 
 
+def report_unused_defaults(
+    compared: Mapping[str, tuple[Case, Dump | None]],
+) -> dict[str, tuple[Finding, ...]]:
+    """Report `ignore` entries of `defaults` that no reference and no dump of any case needs."""
+    cases = {name: (case.detail, dump) for name, (case, dump) in compared.items() if dump}
+    first, (detail, _) = next(iter(cases.items()), ("", (None, None)))
+    if detail is None or len(cases) < detail.rules.sharers:
+        return {}
+    entries = {
+        name: rule
+        for case, _ in cases.values()
+        for name, rule in case.rules.tensors.items()
+        if name in case.rules.shared and rule.ignore and not rule.optional
+    }
+    for case, dump in cases.values() if entries else ():
+        dumped = list_tensors(dump.folder, case.layout)
+        for tensor in {*list_references(case).tensors, *dumped.tensors, *dumped.lost}:
+            for name in (tensor, *case.rules.match_globs(tensor)):
+                entries.pop(name, None)
+    findings = [_report_needless(detail, name, rule) for name, rule in entries.items()]
+    return {first: tuple(findings)} if findings else {}
+
+
+def _report_needless(detail: TensorCase, name: str, rule: Rule) -> Finding:
+    message = (
+        f"{name!r} is ignored, but neither the reference nor the dump has such a tensor; "
+        "remove the entry, or state `optional: true` where only some ports write it"
+    )
+    where = detail.rules.locate(rule.place)
+    return report_error("names-nothing", message, kind="config", where=where)
+
+
 def _report_unused(detail: TensorCase, matched: set[str]) -> Iterator[Finding]:
     """Report `ignore` entries of a case that neither the reference nor the dump needs."""
     for name, rule in detail.rules.tensors.items():
         if rule.ignore and not rule.optional and name not in matched | detail.rules.shared:
-            message = (
-                f"{name!r} is ignored, but neither the reference nor the dump has such a tensor; "
-                "remove the entry, or state `optional: true` where only some ports write it"
-            )
-            where = detail.rules.locate(rule.place)
-            yield report_error("names-nothing", message, kind="config", where=where)
+            yield _report_needless(detail, name, rule)

@@ -102,12 +102,17 @@ def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
 
 
 def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
+    from parity.diagnose.stages.trace import TraceError
     from parity.diagnose.stages.windows import MAX_ELEMENTS
 
     def read(name: str) -> NDArray[Any] | None:
         tensor = tensors.get(name)
-        if tensor is None or tensor.count > MAX_ELEMENTS:
-            return None
-        return tensor.read_array()
+        if tensor is not None and tensor.count > MAX_ELEMENTS:
+            message = (
+                f"{name} has {tensor.count:,} elements, and at most {MAX_ELEMENTS:,} are "
+                "computed for a cause"
+            )
+            raise TraceError(message)
+        return None if tensor is None else tensor.read_array()
 
     return read

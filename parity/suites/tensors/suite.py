@@ -28,6 +28,7 @@ from parity.suites.tensors.rules import (
     find_rule_problems,
     list_references,
     read_references,
+    report_unused_defaults,
 )
 from parity.suites.tensors.stages import explain_stage, judge_stages
 from parity.tensors.folder import FolderContents, list_tensors
@@ -217,6 +218,7 @@ SUITE = Suite(
     view=_build_view,
     list_files=list_files,
     has_manifest=True,
+    across=report_unused_defaults,
     reference_path=lambda case: case.detail.reference,
     pin="parity.lab.pins.tensors:pin",
     audit="parity.lab.audits.tensors:audit",

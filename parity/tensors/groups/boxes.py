@@ -39,7 +39,8 @@ def compute_boxes(group: Group, settings: Mapping[str, Any]) -> Outcome:
             continue
         sides = [read_side(side) for side in group[name][0]]
         if any(
-            len(side) != len(boxes) for side, boxes in zip(sides, (expected, obtained), strict=True)
+            side.shape[:1] != boxes.shape[:1]
+            for side, boxes in zip(sides, (expected, obtained), strict=True)
         ):
             conditions.append(Condition(f"{name} beside each box", math.nan, "<=", 0))
             continue
@@ -107,7 +108,7 @@ def _compute_mask_iou(expected: NDArray[Any], obtained: NDArray[Any]) -> float:
 
 def _compute_distance(expected: NDArray[Any], obtained: NDArray[Any]) -> float:
     """Return the largest distance of key points ``[k, 2]``, further columns left out."""
-    if expected.shape != obtained.shape:
+    if expected.shape != obtained.shape or not expected.ndim:
         return math.nan
     with np.errstate(all="ignore"):
         gaps = np.float64(obtained[..., :2]) - np.float64(expected[..., :2])
