@@ -107,6 +107,20 @@ def test_the_same_bundle_sees_them_where_a_relative_bound_is_expected_too(
 
 
 @pytest.mark.process
+def test_a_tolerance_beside_a_measure_must_see_faults_of_elements_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = """{"schema": 2, "cases": {"one": {
+        "tolerance": {"max_abs": 0.5}, "measures": {"argmax": {"axis": -1}}}}}"""
+    values = np.arange(64, dtype="<f4").reshape(8, 8) / 100
+    tar = write_bundle(tmp_path, manifest, {"one/reference/w.bin": encode_tensor(values)})
+    lock = lockfile(tmp_path, "blind", "tensors", tar)
+
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == 7
+    assert "addend" in capsys.readouterr().out.splitlines()[-1]
+
+
+@pytest.mark.process
 def test_faults_of_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = """{"schema": 2, "cases": {"one": {"text": ["t.txt"], "json": {
         "stdout": {"time": {"ignore": "differs"}, "loss": {"atol": 0.1}, "ids": "set"},

@@ -86,7 +86,7 @@ def _is_compared_by_element(rule: Rule) -> bool:
     """Return whether a fault of single elements, or a missing tensor, must be found."""
     if rule.ignore or rule.covered_by or rule.optional:
         return False
-    return all(check.bounds and not check.measures for check in rule.checks or ())
+    return all(check.bounds for check in rule.checks or ())
 
 
 def _copy_tensors(case: Case, reference: Path, folder: Path) -> list[Fault]:

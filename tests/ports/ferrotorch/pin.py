@@ -32,6 +32,7 @@ BUNDLES = {
     "causal-lm-v1": networks.make_llama,
     "whisper-encoder-v1": networks.make_whisper,
     "diffusion-v1": networks.make_diffusion,
+    "diffusion-pipeline-v1": networks.make_pipeline,
 }
 
 

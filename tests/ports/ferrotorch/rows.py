@@ -1,7 +1,7 @@
 """Verify ferrotorch's rows one after another, and print a table: row, cases, verdict, seconds.
 
-`--all` takes every row, else only those of crates that build within minutes. Other arguments go to
-`parity verify`. A row's seconds are those of its whole verification, with the build.
+`--all` takes every row, else only those whose examples the package `examples/quick` builds. Other
+arguments go to `parity verify`. A row's seconds are those of its whole verification, with the build.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from parity.lockfile import load
 
 LOCKFILE = Path(__file__).with_name("registry.lock.yaml")
-#: Crates whose rows run without `--all`.
-QUICK = ("ferrotorch-data", "ferrotorch-serialize", "ferrotorch-core", "ferrotorch-optim")
+#: Package whose rows run without `--all`.
+QUICK = "ferrotorch-quick"
 
 
 def main(words: list[str]) -> int:
@@ -26,16 +26,17 @@ def main(words: list[str]) -> int:
     chosen = [
         bundle
         for bundle in load(LOCKFILE).bundles
-        if "--all" in words or (bundle.dump.crate or "").startswith(tuple(f"{c}@" for c in QUICK))
+        if "--all" in words or bundle.dump.package == QUICK
     ]
     more = [word for word in words if word != "--all"]
     results = [(bundle, *verify(bundle.id, more)) for bundle in chosen]
-    print(f"\n{'check':<66} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201
+    print(f"\n{'row':>3}  {'check':<58} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201
     for bundle, code, report, seconds in results:
         verdicts = count_verdicts(report)
         text = ", ".join(f"{count} {name}" for name, count in verdicts.items()) or f"exit {code}"
         cases = sum(verdicts.values())
-        print(f"{bundle.why:<66.66} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201
+        row, check = bundle.why.removeprefix("row ").split(": ", 1)
+        print(f"{row:>3}  {check:<58.58} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201
     return max((code for _, code, _, _ in results), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Rows 6, 10 to 13, 15 and 16: tiny models of the same architectures, with seeded weights.
+"""Rows 6, 10 to 13 and 15 to 17: tiny models of the same architectures, with seeded weights.
 
 What the examples download lies under ``files/``, by its address without the scheme; the lockfile
 names each as an extra file.
@@ -207,8 +207,8 @@ def make_whisper() -> dict[str, Any]:
     }
 
 
-def make_clip(case: str, model: str, hidden_act: str) -> dict[str, Any]:
-    """Make a text encoder of CLIP with one of its two activations."""
+def build_clip(hidden_act: str) -> tuple[transformers.CLIPTextModel, dict[str, Any]]:
+    """Build a text encoder of CLIP, and the files of its model."""
     config = transformers.CLIPTextConfig(
         vocab_size=100,
         hidden_size=32,
@@ -221,27 +221,39 @@ def make_clip(case: str, model: str, hidden_act: str) -> dict[str, Any]:
         hidden_act=hidden_act,
     )
     clip = fill(transformers.CLIPTextModel(config), scale=0.2)
-    ids = torch.arange(16)[None] * 6 + 1
     state = {
         name if name.startswith("text_model.") else f"text_model.{name}": one
         for name, one in clip.state_dict().items()
     }
     written = write_config(config, "CLIPTextModel")
-    return {
-        f"{case}/input_ids.bin": ids.float(),
-        f"{case}/reference/out.bin": clip(ids).last_hidden_state,
-        **place(model, {"config.json": written, "model.safetensors": state}),
-    }
+    return clip, {"config.json": written, "model.safetensors": state}
 
 
-def make_diffusion() -> dict[str, Any]:
-    """Row 16: CLIP's text encoder and the VAE's decoder of a diffusion pipeline.
-
-    Stable Diffusion 1 has the activation `quick_gelu` in its text encoder, 2 has `gelu`.
-    """
+def build_unet() -> tuple[torch.nn.Module, dict[str, Any]]:
+    """Build a network that predicts noise, and the files of its model."""
     import diffusers
 
-    vae_config = {
+    config = {
+        "in_channels": 4,
+        "out_channels": 4,
+        "sample_size": 8,
+        "block_out_channels": [8, 16],
+        "layers_per_block": 1,
+        "norm_num_groups": 4,
+        "attention_head_dim": 2,
+        "cross_attention_dim": 32,
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+    }
+    unet = fill(diffusers.UNet2DConditionModel(**config), scale=0.1)
+    return unet, {"config.json": config, "model.safetensors": dict(unet.state_dict())}
+
+
+def build_vae() -> tuple[torch.nn.Module, dict[str, Any]]:
+    """Build an autoencoder, and the files of its decoder."""
+    import diffusers
+
+    config = {
         "latent_channels": 4,
         "out_channels": 3,
         "block_out_channels": [8, 16],
@@ -250,24 +262,84 @@ def make_diffusion() -> dict[str, Any]:
         "sample_size": 16,
         "scaling_factor": 0.18215,
     }
-    vae = fill(
-        diffusers.AutoencoderKL(
-            **vae_config,
-            down_block_types=["DownEncoderBlock2D"] * 2,
-            up_block_types=["UpDecoderBlock2D"] * 2,
-        ),
-        scale=0.1,
-    )
-    latent = draw("latent", 1, 4, 8, 8)
-    vae_state = {
+    blocks = {"down_block_types": ["DownEncoderBlock2D"] * 2}
+    blocks["up_block_types"] = ["UpDecoderBlock2D"] * 2
+    vae = fill(diffusers.AutoencoderKL(**config, **blocks), scale=0.1)
+    state = {
         name: one
         for name, one in vae.state_dict().items()
         if name.startswith(("decoder.", "post_quant_conv."))
     }
+    return vae, {"config.json": config, "model.safetensors": state}
+
+
+def make_diffusion() -> dict[str, Any]:
+    """Row 16: the three networks of a diffusion pipeline.
+
+    Stable Diffusion 1 has the activation `quick_gelu` in its text encoder, 2 has `gelu`.
+    """
+    ids = torch.arange(16)[None] * 6 + 1
+    files: dict[str, Any] = {}
+    for case, model, hidden_act in (
+        ("clip", "sd-v1-5-clip-text-encoder", "quick_gelu"),
+        ("clip_gelu", "sd-v2-clip-text-encoder", "gelu"),
+    ):
+        clip, placed = build_clip(hidden_act)
+        files |= {
+            f"{case}/input_ids.bin": ids.float(),
+            f"{case}/reference/out.bin": clip(ids).last_hidden_state,
+            **place(model, placed),
+        }
+    latent, timestep, text = draw("latent", 1, 4, 8, 8), torch.tensor([500.0]), draw("text", 1, 16, 32)
+    (unet, unet_files), (vae, vae_files) = build_unet(), build_vae()
+    scale = vae_files["config.json"]["scaling_factor"]
     return {
-        **make_clip("clip", "sd-v1-5-clip-text-encoder", "quick_gelu"),
-        **make_clip("clip_gelu", "sd-v2-clip-text-encoder", "gelu"),
+        **files,
+        "unet/latent.bin": latent,
+        "unet/timestep.bin": timestep,
+        "unet/text.bin": text,
+        "unet/reference/out.bin": unet(latent, timestep, encoder_hidden_states=text).sample,
+        **place("sd-v1-5-unet", unet_files),
         "vae/latent.bin": latent,
-        "vae/reference/out.bin": vae.decode(latent / vae_config["scaling_factor"]).sample,
-        **place("sd-v1-5-vae-decoder", {"config.json": vae_config, "model.safetensors": vae_state}),
+        "vae/reference/out.bin": vae.decode(latent / scale).sample,
+        **place("sd-v1-5-vae-decoder", vae_files),
+    }
+
+
+def make_pipeline() -> dict[str, Any]:
+    """Row 17: four steps of a diffusion pipeline with guidance, each stage; row 16's networks."""
+    import diffusers
+
+    scheduler = diffusers.DDIMScheduler(
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        clip_sample=False,
+        set_alpha_to_one=False,
+        steps_offset=1,
+    )
+    scheduler.set_timesteps(4)
+    (clip, _), (unet, _), (vae, vae_files) = build_clip("quick_gelu"), build_unet(), build_vae()
+    ids = {"prompt": torch.arange(16)[None] * 6 + 1, "uncond": torch.full((1, 16), 99)}
+    prompt, uncond = (clip(one).last_hidden_state for one in ids.values())
+    latent = draw("initial", 1, 4, 8, 8)
+    stages = {"cond_embeds": prompt, "uncond_embeds": uncond, "init_latent": latent}
+    for step, time in enumerate(scheduler.timesteps):
+        without, with_prompt = (
+            unet(latent, time, encoder_hidden_states=text).sample for text in (uncond, prompt)
+        )
+        guided = without + 7.5 * (with_prompt - without)
+        latent = scheduler.step(guided, time, latent).prev_sample
+        stages |= {
+            f"step_{step}_noise_pred_uncond": without,
+            f"step_{step}_noise_pred_cond": with_prompt,
+            f"step_{step}_guided_noise": guided,
+            f"step_{step}_latent_after": latent,
+        }
+    image = vae.decode(latent / vae_files["config.json"]["scaling_factor"]).sample
+    return {
+        "pipeline/init_latent.bin": stages["init_latent"],
+        **{f"pipeline/{name}_input_ids.bin": one.float() for name, one in ids.items()},
+        **{f"pipeline/reference/{name}.bin": one for name, one in stages.items()},
+        "pipeline/reference/final_image.bin": image,
     }

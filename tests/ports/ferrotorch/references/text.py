@@ -1,8 +1,10 @@
-"""Row 9: tokenizers of five families, trained here on one paragraph, by Hugging Face's library."""
+"""Row 9: tokenizers of five families, trained here on one paragraph, run by Hugging Face's library."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import jinja2
@@ -13,7 +15,6 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
     processors,
-    trainers,
 )
 
 CORPUS = """The quick brown fox jumps over the lazy dog, and the lazy dog does not mind at all.
@@ -139,31 +140,26 @@ def train_bytes(special: list[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400, initial_alphabet=alphabet, show_progress=False, special_tokens=special
-    )
-    tokenizer.train_from_iterator(CORPUS.splitlines(), trainer)
+    vocab, merges = learn_pieces(tokenizer, [*special, *list_bytes()], 400)
+    tokenizer.model = models.BPE(vocab, merges)
+    tokenizer.add_special_tokens(special)
     return tokenizer
 
 
 def train_clip() -> Tokenizer:
     """Train CLIP's kind: lower case, a mark at the end of each word."""
-    tokenizer = Tokenizer(models.BPE(end_of_word_suffix="</w>", unk_token="<|endoftext|>"))  # noqa: S106
+    start, end = special = ["<|startoftext|>", "<|endoftext|>"]
+    tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace("  ", " "), normalizers.Lowercase()]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    start, end = "<|startoftext|>", "<|endoftext|>"
-    trainer = trainers.BpeTrainer(
-        vocab_size=700,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        end_of_word_suffix="</w>",
-        show_progress=False,
-        special_tokens=[start, end],
-    )
-    tokenizer.train_from_iterator(CORPUS.splitlines(), trainer)
+    marked = [f"{one}</w>" for one in list_bytes()]
+    alphabet = [*special, *list_bytes(), *marked]
+    vocab, merges = learn_pieces(tokenizer, alphabet, 700, suffix="</w>")
+    tokenizer.model = models.BPE(vocab, merges, end_of_word_suffix="</w>", unk_token=end)
+    tokenizer.add_special_tokens(special)
     tokenizer.post_processor = processors.RobertaProcessing(
         (end, tokenizer.token_to_id(end)),
         (start, tokenizer.token_to_id(start)),
@@ -175,15 +171,14 @@ def train_clip() -> Tokenizer:
 
 def train_bert(pad_to: int = 0) -> Tokenizer:
     """Train BERT's kind: word pieces, lower case without accents; padded if ``pad_to``."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # noqa: S106
+    tokenizer = Tokenizer(models.WordPiece())
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=400, show_progress=False, special_tokens=special
-    )
-    tokenizer.train_from_iterator(CORPUS.splitlines(), trainer)
+    vocab, _ = learn_pieces(tokenizer, special, 250, prefix="##")
+    tokenizer.model = models.WordPiece(vocab, unk_token="[UNK]")  # noqa: S106
+    tokenizer.add_special_tokens(special)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(word, tokenizer.token_to_id(word)) for word in ("[CLS]", "[SEP]")],
@@ -191,3 +186,63 @@ def train_bert(pad_to: int = 0) -> Tokenizer:
     if pad_to:
         tokenizer.enable_padding(length=pad_to)
     return tokenizer
+
+
+def list_bytes() -> list[str]:
+    """List the character that stands for each byte, in one order."""
+    return sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+def learn_pieces(
+    tokenizer: Tokenizer, first: list[str], size: int, *, prefix: str = "", suffix: str = ""
+) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Merge the most frequent pair of pieces again and again, of equal ones the last by name.
+
+    The library's own trainers order pieces with a prefix or suffix by chance.
+
+    Args:
+        tokenizer: Its normalizer and pre-tokenizer split the corpus into words.
+        first: The first pieces; the corpus' characters follow.
+        size: Largest number of pieces.
+        prefix: Mark of a piece inside a word.
+        suffix: Mark of a piece at the end of a word.
+
+    Returns:
+        The vocabulary, and the pairs in the order in which they were merged.
+    """
+    words: Counter[tuple[str, ...]] = Counter()
+    for line in CORPUS.splitlines():
+        text = tokenizer.normalizer.normalize_str(line) if tokenizer.normalizer else line
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text):
+            inner = [word[0], *(prefix + one for one in word[1:])]
+            words[(*inner[:-1], inner[-1] + suffix)] += 1
+    pieces = [*first, *sorted({piece for word in words for piece in word})]
+    vocab = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
+    merges: list[tuple[str, str]] = []
+    while len(vocab) < size:
+        pairs: Counter[tuple[str, str]] = Counter()
+        for word, times in words.items():
+            for pair in pairwise(word):
+                pairs[pair] += times
+        if not pairs:
+            break
+        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        joined = best[0] + best[1].removeprefix(prefix)
+        merges.append(best)
+        vocab.setdefault(joined, len(vocab))
+        merged: Counter[tuple[str, ...]] = Counter()
+        for word, times in words.items():
+            merged[join_pairs(word, best, joined)] += times
+        words = merged
+    return vocab, merges
+
+
+def join_pairs(word: tuple[str, ...], pair: tuple[str, str], joined: str) -> tuple[str, ...]:
+    """Put ``joined`` in the place of each ``pair`` of a word's pieces, from the left."""
+    pieces: list[str] = []
+    for piece in word:
+        if pieces and (pieces[-1], piece) == pair:
+            pieces[-1] = joined
+        else:
+            pieces.append(piece)
+    return tuple(pieces)
