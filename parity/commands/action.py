@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from parity import github
 from parity.commands.merge import MergeOptions, merge
@@ -16,15 +17,11 @@ from parity.commands.plan import PlanOptions, plan_jobs
 from parity.commands.verify import verify
 from parity.errors import EXIT_CODES, ConfigError, ParityError, Problem
 from parity.lockfile import Bundle, load
+from parity.reports.console import RunConsole
 from parity.store.store import Store
 from parity.text import resolve_path
 from parity.verify import publish
 from parity.verify.options import REPORT_FORMATS, SUMMARIES, ReportOptions, VerifyOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from parity.reports.console import RunConsole
 
 #: File name of the plan, written by ``plan`` and read by ``merge``.
 PLAN_FILE, PLAN_ARTIFACT = "parity-plan.json", "parity-plan"

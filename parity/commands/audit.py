@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.commands.selection import choose_bundles, handle_each
+from parity.errors import ErrorKind
 from parity.github import choose_program
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader
 from parity.lab.zoo import reader_reports, reader_results
+from parity.lockfile import Bundle
+from parity.reports.console import RunConsole
+from parity.results import CaseResult
 from parity.verify.options import Options
 from parity.verify.prepare import build_options, fetch_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from parity.errors import ErrorKind
-    from parity.lockfile import Bundle
-    from parity.reports.console import RunConsole
-    from parity.results import CaseResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.commands.selection import handle_each
+from parity.drift import BundleDrift
 from parity.errors import ConfigError, FetchError, ParityError, Problem, ReferenceSuspectError
 from parity.lab.audits.isolated import audit_before_lock
-from parity.lockfile import load
+from parity.lockfile import Bundle, Locked, load
 from parity.lockfile.edit import EntryChange, apply_changes
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import read_unchanged, rewrite
 from parity.reports import drift_text
+from parity.reports.console import RunConsole
 from parity.store import sources
 from parity.store.download import add_bundle_name
-from parity.store.remote_metadata import check_against_remote, fetch_remote_metadata, replace_ref
-from parity.store.store import Store
+from parity.store.remote_metadata import (
+    RemoteMetadata,
+    check_against_remote,
+    fetch_remote_metadata,
+    replace_ref,
+)
+from parity.store.store import FetchedBundle, Store
 from parity.suites import find_suite
 from parity.text import format_path
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
 from parity.verify.prepare import build_options
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from parity.drift import BundleDrift
-    from parity.lockfile import Bundle, Locked
-    from parity.reports.console import RunConsole
-    from parity.store.remote_metadata import RemoteMetadata
-    from parity.store.store import FetchedBundle
 
 #: Exit code where something newer exists.
 EXIT_NEWER = 10

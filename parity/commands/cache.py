@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from parity.errors import ConfigError, IntegrityError, Problem
 from parity.lockfile import load
+from parity.reports.console import RunConsole
 from parity.store import disk, entries
+from parity.store.entries import StoreEntry
+from parity.store.paths import StorePaths
 from parity.store.store import Store
 from parity.text import format_count, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from parity.reports.console import RunConsole
-    from parity.store.entries import StoreEntry
-    from parity.store.paths import StorePaths
 
 _NAME_WIDTH = 19  # characters of a name: "sha256:" and twelve digits
 

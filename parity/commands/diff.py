@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import Bundle, Dump, load
 from parity.reports import drift_text
+from parity.reports.console import RunConsole
 from parity.store.store import Store
 from parity.verify import bundle_states, selection
 from parity.verify.bundle_states import BundleState
 from parity.verify.options import Options
-
-if TYPE_CHECKING:
-    from parity.reports.console import RunConsole
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from parity.commands.selection import choose_bundles, handle_each
+from parity.lockfile import Bundle
+from parity.reports.console import RunConsole
+from parity.verify.options import Options
 from parity.verify.prepare import fetch_bundle, fetch_extra_files, print_missing_bundles
-
-if TYPE_CHECKING:
-    from parity.lockfile import Bundle
-    from parity.reports.console import RunConsole
-    from parity.verify.options import Options
 
 
 def fetch(options: Options, console: RunConsole) -> int:

@@ -9,7 +9,7 @@ import shlex
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -19,13 +19,11 @@ from parity.lockfile import Bundle, parse
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.port.cargo.manifests import Example, Package, list_packages
+from parity.reports.console import RunConsole
 from parity.store import sources
 from parity.text import format_count, format_path, sanitize
 from parity.verify import publish
 from parity.verify.options import Options
-
-if TYPE_CHECKING:
-    from parity.reports.console import RunConsole
 
 #: Parts of an example's name that suggest a dump program.
 _DUMP_HINTS = ("dump", "parity", "fixture", "golden")

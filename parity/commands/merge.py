@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.known_failures import match_glob
 from parity.reports import json_reader
+from parity.reports.console import RunConsole
+from parity.reports.json_reader import ReportFile
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.text import format_count, join_limited, sanitize
 from parity.verify import publish, report_checks
 from parity.verify.options import Options, ReportOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from parity.reports.console import RunConsole
-    from parity.reports.json_reader import ReportFile
-    from parity.verify.report_checks import Plan
+from parity.verify.report_checks import Plan
 
 
 @dataclass(frozen=True, kw_only=True)

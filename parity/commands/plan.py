@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity import __version__, github
 from parity.commands.selection import choose_bundles, prepare_bundles
 from parity.port.cargo import make_build_key
+from parity.reports.console import RunConsole
 from parity.store.disk import replace_file
 from parity.verify import publish
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
-    from pathlib import Path
-
-    from parity.reports.console import RunConsole
 
 #: GitHub's limit of jobs in one matrix.
 MAX_JOBS = 256

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.commands.selection import choose_bundles, handle_each
 from parity.diagnose import name_no_alternatives
 from parity.errors import ErrorKind, ParityError
 from parity.lab import resolve_hook
+from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.report import Detection, MutationReport, print_report
+from parity.lockfile import Bundle
+from parity.reports.console import RunConsole
 from parity.results import Finding
 from parity.suites.base import Case, Dump
+from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from parity.lab.faults import Fault, InjectionResult
-    from parity.lockfile import Bundle
-    from parity.reports.console import RunConsole
-    from parity.verify.options import VerifyOptions
 
 
 def prove(options: VerifyOptions, console: RunConsole) -> int:

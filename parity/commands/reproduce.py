@@ -7,11 +7,11 @@ import re
 import shlex
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.checkpoints.hexdump import find_spans, format_hex
@@ -19,8 +19,11 @@ from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
 from parity.port import output
 from parity.port.dump_folder import open_temporary_folder
+from parity.port.run import DumpResult
 from parity.reports import reproduction
+from parity.reports.console import RunConsole
 from parity.reports.reproduction import Reproduction
+from parity.results import CaseResult, Finding
 from parity.suites.base import Case, Dump
 from parity.tensors.folder import list_tensors
 from parity.text import format_count, sanitize_message
@@ -28,15 +31,8 @@ from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.options import VerifyOptions
+from parity.verify.prepare import PreparedBundle
 from parity.verify.standalone import StandaloneProgram
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from parity.port.run import DumpResult
-    from parity.reports.console import RunConsole
-    from parity.results import CaseResult, Finding
-    from parity.verify.prepare import PreparedBundle
 
 #: Limits of the pack: tensors with values, lines of each, bytes of a tensor and of a file in hex.
 _MAX_TENSORS, _MAX_LINES, _MAX_BYTES, _MAX_FILE_BYTES = 20, 70, 512, 2**16

@@ -6,26 +6,22 @@ import difflib
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.errors import EXIT_CODES, ConfigError, Location, Problem
 from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard, list_common_bundles
 from parity.reports import json_reader
+from parity.reports.console import RunConsole
+from parity.results import Report
 from parity.store.disk import replace_file
 from parity.text import sanitize_message
 from parity.verify import publish
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.reports.console import RunConsole
-    from parity.results import Report
 
 _NAMED_REPORT = re.compile(r"(?P<name>[^=/\\]{1,60})=(?P<path>.+)", re.DOTALL)
 _MAX_DIFFERENCES = 40

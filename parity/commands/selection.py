@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from parity.errors import ErrorKind, ParityError, exit_code_of
 from parity.lockfile import Bundle, Lockfile, load
 from parity.reports.console import RunConsole, print_error
 from parity.verify import selection
+from parity.verify.options import Options, VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from parity.verify.options import Options, VerifyOptions
 
 
 def choose_bundles(options: Options) -> tuple[Lockfile, list[Bundle]]:

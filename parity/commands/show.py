@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.commands.selection import choose_bundles
 from parity.diagnose import FailingTensor
@@ -15,6 +18,8 @@ from parity.errors import ConfigError, DumpError, IntegrityError, Problem
 from parity.github import display_path
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
+from parity.port.run import DumpResult
+from parity.reports.console import RunConsole
 from parity.suites.base import Case, Dump, TensorView
 from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
@@ -24,15 +29,6 @@ from parity.verify import execute, fixture_aliases
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 from parity.verify.store_guard import StoreGuard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.port.run import DumpResult
-    from parity.reports.console import RunConsole
 
 #: Maximum number of printed elements.
 MAX_ELEMENTS = 60

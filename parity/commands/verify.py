@@ -5,30 +5,26 @@ from __future__ import annotations
 import shutil
 import stat
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity import github
 from parity.commands.selection import choose_bundles, list_ready, prepare_bundles
 from parity.errors import ParityError, Problem
+from parity.lockfile import Lockfile
 from parity.port import dump_folder, process
+from parity.reports.console import RunConsole
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.store.disk import find_link
 from parity.text import format_path
-from parity.verify import lock_changes, publish
+from parity.verify import publish
 from parity.verify.environment import collect_environment
 from parity.verify.execute import RunContext, format_rerun_command, run_cases
+from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, print_missing_bundles
 from parity.verify.store_guard import StoreGuard
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from parity.lockfile import Lockfile
-    from parity.reports.console import RunConsole
-    from parity.verify.options import VerifyOptions
 
 #: Largest file of a dump that is kept beside the report, in bytes.
 _MAX_KEPT_BYTES = 2**30
@@ -69,7 +65,11 @@ def _run_job(
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
     prepared = prepare_bundles(chosen, options, console, deadline)
-    drift = lock_changes.format_lock_changes(prepared, options, console)
+    drift: list[str] = []
+    if revision := github.get_base_revision():
+        from parity.verify.bundle_states import format_lock_changes
+
+        drift = format_lock_changes(revision, prepared, options, console)
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     private = {*options.private_bundles, *(bundle.id for bundle in chosen if bundle.passes_secrets)}

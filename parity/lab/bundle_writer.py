@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable, Mapping
 from math import floor, log10
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,8 @@ from parity.lab.array_files import encode_file, to_array, to_tensor, widen
 from parity.lab.pins import packing, tensors
 from parity.lockfile.parse import ID, ID_FORM
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    #: Outputs by name, or a function of the inputs that returns them, or a single output.
-    Expected = Mapping[str, Any] | Callable[..., Any]
+#: Outputs by name, or a function of the inputs that returns them, or a single output.
+Expected = Mapping[str, Any] | Callable[..., Any]
 
 #: How far beyond the reference's own rounding error a port may be.
 _ALLOWANCE = 4

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.errors import Location
+from parity.errors import Location
 
 MAX_BYTES = 8 << 30  # of an archive, and of its unpacked files
 MAX_FILES = 100_000

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import Location, Problem
 from parity.port import output
 from parity.port.dump_folder import MAX_DEPTH
+from parity.port.process import ProcessResult
 from parity.results import Finding
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.port.process import ProcessResult
 
 _PANIC_EXIT = 101  # exit code of Rust's runtime after a panic of the main thread
 #: Message about a dump whose folders are nested too deep to be read.

@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from parity.errors import Location
 from parity.port import dump_folder
 from parity.port.exit_findings import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.errors import Location
 
 OUTCOME_FILE = "outcome.json"
 MAX_BYTES = 2**20

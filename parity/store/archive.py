@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import BinaryIO
 
 from parity.errors import IntegrityError, Location, Problem
+from parity.lockfile import Locked
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.disk import write_file
 from parity.store.member_names import ArchiveError, NameTree, split_name
 from parity.store.tar_headers import BLOCK, MAX_PAX, PaxFields, TarHeader, parse_header, parse_pax
 from parity.store.trees import CHUNK, THREADS, TreeFile, hash_chunks
 from parity.text import format_count, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from parity.lockfile import Locked
 
 REPACK = (
     "re-pack with GNU tar:  "

@@ -39,9 +39,6 @@ _CODES = {
 }
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _CREATE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-_OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
-#: Windows cannot name a file relative to an open folder.
-HAS_DIR_FD = {os.open, os.mkdir} <= os.supports_dir_fd
 
 
 @contextmanager
@@ -114,49 +111,23 @@ def find_link(path: Path, root: Path) -> Path | None:
 def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
     """Write a new file below ``root`` with the folders it needs; return what was written.
 
-    Args:
-        root: A folder that only we write to.
-        path: Relative posix path, checked by ``member_names.split_name``.
-        chunks: The content.
+    ``root`` is a folder that only we write to, ``path`` was checked by ``member_names.split_name``.
 
     Raises:
         OSError: As the system says; FileExistsError where the file exists.
     """
-    with open(_create_file(root, path), "wb", buffering=0) as file:
-        return TreeFile(path, *hash_chunks(_write_chunks(file.fileno(), chunks)))
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(target, _CREATE, 0o644), "wb", buffering=0) as file:  # noqa: PTH123
+        return TreeFile(path, *hash_chunks(write_whole(file.fileno(), chunk) for chunk in chunks))
 
 
-def _write_chunks(fd: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    for chunk in chunks:
-        write_whole(fd, chunk)
-        yield chunk
-
-
-def write_whole(fd: int, chunk: bytes) -> None:
-    """Write all of ``chunk``; one system call may write less, as on a nearly full disk."""
+def write_whole(fd: int, chunk: bytes) -> bytes:
+    """Write all of ``chunk``, and return it; one call may write less, as on a nearly full disk."""
     view = memoryview(chunk)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _create_file(root: Path, path: str) -> int:
-    """Return a descriptor of the new file; folders are created if missing, no link is followed."""
-    *folders, name = path.split("/")
-    if not HAS_DIR_FD:
-        parent_path = root.joinpath(*folders)
-        parent_path.mkdir(parents=True, exist_ok=True)
-        return os.open(parent_path / name, _CREATE, 0o644)
-    parent = os.open(root, _OPEN_FOLDER)
-    try:
-        for part in folders:
-            with suppress(FileExistsError):  # of another file, or made by another of our threads
-                os.mkdir(part, 0o755, dir_fd=parent)
-            child = os.open(part, _OPEN_FOLDER, dir_fd=parent)
-            os.close(parent)
-            parent = child
-        return os.open(name, _CREATE, 0o644, dir_fd=parent)
-    finally:
-        os.close(parent)
+    return chunk
 
 
 def replace_file(path: Path, data: bytes) -> None:

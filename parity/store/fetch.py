@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import FetchError, IntegrityError, Problem
+from parity.lockfile import Bundle, Locked
 from parity.lockfile.source_rules import is_local
 from parity.store import archive, disk, sources, trees
 from parity.store.integrity import ArchiveRecord, ReceivedFile, check_received, check_record
+from parity.store.paths import StorePaths
+from parity.store.retries import FetchOptions
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from parity.lockfile import Bundle, Locked
-    from parity.store.paths import StorePaths
-    from parity.store.retries import FetchOptions
 
 _MAX_WAIT = 900.0  # seconds for another process to make the same bundle
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import IntegrityError, Location, Problem
+from parity.lockfile import Bundle, Locked
 from parity.lockfile.contents import MAX_BYTES
 from parity.store import disk
 from parity.store.trees import TreeFile, compute_tree_digest
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from parity.lockfile import Bundle, Locked
 
 HEAD_BYTES = 512  # kept for a diagnosis
 _MAX_RECORD = 4096  # bytes of a record's file

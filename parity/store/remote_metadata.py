@@ -8,21 +8,17 @@ The Hub answers a ``resolve`` request with ``X-Repo-Commit``, ``X-Linked-Etag`` 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import quote, unquote
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem
+from parity.lockfile import Bundle, Locked
 from parity.lockfile.source_rules import is_local
 from parity.store import sources, transport
 from parity.store.retries import FetchOptions, retry
 from parity.store.trees import hash_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.lockfile import Bundle, Locked
 
 _COMMIT = re.compile("[0-9a-f]{40}")
 _DIGEST = re.compile("[0-9a-f]{64}")

@@ -5,17 +5,14 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from parity.errors import FetchError, Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    #: Called with bytes so far, and bytes in all where known.
-    Progress = Callable[[int, int | None], None]
-
+#: Called with bytes so far, and bytes in all where known.
+Progress = Callable[[int, int | None], None]
 T = TypeVar("T")
 
 #: Statuses that may change by themselves; RFC 9110, 8470 and 6585.
@@ -89,12 +86,10 @@ class TransientError(Exception, Generic[T]):
 def retry(
     attempt: Callable[[], T], options: FetchOptions, count_reached: Callable[[], int] = lambda: 0
 ) -> T:
-    """Return the result of the first try that succeeds.
+    """Return the result of the first ``attempt`` that raises no ``TransientError``.
 
-    Args:
-        attempt: One try; raises ``TransientError`` for what may succeed later.
-        options: How often and how long; a person is notified of a noticeable wait.
-        count_reached: Returns the most bytes that we ever had; more of them restart the count.
+    ``count_reached`` returns the most bytes that we ever had; more of them restart the count of
+    tries. A person is notified of a noticeable wait.
 
     Raises:
         FetchError: The problem of the last try, once no try or no time is left.

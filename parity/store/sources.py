@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from parity.errors import ConfigError, Problem
+from parity.lockfile import Bundle
 from parity.lockfile.source_rules import HUB_FORM, HUB_SOURCE, find_url_problem, is_local
 from parity.store.disk import read_small_file
 from parity.text import add_secret, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from parity.lockfile import Bundle
 
 HUB = "https://huggingface.co"
 _PORTS = {"http": 80, "https": 443}

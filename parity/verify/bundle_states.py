@@ -1,11 +1,12 @@
-"""Load earlier states of a bundle: its entry in git's lockfile, its files if available."""
+"""Load earlier states of a bundle, from git's lockfile, and list the changes since then."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
@@ -13,14 +14,14 @@ from parity.errors import ConfigError, Location, ParityError, Problem
 from parity.lockfile import Bundle, Locked, Lockfile, parse
 from parity.lockfile.source_rules import is_local
 from parity.port import process
+from parity.reports import drift_text
+from parity.reports.console import RunConsole
 from parity.store import archive
+from parity.store.store import FetchedBundle, Store
 from parity.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.reports.console import RunConsole
-    from parity.store.store import FetchedBundle, Store
+from parity.verify import claims
+from parity.verify.options import Options
+from parity.verify.prepare import PreparationError, PreparedBundle
 
 _TIMEOUT_SECONDS = 60.0
 
@@ -158,3 +159,40 @@ def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleD
         trees=compare_trees(old.path, new.path) if old and new else None,
         missing=before.missing,
     )
+
+
+def format_lock_changes(
+    revision: str,
+    prepared: Iterable[PreparedBundle | PreparationError],
+    options: Options,
+    console: RunConsole,
+) -> list[str]:
+    """Return Markdown for each bundle whose lock has changed since the ``revision``."""
+    try:
+        base = load_lockfile_at(revision, options.lockfile)
+    except ParityError:
+        # A shallow clone has no base (fetch-depth), and neither has a first lockfile.
+        return []
+    ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
+    return [line for entry in ready for line in _format_lock_change(entry, base, options, console)]
+
+
+def _format_lock_change(
+    entry: PreparedBundle, base: Lockfile, options: Options, console: RunConsole
+) -> list[str]:
+    bundle, previous = entry.bundle, find_bundle(base, entry.bundle.id)
+    weaker = claims.format_weaker(entry, previous) if previous else []
+    locked = previous.locked if previous else None
+    if bundle.locked is None or (
+        locked and (locked.sha256, locked.extra) == (bundle.locked.sha256, bundle.locked.extra)
+    ):
+        return weaker
+    before = BundleState(None, None)
+    if previous and locked:
+        store, folder = Store.from_environment(), options.lockfile.resolve().parent
+        before = load_earlier(previous, store, folder, console, offline=options.offline)
+    digest = bundle.locked.sha256
+    fetched = FetchedBundle(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
+    after = BundleState(bundle.locked, fetched)
+    drift = compute_drift(bundle.id, before, after)
+    return [*weaker, *drift_text.format_markdown(drift), ""]

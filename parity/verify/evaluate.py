@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import Location, ParityError
 from parity.known_failures import KnownFailures, parse_known_failures
@@ -14,13 +15,8 @@ from parity.results import CaseResult, Finding, decide_verdict, limit_findings
 from parity.suites.base import Case, Dump, DumpComparison
 from parity.verify import outcomes
 from parity.verify.claims import mark_unclaimed
+from parity.verify.prepare import PreparedBundle
 from parity.verify.repeats import find_differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from parity.verify.prepare import PreparedBundle
 
 
 @dataclass

@@ -5,30 +5,28 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
+from parity.lockfile import Dump
+from parity.port import cargo
+from parity.port.cargo import Program
 from parity.port.dump_folder import remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
+from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Finding
+from parity.store.store import Store
+from parity.suites.base import Case
 from parity.verify import claims, fixture_aliases
 from parity.verify.evaluate import CaseEvaluator
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from parity.lockfile import Dump
-    from parity.port.cargo import Program
-    from parity.reports.console import RunConsole
-    from parity.suites.base import Case
-    from parity.verify.options import VerifyOptions
-    from parity.verify.prepare import PreparedBundle
-
+from parity.verify.options import VerifyOptions
+from parity.verify.prepare import PreparedBundle
 
 #: Limits of a case that states what it expects. Its checkpoint is tiny: a reader that takes
 #: longer, or more memory, trusts numbers in the file instead of its size.
@@ -163,8 +161,6 @@ def _build_program(
     example = ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()), dump.pass_env)
     if dump.command is None:
-        from parity.port import cargo
-
         (example,) = expand_placeholders(
             [dump.example or ""], _build_placeholders(prepared, case), _locate_program(dump)
         )
@@ -182,9 +178,6 @@ def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
     options = context.options
     if dump.command is not None:
         return _BuildResult(*resolve_command(dump, options.repo))
-    from parity.port import cargo
-    from parity.store.store import Store
-
     say = context.console.show_build(f"{dump.package or dump.crate} example {example}")
     program = cargo.build_program(
         dump,

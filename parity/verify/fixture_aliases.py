@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.errors import ConfigError, Problem
+from parity.lockfile import Bundle
+from parity.suites.base import Case
 from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.suite import NAMES_FILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from parity.lockfile import Bundle
-    from parity.suites.base import Case
 
 OPTION = "checkpoint-names"
 #: Larger checkpoints need a bundle whose own file names fit.

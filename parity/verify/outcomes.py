@@ -6,23 +6,19 @@ zero, with a message, and without a tensor in the output folder.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.port.exit_findings import is_out_of_memory
+from parity.port.run import DumpResult
 from parity.results import Finding
+from parity.suites.base import Case, DumpComparison
 from parity.tensors.folder import list_tensors
 from parity.text import format_count
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from parity.port.run import DumpResult
-    from parity.suites.base import Case, DumpComparison
-
-    #: Compares the dump; returns the comparison, or the findings why it is not possible.
-    Compare = Callable[[], tuple[DumpComparison | None, list[Finding]]]
+#: Compares the dump; returns the comparison, or the findings why it is not possible.
+Compare = Callable[[], tuple[DumpComparison | None, list[Finding]]]
 
 MEANINGS = {
     "right": "every tensor equals its reference",

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.bundle.tolerances import Tolerances, tighten
 from parity.errors import ConfigError, ParityError, Problem
 from parity.known_failures import find_unmatched, parse_known_failures
+from parity.lockfile import Bundle
+from parity.reports.console import RunConsole
 from parity.results import Finding
+from parity.store.fetch import FetchedBundle, describe_misses
+from parity.store.member_names import ArchiveError, NameTree, split_name
+from parity.store.store import Store
 from parity.suites import find_suite
+from parity.suites.base import Case, Suite
 from parity.suites.bundle_files import find_unread
 from parity.text import format_count
 from parity.verify import claims, selection
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from parity.lockfile import Bundle
-    from parity.reports.console import RunConsole
-    from parity.store.store import FetchedBundle
-    from parity.suites.base import Case, Suite
-    from parity.verify.options import Options, VerifyOptions
+from parity.verify.options import Options, VerifyOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +110,9 @@ def _hash_manifest(bundle: Bundle, options: VerifyOptions) -> str | None:
 
 def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: RunConsole) -> None:
     """Describe bundles missing from the store, for --offline."""
-    from parity.store.store import Store
-
     downloads = [one for bundle in bundles for one in bundle.list_downloads()]
-    for line in Store.from_environment().describe_misses(downloads) if options.offline else ():
+    paths = Store.from_environment().paths
+    for line in describe_misses(paths, downloads) if options.offline else ():
         console.print_line(line)
 
 
@@ -122,16 +120,8 @@ def fetch_bundle(
     bundle: Bundle, options: Options, console: RunConsole, deadline: float | None
 ) -> FetchedBundle:
     """Return the bundle's tree from the store; download, check and unpack it if missing."""
-    from parity.store.store import Store
-
     fetched = Store.from_environment().fetch_tree(
-        bundle,
-        lockfile_dir=options.lockfile.resolve().parent,
-        offline=options.offline,
-        rehash=options.rehash,
-        progress=console.show_download(bundle.id),
-        notify=lambda text: console.print_bundle(bundle.id, text),
-        deadline=deadline,
+        bundle, **_build_fetch_options(bundle, options, console, deadline)
     )
     status = "in the store" if fetched.cached else "downloaded, checked, unpacked"
     console.print_step(bundle.id, f"{status}, sha256:{fetched.sha256[:12]}…")
@@ -144,28 +134,31 @@ def fetch_extra_files(
     """Return the bundle's extra files in the store, by their paths below ``{files_dir}``."""
     if not bundle.extra_files:
         return {}
-    from parity.store.store import Store
-
     _check_paths(bundle)
-    files = {}
-    for extra, one in zip(bundle.extra_files.values(), bundle.list_extra_files(), strict=True):
-        files[extra.path] = Store.from_environment().fetch_file(
-            one,
-            lockfile_dir=options.lockfile.resolve().parent,
-            offline=options.offline,
-            rehash=options.rehash,
-            progress=console.show_download(one.id),
-            notify=lambda text, name=one.id: console.print_bundle(name, text),
-            deadline=deadline,
-        )
+    store = Store.from_environment()
+    files = {
+        extra.path: store.fetch_file(one, **_build_fetch_options(one, options, console, deadline))
+        for extra, one in zip(bundle.extra_files.values(), bundle.list_extra_files(), strict=True)
+    }
     console.print_step(bundle.id, f"{format_count(len(files), 'extra files')} in the store")
     return files
 
 
+def _build_fetch_options(
+    bundle: Bundle, options: Options, console: RunConsole, deadline: float | None
+) -> dict[str, Any]:
+    return {
+        "lockfile_dir": options.lockfile.resolve().parent,
+        "offline": options.offline,
+        "rehash": options.rehash,
+        "progress": console.show_download(bundle.id),
+        "notify": lambda text: console.print_bundle(bundle.id, text),
+        "deadline": deadline,
+    }
+
+
 def _check_paths(bundle: Bundle) -> None:
     """Reject paths of extra files that are not possible on every system, or that collide."""
-    from parity.store.member_names import ArchiveError, NameTree, split_name
-
     names = NameTree()
     for extra in bundle.extra_files.values():
         try:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity import github as parity_github
 from parity.errors import ConfigError, ParityError, Problem
 from parity.port.dump_folder import remove_tree
 from parity.reports import github_annotations, markdown
 from parity.reports import json as json_report
+from parity.results import CaseResult, Report
 from parity.store.disk import find_link, replace_file
 from parity.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from parity.results import CaseResult, Report
-    from parity.verify.options import ReportOptions
+from parity.verify.options import ReportOptions
 
 #: File name of each format, and the libraries that write it.
 REPORT_FILES = {"json": "report.json", "junit": "junit.xml", "html": "report.html"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import filecmp
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,8 @@ from parity.results import Finding
 from parity.suites.tensor_values import format_value
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.tensors.stored import StoredTensor
 
 
 def find_differences(

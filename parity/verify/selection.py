@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from parity.errors import ConfigError, Location, Problem
 from parity.known_failures import match_glob
+from parity.lockfile import Bundle, Lockfile
 from parity.text import format_path, join_limited
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from parity.lockfile import Bundle, Lockfile
 
 _MAX_EXAMPLES = 20
 

@@ -6,21 +6,17 @@ import json
 import os
 import shlex
 import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from parity.lockfile import Dump
 from parity.port.cargo.manifests import Package, list_packages
 from parity.port.cargo.sources import MAX_FILE, copy_sources, find_subject
 from parity.port.run import expand_placeholders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from parity.lockfile import Dump
-    from parity.suites.base import Case
-    from parity.verify.prepare import PreparedBundle
+from parity.suites.base import Case
+from parity.verify.prepare import PreparedBundle
 
 
 @dataclass(frozen=True)

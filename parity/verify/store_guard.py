@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import ParityError
 from parity.port.dump_folder import remove_tree
 from parity.results import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from parity.verify.prepare import PreparedBundle
+from parity.store.store import Store
+from parity.verify.prepare import PreparedBundle
 
 #: State of a tree, its folders and files by path; None for a tree that cannot be listed.
 _TreeState = dict[str, tuple[object, ...]] | None
@@ -96,8 +93,6 @@ def _read_entry_state(path: str) -> tuple[object, ...]:
 
 def _repair(entry: PreparedBundle, lockfile_dir: Path) -> bool:
     """Unpack the bundle again from its archive, else remove its files; return which."""
-    from parity.store.store import Store
-
     with suppress(ParityError, OSError):
         store = Store.from_environment()
         store.fetch_tree(entry.bundle, lockfile_dir=lockfile_dir, offline=True, rehash=True)

@@ -583,16 +583,12 @@ def test_no_file_is_written_over(put: Put, out: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
-@pytest.mark.parametrize("name", ["d/a", "d/e/a", "l"])
-def test_no_link_is_followed(put: Put, out: Path, tmp_path: Path, name: str) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (out / "d").symlink_to(outside)
-    (out / "l").symlink_to(outside / "l")
+def test_no_link_is_followed(put: Put, out: Path, tmp_path: Path) -> None:
+    (out / "l").symlink_to(tmp_path / "outside")
 
     with pytest.raises(OSError, match=r".+"):
-        unpack(put(make_tar(make_member(name, b"1"))), out, Limits())
-    assert list(outside.iterdir()) == []
+        unpack(put(make_tar(make_member("l", b"1"))), out, Limits())
+    assert not (tmp_path / "outside").exists()
 
 
 def test_modes_and_times_are_ignored(put: Put, out: Path) -> None:
@@ -605,16 +601,6 @@ def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
     unpack(put(make_tar(make_folder("empty/"), make_member("d/a"))), out, Limits())
 
     assert [path.name for path in out.iterdir()] == ["d"]
-
-
-def test_without_names_relative_to_folders(
-    put: Put, out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("parity.store.disk.HAS_DIR_FD", False)
-
-    unpack(put(make_tar(make_member("d/e/a", b"1"), make_member("d/b", b"2"))), out, Limits())
-
-    assert files_of(out) == {"d/e/a": b"1", "d/b": b"2"}
 
 
 def test_a_file_that_shrinks_while_it_is_read(

@@ -111,10 +111,10 @@ def test_unwritten_bytes_are_bounded(store: Store) -> None:
 #: Module, function, before or after its Nth call; then requests in all, and what is sent again.
 STEPS = {
     "lock acquired": ("parity.store.paths:_wait_for_lock:after:1", 1),
-    "first piece written": ("parity.store.hashing_writer:write_whole:after:1", 2),
-    "fifth piece written": ("parity.store.hashing_writer:write_whole:after:5", 2),
-    "all written, not synced": ("parity.store.hashing_writer:HashingWriter.sync:before:1", 1),
-    "synced, not checked": ("parity.store.hashing_writer:HashingWriter.sync:after:1", 1),
+    "first piece written": ("parity.store.download:write_whole:after:1", 2),
+    "fifth piece written": ("parity.store.download:write_whole:after:5", 2),
+    "all written, not synced": ("parity.store.download:HashingWriter.sync:before:1", 1),
+    "synced, not checked": ("parity.store.download:HashingWriter.sync:after:1", 1),
     "before the archive's name": ("parity.store.disk:publish_file:before:1", 1),
     "after the archive's name": ("parity.store.disk:publish_file:after:1", 1),
     "before unpacking": ("parity.store.archive:unpack:before:1", 1),
@@ -166,7 +166,7 @@ def test_killed_again_and_again(store: Store) -> None:
                     store,
                     url,
                     LARGE,
-                    f"kill=parity.store.hashing_writer:write_whole:after:{number}",
+                    f"kill=parity.store.download:write_whole:after:{number}",
                 )
             )
         end(begin(store, url, LARGE))
@@ -210,7 +210,7 @@ def test_several_without_locks_and_one_part(store: Store) -> None:
     """All begin with nothing, and never write the same file; the part is for who has the lock."""
     with s.FaultServer({"/b.tar": [ServedFile(LARGE)]}) as server:
         url = f"{server.url}/b.tar"
-        killed(begin(store, url, LARGE, "kill=parity.store.hashing_writer:write_whole:after:3"))
+        killed(begin(store, url, LARGE, "kill=parity.store.download:write_whole:after:3"))
         children = [begin(store, url, LARGE, "no-locks") for _ in range(4)]
         for child in children:
             end(child)

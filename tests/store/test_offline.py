@@ -9,6 +9,7 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.store import disk
+from parity.store.fetch import describe_misses
 from parity.store.store import Store
 from tests.support.fetching import DATA, compute_sha256, make_bundle
 
@@ -86,10 +87,10 @@ def test_no_misses_without_a_missing_bundle(store: Store, tmp_path: Path) -> Non
     web = make_bundle("https://x.org/b.tar")
     local = make_bundle("b.tar")
 
-    assert store.describe_misses([web, local])[0].startswith("1 of 2 bundles not cached")
+    assert describe_misses(store.paths, [web, local])[0].startswith("1 of 2 bundles not cached")
     store.fetch_tree(local, lockfile_dir=tmp_path)
-    assert store.describe_misses([web, local]) == []
+    assert describe_misses(store.paths, [web, local]) == []
     disk.remove(store.paths.locate_blob(compute_sha256(DATA)))
-    assert store.describe_misses([web, local]) == []  # its tree is there
+    assert describe_misses(store.paths, [web, local]) == []  # its tree is there
     disk.remove(store.paths.locate_record(compute_sha256(DATA)))
-    assert len(store.describe_misses([web, local])) == 3
+    assert len(describe_misses(store.paths, [web, local])) == 3

@@ -541,7 +541,7 @@ def test_damaged_record_is_written_again(get: Get, store: Store, text: str) -> N
 )
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.disk.write_whole", "parity.store.download.write_whole",
      "parity.store.disk.publish_file", "parity.store.disk.publish", "tempfile.mkdtemp"],
 )  # fmt: skip
 def test_errors_of_the_system(
@@ -567,7 +567,7 @@ def test_errors_of_the_system(
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize(
     "place",
-    ["parity.store.disk.write_whole", "parity.store.hashing_writer.write_whole",
+    ["parity.store.disk.write_whole", "parity.store.download.write_whole",
      "parity.store.disk.make_read_only", "parity.store.disk.publish"],
 )  # fmt: skip
 def test_nothing_is_left_behind_on_an_interrupt(

@@ -42,7 +42,7 @@ def print_line(text: str) -> None:
 
 def _inject_kill(module: str, name: str, when: str, number: str) -> None:
     # Loaded before anything is replaced: it takes functions of other modules by name.
-    importlib.import_module("parity.store.hashing_writer")
+    importlib.import_module("parity.store.download")
     owner: Any = importlib.import_module(module)
     *parts, last = name.split(".")
     for part in parts:

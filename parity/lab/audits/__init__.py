@@ -7,18 +7,14 @@ repeated here; only ``lab.readers`` and ``lab.libraries`` are used by both.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.errors import ConfigError, Problem
 from parity.lab import resolve_hook
 from parity.lab.audits.compare_reference import Provenance
+from parity.results import CaseResult
 from parity.suites import find_suite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.results import CaseResult
-    from parity.suites.base import Suite
+from parity.suites.base import Suite
 
 
 def list_missing_libraries(suite: str) -> list[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files, read_json
 from parity.errors import ReferenceSuspectError
@@ -14,18 +17,11 @@ from parity.results import CaseResult, Finding, decide_verdict
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_batch
 from parity.tensors.compare import compare_arrays
+from parity.tensors.measures import Measures
+from parity.tensors.stored import StoredTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.measures import Measures
-    from parity.tensors.stored import StoredTensor
-
-    #: Findings, and the number of elements compared.
-    CaseFindings = tuple[list[Finding], int]
+#: Findings, and the number of elements compared.
+CaseFindings = tuple[list[Finding], int]
 
 #: Findings of one case before the rest is only counted.
 MAX_FINDINGS = 40

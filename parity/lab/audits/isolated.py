@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import parity
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab import audits
+from parity.lab.zoo.reader_results import ReaderResults
+from parity.lockfile import Bundle
 from parity.lockfile.parse import SUITES
 from parity.port import process
 from parity.reports import phrases
+from parity.reports.console import RunConsole
 from parity.results import CaseResult, Finding
+from parity.store.store import FetchedBundle
 from parity.text import sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from parity.lab.zoo.reader_results import ReaderResults
-    from parity.lockfile import Bundle
-    from parity.reports.console import RunConsole
-    from parity.store.store import FetchedBundle
 
 #: Seconds for one bundle, in case a file makes a reader loop.
 TIMEOUT_SECONDS = 1800.0

@@ -7,19 +7,16 @@ Upstream's own bundles have no such records.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from parity.bundle.layout import read_json
 from parity.lab.audits.compare_reference import make_error
 from parity.lab.libraries import import_library
+from parity.results import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.results import Finding
-
-    Records = Mapping[str, Mapping[str, Any]]
+Records = Mapping[str, Mapping[str, Any]]
 
 
 def check_torch_records(folder: Path, path: Path, state: Mapping[str, Any]) -> list[Finding]:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import warnings
 import zipfile
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.lab.audits.compare_reference import DerivedTensor, UnderivableError, UnreadableError
 from parity.lab.libraries import import_library
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    State = dict[str, Any]
+State = dict[str, Any]
 
 _MAX_DEPTH = 8
 #: The highest pickle protocol that torch reads with ``weights_only``.

@@ -7,10 +7,13 @@ difference is a notice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.lab.audits.compare_reference import (
     Provenance,
@@ -19,18 +22,11 @@ from parity.lab.audits.compare_reference import (
     make_notice,
 )
 from parity.lab.libraries import import_library
+from parity.results import Finding
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_batch, read_tensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 T = TypeVar("T")
 #: The tolerance of the dataset card, absolute.

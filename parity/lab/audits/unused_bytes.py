@@ -6,19 +6,16 @@ unintended content. A port reads such a file correctly, so it is a notice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parity.lab.audits.compare_reference import make_notice
 from parity.lab.libraries import import_library
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from parity.results import Finding
+from parity.results import Finding
 
 _MAX_DEPTH = 32
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files
 from parity.lab.faults import Fault, InjectionResult
@@ -15,15 +18,9 @@ from parity.lab.faults.file_faults import append_bytes, truncate
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.tensors.bin import encode_batch, read_batch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    F32 = NDArray[np.float32]
-    #: From a run to a wrong one; None where the fault does not apply.
-    RunChange = Callable[[DeliveredRun], DeliveredRun | None]
+F32 = NDArray[np.float32]
+#: From a run to a wrong one; None where the fault does not apply.
+RunChange = Callable[[DeliveredRun], DeliveredRun | None]
 
 _SUBSET_REASON = (
     "any part of the data set is allowed (SUBSET), so nobody knows whose items they are"

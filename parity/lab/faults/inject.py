@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,11 @@ from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.document_faults import list_document_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
 from parity.lab.reference_pipeline import Pipeline
+from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path
 from parity.suites.tensors.rules import read_references
 from parity.tensors.folder import list_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from parity.suites.base import Case
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 
 def write_dataloader_dump(case: Case, folder: Path) -> list[Fault] | None:

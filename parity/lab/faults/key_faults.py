@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from parity.lab.faults.loader_runs import DeliveredRun
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from parity.lab.reference_pipeline import Pipeline
+from parity.lab.reference_pipeline import Pipeline
 
 
 class OrderKey(NamedTuple):

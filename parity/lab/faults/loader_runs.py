@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files
 from parity.tensors.bin import encode_batch, read_batch
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    F32 = NDArray[np.float32]
+F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)

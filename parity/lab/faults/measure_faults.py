@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.bundle.tensor_rules import Rule
 from parity.lab.faults import Fault
 from parity.lab.faults.tensor_faults import inject_everywhere
+from parity.tensors.stored import StoredTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.bundle.tensor_rules import Rule
-    from parity.tensors.stored import StoredTensor
-
-    Array = NDArray[Any]
-    Change = Callable[[Array, Mapping[str, Any]], Array | None]
+Array = NDArray[Any]
+Change = Callable[[Array, Mapping[str, Any]], Array | None]
 
 
 def _roll(array: Array, settings: Mapping[str, Any]) -> Array:

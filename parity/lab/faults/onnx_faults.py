@@ -5,11 +5,14 @@ Wrong numbers of weights are those that ``diagnose.onnx_mlp`` computes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.onnx_mlp import Mlp, list_rare_mistakes
 from parity.diagnose.onnx_weights import encode_varint
@@ -17,13 +20,7 @@ from parity.errors import DumpError, Problem
 from parity.lab.faults import Fault, InjectionResult
 from parity.tensors.bin import encode_tensor, read_tensors
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 _NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
 #: Wire tags of TensorProto's field raw_data (9), and of field 15, which no version defines.

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from parity.lab.faults import Fault
 from parity.suites.messages import format_list
 from parity.text import align_columns, sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from parity.lab.faults import Fault
 
 
 @dataclass(frozen=True)

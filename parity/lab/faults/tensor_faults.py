@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation, blocks
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.file_faults import list_file_faults, overwrite
 from parity.lab.faults.value_faults import VALUE_FAULTS, ValueFault
 from parity.tensors.dtypes import DTYPES
+from parity.tensors.stored import StoredTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
-
-    Array = NDArray[Any]
-    Tensors = Mapping[str, StoredTensor]
-    Records = Mapping[str, StorageLocation]
-    #: From a tensor's name and right values to wrong ones; None where it does not fit.
-    TensorChange = Callable[[str, Array], Array | None]
+Array = NDArray[Any]
+Tensors = Mapping[str, StoredTensor]
+Records = Mapping[str, StorageLocation]
+#: From a tensor's name and right values to wrong ones; None where it does not fit.
+TensorChange = Callable[[str, Array], Array | None]
 
 
 def list_tensor_faults(

@@ -6,19 +6,16 @@ They are written independently of ``diagnose``, which must find them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-    Change = Callable[[Array], Array | None]
-    #: Name, the port's mistake, causes that name it, the change, and why no cause can.
-    Rows = tuple[tuple[Any, ...], ...]
+Array = NDArray[Any]
+Change = Callable[[Array], Array | None]
+#: Name, the port's mistake, causes that name it, the change, and why no cause can.
+Rows = tuple[tuple[Any, ...], ...]
 
 
 class ValueFault(NamedTuple):

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab import resolve_hook
 from parity.lab.pins import packing
+from parity.results import Finding
 from parity.suites.base import Case, Dump, Suite
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tolerance_findings import find_blindness, report_blindness
 from parity.suites.views import read_references
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from parity.results import Finding
 
 
 def pack_checked(files: Mapping[str, bytes], target: Path, suite: Suite) -> Path:

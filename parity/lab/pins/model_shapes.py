@@ -7,16 +7,14 @@ SmolLM2-135M-Instruct as converted to GGUF by llama.cpp (272 tensors).
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from parity.lab.libraries import import_library
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.lab.pins.serialize_gguf import GgufTensorSpec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    NamedShapes = Iterator[tuple[str, tuple[int, ...]]]
+NamedShapes = Iterator[tuple[str, tuple[int, ...]]]
 
 _WIDTHS = (64, 128, 256, 512)
 _NUM_LAYERS, _EMBEDDING, _KEY_WIDTH, _FEED_FORWARD, _VOCABULARY = 30, 576, 192, 1536, 49152

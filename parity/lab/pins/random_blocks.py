@@ -12,21 +12,16 @@ Values are never decoded here; gguf-py does that. Source of the layouts: ``ggml-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints.gguf_types import BY_NAME
+from parity.lab.pins.seeded_random import SeededRandom
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from parity.lab.pins.seeded_random import SeededRandom
-
-    #: Blocks as bytes, uint8 ``[n, size]``.
-    Blocks = NDArray[np.uint8]
+#: Blocks as bytes, uint8 ``[n, size]``.
+Blocks = NDArray[np.uint8]
 
 
 #: Types that every pin of upstream's bundle draws.

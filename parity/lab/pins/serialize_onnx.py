@@ -9,9 +9,11 @@ weights need 12 bits, so that a model which stores them as f16 or bf16 is detect
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
@@ -19,12 +21,7 @@ from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.seeded_random import DENOMINATOR, SeededRandom
 from parity.tensors.bin import encode_tensor
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 INPUT, HIDDEN, OUTPUT = 4, 8, 2
 TOLERANCE = {"max_abs": 1e-5, "cosine": 0.9999}

@@ -11,18 +11,16 @@ import io
 import json
 import shutil
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json, write_reference
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    #: Tensors of torch by name, in the order of the file.
-    State = Mapping[str, Any]
+#: Tensors of torch by name, in the order of the file.
+State = Mapping[str, Any]
 
 
 def write_pth_case(

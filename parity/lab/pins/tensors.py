@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 from parity.bundle import manifest
+from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import resolve_rules
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.pins import packing
@@ -14,13 +16,6 @@ from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import suite
 from parity.suites.tensors.rules import read_references
 from parity.suites.tolerance_findings import find_blindness, report_blindness
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from parity.bundle.tensor_case import TensorCase
-
 
 #: Names of arrays that a port reads: `inputs/x`, and as joined from nested dicts `inputs.x`.
 _INPUT = re.compile(r"inputs?[./]")

@@ -6,20 +6,18 @@ origin are read in the child process alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parity.tensors.dtypes import TORCH_DTYPES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    Tensor = tuple[str, tuple[int, ...], bytes]
-    Tensors = dict[str, Tensor]
-    #: Reads a file, or raises what the library raises; its tensors are made later.
-    ReadFunction = Callable[[Path], Callable[[], Tensors]]
+Tensor = tuple[str, tuple[int, ...], bytes]
+Tensors = dict[str, Tensor]
+#: Reads a file, or raises what the library raises; its tensors are made later.
+ReadFunction = Callable[[Path], Callable[[], Tensors]]
 
 #: Dicts in each other beyond which no tensor is looked for.
 _MAX_DEPTH = 64

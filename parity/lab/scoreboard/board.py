@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from parity.results import BundleResult, CaseResult, Report
 from parity.text import sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from parity.results import BundleResult, CaseResult, Report
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 

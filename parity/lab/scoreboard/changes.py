@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
+from parity.lab.scoreboard.board import Scoreboard
 from parity.lab.scoreboard.tables import HEADING
 from parity.reports.markdown import format_cell as code
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from parity.lab.scoreboard.board import Scoreboard
-
-    #: Cells by heading, row and column, all in Markdown.
-    Cells = dict[tuple[str, str, str], str]
+#: Cells by heading, row and column, all in Markdown.
+Cells = dict[tuple[str, str, str], str]
 
 _RULE = "---"
 #: Cells of a row that is not on the page: all ports are right, or not run.

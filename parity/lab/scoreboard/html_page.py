@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
+from parity.lab.scoreboard.board import Cell, Row, Scoreboard
 from parity.lab.scoreboard.tables import SIGNS
 from parity.text import sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.lab.scoreboard.board import Cell, Row, Scoreboard
 
 
 class LinkedCell(NamedTuple):

@@ -8,9 +8,10 @@ from torch, safetensors, gguf-py and NumPy alone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.bundle import manifest
 from parity.errors import Problem, ReferenceSuspectError
@@ -32,11 +33,8 @@ from parity.lab.zoo.case import SEED, ZooCase
 from parity.lab.zoo.expected_values import build_reference, read_expected
 from parity.tensors.folder import list_tensors
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    #: By case, the outcome of each reference reader.
-    Outcomes = Mapping[str, Mapping[str, str]]
+#: By case, the outcome of each reference reader.
+Outcomes = Mapping[str, Mapping[str, str]]
 
 BUNDLE = "checkpoint-zoo-v1"
 REFERENCE = "reference/expected.safetensors"

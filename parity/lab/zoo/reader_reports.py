@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from parity.errors import EXIT_CODES, ConfigError, Problem
 from parity.lab.readers import LIBRARIES
+from parity.lab.zoo.reader_results import ReaderResults
+from parity.lockfile import Bundle, Lockfile
 from parity.reports import json as json_report
 from parity.results import BundleResult, Report
 from parity.verify import publish
 from parity.verify.environment import collect_environment
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from parity.lab.zoo.reader_results import ReaderResults
-    from parity.lockfile import Bundle, Lockfile
-
-    #: A bundle, the digest of its tree, and the results of its readers.
-    BundleReaders = tuple[Bundle, str, tuple[ReaderResults, ...]]
+#: A bundle, the digest of its tree, and the results of its readers.
+BundleReaders = tuple[Bundle, str, tuple[ReaderResults, ...]]
 
 
 def clear_reports(folder: Path | None) -> None:

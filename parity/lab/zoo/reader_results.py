@@ -9,11 +9,11 @@ recorded one is drift of the reference, and says nothing about any port.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from parity.bundle.reader_record import ReaderRecord, read_record
 from parity.bundle.tolerances import tighten
@@ -21,22 +21,18 @@ from parity.errors import Problem, ReferenceSuspectError
 from parity.known_failures import KnownFailures, parse_known_failures
 from parity.lab import readers
 from parity.lab.libraries import find_version
+from parity.lab.readers import ReaderResult
 from parity.lab.zoo import disagreements
+from parity.lockfile import Bundle
 from parity.port import exit_findings
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
 from parity.results import CaseResult, Finding
+from parity.store.store import FetchedBundle
+from parity.suites.base import Case
 from parity.suites.tensors.suite import SUITE
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.prepare import PreparedBundle
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from parity.lab.readers import ReaderResult
-    from parity.lockfile import Bundle
-    from parity.store.store import FetchedBundle
-    from parity.suites.base import Case
 
 _READERS = {".pth": "torch", ".pt": "torch", ".safetensors": "safetensors", ".gguf": "gguf-py"}
 #: The call of each reader, for the report.

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from parity.lab.zoo.case import ExpectedTensor, draw_dyadic
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    #: A header as an object, and the data after it.
-    Parts = tuple[dict[str, Any], bytes]
+#: A header as an object, and the data after it.
+Parts = tuple[dict[str, Any], bytes]
 
 
 def make_f32(name: str, *shape: int) -> ExpectedTensor:

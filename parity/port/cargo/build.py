@@ -20,20 +20,16 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.errors import DumpError, Problem
+from parity.lockfile import Dump
 from parity.port import output, process
 from parity.port.cargo import recorder
 from parity.port.cargo.call import CargoCall, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
-
-    from parity.lockfile import Dump
-
 
 # A configuration that applies everywhere and that nobody else writes: a runner under it
 # gives way to one for the target's own triple, and never replaces the repo's own.

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from parity.errors import DumpError, Location, Problem
+from parity.lockfile import Dump
 from parity.port import output, process
 from parity.port.cargo.messages import CargoOutput, explain_failure
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from parity.lockfile import Dump
 
 # A build script can print much, and its reason comes last.
 _STDERR_LIMIT = 1024 * 1024
