@@ -105,6 +105,8 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
         text = f"step {place.step}: the gradient of {place.parameter} is the first that diverges"
         where = "in it or in what was not dumped before it" if unseen else "in the backward pass"
         text += f"; no parameter before it is wrong, so the fault is {where}"
+        if right := _list_right_gradients(place.step, results):
+            text += f"; right gradients: {format_list(right)}"
     else:
         text = _describe_update(place, results, is_open=bool(unseen))
     if others:
@@ -112,6 +114,14 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
     if place is not None and loss is not None:
         text += f"; the loss diverges from step {loss.step} on"
     return text
+
+
+def _list_right_gradients(step: int, results: StageResults) -> list[str]:
+    prefix = f"step_{step}/grad/"
+    right = results.seen - results.errors.keys()
+    return [
+        name.removeprefix(prefix) for name in results.stages if name in right and prefix in name
+    ]
 
 
 def _describe_loss(loss: LossStep, results: StageResults, unseen: list[str]) -> str:
