@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -131,3 +133,31 @@ def test_upgrade_to_schema_2_works_as_the_page_says(
         args = ["--repo", str(tmp_path), "--report-dir", str(tmp_path / "report")]
         code = run_command_line(["verify", *args, "--dumps", str(tmp_path / "dumps")])
         assert code == 0, capsys.readouterr()
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_first_verdict_of_a_python_port_by_the_page_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "tensors.md").read_text(encoding="utf-8")
+    section = page.partition("## From arrays that you have")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    save, dump, _ = (text for kind, text in blocks if kind == "python")
+    (lock,) = (text for kind, text in blocks if kind == "yaml")
+    commands = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
+    exec(save, {"np": np, "torch": torch, "x": np.linspace(-3, 3, 24, dtype="<f4")})  # noqa: S102
+    port = "import numpy as np\ndef softplus(x): return np.log1p(np.exp(x))\n"
+    (tmp_path / "my_port.py").write_text(port)
+    (tmp_path / "dump.py").write_text(dump)
+    assert lock.count('".venv/bin/python"') == 1
+    python = json.dumps(sys.executable)
+    (tmp_path / "fixtures.lock.yaml").write_text(lock.replace('".venv/bin/python"', python))
+    assert [line.split()[:2] for line in commands] == [
+        ["parity", "pin"], ["parity", "bump"], ["parity", "verify"]
+    ]  # fmt: skip
+    for line in commands:
+        assert run_command_line(line.split()[1:]) == 0, capsys.readouterr()
+    assert capsys.readouterr().out.endswith("1 case: 1 pass (exit 0)\n")
