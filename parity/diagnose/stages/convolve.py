@@ -33,6 +33,7 @@ def conv(
     turned: bool = False,
     uneven: int = 0,
     strided: bool = False,
+    interleaved: bool = False,
     channels_last: bool = False,
     times: int = 1,
 ) -> Array:
@@ -42,7 +43,8 @@ def conv(
         flipped: The kernel is reversed (a true convolution).
         turned: The axes of the kernel are exchanged.
         uneven: Padding moved from the end to the start (1) or the reverse (-1).
-        strided: Groups are every n-th channel.
+        strided: Groups are every n-th channel of the input.
+        interleaved: Groups are every n-th channel of the output.
         channels_last: The memory of ``input`` is read as ``[batch, *space, channels]``.
         times: Of the bias.
     """
@@ -65,13 +67,16 @@ def conv(
         channels = (
             slice(group, None, groups) if strided else slice(group * size, (group + 1) * size)
         )
-        kernel = weight[group * each : (group + 1) * each]
+        kernel = weight[group::groups] if interleaved else weight[group * each :][:each]
         outputs.append(
             np.tensordot(
                 windows[:, channels], kernel, axes=((1, *space), tuple(range(1, count + 2)))
             )
         )
-    result = np.moveaxis(np.concatenate(outputs, axis=-1), -1, 1)
+    joined = np.concatenate(outputs, axis=-1)
+    if interleaved:
+        joined = np.stack(outputs, axis=-1).reshape(joined.shape)
+    result = np.moveaxis(joined, -1, 1)
     return result if bias is None else result + times * bias.reshape(result.shape[1], *(1,) * count)
 
 
