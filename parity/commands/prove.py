@@ -115,4 +115,5 @@ def _collect_codes(findings: Iterable[Finding]) -> set[str]:
     """Return the codes of findings and of their proven causes."""
     all_findings = list(findings)
     causes = {str(f.measures["cause_code"]) for f in all_findings if "cause_code" in f.measures}
-    return {f.code for f in all_findings} | causes
+    together = {code for f in all_findings for code in f.measures.get("cause_codes", ())}
+    return {f.code for f in all_findings} | causes | together

@@ -100,8 +100,8 @@ class Trace:
 
     def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
         stage, expected = self.stages[name], self.expected(name)
-        by_port = _Values(self, (self.obtained, self.expected)).collect(stage)
-        by_reference = _Values(self, (self.expected,)).collect(stage)
+        by_port = Values(self, (self.obtained, self.expected)).collect(stage)
+        by_reference = Values(self, (self.expected,)).collect(stage)
         return find_stage_cause(
             StageData(
                 kind=stage.kind,
@@ -118,14 +118,14 @@ class Trace:
     ) -> StageCause | None:
         """Compute an unseen stage in each wrong way, and from it the one that was seen."""
         seen = (lambda each: None if each == name else self.obtained(each),)
-        right = _Values(self, seen).compute(name)
-        arguments = _Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
+        right = Values(self, seen).compute(name)
+        arguments = Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
         difference = measure_distance(right, obtained)
         limit = find_limit(difference, self.stages[name].rounding, right)
         ways, best = [], np.inf
         for code, text, values in list_ways(self.stages[hidden].kind, arguments):
             try:
-                output = _Values(self, seen, {hidden: values}).compute(name)
+                output = Values(self, seen, {hidden: values}).compute(name)
             except TraceError:
                 continue
             left = measure_distance(output, obtained)
@@ -136,7 +136,7 @@ class Trace:
         return StageCause(tuple(ways), best, difference, limit=limit) if ways else None
 
 
-class _Values:
+class Values:
     """Values of a trace's stages: read, or computed from their feeds, each once."""
 
     def __init__(

@@ -13,7 +13,14 @@ from parity import checkpoints
 from parity.bundle.layout import LoaderCase, PipelineCase, find_batch_files
 from parity.bundle.tensor_rules import Rule, resolve_rules
 from parity.items.records import compute_epoch_order
-from parity.lab.faults import Fault, key_faults, measure_faults, onnx_faults, tensor_faults
+from parity.lab.faults import (
+    Fault,
+    key_faults,
+    measure_faults,
+    onnx_faults,
+    stage_faults,
+    tensor_faults,
+)
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.document_faults import list_document_faults
 from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
@@ -74,6 +81,8 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
         for name, stored in tensors.items()
         if name not in rules or _is_compared_by_element(rules[name])
     }
+    if detail.stages:
+        return list(stage_faults.list_stage_faults(detail, references, rules))
     faults = _list_faults(case, by_element, folder) if by_element else []
     faults += measure_faults.list_measure_faults(rules, tensors, folder)
     return [*faults, *list_document_faults(detail)]

@@ -32,7 +32,8 @@ def add_cause(finding: Finding, cause: StageCause) -> Finding:
             f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
             f"{cause.difference:.2g}"
         )
-        measures = {**finding.measures, "cause_code": cause.ways[0][0]}
+        codes = [code for code, _ in cause.ways]
+        measures = {**finding.measures, "cause_code": codes[0], "cause_codes": codes}
         return replace(finding, cause=cause_text, measures=measures)
     if cause.tried:
         tried = [text for text, _ in cause.tried]

@@ -1,0 +1,135 @@
+"""Faults in single stages of a trace: each known wrong way, and all later stages after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
+from parity.diagnose.stages.operators import find_operator
+from parity.diagnose.stages.trace import Trace, TraceError, Values
+from parity.lab.array_files import encode_file
+from parity.lab.faults import Fault, InjectionResult
+from parity.suites.tensors.stage_causes import make_reader, read_given
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from parity.bundle.tensor_case import TensorCase
+    from parity.bundle.tensor_rules import Rule
+    from parity.tensors.stored import StoredTensor
+
+    Arrays = dict[str, Any]
+
+#: Ways of every operator, which have one row together.
+_GENERAL = ("stage-skipped", "stage-twice")
+#: Ways that no bundle can show, by operator and text, and why.
+_INVISIBLE: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class _Planted:
+    """The output of a stage that goes a wrong way, and how visible that is."""
+
+    stage: str
+    values: Any
+    #: Largest difference in units of the stage's tolerance.
+    size: float
+
+
+def list_stage_faults(
+    detail: TensorCase, references: Mapping[str, StoredTensor], rules: Mapping[str, Rule]
+) -> Iterator[Fault]:
+    """List the wrong ways of a case's stages, each in the stage that shows it best.
+
+    Args:
+        detail: The case.
+        references: By stage.
+        rules: By stage, with its tolerance.
+    """
+    trace = make_trace(detail, references)
+    rows: dict[tuple[str, str, str], _Planted] = {}
+    for stage in detail.stages:
+        if stage.name not in references or not (operator := find_operator(stage.kind)):
+            continue
+        right = trace.expected(stage.name)
+        arguments = Values(trace, (trace.expected,)).collect(stage)
+        for code, text, values in list_ways(stage.kind, arguments):
+            key = (code, "", text) if code in _GENERAL else (code, operator, text)
+            planted = values.astype(right.dtype)
+            size = measure_distance(planted, right) / _find_limit(rules[stage.name])
+            if key not in rows or size > rows[key].size:
+                rows[key] = _Planted(stage.name, planted, size)
+    for operator in {find_operator(stage.kind): 1 for stage in detail.stages}:
+        for way in read_ways().get(operator, ()):
+            rows.setdefault((way.code, operator, way.text), _Planted("", None, 0.0))
+    for key, one in rows.items():
+        yield _make_fault(trace, key, one)
+
+
+def _find_limit(rule: Rule) -> float:
+    """Return the absolute tolerance of a stage; a tiny one where it has none."""
+    return max((check.bounds.get("atol", 0.0) for check in rule.checks or ()), default=0.0) or 1e-30
+
+
+def _make_fault(trace: Trace, key: tuple[str, str, str], one: _Planted) -> Fault:
+    code, operator, text = key
+    same = [way.text for way in read_ways().get(operator, ()) if way.code == code]
+    number = f"-{same.index(text) + 1}" if len(same) > 1 else ""
+    return Fault(
+        name=f"{code}{number}:{operator}".rstrip(":"),
+        text=text,
+        codes=(code,),
+        inject=partial(_inject, trace, one),
+        per_tensor=True,
+        why_allowed=_INVISIBLE.get((operator, text), ""),
+    )
+
+
+def _inject(trace: Trace, one: _Planted, folder: Path) -> InjectionResult:
+    """Write a dump whose stage goes the wrong way."""
+    if not one.stage or one.size == 0:
+        return InjectionResult(unchanged=(one.stage or "no stage",))
+    for path in [*folder.rglob("*")]:
+        if path.is_file():
+            path.unlink()
+    values = recompute(trace, {one.stage: one.values})
+    (folder / "stages.safetensors").write_bytes(encode_file("stages.safetensors", values))
+    return InjectionResult(changed=(one.stage,))
+
+
+def make_trace(detail: TensorCase, references: Mapping[str, StoredTensor]) -> Trace:
+    """Make the trace of a case by its references alone."""
+    reader = make_reader(references)
+    stages = {stage.name: stage for stage in detail.stages}
+    given = make_reader(read_given(detail))
+    return Trace(stages=stages, expected=reader, obtained=lambda _: None, given=given)
+
+
+def recompute(trace: Trace, wrong: Mapping[str, Any]) -> Arrays:
+    """Return all stages of a trace, those that a wrong one feeds computed after it.
+
+    One that cannot be computed, such as a gradient, keeps its reference.
+    """
+    affected: set[str] = set()
+    result: Arrays = {}
+
+    def read(name: str) -> Any:
+        return result.get(name) if name in affected else trace.expected(name)
+
+    for name, stage in trace.stages.items():
+        right = trace.expected(name)
+        if name in wrong or affected.intersection(stage.sources):
+            affected.add(name)
+        if right is None:
+            continue
+        result[name] = wrong.get(name, right)
+        if name in affected and name not in wrong:
+            with suppress(TraceError):
+                result[name] = np.asarray(Values(trace, (read,)).compute(name)).astype(right.dtype)
+    return result
