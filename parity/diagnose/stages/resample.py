@@ -93,7 +93,8 @@ def avg_pool(
             constant_values=1.0,
         )
         padding = 0
-    return total / _pool(np.sum, ones, kernel_size, stride, padding, 1, ceil_mode, 0.0)
+    counts = _pool(np.sum, ones, kernel_size, stride, padding, 1, ceil_mode, 0.0)
+    return total / counts[tuple(map(slice, total.shape))]
 
 
 def adaptive_avg_pool(input: Array, output_size: Sizes, *, reduce: str = "mean") -> Array:

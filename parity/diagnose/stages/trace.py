@@ -19,6 +19,7 @@ from parity.diagnose.stages.find import (
     is_explained,
     list_ways,
     measure_distance,
+    read_ways,
 )
 from parity.diagnose.stages.operators import compute, find_operator
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 Array = Any  # of NumPy; a number has no axes
 
 #: Unseen stages before one that diverges, in each of which a wrong way is looked for.
-_MAX_HIDDEN = 8
+_MAX_HIDDEN = 12
 _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 
@@ -61,7 +62,7 @@ class Trace:
 
         Args:
             name: A stage that was dumped.
-            unseen: Stages that feed it, were not dumped, and may be at fault instead.
+            unseen: Stages that feed it, were not compared, and may be at fault instead.
         """
         try:
             obtained = self.obtained(name)
@@ -69,9 +70,12 @@ class Trace:
                 return StageCause(reason="it was not dumped")
             cause = self._find_own_cause(name, obtained)
             tried = list(cause.tried)
-            for hidden in unseen[:_MAX_HIDDEN] if not cause.ways else ():
-                if found := self._find_hidden_ways(name, hidden, obtained, tried):
-                    return replace(found, tried=tuple(tried))
+            known = [one for one in unseen if find_operator(self.stages[one].kind) in read_ways()]
+            for hidden in known[:_MAX_HIDDEN] if not cause.ways else ():
+                found = self._find_hidden_ways(name, hidden, obtained, tried)
+                # Another unseen stage may fit as well, and is then named beside the first.
+                best = cause if cause.ways and cause.left <= found.left else found
+                cause = replace(best, ways=cause.ways + found.ways) if found.ways else cause
         except TraceError as error:
             return StageCause(reason=str(error))
         return replace(cause, tried=tuple(tried))
@@ -81,7 +85,7 @@ class Trace:
 
         A stage is computed in float64 from the references of what feeds it.
         """
-        values = _Values(self, (self.expected,))
+        values = Values(self, (self.expected,))
         for name, stage in self.stages.items():
             try:
                 if (expected := self.expected(name)) is None or not find_operator(stage.kind):
@@ -115,9 +119,9 @@ class Trace:
 
     def _find_hidden_ways(
         self, name: str, hidden: str, obtained: Array, tried: list[tuple[str, float]]
-    ) -> StageCause | None:
+    ) -> StageCause:
         """Compute an unseen stage in each wrong way, and from it the one that was seen."""
-        seen = (lambda each: None if each == name else self.obtained(each),)
+        seen = (lambda each: None if each in (name, hidden) else self.obtained(each),)
         right = Values(self, seen).compute(name)
         arguments = Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
         difference = measure_distance(right, obtained)
@@ -133,7 +137,7 @@ class Trace:
             if is_explained(left, difference, limit):
                 ways.append((code, f"{hidden}: {text}"))
                 best = min(best, left)
-        return StageCause(tuple(ways), best, difference, limit=limit) if ways else None
+        return StageCause(tuple(ways), best, difference, limit=limit)
 
 
 class Values:

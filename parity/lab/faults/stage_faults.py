@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from parity.bundle.stages import Stage
     from parity.bundle.tensor_case import TensorCase
     from parity.bundle.tensor_rules import Rule
     from parity.tensors.stored import StoredTensor
@@ -38,7 +39,7 @@ class _Planted:
 
     stage: str
     values: Any
-    #: Largest difference in units of the stage's tolerance.
+    #: Largest difference; in units of the stage's tolerance where it has one.
     size: float
 
 
@@ -55,21 +56,30 @@ def list_stage_faults(
     trace = make_trace(detail, references)
     rows: dict[tuple[str, str, str], _Planted] = {}
     for stage in detail.stages:
-        if stage.name not in references or not (operator := find_operator(stage.kind)):
-            continue
-        right = trace.expected(stage.name)
-        arguments = Values(trace, (trace.expected,)).collect(stage)
-        for code, text, values in list_ways(stage.kind, arguments):
-            key = (code, "", text) if code in _GENERAL else (code, operator, text)
-            planted = values.astype(right.dtype)
-            size = measure_distance(planted, right) / _find_limit(rules[stage.name])
-            if key not in rows or size > rows[key].size:
-                rows[key] = _Planted(stage.name, planted, size)
+        for key, planted in _list_planted(trace, stage):
+            limit = _find_limit(rules[stage.name]) if stage.name in rules else 1.0
+            if key not in rows or planted.size / limit > rows[key].size:
+                rows[key] = replace(planted, size=planted.size / limit)
     for operator in {find_operator(stage.kind): 1 for stage in detail.stages}:
         for way in read_ways().get(operator, ()):
             rows.setdefault((way.code, operator, way.text), _Planted("", None, 0.0))
     for key, one in rows.items():
         yield _make_fault(trace, key, one)
+
+
+def _list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, str], _Planted]]:
+    """Yield the wrong ways of one stage; a stage that only moves elements has its own alone."""
+    right, operator = trace.expected(stage.name), find_operator(stage.kind)
+    if not operator or (right is None and operator not in read_ways()):
+        return
+    values = Values(trace, (trace.expected,))
+    if right is None:
+        right = np.asarray(values.compute(stage.name), np.float32)
+    for code, text, wrong in list_ways(stage.kind, values.collect(stage)):
+        if code not in _GENERAL or trace.expected(stage.name) is not None:
+            planted = wrong.astype(right.dtype)
+            key = (code, "" if code in _GENERAL else operator, text)
+            yield key, _Planted(stage.name, planted, measure_distance(planted, right))
 
 
 def _find_limit(rule: Rule) -> float:
@@ -86,7 +96,7 @@ def _make_fault(trace: Trace, key: tuple[str, str, str], one: _Planted) -> Fault
         text=text,
         codes=(code,),
         inject=partial(_inject, trace, one),
-        per_tensor=True,
+        per_tensor=trace.expected(one.stage) is not None,
         why_allowed=_INVISIBLE.get((operator, text), ""),
     )
 
@@ -131,5 +141,7 @@ def recompute(trace: Trace, wrong: Mapping[str, Any]) -> Arrays:
         result[name] = wrong.get(name, right)
         if name in affected and name not in wrong:
             with suppress(TraceError):
-                result[name] = np.asarray(Values(trace, (read,)).compute(name)).astype(right.dtype)
+                result[name] = np.asarray(Values(trace, (read,), wrong).compute(name)).astype(
+                    right.dtype
+                )
     return result

@@ -246,28 +246,38 @@ class Layers(nn.Module):
         self.embed = nn.Embedding(6, 4, padding_idx=1)
         self.register_buffer("class_weight", torch.ones(4))
 
-    def forward(self, image: Tensor, table: Tensor, counts: Tensor, labels: Tensor) -> Any:
-        """Take ``[2, 4, 5, 5]``, ``[3, 4, 4]``, integers ``[6]``, and classes ``[3]``."""
-        row, other = table[0], table[1] * 40
+    def forward(self, image: Tensor, table: Tensor, indices: Tensor, labels: Tensor) -> Any:
+        """Take ``[2, 4, 5, 5]``, ``[3, 4, 4]``, indices ``[4, 4]`` below 4, and classes ``[3]``."""
+        row, other, large = table[0], table[1], table[2] * 400
         return [
             *(self.group(image / 10), self.instance(image / 10), self.up(image)),
-            *(F.elu(row, 0.5), F.selu(row), F.softplus(other, beta=2.0, threshold=8.0)),
+            F.rms_norm(row / 100, [4], self.class_weight, eps=1e-5),
+            *(F.elu(row, 0.5), F.selu(row), F.softplus(other, beta=2.0, threshold=1.0)),
             *(F.hardswish(row), torch.sigmoid(row), F.gelu(row, approximate="tanh")),
-            *(table.softmax(1), F.log_softmax(table, 1), torch.relu(other)),
+            *(table.softmax(1), F.log_softmax(table, 1), torch.relu(other * 20)),
+            *(large.softmax(0), F.log_softmax(large, 0)),
             F.interpolate(image, scale_factor=1.4, mode="nearest"),
             F.interpolate(image, size=(7, 8), mode="bilinear"),
             F.interpolate(image, size=(7, 8), mode="bilinear", align_corners=True),
             F.interpolate(image, size=(7, 8), mode="bicubic"),
-            F.avg_pool2d(image, 2, padding=1, ceil_mode=True, count_include_pad=False),
-            *(self.gru(table)[0], self.embed(counts.abs() % 6)),
-            *(table.mean(1), table.sum(1), table.var(1), table.std(1, correction=0)),
-            *(torch.round(counts / 2), torch.cat([row, table[2]]), table.permute(1, 2, 0) * 1),
-            *(torch.addmm(row[0], row, table[1]), torch.matmul(row, table[2]), row - table[1]),
-            torch.sub(row, table[2], alpha=2) + torch.add(row, table[1], alpha=3),
+            F.avg_pool2d(image, 3, stride=2, padding=1, count_include_pad=False),
+            F.avg_pool2d(image, 2, ceil_mode=True),
+            *(self.gru(table)[0], self.embed(indices)),
+            F.embedding_bag(indices, row, mode="sum", per_sample_weights=table[2]),
+            *(table.mean(1), other.mean(0), table.sum(1), other.sum(0)),
+            *(table.var(1), row.var(1, correction=0), table.std(1), row.std(1, correction=0)),
+            *(torch.round(indices / 2), torch.cat([row, table[2]]), table.permute(1, 2, 0) * 2),
+            *(torch.addmm(row[0], row, other), torch.matmul(row, table[2]), row - other),
+            torch.sub(row, table[2], alpha=2) + torch.add(row, other, alpha=3),
             F.scaled_dot_product_attention(table, row, table * 2, table[2] * 3, scale=0.3),
-            F.mse_loss(row, table[1], reduction="sum"),
-            F.binary_cross_entropy_with_logits(row, table[1].sigmoid(), pos_weight=table[2][0]),
+            F.mse_loss(row, other, reduction="sum"),
+            F.l1_loss(row, other, reduction="sum"),
+            F.smooth_l1_loss(row, other, reduction="sum"),
+            F.binary_cross_entropy_with_logits(row, other.sigmoid(), pos_weight=table[2][0]),
+            F.binary_cross_entropy_with_logits(row, other.sigmoid(), reduction="sum"),
+            F.cross_entropy(table[:, 0], labels, reduction="sum"),
             F.nll_loss(F.log_softmax(table[:, 0], 1), labels, self.class_weight),
+            F.nll_loss(F.log_softmax(table[:, 0], 1), labels, reduction="sum"),
         ]
 
 
@@ -276,6 +286,6 @@ def layers() -> tuple[Any, ...]:
     return Layers(), {
         "image": torch.zeros(2, 4, 5, 5),
         "table": torch.zeros(3, 4, 4),
-        "counts": torch.tensor([-3, -1, 1, 3, 5, 7]),
+        "indices": torch.tensor([[3, 1, 0, 2], [1, 1, 3, 0], [2, 0, 1, 3], [3, 3, 2, 1]]),
         "labels": torch.tensor([3, -100, 1]),
     }

@@ -71,12 +71,12 @@ class StageResults:
         """Wrong stages that nothing wrong feeds: each has a fault of its own."""
         return [name for name in self.wrong if name not in self.affected]
 
-    def find_feeds(self, name: str) -> tuple[list[str], list[str]]:
+    def find_feeds(self, name: str) -> tuple[list[str], list[str], list[str]]:
         """Return the nearest stages that feed ``name`` and were compared, and those between.
 
-        The second ones have a reference and were not dumped.
+        The second ones have a reference and were not dumped; the third ones only move elements.
         """
-        seen, unseen, known = set(), set(), set()
+        seen, known = set(), set()
         waiting = list(self.stages[name].sources)
         while waiting:
             feed = waiting.pop()
@@ -87,11 +87,13 @@ class StageResults:
             if feed in self.seen:
                 seen.add(feed)
                 continue
-            unseen |= {feed} & self.expected.keys()
             waiting += stage.sources
-        return [each for each in self.stages if each in seen], [
-            each for each in self.stages if each in unseen
-        ]
+        found = [each for each in self.stages if each in known]
+        return (
+            [each for each in found if each in seen],
+            [each for each in found if each not in seen and each in self.expected],
+            [each for each in found if each not in seen and each not in self.expected],
+        )
 
 
 def judge_stages(
@@ -172,7 +174,7 @@ def _report_first(
     what = f"{name} ({stage.kind})" if stage.kind else name
     verdict = "is the first that diverges" if is_only else "diverges, and nothing wrong feeds it"
     message = description or f"{what}, stage {place} of {count}, {verdict}"
-    seen, unseen = results.find_feeds(name)
+    seen, unseen, moved = results.find_feeds(name)
     if unseen and not description:
         where = _format_stretch(unseen)
         message += f"; the fault is in it or in what was not dumped before it: {where}"
@@ -181,7 +183,7 @@ def _report_first(
     message += remark
     headline = report_error("first-divergence", message, tensor=name, measures={"stage": place})
     if find_cause is not None and stage.kind:
-        headline = add_cause(headline, find_cause(name, unseen))
+        headline = add_cause(headline, find_cause(name, [*unseen, *moved]))
     return [headline, *results.errors[name]]
 
 
@@ -227,5 +229,5 @@ def explain_stage(
         compared={each: {} for each in expected if each in obtained},
         expected=expected,
     )
-    unseen = results.find_feeds(name)[1]
-    return explain_cause(make_cause_finder(detail, expected, obtained)(name, unseen))
+    _, unseen, moved = results.find_feeds(name)
+    return explain_cause(make_cause_finder(detail, expected, obtained)(name, [*unseen, *moved]))
