@@ -11,10 +11,10 @@ import numpy as np
 
 from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
 from parity.diagnose.stages.operators import find_operator
-from parity.diagnose.stages.trace import Trace, TraceError, Values
+from parity.diagnose.stages.trace import TraceError, Values
 from parity.lab.array_files import encode_file
 from parity.lab.faults import Fault, InjectionResult
-from parity.suites.tensors.stage_causes import make_reader, read_given
+from parity.suites.tensors.stage_causes import make_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from parity.bundle.stages import Stage
     from parity.bundle.tensor_case import TensorCase
     from parity.bundle.tensor_rules import Rule
+    from parity.diagnose.stages.trace import Trace
     from parity.tensors.stored import StoredTensor
 
     Arrays = dict[str, Any]
@@ -53,7 +54,7 @@ def list_stage_faults(
         references: By stage.
         rules: By stage, with its tolerance.
     """
-    trace = make_trace(detail, references)
+    trace = make_trace(detail, references, {})
     rows: dict[tuple[str, str, str], _Planted] = {}
     for stage in detail.stages:
         for key, planted in _list_planted(trace, stage):
@@ -111,14 +112,6 @@ def _inject(trace: Trace, one: _Planted, folder: Path) -> InjectionResult:
     values = recompute(trace, {one.stage: one.values})
     (folder / "stages.safetensors").write_bytes(encode_file("stages.safetensors", values))
     return InjectionResult(changed=(one.stage,))
-
-
-def make_trace(detail: TensorCase, references: Mapping[str, StoredTensor]) -> Trace:
-    """Make the trace of a case by its references alone."""
-    reader = make_reader(references)
-    stages = {stage.name: stage for stage in detail.stages}
-    given = make_reader(read_given(detail))
-    return Trace(stages=stages, expected=reader, obtained=lambda _: None, given=given)
 
 
 def recompute(trace: Trace, wrong: Mapping[str, Any]) -> Arrays:
