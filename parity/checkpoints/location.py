@@ -32,6 +32,21 @@ class StorageLocation:
     stride: tuple[int, ...] | None = None  # in elements; None where the tensor is row-major
     storage_offset: int = 0  # element of the storage at which the tensor begins
 
+    @property
+    def row_major(self) -> tuple[int, ...]:
+        """The strides of a row-major tensor of the shape."""
+        return tuple(prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+
+    def view(self, flat: NDArray[Any], offset: int | None = None) -> NDArray[Any] | None:
+        """View the tensor in its storage, ``flat``, by its strides; None where it reaches out."""
+        first = self.storage_offset if offset is None else offset
+        strides = self.stride or self.row_major
+        farthest = first + sum((n - 1) * s for n, s in zip(self.shape, strides, strict=True))
+        if farthest >= len(flat):
+            return None
+        steps = tuple(step * flat.itemsize for step in strides)
+        return np.lib.stride_tricks.as_strided(flat[first:], self.shape, steps, writeable=False)
+
 
 def read_recorded(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]:
     """Read the locations that ``meta.json`` in a case's folder records, by tensor."""
@@ -82,13 +97,10 @@ def apply_stride(
         return location
     if len(stride) != len(location.shape) or location.type_name not in DTYPES:
         return None
-    farthest = location.storage_offset + sum(
-        (n - 1) * s for n, s in zip(location.shape, stride, strict=True)
-    )
     size = DTYPES[location.type_name].storage.itemsize
-    if (farthest + 1) * size > location.stop - location.start:
-        return None
-    return replace(location, stride=stride)
+    found = replace(location, stride=stride)
+    fits = found.view(np.broadcast_to(np.uint8(0), (location.stop - location.start) // size))
+    return None if fits is None else found
 
 
 def read_stored_dtypes(folder: Path) -> dict[str, DType]:
@@ -107,22 +119,13 @@ def view_elements(location: StorageLocation, dtype: DType) -> NDArray[Any] | Non
         return None
     size = dtype.storage.itemsize
     count = (location.stop - location.start) // size
-    if not prod(location.shape) or location.storage_offset >= count:
+    if not prod(location.shape):
         return None
     try:
         content = map_file(location.path)[location.start : location.start + count * size]
-        flat = content.view(dtype.storage)
+        return location.view(content.view(dtype.storage))
     except (OSError, ValueError):
         return None
-    stride = location.stride
-    if stride is None:
-        end = location.storage_offset + prod(location.shape)
-        part = flat[location.storage_offset : end]
-        return part.reshape(location.shape) if end <= count else None
-    steps = tuple(step * size for step in stride)
-    return np.lib.stride_tricks.as_strided(
-        flat[location.storage_offset :], location.shape, steps, writeable=False
-    )
 
 
 def _parse_integers(value: Any) -> tuple[int, ...] | None:

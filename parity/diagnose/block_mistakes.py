@@ -41,10 +41,8 @@ class _Trial(NamedTuple):
 def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
     """Find the mistake that explains all elements: one, a shift of all bytes, or two."""
     content = _read_blocks(tensor)
-    if content is None:
-        return None
     for propose in (_propose_single, _propose_shifts, _propose_pairs):
-        for trial in propose(tensor, content):
+        for trial in propose(tensor, content) if content is not None else ():
             error = _compare_blocks(tensor, trial) if _is_likely(tensor, trial) else None
             if error is not None:
                 return _make_cause(tensor, trial, error)
@@ -56,12 +54,10 @@ def find_exact_mistake(tensor: FailingTensor) -> Cause | None:
 
     For dumps that pass a tolerance: a wrong decoder is wrong however small its error is.
     """
-    content = _read_blocks(tensor)
+    content, tensor = _read_blocks(tensor), replace(tensor, bounds={"exact": 1.0})
     if content is None:
         return None
-    tensor = replace(tensor, bounds={"exact": 1.0})
-    right = _Trial("", "", blocks.DECODERS[_get_type(tensor)], content)
-    if _is_exact(tensor, right):
+    if _is_exact(tensor, _Trial("", "", blocks.DECODERS[_get_type(tensor)], content)):
         return None
     for trial in _propose_single(tensor, content):
         if _is_likely(tensor, trial) and _is_exact(tensor, trial):

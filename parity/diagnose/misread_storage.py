@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,18 +63,7 @@ def view_tensor(
     tensor: FailingTensor, dtype: DType, offset: int | None = None
 ) -> NDArray[Any] | None:
     """Return the tensor in its storage, by its strides; None where it reaches out of it."""
-    location, flat = _require_location(tensor), read_storage(tensor, dtype)
-    first = location.storage_offset if offset is None else offset
-    stride = location.stride or _compute_strides(location.shape)
-    farthest = first + sum((n - 1) * s for n, s in zip(location.shape, stride, strict=True))
-    if farthest >= len(flat):
-        return None
-    steps = tuple(step * flat.itemsize for step in stride)
-    return np.lib.stride_tricks.as_strided(flat[first:], location.shape, steps, writeable=False)
-
-
-def _compute_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return _require_location(tensor).view(read_storage(tensor, dtype), offset)
 
 
 def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
@@ -112,7 +100,7 @@ def propose_orders(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     flat, first, count = read_storage(tensor, dtype), location.storage_offset, tensor.count
     source, obtained = _make_source(tensor, dtype), tensor.obtained_flat
     strides = list(location.stride or ())
-    strided = location.stride not in (None, _compute_strides(location.shape))
+    strided = location.stride not in (None, location.row_major)
     if strided and first + count <= len(flat):
         text = f"the strides {strides} were ignored"
         step = Step("strides-ignored", text, "in the order of the storage")
@@ -156,7 +144,7 @@ def propose_shifts(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
     dtype, location = find_stored_dtype(tensor), tensor.raw
     if dtype is None or location is None:
         return
-    if location.stride not in (None, _compute_strides(location.shape)):
+    if location.stride not in (None, location.row_major):
         return
     with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
         is_zero = not tensor.obtained_flat.any()

@@ -7,7 +7,7 @@ loaders that deliver values only, or the id. All functions return data, no text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, lgamma
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -56,6 +56,51 @@ def locate_row(sizes: Sequence[int], position: int, first_batch: int = 0) -> Bat
     batch = int(np.searchsorted(ends, position, "right"))
     row = int(position - (ends[batch - 1] if batch else 0))
     return BatchPosition(first_batch + batch, row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderRun:
+    """A loader's wrong run, and the expected one: items in order, and the items of each batch.
+
+    Rows that are not an item are left out.
+    """
+
+    expected: Ints
+    obtained: Ints
+    expected_sizes: tuple[int, ...]
+    obtained_sizes: tuple[int, ...]
+    #: The order must be the expected one, too.
+    ordered: bool = True
+    #: Items of the epoch whose order is that of ``records``, 0 where it is another one.
+    epoch_items: int = 0
+    #: Number of the first batch, and items of the epoch that come before it.
+    first_batch: int = 0
+    position: int = 0
+    #: Seed and epoch of the order, where it has any.
+    seed_epoch: tuple[int, int] | None = None
+
+    @property
+    def is_subset(self) -> bool:
+        """Any of the expected items may come, as many as the batches have (SUBSET)."""
+        return sum(self.expected_sizes) < len(self.expected)
+
+    @property
+    def has_no_repeats(self) -> bool:
+        """No item was delivered twice."""
+        return len(np.unique(self.obtained)) == len(self.obtained)
+
+    def split_expected(self) -> list[Ints]:
+        """Split the expected items into batches."""
+        return _split_batches(self.expected, self.expected_sizes)
+
+    def split_obtained(self) -> list[Ints]:
+        """Split the obtained items into batches."""
+        return _split_batches(self.obtained, self.obtained_sizes)
+
+
+def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:
+    ends = np.cumsum((0, *sizes)).tolist()
+    return [items[a:b] for a, b in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -160,27 +205,6 @@ def _find_batch_order(
     number = np.minimum(np.searchsorted(starts, sources[starts]), len(starts) - 1)
     # Runs that tile the expected order and begin where its batches do are its batches.
     return tuple(number.tolist()) if np.array_equal(starts[number], sources[starts]) else None
-
-
-def measure_order_chance(obtained: Ints, classes: Ints, start: int = 0) -> float:
-    """Return the probability that a uniform shuffle gives this order; 1 if it is not ascending.
-
-    ``obtained``, ``(k,)``, are known items, ``start`` of the epoch before them; ``classes``,
-    ``(m,)``, has for each item of the data set the number of its class of equal items.
-    """
-    if not (np.diff(obtained) > 0).all():
-        return 1.0
-    count, total = len(obtained), len(classes)
-    totals = np.bincount(classes, minlength=1)
-    delivered = np.bincount(classes[obtained], minlength=len(totals))
-    if not np.array_equal(obtained, np.arange(start, start + count)):
-        # Any ascending part of the data set would look the same.
-        totals, total = delivered, count
-    repeated = np.flatnonzero((totals > 1) & (delivered > 0))
-    log = lgamma(total - count + 1) - lgamma(total + 1)
-    for size, taken in zip(totals[repeated].tolist(), delivered[repeated].tolist(), strict=True):
-        log += lgamma(size + 1) - lgamma(size - taken + 1)
-    return exp(log)
 
 
 @dataclass(frozen=True)

@@ -90,21 +90,7 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
     def find() -> Cause | None:
         from parity.diagnose.loaders import causes
 
-        # Only a pipeline names its items, and only its orders are NumPy's.
-        count = len(audit.table) if audit.ids is not None else 0
-        return causes.find_run_cause(
-            causes.LoaderRun(
-                expected=audit.expected,
-                obtained=audit.obtained,
-                expected_sizes=audit.expected_sizes,
-                obtained_sizes=audit.batches.sizes,
-                ordered=audit.ordered,
-                epoch_items=count,
-                first_batch=audit.first_batch,
-                position=audit.position,
-                seed_epoch=audit.key,
-            )
-        )
+        return causes.find_run_cause(audit)
 
     return [add_cause(one, find) if one.level == "error" else one for one in findings]
 

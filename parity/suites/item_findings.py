@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.items import checks, identity
+from parity.items import checks, identity, records
+from parity.items.checks import LoaderRun
 from parity.items.matching import UNKNOWN
 from parity.results import Finding, Level
 from parity.suites import diagnosis
@@ -33,32 +34,19 @@ _IMPOSSIBLE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoaderAudit:
-    """A delivered run, and the item that each of its rows is."""
+class LoaderAudit(LoaderRun):
+    """A delivered run, and the item that each of its ``n`` rows is, or UNKNOWN."""
 
     #: ``(m, d)``, the data set's features by item number.
     table: Floats
-    #: ``(k,)`` items of the reference, in its order.
-    expected: Ints
-    #: Items of each batch of the reference.
-    expected_sizes: tuple[int, ...]
     #: ``n`` rows as delivered.
     batches: DeliveredBatches
-    #: ``(n,)`` item of each delivered row, or UNKNOWN.
-    obtained: Ints
     #: Largest difference of a feature.
     tolerance: float
-    #: The reference's order is expected too.
-    ordered: bool
     #: ``(m,)`` id of each item, where that is not its number.
     ids: Ints | None = None
     #: ``(n,)`` index of each row among those of ``batches.sizes``, where some have none.
     slots: Ints | None = None
-    first_batch: int = 0
-    #: Items of the epoch that come before the run.
-    position: int = 0
-    #: Seed and epoch of the order, where it has any.
-    key: tuple[int, int] | None = None
     #: The rows are the items of their ids; else no cause is looked for.
     trusted: bool = True
 
@@ -236,7 +224,7 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
     That is an error where a right shuffle hardly ever does so, else a warning. ``classes``,
     ``(m,)``, are numbers of equal items; ``start`` items of the epoch come before the run.
     """
-    chance = checks.measure_order_chance(obtained, classes, start)
+    chance = records.measure_order_chance(obtained, classes, start)
     if chance > _RARE:
         return []
     message = (

@@ -16,16 +16,17 @@ from parity.suites import (
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
 from parity.suites.messages import format_name, report_error, report_unreadable
-from parity.suites.tensor_checks import (
+from parity.suites.tensor_values import (
     allows_other_shapes,
     allows_shape,
+    list_measures,
     make_empty_measures,
     report_branches,
     report_outcomes,
     report_uncovered,
+    report_values,
     run_measures,
 )
-from parity.suites.tensor_values import list_measures, report_values
 from parity.tensors import FormatError
 from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from parity.bundle.tensor_rules import Check
     from parity.checkpoints import StorageLocation
     from parity.results import Finding
-    from parity.suites.tensor_checks import FindPair
     from parity.suites.tensor_reference import TensorReference
+    from parity.suites.tensor_values import FindPair
     from parity.tensors.folder import FolderContents
     from parity.tensors.measures import Measures
     from parity.tensors.stored import StoredTensor

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a tensor in its checkpoint up to which they are compared with a dump's elements.
 _MAX_RAW_BYTES = 64 * 2**20
+_RATIOS = {0.5: "half the elements", 0.25: "a quarter of the elements"}
+_RATIOS |= {2.0: "twice the elements", 4.0: "four times the elements"}
 
 
 def report_shape(
@@ -64,7 +66,8 @@ def _describe_raw_bytes(
             hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
     except (FormatError, OSError):
         return ""
-    ratio = _format_ratio(obtained.count, max(expected.count, 1))
+    total = max(expected.count, 1)
+    ratio = _RATIOS.get(obtained.count / total, f"{obtained.count:,} for {total:,} elements")
     if hint:
         return f"{hint}: {ratio}" if hint.endswith(obtained.dtype.name) else hint
     for factor in (2, 4) if obtained.count and expected.count else ():
@@ -122,12 +125,6 @@ def _read_raw_bytes(location: StorageLocation, count: int) -> bytes:
     with location.path.open("rb") as file:
         file.seek(start)
         return file.read(size)
-
-
-def _format_ratio(obtained: int, expected: int) -> str:
-    ratios = {0.5: "half the elements", 0.25: "a quarter of the elements"}
-    ratios |= {2.0: "twice the elements", 4.0: "four times the elements"}
-    return ratios.get(obtained / expected, f"{obtained:,} for {expected:,} elements")
 
 
 def _describe_stated_shape(

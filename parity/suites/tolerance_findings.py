@@ -15,7 +15,7 @@ from parity.results import Finding, Level
 from parity.suites.diagnosis import find_wrong_decoder
 from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.passing_constants import PassingConstants
-from parity.suites.tensor_checks import run_measures
+from parity.suites.tensor_values import run_measures
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import F32
 from parity.tensors.elements import resolve_close

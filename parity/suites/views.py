@@ -12,14 +12,12 @@ from parity.errors import ConfigError, DumpError, Problem
 from parity.suites.base import Case, Dump, TensorView
 from parity.suites.messages import EXAMPLES
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
 from parity.text import join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-
-    from numpy.typing import NDArray
 
     from parity.checkpoints import StorageLocation
     from parity.tensors.stored import StoredTensor
@@ -59,33 +57,30 @@ def view_tensor(
         ConfigError: ``tensors`` has no tensor of that name; lists those that it has.
         DumpError: The dump lacks it, or either side cannot be read.
     """
-    try:
-        return _view(case, dump, tensor, tensors)
-    except FormatError as error:
-        raise DumpError(Problem(error.code, f"{tensor} {error.message}")) from None
-
-
-def _view(case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]) -> TensorView:
     if tensor not in tensors:
         raise build_unknown_error(tensor, tensors)
     expected = tensors[tensor]
-    dump_files = list_tensors(dump.folder, getattr(case.detail, "layout", None))
-    for name, error in dump_files.unreadable.items():
-        if name.startswith(f"{tensor}."):
-            raise error
-    obtained = dump_files.tensors.get(tensor)
-    if obtained is None:
-        message = f"{tensor} is not in the dump"
-        raise DumpError(Problem("tensor-missing", message))
-    carrier_dtype, values = _convert_to_carrier(expected, obtained)
-    if obtained.dtype != carrier_dtype:
-        message = f"{tensor} is {obtained.dtype.name} in the dump, expected {carrier_dtype.name}"
+    try:
+        dump_files = list_tensors(dump.folder, getattr(case.detail, "layout", None))
+        for name, error in dump_files.unreadable.items():
+            if name.startswith(f"{tensor}."):
+                raise error
+        obtained = dump_files.tensors.get(tensor)
+        if obtained is None:
+            raise DumpError(Problem("tensor-missing", f"{tensor} is not in the dump"))
+        values, given, dtype = expected.read_array(), obtained.read_array(), expected.dtype
+    except FormatError as error:
+        raise DumpError(Problem(error.code, f"{tensor} {error.message}")) from None
+    if obtained.suffix == ".bin" and dtype.kind != "complex":  # which has only f32
+        values, dtype = dtype.round_to_f32(values), DTYPES["F32"]
+    if obtained.dtype != dtype:
+        message = f"{tensor} is {obtained.dtype.name} in the dump, expected {dtype.name}"
         raise DumpError(Problem("dtype", message))
     return TensorView(
         expected=values,
-        obtained=obtained.read_array(),
-        dtype=carrier_dtype,
-        note=f"{expected.dtype.name} compared as f32" if carrier_dtype != expected.dtype else "",
+        obtained=given,
+        dtype=dtype,
+        note=f"{expected.dtype.name} compared as f32" if dtype != expected.dtype else "",
         cause=partial(_find_cause, case, tensor, tensors, obtained),
     )
 
@@ -104,15 +99,6 @@ def _find_cause(
         FailingTensor.of(tensor, tensors[tensor], obtained, others=lambda: tensors, **more)
     )
     return None if found is None else str(found)
-
-
-def _convert_to_carrier(
-    expected: StoredTensor, obtained: StoredTensor
-) -> tuple[DType, NDArray[Any]]:
-    """Convert the reference to the dtype of the dump's file: a `.bin` has only f32."""
-    if obtained.suffix == ".bin" and expected.dtype.kind != "complex":
-        return DTYPES["F32"], expected.dtype.round_to_f32(expected.read_array())
-    return expected.dtype, expected.read_array()
 
 
 def build_unknown_error(tensor: str, names: Collection[str]) -> ConfigError:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.drift.contents import has_tensor_suffix, read_tensors
+from parity.drift.trees import has_tensor_suffix, read_tensors
 from parity.results import Finding
 from parity.suites.tensor_values import format_value
 from parity.tensors import FormatError

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from parity.bundle import manifest
 from parity.bundle.tensor_case import TensorCase
 from parity.checkpoints import StorageLocation, blocks, locate_tensors
-from parity.checkpoints.pickle_reader import read_pickle
+from parity.checkpoints.pth_storages import read_pickle
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor

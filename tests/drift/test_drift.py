@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from parity.drift import compare_trees, contents, loaders, trees
+from parity.drift import compare_trees, loaders, trees
 from parity.drift.changes import (
     FileDrift,
     ItemMove,
@@ -201,9 +201,9 @@ def test_a_file_that_shrinks_meanwhile_is_said_to_be_so(
 ) -> None:
     def shrunk(*_: object) -> None:
         code, message = "truncated", "became shorter while it was read"
-        raise contents.FormatError(code, message)
+        raise trees.FormatError(code, message)
 
-    monkeypatch.setattr(contents, "compare", shrunk)
+    monkeypatch.setattr(trees, "compare", shrunk)
 
     assert (
         one_tensor(tmp_path, encode_f32([1]), encode_f32([2])).note

@@ -17,10 +17,10 @@ from parity.items.checks import (
     compare_membership,
     compare_order,
     locate_row,
-    measure_order_chance,
 )
 from parity.items.identity import ItemTable, find_nearest, identify_rows
 from parity.items.matching import UNKNOWN
+from parity.items.records import measure_order_chance
 
 NAN, INF = float("nan"), float("inf")
 _ = UNKNOWN

@@ -7,8 +7,7 @@ expected value, or a roll.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from parity.diagnose.casts import NAMES, cut_to_bf16, round_through
 from parity.diagnose.cause import Cause
 from parity.diagnose.loaders import membership, orders
 from parity.items import checks
+from parity.items.checks import LoaderRun
 from parity.text import join_limited
 
 if TYPE_CHECKING:
@@ -33,51 +33,6 @@ __all__ = ["LoaderRun", "find_label_cause", "find_run_cause"]
 
 #: Different values that are needed: fewer fit a line by chance.
 _MIN_DISTINCT = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoaderRun:
-    """A loader's wrong run, and the expected one: items in order, and the items of each batch.
-
-    Rows that are not an item are left out.
-    """
-
-    expected: Ints
-    obtained: Ints
-    expected_sizes: tuple[int, ...]
-    obtained_sizes: tuple[int, ...]
-    #: The order must be the expected one, too.
-    ordered: bool = True
-    #: Items of the epoch whose order is that of ``items.records``, 0 where it is another one.
-    epoch_items: int = 0
-    #: Number of the first batch, and items of the epoch that come before it.
-    first_batch: int = 0
-    position: int = 0
-    #: Seed and epoch of the order, where it has any.
-    seed_epoch: tuple[int, int] | None = None
-
-    @property
-    def is_subset(self) -> bool:
-        """Any of the expected items may come, as many as the batches have (SUBSET)."""
-        return sum(self.expected_sizes) < len(self.expected)
-
-    @property
-    def has_no_repeats(self) -> bool:
-        """No item was delivered twice."""
-        return len(np.unique(self.obtained)) == len(self.obtained)
-
-    def split_expected(self) -> list[Ints]:
-        """Split the expected items into batches."""
-        return _split_batches(self.expected, self.expected_sizes)
-
-    def split_obtained(self) -> list[Ints]:
-        """Split the obtained items into batches."""
-        return _split_batches(self.obtained, self.obtained_sizes)
-
-
-def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:
-    ends = np.cumsum((0, *sizes)).tolist()
-    return [items[a:b] for a, b in pairwise(ends)]
 
 
 def find_run_cause(run: LoaderRun) -> Cause | None:

@@ -136,21 +136,6 @@ def _read_elements(raw: StorageLocation, kind: str = "", by: int = 0) -> Array:
     return dtype.round_to_f32(np.frombuffer(content[: len(content) // size * size], dtype.storage))
 
 
-def _compute_strides(raw: StorageLocation) -> tuple[int, ...]:
-    """Compute the strides of a row-major tensor, in elements."""
-    return tuple(prod(raw.shape[axis + 1 :]) for axis in range(len(raw.shape)))
-
-
-def _view_logical(raw: StorageLocation, flat: Array, offset: int) -> Array | None:
-    """View the tensor from an element ``offset`` of its storage on; None beyond its end."""
-    strides = _compute_strides(raw) if raw.stride is None else raw.stride
-    farthest = offset + sum((n - 1) * s for n, s in zip(raw.shape, strides, strict=True))
-    if farthest >= len(flat):
-        return None
-    steps = tuple(step * flat.itemsize for step in strides)
-    return np.lib.stride_tricks.as_strided(flat[offset:], raw.shape, steps)
-
-
 def _take_in_order(raw: StorageLocation, array: Array, by: int = 0) -> Array | None:
     """Take as many elements as the tensor has in the storage's order, ``by`` bytes further on."""
     flat = _read_elements(raw, by=by)[raw.storage_offset : raw.storage_offset + array.size]
@@ -163,13 +148,13 @@ def _read_storage_order(raw: StorageLocation, array: Array) -> Array | None:
 
 def _read_shifted(raw: StorageLocation, array: Array, by: int) -> Array | None:
     """Read a row-major tensor ``by`` bytes further on, into the file's next bytes."""
-    if raw.stride not in (None, _compute_strides(raw)):
+    if raw.stride not in (None, raw.row_major):
         return None
     return _take_in_order(raw, array, by)
 
 
 def _ignore_offset(raw: StorageLocation, _array: Array) -> Array | None:
-    return _view_logical(raw, _read_elements(raw), 0) if raw.storage_offset else None
+    return raw.view(_read_elements(raw), 0) if raw.storage_offset else None
 
 
 _SAME_WIDTH = {"F16": "BF16", "BF16": "F16", "F32": "I32", "F64": "I64"}
@@ -178,13 +163,13 @@ _SAME_WIDTH = {"F16": "BF16", "BF16": "F16", "F32": "I32", "F64": "I64"}
 def _read_other_dtype(raw: StorageLocation, _array: Array) -> Array | None:
     if raw.type_name not in _SAME_WIDTH:
         return None
-    return _view_logical(raw, _read_elements(raw, _SAME_WIDTH[raw.type_name]), raw.storage_offset)
+    return raw.view(_read_elements(raw, _SAME_WIDTH[raw.type_name]), raw.storage_offset)
 
 
 def _read_big_endian(raw: StorageLocation, _array: Array) -> Array | None:
     dtype = DTYPES[raw.type_name]
     swapped = np.frombuffer(_read_bytes(raw), dtype.storage).byteswap()
-    return _view_logical(raw, dtype.round_to_f32(swapped), raw.storage_offset)
+    return raw.view(dtype.round_to_f32(swapped), raw.storage_offset)
 
 
 # fmt: off

@@ -50,14 +50,8 @@ def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
         if folder.is_dir():
             checkpoint = _find_checkpoint(folder, format_.suffix)
             placeholders = {"checkpoint": str(checkpoint), "group": name}
-            found.append(
-                Case(
-                    id=name,
-                    folder=folder,
-                    placeholders=placeholders,
-                    tolerances=_read_bounds(folder, format_),
-                )
-            )
+            bounds = _read_bounds(folder, format_)
+            found.append(Case(id=name, folder=folder, placeholders=placeholders, tolerances=bounds))
     if not found:
         folders = ", ".join(format_.folder for format_ in _FORMATS.values())
         message = f"the bundle has no case; known folders are {folders}{describe_nesting(tree)}"
@@ -71,13 +65,12 @@ def _find_checkpoint(folder: Path, suffix: str) -> Path:
     expected = list_parts(found[0]) if found else ()
     if found and expected == tuple(found):
         return found[0]
+    names = format_list(path.name for path in found) or "none"
+    message = f"expected exactly one *{suffix} in {folder.name}, found {names}"
     missing = [path.name for path in expected if path not in found]
     if missing and all(path in expected for path in found):
         parts = f"{len(expected):,} parts of a checkpoint"
         message = f"{folder.name} lacks {format_list(missing)}, of {parts}"
-        raise ReferenceSuspectError(Problem("checkpoint-count", message))
-    names = format_list(path.name for path in found) or "none"
-    message = f"expected exactly one *{suffix} in {folder.name}, found {names}"
     raise ReferenceSuspectError(Problem("checkpoint-count", message))
 
 
@@ -183,12 +176,8 @@ def find_reference_path(case: Case) -> Path | None:
 def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
     """Lay a tensor of a checkpoint, or an output of the model, beside its reference."""
     folder = find_reference_path(case)
-    if folder is None:
-        return _view_output(case, dump, tensor)
-    return view_tensor(case, dump, tensor, list_tensors(folder).tensors)
-
-
-def _view_output(case: Case, dump: Dump, tensor: str) -> TensorView:
+    if folder is not None:
+        return view_tensor(case, dump, tensor, list_tensors(folder).tensors)
     from parity.suites.serialize import onnx_run
 
     inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
