@@ -188,8 +188,8 @@ def _count_items(lists: list[Any], side: str) -> Counter[tuple[str | bool, Any]]
 def _compare_parts(
     result: DocumentComparison, parts: tuple[str, ...], expected: list[Any], obtained: list[Any]
 ) -> None:
-    wanted, found = _count_items(expected, "expected"), _count_items(obtained, "obtained")
-    lost, added = list((wanted - found).elements()), list((found - wanted).elements())
+    ours, theirs = _count_items(expected, "expected"), _count_items(obtained, "obtained")
+    lost, added = list((ours - theirs).elements()), list((theirs - ours).elements())
     worst = next(
         (
             Difference(pointer, one, other)
@@ -199,7 +199,7 @@ def _compare_parts(
         Difference(parts[0], lost[0][1], added[0][1]) if lost and added else None,
     )
     bad = max(len(lost) + len(added), int(worst is not None))
-    result.rules[parts[0]] = Comparison(wanted.total(), bad, worst=worst)
+    result.rules[parts[0]] = Comparison(ours.total(), bad, worst=worst)
 
 
 def _add(
