@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-#: Keys of a lockfile's `bounds`, and of those in a manifest of schema 1.
+#: Keys of `bounds` in a lockfile and in a manifest, both of schema 1.
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
-#: Keys of a `tolerance` in a manifest. `close` stands for torch's atol and rtol by dtype.
+#: Keys of a `tolerance` in a manifest, and of `bounds` in a lockfile of schema 2. `close` stands
+#: for torch's atol and rtol by dtype.
 TOLERANCES = (*MEASURES, "atol", "rtol", "close")
 #: Keys of a tolerance of numbers in JSON.
 JSON_TOLERANCES = ("exact", "max_abs", "relative", "atol", "rtol")
 _FLAGS = ("exact", "close")
+_PAIR = ("atol", "rtol")
 MAX_TOLERANCE = 1e300
 
 Tolerances = dict[str, float]
@@ -28,13 +30,19 @@ def tighten(
     if requested.get("exact"):
         return {"exact": 1.0}, []
     tolerances, rejected = dict(stated), []
+    pair = [name for name in _PAIR if name in stated]
+    # The sum of the two is one tolerance, in which the one that is not stated is 0.
+    known = {**dict.fromkeys(_PAIR if pair else (), 0.0), **stated}
     for measure, value in requested.items():
         if measure == "exact":
             continue
         if stated.get("exact"):
             rejected.append(f"{measure} {value:g} is looser than exact, which is stated")
-        elif measure in stated and _is_looser(measure, value, stated[measure]):
-            rejected.append(f"{measure} {value:g} is looser than {stated[measure]:g}")
+        elif (measure == "close" and pair) or (measure in _PAIR and "close" in stated):
+            stated_name = pair[0] if pair else "close"
+            rejected.append(f"{measure} cannot be compared with {stated_name}, which is stated")
+        elif measure in known and _is_looser(measure, value, known[measure]):
+            rejected.append(f"{measure} {value:g} is looser than {known[measure]:g}")
         else:
             tolerances[measure] = value
     return tolerances, rejected

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES
+from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES, TOLERANCES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
 from parity.bundle.yaml_reader import (
     Node,
@@ -241,9 +241,11 @@ def _read_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, di
 
 def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, float]:
     bounds: dict[str, float] = {}
-    for measure, (_, value) in yaml_reader.read_mapping(node, what, keys=MEASURES).items():
+    for measure, (key, value) in yaml_reader.read_mapping(node, what, keys=TOLERANCES).items():
         name = f"{measure} of {what}"
-        if measure == "exact":
+        if measure not in MEASURES and yaml_reader.newer_keys:
+            yaml_reader.add_problem(key, f"{name} needs schema: 2")
+        if measure in ("exact", "close"):
             bounds[measure] = 1.0
             if not yaml_reader.read_boolean(value, name) and value.value == "false":
                 yaml_reader.add_problem(value, f"{name} can only be true; leave it out otherwise")
@@ -252,6 +254,8 @@ def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
             bounds[measure] = yaml_reader.read_number(value, name, 0.0, most)
     if "exact" in bounds and len(bounds) > 1:
         yaml_reader.add_problem(node, f"{what}: exact excludes the other measures")
+    if "close" in bounds and {"atol", "rtol"} & bounds.keys():
+        yaml_reader.add_problem(node, f"{what}: close stands for atol and rtol")
     return bounds
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from parity.bundle.tolerances import TOLERANCES, Tolerances
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from parity.bundle.tolerances import Tolerances
     from parity.results import Finding
     from parity.tensors.dtypes import DType
 
@@ -113,6 +114,8 @@ class Suite:
     audit_libraries: tuple[str, ...]
     #: Likewise, writes the correct dump of a case and lists the faults to plant.
     right_dump: str
+    #: Tolerances that it can compare with, of a lockfile's `bounds`.
+    measures: Collection[str] = TOLERANCES
     #: A file beside the lockfile may describe a bundle.
     has_manifest: bool = False
     #: File or folder of a case's reference tensors; None where it has none.

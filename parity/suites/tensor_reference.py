@@ -10,6 +10,7 @@ from parity.bundle.tensor_rules import Check, Rule
 from parity.bundle.tolerances import tighten
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.elements import resolve_close
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -69,13 +70,20 @@ class TensorReference:
             return self._plain_checks[dtype]
         return tuple(
             self._select(
-                replace(check, bounds=tighten(check.bounds, self.requested)[0]),
+                replace(check, bounds=self._tighten(check.bounds, self.tensors[name].dtype)),
                 name,
                 is_named=rule.names_dtype,
                 is_glob=rule.origin == "glob",
             )
             for check in rule.checks
         )
+
+    def _tighten(self, bounds: Mapping[str, float], dtype: DType) -> Mapping[str, float]:
+        """Tighten a rule's bounds by the lockfile's; `close` as numbers where both have numbers."""
+        requested: Mapping[str, float] = self.requested
+        if all({"atol", "rtol", "close"} & side.keys() for side in (bounds, requested)):
+            bounds, requested = (resolve_close(side, dtype) for side in (bounds, requested))
+        return tighten(bounds, requested)[0]
 
     def _select(self, check: Check, name: str, *, is_named: bool, is_glob: bool = False) -> Check:
         """Leave out tolerances that are not meant for the tensor's dtype."""

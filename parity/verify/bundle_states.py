@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from parity.bundle.document import MAX_JSON
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
@@ -39,14 +41,14 @@ def load_lockfile_at(revision: str, path: Path) -> Lockfile:
     return parse(path.with_name(f"{path.name}@{suffix}"), text.encode())
 
 
-def _read_revision(revision: str, path: Path) -> str:
+def _read_revision(revision: str, path: Path, most: int = MAX_TEXT) -> str:
     if not revision or revision.startswith("-"):
         raise _build_git_error(path, f"{revision!r} is not a revision")
     folder = path.resolve().parent
     args = ("show", "--no-textconv", f"{revision}:./{path.name}")
     try:
-        # One byte more than a lockfile may have, so that a truncated one is rejected, not misread.
-        completed = _run_git(args, folder, stdout_limit=MAX_TEXT + 1)
+        # One byte more than a file may have, so that a truncated one is rejected, not misread.
+        completed = _run_git(args, folder, stdout_limit=most + 1)
     except process.NotStartedError as error:
         raise _build_git_error(path, str(error)) from None
     if completed.exit_code:
@@ -174,14 +176,35 @@ def format_lock_changes(
         # A shallow clone has no base (fetch-depth), and neither has a first lockfile.
         return []
     ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
-    return [line for entry in ready for line in _format_lock_change(entry, base, options, console)]
+    lines = []
+    for entry in ready:
+        lines += _format_lock_change(entry, base, options, console, revision)
+    return lines
+
+
+def _describe_manifest(path: Path, revision: str) -> str:
+    """Count the lines in which a manifest beside the lockfile differs from a revision's."""
+    try:
+        before = _read_revision(revision, path, MAX_JSON).splitlines()
+    except ParityError:
+        return "new"
+    after = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    if before == after:
+        return ""
+    added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
+    return f"changed: {added.total():,} lines added, {removed.total():,} removed"
 
 
 def _format_lock_change(
-    entry: PreparedBundle, base: Lockfile, options: Options, console: RunConsole
+    entry: PreparedBundle, base: Lockfile, options: Options, console: RunConsole, revision: str
 ) -> list[str]:
     bundle, previous = entry.bundle, find_bundle(base, entry.bundle.id)
-    weaker = claims.format_weaker(entry, previous) if previous else []
+    weaker, changes = [], ""
+    if previous and previous.manifest and previous.manifest == bundle.manifest:
+        path = options.lockfile.resolve().parent / bundle.manifest
+        changes = _describe_manifest(path, revision)
+    if previous:
+        weaker = claims.format_weaker(entry, previous, changes)
     locked = previous.locked if previous else None
     if bundle.locked is None or (
         locked and (locked.sha256, locked.extra) == (bundle.locked.sha256, bundle.locked.extra)

@@ -87,8 +87,14 @@ def mark_unclaimed(result: CaseResult) -> CaseResult:
     return replace(result, verdict="skipped", reason=reason, findings=findings)
 
 
-def format_weaker(entry: PreparedBundle, previous: Bundle) -> list[str]:
-    """Return Markdown for what an entry checks less than before: cases, tolerances, a manifest."""
+def format_weaker(entry: PreparedBundle, previous: Bundle, changes: str = "") -> list[str]:
+    """Return Markdown for what an entry checks less than before: cases, tolerances, a manifest.
+
+    Args:
+        entry: The bundle as it is now.
+        previous: Its entry before.
+        changes: How the manifest of the same name differs from the one before.
+    """
     ids = [case.id for case in entry.all_cases]
     bundle = entry.bundle
     lost = sorted(find_claimed(previous.cases, ids) - find_claimed(bundle.cases, ids))
@@ -100,11 +106,16 @@ def format_weaker(entry: PreparedBundle, previous: Bundle) -> list[str]:
         before, after = (
             tighten(case.tolerances, one.bounds.get(case.id, {}))[0] for one in (previous, bundle)
         )
-        if tighten(after, before)[0] != after:
+        # Of atol and rtol, the one that is not stated is 0.
+        pair = {"atol": 0.0, "rtol": 0.0} if {"atol", "rtol"} & before.keys() else {}
+        is_unclear = ("close" in before) != ("close" in after)
+        if is_unclear or tighten(after, {**pair, **before})[0] != after:
             texts = [
                 ", ".join(f"{key} {one:g}" for key, one in side.items()) for side in (before, after)
             ]
             lines.append(f"tolerance of {case.id} widened: {texts[0]} → {texts[1]}")
-    if previous.manifest != bundle.manifest:
+    if changes:
+        lines.append(f"manifest {bundle.manifest}: {changes}")
+    elif previous.manifest != bundle.manifest:
         lines.append(f"manifest: {previous.manifest or 'none'} → {bundle.manifest or 'none'}")
     return [f"**{bundle.id}**: {line}\n" for line in lines]

@@ -81,7 +81,7 @@ def _prepare(
         replace(case, requested=bundle.bounds.get(case.id, {}))
         for case in chosen.cases(fetched.path, build_options(bundle, options))
     )
-    bounds = _tighten_bounds(bundle, cases)
+    bounds = _tighten_bounds(bundle, cases, chosen)
     claimed = claims.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
     _check_names(bundle, cases)
@@ -196,10 +196,19 @@ def _check_options(bundle: Bundle, chosen: Suite) -> None:
             raise ConfigError(Problem("no-such-option", message, bundle.where.get("options")))
 
 
-def _tighten_bounds(bundle: Bundle, cases: tuple[Case, ...]) -> dict[str, Tolerances]:
+def _tighten_bounds(
+    bundle: Bundle, cases: tuple[Case, ...], chosen: Suite
+) -> dict[str, Tolerances]:
     bounds = {}
     for case in cases:
-        bounds[case.id], rejected = tighten(case.tolerances, bundle.bounds.get(case.id, {}))
+        stated = bundle.bounds.get(case.id, {})
+        if unknown := [name for name in stated if name not in chosen.measures]:
+            message = (
+                f"bounds of {bundle.id}/{case.id}: the suite {chosen.name} cannot compare with "
+                f"{', '.join(unknown)}; it has {' and '.join(chosen.measures)}"
+            )
+            raise ConfigError(Problem("no-such-option", message, bundle.where.get("bounds")))
+        bounds[case.id], rejected = tighten(case.tolerances, stated)
         if rejected:
             what = f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states"
             message = f"{what}: {'; '.join(rejected)}"

@@ -16,6 +16,10 @@ TIGHTER = {
     "the first": ({}, {"relative": 0.1}, {"relative": 0.1}),
     "exact replaces all": ({"max_abs": 1e-6, "ulp": 4}, {"exact": 1.0}, {"exact": 1.0}),
     "exact again": ({"exact": 1.0}, {"exact": 1.0}, {"exact": 1.0}),
+    "a pair beside another": ({"max_abs": 1.0}, {"atol": 1e-5}, {"max_abs": 1.0, "atol": 1e-5}),
+    "a smaller pair": ({"atol": 1e-5, "rtol": 1e-3}, {"rtol": 1e-4}, {"atol": 1e-5, "rtol": 1e-4}),
+    "close beside another": ({"ulp": 4}, {"close": 1.0}, {"ulp": 4, "close": 1.0}),
+    "close again": ({"close": 1.0}, {"close": 1.0}, {"close": 1.0}),
     "exact alone": ({"exact": 1.0}, {}, {"exact": 1.0}),
 }
 LOOSER = {
@@ -28,6 +32,18 @@ LOOSER = {
             "max_abs 0 is looser than exact, which is stated",
             "cosine 1 is looser than exact, which is stated",
         ],
+    ),
+    "atol, where it is 0": ({"rtol": 1e-3}, {"atol": 1e-9}, ["atol 1e-09 is looser than 0"]),
+    "rtol, where it is 0": ({"atol": 1e-3}, {"rtol": 1e-9}, ["rtol 1e-09 is looser than 0"]),
+    "a pair beside close": (
+        {"close": 1.0},
+        {"atol": 0.0},
+        ["atol cannot be compared with close, which is stated"],
+    ),
+    "close beside a pair": (
+        {"rtol": 1e-3},
+        {"close": 1.0},
+        ["close cannot be compared with rtol, which is stated"],
     ),
     "one of two": (
         {"max_abs": 1e-6, "ulp": 4},

@@ -150,3 +150,6 @@ def test_weaker_entries_are_listed(bench: ManifestBench) -> None:
         "**b**: manifest: none → checks.yaml\n",
     ]
     assert format_weaker(entry, now) == []
+    assert format_weaker(entry, now, "changed: 1 line") == [
+        "**b**: manifest checks.yaml: changed: 1 line\n"
+    ]

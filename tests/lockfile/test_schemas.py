@@ -10,9 +10,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from parity.bundle.tolerances import TOLERANCES
 from parity.lockfile import dump_settings
 from parity.lockfile.contents import LOCK_KEYS, MAX_BYTES, MAX_FILES
-from parity.lockfile.parse import BUNDLE_KEYS, MEASURES, SUITES
+from parity.lockfile.parse import BUNDLE_KEYS, SUITES
 from tests.support.lockfiles import BAD, GOOD
 
 SCHEMAS = ("fixtures.lock.schema.json", "report.schema.json")
@@ -116,7 +117,7 @@ def test_the_schema_knows_the_keys_and_words_of_the_parser() -> None:
     assert tuple(kinds["locked"]["properties"]) == (*LOCK_KEYS, "extra")
     assert tuple(kinds["bundle"]["properties"]) == tuple(BUNDLE_KEYS)
     assert tuple(kinds["bundle"]["properties"]["suite"]["enum"]) == tuple(SUITES)
-    assert tuple(kinds["bounds"]["properties"]) == MEASURES
+    assert tuple(kinds["bounds"]["properties"]) == TOLERANCES
     assert tuple(kinds["dump"]["properties"]) == (*dump_settings.DUMP_KEYS, "cases")
     assert tuple(kinds["case_dump"]["properties"]) == tuple(dump_settings.DUMP_KEYS)
     for key, limit in (("size", MAX_BYTES), ("unpacked", MAX_BYTES), ("files", MAX_FILES)):

@@ -193,6 +193,7 @@ def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
 
 SUITE = Suite(
     name="dataloader",
+    measures=("exact", "max_abs"),
     args=ARGS,
     cases=read_cases,
     verify=verify,

@@ -218,6 +218,7 @@ def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
 
 SUITE = Suite(
     name="pipeline",
+    measures=("exact", "max_abs"),
     args=ARGS,
     cases=read_cases,
     verify=verify,
