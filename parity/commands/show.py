@@ -62,7 +62,8 @@ def show(options: ShowOptions, console: RunConsole) -> int:
             raise DumpError(*(Problem(f.code, f.message, f.where, f.details) for f in errors))
         view = prepared.suite.view(case, Dump(folder=dump_run.folder), options.tensor)
         _print_line("", f"{prepared.bundle.id}/{case.id} {options.tensor}")
-        for mark, text in format_view(view, index, prepared.bounds[case.id], options.slice):
+        bounds = prepared.bounds[case.id] if view.bounds is None else view.bounds
+        for mark, text in format_view(view, index, bounds, options.slice):
             _print_line(mark, text)
         if options.why:
             if view.explain is None:

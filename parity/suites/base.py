@@ -85,6 +85,8 @@ class TensorView:
     rows: Callable[[int], str] | None = None
     #: Finds, under bounds, the cause of a difference.
     cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
+    #: Tolerance of the tensor where it has its own; None for the case's.
+    bounds: Mapping[str, float] | None = None
     #: Lists what was tried to find the cause, with numbers; None where nobody can.
     explain: Callable[[], list[str]] | None = None
 

@@ -219,6 +219,8 @@ def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     )
     words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
 
+    assert run_command_line([*words, "shuffled_seeded", "labels", ":2", "--why"]) == 2
+    assert "--why explains stages of a model; labels is none" in capsys.readouterr().err
     assert run_command_line([*words, "shuffled_seeded", "labels", ":2"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "dataloader-batches-v1/shuffled_seeded labels",

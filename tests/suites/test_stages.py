@@ -207,6 +207,26 @@ def test_nan_in_a_stage_is_its_divergence(tmp_path: Path) -> None:
     assert (first.code, first.tensor, first.cause) == ("first-divergence", "gelu", None)
 
 
+def test_view_of_a_stage_explains_its_cause_under_its_own_tolerance(tmp_path: Path) -> None:
+    rules = {"fc/linear": {"tolerance": {"atol": 0.5}}}
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", tensors=rules), {})
+    dumped = run_stages({"fc/linear": {"bias": None}})
+    dump = Dump(folder=write_dump(tmp_path / "dump", dumped))
+    view = suite.SUITE.view(case, dump, "fc/linear")
+    assert view.bounds == {"atol": 0.5}
+    assert str(view.cause({})).startswith("the bias is missing: computed in this way")
+    assert view.explain is not None
+    first, head, right, best, *_ = view.explain()
+    assert first == "at most 0.00126 of the difference may be left"
+    assert head.split() == ["leaves", "computed"]
+    assert (right.split()[0], right.split("  ")[-1]) == ("1.26", "rightly, from what feeds it")
+    assert best.endswith("the bias is missing")
+    assert suite.SUITE.view(case, dump, "gelu").bounds is None
+    unknown = Dump(folder=write_dump(tmp_path / "x", run_stages({"fc/linear": {"times": 3}})))
+    lines = (suite.SUITE.view(case, unknown, "fc/linear").explain or list)()
+    assert lines[-1] == "no known wrong way explains it"
+
+
 _ROW = {"name": "a", "feeds": {"input": "x"}}
 _FED_BY_A = {"name": "b", "feeds": {"input": "a"}}
 

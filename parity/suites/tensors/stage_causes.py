@@ -26,15 +26,10 @@ _MAX_TRIED = 12
 
 def add_cause(finding: Finding, cause: StageCause) -> Finding:
     """Add what was found out about the stage itself; a verdict never depends on it."""
-    if cause.ways:
-        texts = "; or ".join(text for _, text in cause.ways)
-        cause_text = (
-            f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
-            f"{cause.difference:.2g}"
-        )
+    if text := format_cause(cause):
         codes = [code for code, _ in cause.ways]
         measures = {**finding.measures, "cause_code": codes[0], "cause_codes": codes}
-        return replace(finding, cause=cause_text, measures=measures)
+        return replace(finding, cause=text, measures=measures)
     if cause.tried:
         tried = [text for text, _ in cause.tried]
         details = [f"tried: {'; '.join(tried[:_MAX_TRIED])}"]
@@ -43,6 +38,17 @@ def add_cause(finding: Finding, cause: StageCause) -> Finding:
         text = f"none of the {len(tried)} known wrong ways gives its output"
         return replace(finding, message=f"{finding.message}; {text}", details=tuple(details))
     return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
+
+
+def format_cause(cause: StageCause) -> str:
+    """Return the ways that fit, with their evidence; ``""`` without one."""
+    if not cause.ways:
+        return ""
+    texts = "; or ".join(text for _, text in cause.ways)
+    return (
+        f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
+        f"{cause.difference:.2g}"
+    )
 
 
 def make_cause_finder(
@@ -84,11 +90,10 @@ def explain_cause(cause: StageCause) -> list[str]:
         return [f"nothing was tried: {cause.reason or 'no wrong way of it is known'}"]
     rows = [("leaves", "computed"), (f"{cause.difference:.3g}", "rightly, from what feeds it")]
     rows += [(f"{left:.3g}", text) for text, left in sorted(cause.tried, key=lambda row: row[1])]
-    fitting = "; or ".join(text for _, text in cause.ways) or "none"
     return [
         f"at most {cause.limit:.3g} of the difference may be left",
         *(f"  {line}" for line in align_columns(rows)),
-        f"explained by: {fitting}",
+        *([] if cause.ways else ["no known wrong way explains it"]),
     ]
 
 

@@ -13,7 +13,7 @@ from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensors.error_drift import report_drift
 from parity.suites.tensors.growth import format_seen, measure_growth
-from parity.suites.tensors.stage_causes import add_cause, explain_cause, make_cause_finder
+from parity.suites.tensors.stage_causes import add_cause, make_cause_finder
 from parity.suites.tensors.training import describe_fault, find_loss_step, group_first
 from parity.text import format_count
 
@@ -216,13 +216,13 @@ def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterab
     yield Finding(level="notice", code="stages-unseen", message=message)
 
 
-def explain_stage(
+def find_stage_cause(
     detail: TensorCase,
     expected: Mapping[str, StoredTensor],
     obtained: Mapping[str, StoredTensor],
     name: str,
-) -> list[str]:
-    """Return what was tried to find the cause of a stage, with numbers, in lines."""
+) -> StageCause:
+    """Find the cause of one stage, right or wrong."""
     results = StageResults(
         stages={stage.name: stage for stage in detail.stages},
         errors={},
@@ -230,4 +230,4 @@ def explain_stage(
         expected=expected,
     )
     _, unseen, moved = results.find_feeds(name)
-    return explain_cause(make_cause_finder(detail, expected, obtained)(name, [*unseen, *moved]))
+    return make_cause_finder(detail, expected, obtained)(name, [*unseen, *moved])

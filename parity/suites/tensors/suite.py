@@ -7,13 +7,14 @@ port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.reader_record import read_record
 from parity.bundle.tensor_rules import Rule
+from parity.bundle.tolerances import Tolerances, tighten
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
@@ -30,7 +31,8 @@ from parity.suites.tensors.rules import (
     read_references,
     report_unused_defaults,
 )
-from parity.suites.tensors.stages import explain_stage, judge_stages
+from parity.suites.tensors.stage_causes import explain_cause, format_cause
+from parity.suites.tensors.stages import find_stage_cause, judge_stages
 from parity.tensors.folder import FolderContents, list_tensors
 from parity.text import format_count
 
@@ -191,11 +193,17 @@ def find_names_problem(value: Any) -> str:
 def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
     detail, references = case.detail, read_references(case.detail)
     view = views.view_tensor(case, dump, tensor, references)
+    dumped = list_tensors(dump.folder, detail.layout)
+    rule = apply_rules(detail, references, dumped).rules.get(tensor)
+    if rule is not None and rule.checks:
+        bounds = tighten(rule.checks[0].bounds, case.requested)[0]
+        view = replace(view, bounds=bounds)
     if all(stage.name != tensor for stage in detail.stages):
         return view
-    obtained = list_tensors(dump.folder, detail.layout).tensors
-    explain = partial(explain_stage, detail, references, obtained, tensor)
-    return replace(view, explain=explain, cause=lambda _bounds: None)
+    find = cache(partial(find_stage_cause, detail, references, dumped.tensors, tensor))
+    return replace(
+        view, explain=lambda: explain_cause(find()), cause=lambda _bounds: format_cause(find())
+    )
 
 
 def list_files(case: Case) -> list[Path]:
