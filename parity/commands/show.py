@@ -25,7 +25,7 @@ from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import Index, expand_index, parse_index
 from parity.text import align_columns, format_count, sanitize_message
-from parity.verify import execute, fixture_aliases
+from parity.verify import execute
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 from parity.verify.store_guard import StoreGuard
@@ -95,17 +95,6 @@ def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBund
     return found[0]
 
 
-class _SingleDump:
-    """Keeps the only dump that is made."""
-
-    def __init__(self) -> None:
-        self.dump_run: DumpResult | None = None
-
-    def add(self, _case: Case, dump_run: DumpResult) -> None:
-        """Keep the dump of the case."""
-        self.dump_run = dump_run
-
-
 def make_dump(
     prepared: PreparedBundle, case: Case, options: VerifyOptions, console: RunConsole, folder: Path
 ) -> tuple[DumpResult, Mapping[str, str]]:
@@ -118,18 +107,17 @@ def make_dump(
     if options.dumps is not None:
         port = {"dumps": display_path(options.dumps)}
         return load_dump(options.dumps, prepared.bundle.id, case.id), port
-    sink = _SingleDump()
+    made: list[DumpResult] = []
     context = execute.RunContext(
         options=options, console=console, outputs=folder.resolve(), deadline=None
     )
     guard = StoreGuard([prepared])
-    with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
-        port, _ = execute.run_dumps(prepared, sink, context, {}, alias_folder)
+    port, _ = execute.run_dumps(prepared, lambda _case, one: made.append(one), context, {})
     for change in guard.find_changes(options.lockfile.resolve().parent).values():
         raise IntegrityError(Problem(change.code, change.message))
-    if sink.dump_run is None:
+    if not made:
         raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
-    return sink.dump_run, port
+    return made[0], port
 
 
 def format_view(

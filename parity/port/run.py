@@ -192,21 +192,21 @@ def _stop_jobs(futures: Sequence[Future[DumpResult]]) -> None:
             return
 
 
-def resolve_command(dump: Dump, repo: Path) -> tuple[Program, tuple[str, ...]]:
-    """Return the program of ``dump.command`` and its arguments, placeholders not yet expanded.
+def resolve_command(dump: Dump, repo: Path) -> Program:
+    """Return the program of ``dump.command``, which has its arguments behind it.
 
     Raises:
         DumpError: ``dump-not-started``, if the caller's PATH has no such program.
     """
-    first, *args = dump.command or ("",)
+    command = dump.command or ("",)
+    name = command[0]
     env = process.build_environment(dump.env, pass_env=dump.pass_env)
     cwd = (repo / dump.cwd).resolve()
-    program = process.find_program(first, env.get("PATH", ""), cwd)
+    program = process.find_program(name, env.get("PATH", ""), cwd)
     if program is None:
-        message = f"The dump could not be started: {first!r} was not found, or is not executable."
+        message = f"The dump could not be started: {name!r} was not found, or is not executable."
         raise DumpError(Problem("dump-not-started", message, dump.where.get("command")))
-    port = {"command": shlex.join((first, *args))}
-    return Program((program,), cwd, env, None, port), tuple(args)
+    return Program((program,), cwd, env, None, {"command": shlex.join(command)})
 
 
 def expand_placeholders(

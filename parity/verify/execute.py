@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import shlex
 import time
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import escape
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
@@ -62,9 +63,8 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         for case in prepared.cases:
             evaluator.add(case, load_dump(dumps, prepared.bundle.id, case.id))
     else:
-        with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
-            port, built = run_dumps(prepared, evaluator, context, sources, alias_folder)
-            base = replace(base, seconds={**base.seconds, "build": built})
+        port, built = run_dumps(prepared, evaluator.add, context, sources)
+        base = replace(base, seconds={**base.seconds, "build": built})
     cases = evaluator.finish_results(context.console.print_case)
     if dumps is None:
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
@@ -86,79 +86,56 @@ def _remove_green_dumps(folder: Path, cases: Iterable[CaseResult]) -> None:
         folder.rmdir()
 
 
-@dataclass(frozen=True)
-class _BuildResult:
-    program: Program | None
-    args: tuple[str, ...] | None = None  # of a command
-    findings: tuple[Finding, ...] = ()
-
-
-class DumpSink(Protocol):
-    """Receives each dump as it is made."""
-
-    def add(self, case: Case, dump_run: DumpResult) -> None:
-        """Receive one run of a case."""
-
-
 def run_dumps(
     prepared: PreparedBundle,
-    sink: DumpSink,
+    add: Callable[[Case, DumpResult], object],
     context: RunContext,
     sources: dict[str, Path],
-    alias_folder: Path | None,
 ) -> tuple[dict[str, str], float]:
     """Build the programs and run the chosen cases of a bundle.
 
-    Args:
-        prepared: The bundle.
-        sink: Receives the dumps.
-        context: The parameters of the run.
-        sources: Receives the source file of each case's program, if known.
-        alias_folder: Folder for aliased checkpoints, if the bundle needs one.
-
-    Returns:
-        The port (crate, package and commit, or command), and the seconds of all builds.
+    ``add`` is called with each run of a case; ``sources`` receives the source file of each case's
+    program, if known. Return the port (crate, package and commit, or command), and the seconds of
+    all builds.
     """
-    builds: dict[Hashable, _BuildResult] = {}
+    builds: dict[Hashable, Program | tuple[Finding, ...]] = {}
     jobs: list[tuple[Case, Job]] = []
-    seconds = 0.0
-    for case in prepared.cases:
-        dump = prepared.bundle.find_dump(case.id)
-        started = time.perf_counter()
-        build = _build_program(prepared, case, dump, builds, context)
-        seconds += time.perf_counter() - started
-        if build.program is None:
-            folder = context.outputs / prepared.bundle.id / case.id
-            sink.add(case, DumpResult(folder=folder, findings=build.findings))
-            continue
-        if build.program.source:
-            sources[case.id] = build.program.source
-        aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
-        args = dump.args if build.args is None else build.args
-        options: dict[str, Any] = {"program": build.program, "args": args, "aliases": aliases}
-        runs = range(1, context.options.repeat + 1)
-        jobs += [(case, _build_job(prepared, case, context, **options, run=run)) for run in runs]
-    results = run_jobs(
-        [job for _, job in jobs],
-        workers=context.options.jobs,
-        deadline=context.deadline,
-        on_end=context.console.show_cases(prepared.bundle.id, len(jobs)),
-    )
+    seconds, runs = 0.0, range(1, context.options.repeat + 1)
+    with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:
+        for case in prepared.cases:
+            started = time.perf_counter()
+            program = _build_program(prepared, case, builds, context)
+            seconds += time.perf_counter() - started
+            if isinstance(program, tuple):
+                folder = context.outputs / prepared.bundle.id / case.id
+                add(case, DumpResult(folder=folder, findings=program))
+                continue
+            if program.source:
+                sources[case.id] = program.source
+            aliases = fixture_aliases.build_placeholders(prepared.bundle, case, alias_folder)
+            make_job = partial(_build_job, prepared, case, context, program, aliases)
+            jobs += [(case, make_job(run=run)) for run in runs]
+        results = run_jobs(
+            [job for _, job in jobs],
+            workers=context.options.jobs,
+            deadline=context.deadline,
+            on_end=context.console.show_cases(prepared.bundle.id, len(jobs)),
+        )
     # Not before all have ended: a port could change or cut a file while it is compared.
     for (case, _), result in zip(jobs, results, strict=True):
-        sink.add(case, result)
-    return next((dict(b.program.port) for b in builds.values() if b.program), {}), seconds
+        add(case, result)
+    built = (program for program in builds.values() if not isinstance(program, tuple))
+    return next((dict(program.port) for program in built), {}), seconds
 
 
 def _build_program(
     prepared: PreparedBundle,
     case: Case,
-    dump: Dump,
-    builds: dict[Hashable, _BuildResult],
+    builds: dict[Hashable, Program | tuple[Finding, ...]],
     context: RunContext,
-) -> _BuildResult:
+) -> Program | tuple[Finding, ...]:
     """Return the program of a case, built at most once; a failure is kept for all its cases."""
-    example = ""
+    dump, example = prepared.bundle.find_dump(case.id), ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()), dump.pass_env)
     if dump.command is None:
         (example,) = expand_placeholders(
@@ -169,17 +146,15 @@ def _build_program(
         try:
             builds[key] = _build_port(dump, example, context)
         except DumpError as error:
-            found = tuple(Finding.from_problem(problem, "dump") for problem in error.problems)
-            builds[key] = _BuildResult(None, findings=found)
+            builds[key] = tuple(Finding.from_problem(one, "dump") for one in error.problems)
     return builds[key]
 
 
-def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
+def _build_port(dump: Dump, example: str, context: RunContext) -> Program:
     options = context.options
     if dump.command is not None:
-        return _BuildResult(*resolve_command(dump, options.repo))
-    say = context.console.show_build(f"{dump.package or dump.crate} example {example}")
-    program = cargo.build_program(
+        return resolve_command(dump, options.repo)
+    return cargo.build_program(
         dump,
         example,
         repo=options.repo,
@@ -188,33 +163,37 @@ def _build_port(dump: Dump, example: str, context: RunContext) -> _BuildResult:
         offline=options.offline,
         crates=Store.from_environment().root / "crates",
         deadline=context.deadline,
-        on_progress=say,
+        on_progress=context.console.show_build(f"{dump.package or dump.crate} example {example}"),
     )
-    return _BuildResult(program)
 
 
 def _build_job(
     prepared: PreparedBundle,
     case: Case,
     context: RunContext,
-    *,
     program: Program,
-    args: Sequence[str] | None,
     aliases: Mapping[str, str],
+    *,
     run: int,
 ) -> Job:
     dump = prepared.bundle.find_dump(case.id)
     where = _locate_program(dump)
+    args = prepared.suite.args if dump.args is None else dump.args
+    args = args if dump.command is None else dump.command[1:]
     name = case.id if run == 1 else f"{case.id}@{run}"
     folder = context.outputs / prepared.bundle.id / name
     values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
-    files_dir = _choose_files_dir(prepared, dump, args, folder, context)
+    files_dir = None
+    if any("{files_dir}" in text for text in (*args, *dump.run_env.values())):
+        # Outside of the dump.
+        key = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+        files_dir = context.outputs / f".files-{prepared.bundle.id}-{key}"
     values["files_dir"] = str(files_dir or "")
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
     return Job(
         name=name,
         program=program,
-        args=expand_placeholders(prepared.suite.args if args is None else args, values, where),
+        args=expand_placeholders(args, values, where),
         output_dir=folder,
         timeout=_choose_timeout(case, dump),
         repo=context.options.repo,
@@ -224,20 +203,6 @@ def _build_job(
         files_dir=files_dir,
         memory=EXPECT_BYTES if case.expect else None,
     )
-
-
-def _choose_files_dir(
-    prepared: PreparedBundle,
-    dump: Dump,
-    args: Sequence[str] | None,
-    folder: Path,
-    context: RunContext,
-) -> Path | None:
-    """Return a folder of its own for a run that uses ``{files_dir}``, outside of its dump."""
-    if not any("{files_dir}" in text for text in (*(args or ()), *dump.run_env.values())):
-        return None
-    name = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
-    return context.outputs / f".files-{prepared.bundle.id}-{name}"
 
 
 def _choose_timeout(case: Case, dump: Dump) -> float:
