@@ -85,7 +85,8 @@ def call(operator: str, arguments: Mapping[str, Any]) -> Any:
     if not open_ended and (unknown := set(arguments) - set(known)):
         raise LookupError(", ".join(sorted(unknown)))
     check_broadcast(*(one for one in arguments.values() if isinstance(one, (np.ndarray, float))))
-    result = function(**arguments)
+    with np.errstate(all="ignore"):  # a wrong way may divide by zero
+        result = function(**arguments)
     if isinstance(result, np.ndarray):
         check_size(*result.shape)
     return result

@@ -57,8 +57,8 @@ def list_stage_faults(
     trace = make_trace(detail, references, {})
     rows: dict[tuple[str, str, str], _Planted] = {}
     for stage in detail.stages:
-        for key, planted in _list_planted(trace, stage):
-            limit = _find_limit(rules[stage.name]) if stage.name in rules else 1.0
+        for key, planted in list_planted(trace, stage):
+            limit = find_limit(rules[stage.name]) if stage.name in rules else 1.0
             if key not in rows or planted.size / limit > rows[key].size:
                 rows[key] = replace(planted, size=planted.size / limit)
     for operator in {find_operator(stage.kind): 1 for stage in detail.stages}:
@@ -68,7 +68,7 @@ def list_stage_faults(
         yield _make_fault(trace, key, one)
 
 
-def _list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, str], _Planted]]:
+def list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, str], _Planted]]:
     """Yield the wrong ways of one stage; a stage that only moves elements has its own alone."""
     right, operator = trace.expected(stage.name), find_operator(stage.kind)
     if not operator or (right is None and operator not in read_ways()):
@@ -83,7 +83,7 @@ def _list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, 
             yield key, _Planted(stage.name, planted, measure_distance(planted, right))
 
 
-def _find_limit(rule: Rule) -> float:
+def find_limit(rule: Rule) -> float:
     """Return the absolute tolerance of a stage; a tiny one where it has none."""
     return max((check.bounds.get("atol", 0.0) for check in rule.checks or ()), default=0.0) or 1e-30
 

@@ -1,0 +1,75 @@
+"""The embedded bundle `model-traces-v1`, and dumps of it with something wrong in one stage."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parity.lab.faults.stage_faults import recompute
+from parity.suites.base import Dump
+from parity.suites.tensors import suite
+from parity.suites.tensors.rules import read_references
+from parity.suites.tensors.stage_causes import make_trace
+from tests.support.traces import write_dump
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from parity.diagnose.stages.trace import Trace
+    from parity.results import Finding
+    from parity.suites.base import Case
+
+ARCHIVE = Path(__file__).parents[1] / "bundles" / "model-traces-v1.tar"
+
+
+def unpack_cases(folder: Path) -> dict[str, Case]:
+    """Unpack the bundle, and return its cases by id."""
+    with tarfile.open(ARCHIVE) as tar:
+        tar.extractall(folder, filter="data")
+    return {case.id: case for case in suite.read_cases(folder, {})}
+
+
+def read_trace(case: Case) -> Trace:
+    """Return the trace of a case by its references."""
+    return make_trace(case.detail, read_references(case.detail), {})
+
+
+def verify_values(case: Case, folder: Path, values: Mapping[str, Any]) -> list[Finding]:
+    """Return the findings about a dump of these stages."""
+    return list(
+        suite.verify(case, Dump(folder=write_dump(folder, values)), case.tolerances).findings
+    )
+
+
+def verify_wrong(
+    case: Case, folder: Path, wrong: Mapping[str, Any], without: Collection[str] = ()
+) -> list[Finding]:
+    """Return the findings about a dump in which some stages are wrong, and those after them."""
+    values = recompute(read_trace(case), wrong)
+    return verify_values(
+        case, folder, {name: one for name, one in values.items() if name not in without}
+    )
+
+
+def perturb(values: Any, limit: float, rng: np.random.Generator) -> Any:
+    """Change values at random, by at least 20 times ``limit``: all, some, or their order."""
+    size = limit * 10.0 ** rng.uniform(1.5, 6)
+    wrong = values.astype(np.float64)
+    flat = wrong.reshape(-1)
+    kind = rng.integers(6)
+    if kind == 0:
+        flat += size * rng.standard_normal(flat.size)
+    elif kind == 1:
+        flat[rng.integers(flat.size)] += size
+    elif kind == 2:
+        flat += size * rng.uniform(1, 2)
+    elif kind == 3:
+        flat *= rng.uniform(1.1, 1.9)
+    elif kind == 4:
+        rng.shuffle(flat)
+    else:
+        flat[: max(flat.size // 2, 1)] += size * rng.standard_normal()
+    return wrong.astype(values.dtype)
