@@ -13,7 +13,7 @@ from parity.errors import ConfigError, ReferenceSuspectError
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.suites.tensors.growth import MAX_ROWS, thin_growth
-from tests.support.traces import STAGES, run_stages, write_bundle, write_dump
+from tests.support.traces import PARAMETERS, STAGES, run_stages, write_bundle, write_dump
 
 _MOVED = ("turned",)
 
@@ -61,6 +61,8 @@ _PORTS: dict[str, tuple[dict[str, dict[str, Any]], tuple[str, ...]]] = {
     "a stretch": ({"fc/linear": {"times": 2}}, ("norm/layer_norm", "fc/linear", "gelu")),
     "two faults": ({"fc/linear": {"bias": None}, "side": {"hard": True}}, ()),
     "an unknown way": ({"fc/linear": {"times": 3}}, ()),
+    "another stage is fed": ({"gelu": {"self": run_stages()["norm/layer_norm"]}}, ()),
+    "another parameter is fed": ({"fc/linear": {"bias": PARAMETERS["norm.bias"]}}, ()),
     "no output": ({}, ("out/linear",)),
 }
 

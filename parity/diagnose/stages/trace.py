@@ -35,6 +35,10 @@ Array = Any  # of NumPy; a number has no axes
 
 #: Unseen stages before one that diverges, in each of which a wrong way is looked for.
 _MAX_HIDDEN = 12
+#: Stages, inputs and parameters that are tried in the place of each one that feeds a stage.
+_MAX_OTHERS = 12
+#: How many of either kind are read for it.
+_MAX_READ = 32
 _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 
@@ -76,6 +80,9 @@ class Trace:
                 # Another unseen stage may fit as well, and is then named beside the first.
                 best = cause if cause.ways and cause.left <= found.left else found
                 cause = replace(best, ways=cause.ways + found.ways) if found.ways else cause
+            if cause.tried and not cause.ways:
+                found = self._find_other_feeds(name, obtained, tried)
+                cause = found if found.ways else cause
         except TraceError as error:
             return StageCause(reason=str(error))
         return replace(cause, tried=tuple(tried))
@@ -138,6 +145,56 @@ class Trace:
                 ways.append((code, f"{hidden}: {text}"))
                 best = min(best, left)
         return StageCause(tuple(ways), best, difference, limit=limit)
+
+    def _find_other_feeds(
+        self, name: str, obtained: Array, tried: list[tuple[str, float]]
+    ) -> StageCause:
+        """Compute a stage from others than those that feed it: stages, inputs, parameters."""
+        stage, values = self.stages[name], Values(self, (self.obtained, self.expected))
+        arguments = values.collect(stage)
+        right = np.asarray(compute(stage.kind, arguments))
+        difference = measure_distance(right, obtained)
+        limit = find_limit(difference, stage.rounding, right)
+        names, ways, best = self._list_names(name), [], np.inf
+        for argument, feed in stage.feeds.items():
+            for other in _list_alike(names, feed, arguments[argument], values):
+                try:
+                    output = compute(stage.kind, {**arguments, argument: values.read(other)})
+                except _ERRORS:
+                    continue
+                left = measure_distance(np.asarray(output), obtained)
+                tried.append((text := f"{other} is fed, not {feed}", left))
+                if is_explained(left, difference, limit):
+                    ways.append(("feed-other", text))
+                    best = min(best, left)
+        return StageCause(tuple(ways), best, difference, limit=limit)
+
+    def _list_names(self, name: str) -> list[str]:
+        """Return the stages before one, then inputs and parameters, the nearest ones first."""
+        names = [*self.stages]
+        place = names.index(name)
+        nearest = sorted(range(len(names)), key=lambda at: abs(at - place))
+        given = [feed for at in nearest for feed in self.stages[names[at]].sources]
+        return [
+            *names[:place][::-1],
+            *dict.fromkeys(one for one in given if one not in self.stages),
+        ]
+
+
+def _list_alike(names: list[str], feed: Any, fed: Array, values: Values) -> list[str]:
+    """Return the first names whose values differ from those of ``fed``, but have its shape."""
+    alike: list[str] = []
+    for other in names if isinstance(feed, str) and isinstance(fed, np.ndarray) else ():
+        try:
+            array = values.read(other)
+        except TraceError:
+            continue
+        is_alike = isinstance(array, np.ndarray) and array.shape == fed.shape
+        if is_alike and not np.array_equal(array, fed):
+            alike.append(other)
+        if len(alike) == _MAX_OTHERS:
+            break
+    return alike
 
 
 class Values:
