@@ -353,7 +353,10 @@ def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
 
 @process_test
 @posix
-def test_ctrl_c_ends_every_program(tmp_path: Path) -> None:
+def test_ctrl_c_ends_every_program(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    # A shell that starts the tests in the background lets them ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     program = python("import time; time.sleep(60)")
     quick = python("")
     started = time.monotonic()
