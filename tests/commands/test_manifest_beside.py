@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,11 @@ def test_a_bundle_without_a_description_is_locked_audited_and_verified(
     run: Callable[..., int] = run_command_line
     assert [run([verb]) for verb in ("bump", "verify", "audit")] == [0, 0, 0]
     assert "Step/A  the case has no checkpoint to derive from" in capsys.readouterr().out
+    assert run(["reproduce", "upstream-v1/Step/A", "--out", "out"]) == 0
+    again, first = (Path("out") / name / "out.bin" for name in ("obtained-again", "obtained"))
+    if sys.platform != "win32":
+        subprocess.run(["sh", "out/run.sh"], check=True)
+        assert again.read_bytes() == first.read_bytes()
 
 
 @pytest.mark.process
