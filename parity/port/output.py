@@ -6,13 +6,13 @@ last lines of a failing program are frames, with the reason far above them.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parity.tensors.json_values import load_json
 from parity.text import mask_secrets, truncate
 
 #: Lines of a program's last output that go into a message's details.
@@ -63,7 +63,7 @@ def parse_json_object(line: str) -> dict[str, Any] | None:
     if not line.lstrip().startswith("{"):
         return None
     try:
-        value = json.loads(line)
+        value = load_json(line)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

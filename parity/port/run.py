@@ -233,5 +233,5 @@ def expand_placeholders(
 
 def find_json_line(stdout: str) -> dict[str, Any] | None:
     """Return the last line of ``stdout`` that is a JSON object, or None."""
-    objects = map(output.parse_json_object, reversed(stdout[-STDOUT_LIMIT:].splitlines()))
+    objects = map(output.parse_json_object, reversed(stdout[-STDOUT_LIMIT:].split("\n")))
     return next((value for value in objects if value is not None), None)

@@ -75,13 +75,28 @@ def read_json(path: Path) -> Any:
     if len(data) > MAX_BYTES:
         raise FormatError("too-large", f"has more than {MAX_BYTES:,} bytes")
     try:
-        value = json.loads(data, object_pairs_hook=_build_object)
+        value = load_json(data)
     except RecursionError:
         raise FormatError("bad-header", f"is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         raise FormatError("bad-header", f"is not JSON: {error!s:.200}") from None
     check_depth(value)
     return value
+
+
+def load_json(data: bytes | str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        ValueError, RecursionError: It is not JSON, or has a key twice.
+    """
+    return json.loads(data, object_pairs_hook=_build_object, parse_float=_read_float)
+
+
+def _read_float(text: str) -> float:
+    """Read a number; NaN where it is beyond all floats, since two such numbers are not equal."""
+    value = float(text)
+    return value if math.isfinite(value) else math.nan
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

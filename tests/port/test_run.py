@@ -640,11 +640,13 @@ def test_ready_dumps_are_loaded(tmp_path: Path) -> None:
         ('{"a": 1}\n{"b": 2}\n', {"b": 2}),
         ('{"a": 1}\ntext\n{broken\n', {"a": 1}),
         ('  {"a": 1}  \r\n', {"a": 1}),
+        ('{"a": 1, "a": 2}', None),
+        ('{"a": 1}\n{"a": "\u2028"}\r\n', {"a": "\u2028"}),
         ('{"a":' * 100_000 + "\n", None),
         ('{"a": "' + "x" * run.STDOUT_LIMIT + '"}', None),
     ],
 )
-def test_the_last_line_that_is_an_object(stdout: str, found: dict[str, int] | None) -> None:
+def test_the_last_line_that_is_an_object(stdout: str, found: dict[str, Any] | None) -> None:
     assert run.find_json_line(stdout) == found
 
 

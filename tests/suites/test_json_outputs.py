@@ -140,6 +140,25 @@ def test_known_failures_name_a_part(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (ran.code, ran.verdicts) == (0, {"b/c": "known-failure"})
 
 
+@pytest.mark.parametrize(
+    ("reference", "dump"), [(b'{"a": 1e400}', b'{"a": 1e999}'), (b'{"a": NaN}', b'{"a": NaN}')]
+)
+def test_numbers_beyond_all_floats_are_not_equal(
+    reference: bytes, dump: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = start(tmp_path, capsys, RIGHT)
+    bench.references = {**bench.references, "c/reference/o.json": reference}
+    bench.dumps = {**bench.dumps, "c/o.json": dump}
+    bench.check_codes(write_manifest("exact"), ["json-value"])
+
+
+def test_an_empty_text_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bench = start(tmp_path, capsys, RIGHT)
+    bench.references = {**bench.references, "c/reference/t.txt": b""}
+    (problem,) = bench.list_problems("schema: 2\ncases:\n  c:\n    text: [t.txt]\n")
+    assert problem == (4, 12, "case 'c': the reference of 't.txt' is empty")
+
+
 WRONG = {
     "a pointer that matches nothing": ('{"/loss": exact}', (5, 16), "has no '/loss'"),
     "a member that is not there": ("{loss: exact}", (5, 16), "has no '/loss'"),

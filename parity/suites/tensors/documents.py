@@ -61,6 +61,10 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
         if not compared.count:
             message = f"{what} has no value that is compared"
             yield Problem("manifest", message, case.rules.locate(place))
+    for at, name in enumerate(case.texts):
+        if not case.find_document(name).stat().st_size:
+            message = f"case {case.id!r}: the reference of {name!r} is empty"
+            yield Problem("manifest", message, case.rules.locate(("cases", case.id, "text", at)))
 
 
 def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, float | None]:
