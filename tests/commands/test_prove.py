@@ -121,6 +121,21 @@ def test_a_tolerance_beside_a_measure_must_see_faults_of_elements_too(
 
 
 @pytest.mark.process
+def test_faults_of_a_tensor_that_is_like_another_leave_the_other_right(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = """{"schema": 2, "cases": {"one": {"tensors": {"v": {"like": "w"}}}}}"""
+    values = np.random.default_rng(1).standard_normal((4, 6)).astype("<f4")
+    tar = write_bundle(tmp_path, manifest, {"one/reference/w.bin": encode_tensor(values)})
+    lock = lockfile(tmp_path, "like", "tensors", tar)
+
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not any(line.startswith("not detected") for line in lines)
+    assert sum(line.startswith("all-zero") for line in lines) == 2
+
+
+@pytest.mark.process
 def test_faults_of_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = """{"schema": 2, "cases": {"one": {"text": ["t.txt"], "json": {
         "stdout": {"time": {"ignore": "differs"}, "loss": {"atol": 0.1}, "ids": "set"},

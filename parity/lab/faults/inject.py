@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,14 +77,17 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
         np.save(path, references[target].read_array(), allow_pickle=False)
     rules, _, _ = resolve_rules(detail.rules, references, case.id)
     tensors = list_tensors(folder, detail.layout).tensors
-    by_element = {
-        name: stored
-        for name, stored in tensors.items()
-        if name not in rules or _is_compared_by_element(rules[name])
-    }
     if detail.stages:
         return list(stage_faults.list_stage_faults(detail, references, rules))
-    faults = _list_faults(case, by_element, folder) if by_element else []
+    by_element = {one for one, rule in rules.items() if _is_compared_by_element(rule)}
+    # What is compared with another tensor is wrong by itself: both wrong alike are equal.
+    groups = {"": by_element & tensors.keys(), ":like": tensors.keys() - rules.keys()}
+    faults = [
+        replace(fault, name=f"{fault.name}{suffix}")
+        for suffix, names in groups.items()
+        if names
+        for fault in _list_faults(case, {one: tensors[one] for one in sorted(names)}, folder)
+    ]
     faults += measure_faults.list_measure_faults(rules, tensors, folder)
     return [*faults, *list_document_faults(detail)]
 
