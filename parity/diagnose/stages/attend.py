@@ -30,7 +30,7 @@ def scaled_dot_product_attention(
     power: float = -0.5,
     mask: str = "",
     diagonal: int = 0,
-    tiled: bool = False,
+    tiled: str = "",
     inner_heads: bool = False,
     twice: bool = False,
 ) -> Array:
@@ -43,7 +43,7 @@ def scaled_dot_product_attention(
         mask: ``missing``, ``after`` (added to the weights), ``negated``, or ``zero`` (0 where
             minus infinity is due).
         diagonal: Keys beyond the causal diagonal that are visible.
-        tiled: Key heads serve every n-th query head.
+        tiled: Heads of "key", "value" or "both" serve every n-th query head.
         inner_heads: The heads are read as if they were the axis after the length.
         twice: The scale is applied twice.
     """
@@ -52,7 +52,8 @@ def scaled_dot_product_attention(
     if inner_heads:
         query, key, value = (_misread_heads(one) for one in (query, key, value))
     check_size(*query.shape[:-1], key.shape[-2])
-    key, value = (_repeat_heads(one, query, tiled=tiled) for one in (key, value))
+    key = _repeat_heads(key, query, tiled=tiled in ("key", "both"))
+    value = _repeat_heads(value, query, tiled=tiled in ("value", "both"))
     check_product(query, np.swapaxes(key, -1, -2))
     check_size(*query.shape[:-1], value.shape[-1])
     factor = query.shape[-1] ** power if scale is None else scale
