@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("rows", ROOT / "tests/ports/ferrotorch/rows.py")
@@ -60,3 +62,20 @@ def test_every_row(verified: list[tuple[str, list[str]]]) -> None:
 def test_verdicts_are_counted() -> None:
     assert rows.count_verdicts(make_report("pass", "fail", "pass")) == {"pass": 2, "fail": 1}
     assert rows.count_verdicts({}) == {}
+
+
+@pytest.mark.parametrize("package", ["quick", "rest"])
+def test_each_example_of_a_package_is_that_of_a_row(package: str) -> None:
+    folder = ROOT / "tests/ports/ferrotorch/examples" / package
+    manifest = tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))
+    lockfile = yaml.safe_load(rows.LOCKFILE.read_text(encoding="utf-8"))
+    dumps = [bundle["dump"] for bundle in lockfile["bundles"].values()]
+    chosen = [dump for dump in dumps if dump["package"] == manifest["package"]["name"]]
+    examples = {
+        part["example"]
+        for dump in chosen
+        for part in (dump, *dump.get("cases", {}).values())
+        if "example" in part
+    }
+    assert {one["name"] for one in manifest["example"]} == examples
+    assert {ROOT / dump["cwd"] for dump in chosen} == {folder}
