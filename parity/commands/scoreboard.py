@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parity.errors import EXIT_CODES, ConfigError, Location, Problem
-from parity.lab.scoreboard import changes as scoreboard_changes
 from parity.lab.scoreboard import tables
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard, list_common_bundles
 from parity.reports import json_reader
@@ -29,14 +28,7 @@ _MAX_DIFFERENCES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreboardOptions:
-    """The command line of ``scoreboard``.
-
-    Attributes:
-        reports: ``report.json`` files or their folders, each optionally as ``NAME=PATH``.
-        bundle: The only bundle to compare; by default all that the reports have in common.
-        write: A page whose table is rewritten between its markers.
-        check: A page whose table is compared.
-    """
+    """The command line of ``scoreboard``; its help describes each option."""
 
     reports: Sequence[str]
     bundle: str = ""
@@ -153,7 +145,7 @@ def _check_page(page: Path, boards: list[Scoreboard], console: RunConsole) -> in
     if not changes:
         console.print_line(f"{sanitize_message(page.as_posix())} agrees with the reports")
         return 0
-    for line in scoreboard_changes.list_changes(current, expected, boards):
+    for line in tables.list_changes(current, expected, boards):
         console.print_line(sanitize_message(line))
     console.print_line(
         f"{sanitize_message(page.as_posix())} differs from the reports; --write updates it"

@@ -48,14 +48,10 @@ def list_ready(prepared: Iterable[PreparedBundle | PreparationError]) -> list[Pr
 
 
 def handle_each(bundles: Iterable[Bundle], handle: Callable[[Bundle], ErrorKind | None]) -> int:
-    """Handle every bundle and print its error, which does not stop the others.
+    """Handle every bundle; print its error, which does not stop the others.
 
-    Args:
-        bundles: What to handle.
-        handle: Returns the kind of an error that it has printed itself.
-
-    Returns:
-        The exit code of the most severe error, 0 without one.
+    ``handle`` returns the kind of an error that it has printed itself. Return the exit code of the
+    most severe error, 0 without one.
     """
     kinds: list[ErrorKind] = []
     for bundle in bundles:

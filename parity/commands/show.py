@@ -125,11 +125,8 @@ def format_view(
 ) -> Iterator[tuple[str, str]]:
     """Yield the lines of a view, each with its mark: ``!`` outside the tolerance, ``~`` within.
 
-    Args:
-        view: Both sides.
-        index: Elements to print; empty for those that differ, or the first if none does.
-        bounds: Tolerances of the case.
-        text: The index as typed.
+    ``index``, typed as ``text``, selects the elements; an empty one those that differ, or the first
+    if none does.
 
     Raises:
         ConfigError: The index does not fit the tensor.

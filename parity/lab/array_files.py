@@ -91,12 +91,10 @@ def to_array(value: Any) -> Any:
 
 
 def encode_file(path: str, value: Any) -> bytes:
-    """Encode ``value`` for a file by its suffix.
+    """Encode ``value``, or take the bytes that it is, for a file by its suffix.
 
-    Args:
-        path: `.bin` is ferrotorch's layout: an array, or a list of arrays with its count before
-            it; `.npy` is an array, `.safetensors` arrays by name, `.json` any JSON value.
-        value: That, or bytes of any file.
+    `.bin` is ferrotorch's layout: an array, or a list of arrays with its count before it; `.npy`
+    is an array, `.safetensors` arrays by name, `.json` any JSON value.
 
     Raises:
         ConfigError: ``usage``: the suffix is another, or the dtype is not compared.

@@ -26,12 +26,7 @@ _STEPS = (1, 2, 5, 10)
 
 
 class BundleWriter:
-    """Collects cases and files of a bundle, and packs them.
-
-    Attributes:
-        files: Content of each file by its path in the bundle.
-        manifest: `parity.json`, as it will be written.
-    """
+    """Collects the files of a bundle by their paths, and its `parity.json`, and packs them."""
 
     def __init__(self, name: str, **defaults: Any) -> None:
         """Begin the bundle ``name``; ``defaults`` are keys of the manifest's `defaults`.
@@ -64,13 +59,10 @@ class BundleWriter:
     ) -> None:
         """Add a case: `inputs/NAME.npy` and `reference.safetensors` in a folder of its name.
 
-        Args:
-            case: Its id.
-            expected: Outputs by name; or a function that is called with ``inputs`` by name and
-                returns them, or one output, which is then named `out`. A function runs a second
-                time in f64, and the difference decides the tolerance, unless ``keys`` have one.
-            inputs: Arrays by name.
-            keys: Further keys of the case in the manifest, such as ``words`` or ``tolerance``.
+        ``expected`` are outputs by name; or a function that is called with ``inputs`` by name and
+        returns them, or one output, which is then named `out`. A function runs a second time in
+        f64, and the difference decides the tolerance, unless ``keys``, which are further keys of
+        the case in the manifest, have one.
 
         Raises:
             ConfigError: ``usage``: the case is there already, or an array cannot be encoded.
@@ -105,10 +97,7 @@ class BundleWriter:
         files = {**self.files, "parity.json": packing.encode_json(self.manifest)}
         packing.check_member_names([f"{self.name}/{path}" for path in files])
         with TemporaryDirectory(prefix="parity-") as folder:
-            for path, content in files.items():
-                place = Path(folder, self.name, path)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(content)
+            packing.write_files(Path(folder, self.name), files)
             return tensors.pack_folder(Path(target_dir), Path(folder, self.name))
 
     def pack(self, target_dir: Path | str) -> Path:

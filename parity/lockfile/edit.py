@@ -48,12 +48,9 @@ class _Edit(NamedTuple):
 
 
 def apply_changes(path: Path, data: bytes, changes: Mapping[str, EntryChange]) -> bytes:
-    """Return the lockfile ``data`` with ``changes`` by bundle id; all other bytes stay.
+    """Return the valid lockfile ``data`` with ``changes`` by bundle id; all other bytes stay.
 
-    Args:
-        path: For messages only.
-        data: A valid lockfile.
-        changes: Bundles that it lists.
+    ``path`` is for messages only.
 
     Raises:
         ConfigError: ``data`` is not a valid lockfile, or ``splice``: its form does not allow

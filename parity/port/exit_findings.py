@@ -54,13 +54,8 @@ def explain_exit(
 ) -> tuple[Finding, ...]:
     """Explain why a run left nothing to compare; return nothing if it ended well.
 
-    Args:
-        result: The program's end.
-        has_output: Its folder contains a file.
-        timeout_reason: Why its time was over, if it was.
-        repo: A panic's source file is named if it is below this folder,
-        cwd: and is looked for from this folder upwards.
-        where: The place to name if the program names none.
+    ``has_output``: its folder contains a file. A panic's source file is named if it is below
+    ``repo``, and is looked for from ``cwd`` upwards; else ``where`` is named.
     """
     panic = output.find_panic(result.stderr)
     if result.timed_out:

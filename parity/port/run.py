@@ -73,12 +73,7 @@ class DumpResult:
 
 
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
-    """Run one case into its folder; every way of ending is in the findings.
-
-    Args:
-        job: The case.
-        deadline: End of the whole run by ``time.monotonic``; cuts the job's timeout.
-    """
+    """Run one case into its folder before ``deadline``; every way of ending is in the findings."""
     if problem := _prepare_folder(job.output_dir):
         return DumpResult.fail(job.output_dir, "output-not-empty", problem, job.where)
     seconds = process.limit_timeout(job.timeout, deadline)
@@ -149,16 +144,12 @@ def run_jobs(
     deadline: float | None = None,
     on_end: Callable[[], None] = lambda: None,
 ) -> list[DumpResult]:
-    """Run cases next to each other; return the results in the order of ``jobs``.
+    """Run ``workers`` cases at a time, by default one a processor; return results in their order.
 
-    All programs have ended when this returns or raises, also after Ctrl-C. A dump that changed
-    after its own program had ended is a finding: another case's program wrote into it.
-
-    Args:
-        jobs: The cases; no two share a folder.
-        workers: Cases at a time, by default as many as there are processors.
-        deadline: End of the whole run by ``time.monotonic``; no case starts after it.
-        on_end: Called in any thread as each program has ended.
+    No two share a folder, and none starts after ``deadline`` (by ``time.monotonic``). ``on_end`` is
+    called in any thread as each program has ended. All have ended when this returns or raises, also
+    after Ctrl-C. A dump that changed after its own program had ended is a finding: another case's
+    program wrote into it.
     """
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         futures = [pool.submit(run_job, job, deadline=deadline) for job in jobs]

@@ -57,12 +57,7 @@ def replace_ref(source: str, ref: str) -> str:
 def fetch_remote_metadata(
     source: str, folder: Path, options: FetchOptions | None = None
 ) -> RemoteMetadata:
-    """Ask for the present state of ``source``; a file on this machine is read instead.
-
-    Args:
-        source: As in the lockfile; an ``hf://`` ref is used as it is.
-        folder: A path is relative to it.
-        options: How long to try.
+    """Ask for the present state of ``source``; a file, relative to ``folder``, is read instead.
 
     Raises:
         ConfigError: ``source-invalid``.

@@ -67,16 +67,11 @@ def list_candidates(bundle: Bundle) -> tuple[str, ...]:
 
 
 def resolve(source: str, rev: str | None = None, environ: Mapping[str, str] = os.environ) -> Url:
-    """Return the address of ``source``.
+    """Return the address of ``source`` at the locked commit ``rev``, which replaces an ``hf`` ref.
 
     ``hf://[datasets/]owner/repo@ref/path`` becomes the Hub's
     ``{HF_ENDPOINT}/[datasets/]owner/repo/resolve/{rev or ref}/path``
     (huggingface_hub, ``hf_hub_url``). A slash within the ref is written ``%2F``.
-
-    Args:
-        source: ``hf://``, ``https://``, or ``http://`` to a loopback host.
-        rev: The locked commit, 40 hex digits; replaces an ``hf`` ref.
-        environ: ``HF_ENDPOINT`` and the token's variables are read from it.
 
     Raises:
         ConfigError: ``source-invalid``.

@@ -46,10 +46,7 @@ def check_writable(options: ReportOptions) -> None:
 def check_no_link(path: Path, code: str = "report-dir", repo: Path | None = None) -> None:
     """Reject a path that is a link, or below one in the workspace: the repo may have put it there.
 
-    Args:
-        path: File or folder to be written.
-        code: The error's code.
-        repo: The repo under test, if it may be outside of the workspace.
+    ``repo`` is that under test, if it may be outside of the workspace.
 
     Raises:
         ConfigError: ``code``.

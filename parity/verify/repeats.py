@@ -22,11 +22,8 @@ def find_differences(
 ) -> list[Finding]:
     """Return an error for the first file that differs; JSON is ignored, it may have timings.
 
-    Args:
-        first: The dump of run 1.
-        again: The dump of run ``run``.
-        run: Number of the later run.
-        passed: Whether run 1 and the later run are within the tolerance.
+    ``first`` and ``again`` are the dumps of run 1 and of run ``run``; ``passed`` says whether each
+    is within the tolerance.
     """
     names = {
         path.relative_to(folder)

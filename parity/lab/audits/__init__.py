@@ -25,13 +25,9 @@ def list_missing_libraries(suite: str) -> list[str]:
 def audit(
     suite: str, tree: Path, bundle: str, manifest: Path | None = None
 ) -> tuple[CaseResult, ...]:
-    """Derive the references of a bundle again; findings are of kind ``reference``.
+    """Derive the references of an unpacked bundle again; findings are of kind ``reference``.
 
-    Args:
-        suite: One of the lockfile's.
-        tree: The unpacked bundle.
-        bundle: Its id.
-        manifest: A manifest beside the lockfile, for the suite `tensors`.
+    ``manifest`` is one beside the lockfile, for the suite `tensors`.
 
     Raises:
         ConfigError: ``missing-library``.

@@ -102,13 +102,9 @@ def audit_case(
 ) -> CaseResult:
     """Make the result of a case from the findings of ``derive``, or from what ends it.
 
-    Args:
-        bundle: Its id.
-        case: Its id.
-        derive: Derives the references again and compares them.
-        verb: What cannot be done where NumPy or torch rejects the case's own data, such as
-            "delivered"; without it such an error is raised.
-        may_skip: The case is skipped where its library does not support the checkpoint's kind.
+    ``verb`` says what cannot be done where NumPy or torch rejects the case's own data, such as
+    "delivered"; without it such an error is raised. ``may_skip`` skips the case where its library
+    does not support the checkpoint's kind.
     """
     try:
         findings, compared = derive()

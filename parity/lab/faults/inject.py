@@ -16,7 +16,6 @@ from parity.bundle.tensor_rules import Rule, resolve_rules
 from parity.items.records import compute_epoch_order
 from parity.lab.faults import (
     Fault,
-    key_faults,
     measure_faults,
     onnx_faults,
     stage_faults,
@@ -24,7 +23,12 @@ from parity.lab.faults import (
 )
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.document_faults import list_document_faults
-from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
+from parity.lab.faults.loader_runs import (
+    DeliveredRun,
+    LoaderContract,
+    OrderKey,
+    make_faulty_runs,
+)
 from parity.lab.reference_pipeline import Pipeline
 from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path
@@ -151,8 +155,8 @@ def _build_pipeline_contract(
     loader = LoaderContract(2, 1, is_ordered, meta.batch_size)
     if is_ordered and meta.shuffle and expected.sizes:
         pipeline = Pipeline(dataset=data, batch_size=meta.batch_size, policy=meta.policy)
-        key = key_faults.OrderKey(meta.seed, meta.epoch, is_resumed=meta.start_batch > 0)
-        wrong = key_faults.make_faulty_runs(pipeline, key, meta.start_batch)
+        key = OrderKey(meta.seed, meta.epoch, is_resumed=meta.start_batch > 0)
+        wrong = make_faulty_runs(pipeline, key, meta.start_batch)
         loader = loader._replace(key_faults=tuple(wrong))
     if meta.policy == "pad":
         # Padded slots are not items, so they have no position in another order.

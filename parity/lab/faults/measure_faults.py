@@ -74,13 +74,7 @@ _FAULTS: dict[str, tuple[str, str, Change]] = {
 def list_measure_faults(
     rules: Mapping[str, Rule], tensors: Mapping[str, StoredTensor], root: Path
 ) -> Iterator[Fault]:
-    """List the faults of the measures that the tensors of a dump have.
-
-    Args:
-        rules: The case's, by tensor.
-        tensors: The right dump, in files below ``root``.
-        root: Folder of the right dump.
-    """
+    """List the faults of the measures in ``rules``, for the right dump in files below ``root``."""
     for measure, (name, text, change) in _FAULTS.items():
         settings = {
             tensor: check.measures[measure]

@@ -122,12 +122,7 @@ def _import_onnx() -> Any:
 
 
 def write_correct_dump(folder: Path, target: Path) -> OnnxExport:
-    """Write the dump of a correct port: its model, and its own output for each input.
-
-    Args:
-        folder: The case's folder, with weights and inputs.
-        target: Folder of the dump.
-    """
+    """Write the dump of a correct port: its model, and its own output for each input."""
     export = OnnxExport(tuple(read_tensors(folder / "mlp_weights.bin", 4)))
     export.write(target / "mlp.onnx")
     forward = Mlp.of(list(export.weights))

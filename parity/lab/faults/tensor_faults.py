@@ -28,14 +28,11 @@ TensorChange = Callable[[str, Array], Array | None]
 def list_tensor_faults(
     tensors: Tensors, records: Records, root: Path, *, exact: bool = True
 ) -> Iterator[Fault]:
-    """List the faults that apply to some tensor.
+    """List the faults that apply to some tensor of the right dump, in files below ``root``.
 
-    Args:
-        tensors: The right dump, in files below ``root``; the dump that a fault is injected
-            into has files of the same paths.
-        records: Where they are in their checkpoint, as far as that is known.
-        root: Folder of the right dump.
-        exact: The comparison is exact; else signs of zeros and the like are no faults.
+    The dump that a fault is injected into has files of the same paths. ``records`` are the places
+    in the checkpoint, as far as known. Unless the comparison is ``exact``, signs of zeros and the
+    like are no faults.
     """
     # Elements that share a byte with their neighbours are left alone.
     tensors = {name: stored for name, stored in tensors.items() if not stored.dtype.packed}

@@ -23,10 +23,7 @@ def pack_checked(files: Mapping[str, bytes], target: Path, suite: Suite) -> Path
         ReferenceSuspectError: As ``check_tolerances``.
     """
     with TemporaryDirectory(prefix="parity-") as folder:
-        for name, content in files.items():
-            path = Path(folder, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        packing.write_files(Path(folder), files)
         check_tolerances(Path(folder), suite)
     return packing.pack(files, target)
 

@@ -42,15 +42,10 @@ _REGULAR, _EXTENDED = b"0", b"x"
 
 
 def pack(files: Mapping[str, MemberContent], target: Path) -> Path:
-    """Write ``files`` as a tar at ``target``, which appears whole or not at all.
+    """Write ``files``, by member name, as a tar at ``target``, which appears whole or not at all.
 
-    Args:
-        files: Content by member name, parts separated by ``/``. Files on disk
-            are streamed, so that memory does not grow with the bundle.
-        target: The tar; its folder is made, an earlier file is replaced.
-
-    Returns:
-        ``target``.
+    Files on disk are streamed, so that memory does not grow with the bundle. The target's folder
+    is made, an earlier file is replaced. Return ``target``.
 
     Raises:
         ConfigError: A name could not be unpacked on every system, or a file
@@ -68,6 +63,14 @@ def pack(files: Mapping[str, MemberContent], target: Path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return target
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write ``files``, by member name, into ``folder``, with the folders that they need."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def list_files(folder: Path) -> dict[str, Path]:
@@ -109,12 +112,7 @@ def _find_name_problem(name: str, places: NameTree) -> str:
 
 
 def write_reference(folder: Path, name: str, values: NDArray[np.float32]) -> None:
-    """Write ``values`` to ``<name>.bin`` in ``folder``, an existing folder.
-
-    Args:
-        folder: The references.
-        name: The tensor's name in its checkpoint.
-        values: Any shape and strides, f32; stored in row-major order.
+    """Write ``values``, of any shape and strides, to ``<name>.bin`` in an existing folder.
 
     Raises:
         ConfigError: The name cannot be a file name; nothing is written then.
@@ -158,12 +156,9 @@ def encode_provenance(
 ) -> bytes:
     """Encode ``provenance.json``: the origin of the content, never where it was packed.
 
-    Args:
-        bundle: The bundle's id.
-        libraries: Distributions whose behaviour decides the bundle's bytes.
-        seeds: Every seed, by its use.
-        upstream: Foreign files in the bundle, each with name, sha256 and licence.
-        licence: SPDX expression of what is not foreign.
+    ``libraries`` are those whose behaviour decides the bundle's bytes, ``seeds`` are by their use,
+    ``upstream`` are foreign files, each with name, sha256 and licence; ``licence`` is an SPDX
+    expression of all else.
     """
     versions = {name: require_version(name) for name in libraries}
     record = {

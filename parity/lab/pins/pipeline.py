@@ -116,11 +116,7 @@ CASES = (
 
 
 def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
-    """Write ``input-pipeline-v1.tar`` into ``target_dir``; return its path.
-
-    Args:
-        target_dir: Folder of the tar, made where it is missing.
-        dataset: Records to run over; by default the lesson's eleven.
+    """Write ``input-pipeline-v1.tar``, of the lesson's records by default; return its path.
 
     Raises:
         ConfigError: An id is not exact in f32, the only type that a batch file has.

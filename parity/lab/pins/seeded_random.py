@@ -40,6 +40,12 @@ class SeededRandom:
         # A scalar, too, stays an array.
         return np.asarray(self.draw_integers(-largest, largest, *shape) / DENOMINATOR, np.float32)
 
+    def draw_bfloat16(self, *shape: int) -> NDArray[np.uint16]:
+        """Draw dyadic numbers of eight bits as bfloat16, whose bits are uint16 of ``shape``."""
+        # The lower half of the f32 is zero, so nothing is rounded away.
+        exact = self.draw_dyadic(*shape, largest=255).astype("<f4")
+        return (exact.view("<u4") >> 16).astype("<u2")
+
     def draw_distinct(self, rows: int, count: int, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw ``[rows, count]``: in each row different ``values``, in random order."""
         keys = self.draw_bytes(rows, len(values), 8).view("<u8")[..., 0]

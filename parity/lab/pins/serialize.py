@@ -62,27 +62,22 @@ def pin(
     size: Literal["small", "full"] = "small",
     upstream_only: bool = False,
 ) -> Path:
-    """Write ``serialize-parity-v1.tar`` (or ``serialize-upstream-v1.tar``) into ``target_dir``.
+    """Write ``serialize-parity-v1.tar`` (or ``serialize-upstream-v1.tar``); return its path.
+
+    A full bundle is built in a folder beside it, and needs its own size twice.
 
     Args:
-        target_dir: Folder of the tar, made where it is missing. A full bundle is
-            built in a folder beside it, and needs its own size twice.
-        pth: A checkpoint in place of a synthetic one; the safetensors case is made
-            from it, too.
+        target_dir: Folder of the tar, made where it is missing.
+        pth: A checkpoint in place of a synthetic one, also for the safetensors case.
         gguf: A GGUF file in place of a synthetic one.
         size: ``small`` has every dtype, layout and block type in few kilobytes;
             ``full`` has the names and shapes of resnet18 and SmolLM2-135M.
-        upstream_only: Only types that upstream's own bundle has (contiguous f32 in the
-            .pth, Q8_0 and F32 in the .gguf), under the file names that its dump example
-            opens.
-
-    Returns:
-        Path of the tar.
+        upstream_only: Only types that upstream's own bundle has (contiguous f32 in the .pth,
+            Q8_0 and F32 in the .gguf), under the file names that its dump example opens.
 
     Raises:
         ConfigError: A library is missing, or a given file cannot be used.
-        ReferenceSuspectError: A library does not read back what it wrote.
-        ReferenceSuspectError: A tolerance is blind.
+        ReferenceSuspectError: A library does not read back what it wrote, or a tolerance is blind.
     """
     sources = [source for source in (pth, gguf) if source]
     if missing := [source for source in sources if not source.is_file()]:

@@ -7,7 +7,7 @@ over row-major data, as upstream's bundle has it.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,14 +62,9 @@ def write_gguf_case(
     seed: int,
     source: Path | None = None,
 ) -> None:
-    """Fill ``folder`` with the file ``checkpoint``, its references and its lists.
+    """Make ``folder`` with the file ``checkpoint``, its references and its lists.
 
-    Args:
-        folder: The case's folder; made here.
-        checkpoint: File name of the GGUF file.
-        specs: Tensors to make where there is no ``source``.
-        seed: Seed of their values.
-        source: A GGUF file to copy.
+    The file is a copy of ``source``, else it has the tensors of ``specs``.
 
     Raises:
         ConfigError: gguf-py cannot read ``source``, or nothing in it.
@@ -112,21 +107,11 @@ def make_stored_bytes(spec: GgufTensorSpec, seed: int) -> NDArray[np.uint8]:
     return _FLOAT_DRAWS[spec.kind](random, spec.shape).view(np.uint8).reshape(-1)
 
 
-def _draw_f32(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
-    return random.draw_dyadic(*shape).astype("<f4")
-
-
-def _draw_f16(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
-    return random.draw_dyadic(*shape, largest=2047).astype("<f2")
-
-
-def _draw_bf16(random: SeededRandom, shape: Iterable[int]) -> NDArray[Any]:
-    # Eight bits of mantissa: the lower half of the f32 is zero, nothing is rounded away.
-    exact = random.draw_dyadic(*shape, largest=255).astype("<f4")
-    return (exact.view("<u4") >> 16).astype("<u2")
-
-
-_FLOAT_DRAWS = {"F32": _draw_f32, "F16": _draw_f16, "BF16": _draw_bf16}
+_FLOAT_DRAWS: dict[str, Callable[..., NDArray[Any]]] = {
+    "F32": lambda random, shape: random.draw_dyadic(*shape).astype("<f4"),
+    "F16": lambda random, shape: random.draw_dyadic(*shape, largest=2047).astype("<f2"),
+    "BF16": lambda random, shape: random.draw_bfloat16(*shape),
+}
 
 
 def _open_reader(path: Path) -> Any:

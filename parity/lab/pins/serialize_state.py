@@ -26,16 +26,10 @@ State = Mapping[str, Any]
 def write_pth_case(
     folder: Path, checkpoint: str, *, state: State, source: Path | None = None
 ) -> State:
-    """Fill ``folder``, made here, with the file ``checkpoint``, its references and its lists.
+    """Make ``folder`` with the file ``checkpoint``, its references and its lists.
 
-    Args:
-        folder: The case's.
-        checkpoint: File name of the checkpoint.
-        state: Tensors to save where there is no ``source``, a checkpoint to copy.
-        source: See ``state``.
-
-    Returns:
-        The tensors as torch reads them back.
+    The file is a copy of ``source``, else it has the tensors of ``state``. Return the tensors as
+    torch reads them back.
 
     Raises:
         ConfigError: ``source`` is not a state dict in a zip.

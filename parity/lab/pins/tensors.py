@@ -22,13 +22,9 @@ _INPUT = re.compile(r"inputs?[./]")
 
 
 def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str = "") -> Path:
-    """Pack a folder with its `parity.json`, or files of arrays, each as a case.
+    """Pack a folder with its `parity.json`, or files of arrays (``read_arrays``), each as a case.
 
-    Args:
-        target_dir: Receives ``NAME.tar``.
-        folder: A folder, or a file that ``array_files.read_arrays`` reads.
-        more: Further files, if that is one.
-        name: Of the bundle; by default the folder's, or the first file's without its suffix.
+    The bundle's ``name`` is by default the folder's, or the first file's without its suffix.
 
     Raises:
         ConfigError, ReferenceSuspectError: As ``pack_folder``, ``BundleWriter`` and

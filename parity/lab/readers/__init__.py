@@ -51,15 +51,10 @@ class ReaderResult(NamedTuple):
 def read_files(
     reader: str, files: Mapping[str, Path], out_dir: Path | None = None
 ) -> dict[str, ReaderResult]:
-    """Give files to ``reader``.
+    """Give files to ``reader``, one of ``LIBRARIES``; return the results by the files' names.
 
-    Args:
-        reader: One of ``LIBRARIES``.
-        files: Paths by name; each name must be fit to be a folder's.
-        out_dir: Folder for the tensors of what is loaded, as ``<name>/dump.safetensors``.
-
-    Returns:
-        Results by the files' names.
+    Each name must be fit to be a folder's: tensors of what is loaded are written below ``out_dir``,
+    if given, as ``<name>/dump.safetensors``.
 
     Raises:
         RuntimeError: The reader does not start.

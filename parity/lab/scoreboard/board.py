@@ -139,11 +139,7 @@ def list_common_bundles(reports: Sequence[Report], chosen: str = "") -> list[str
 
 
 def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scoreboard:
-    """Build the scoreboard of a bundle, by default the first that all ``reports`` have.
-
-    Args:
-        reports: By the name of their port.
-        bundle: Its id.
+    """Build the scoreboard of a bundle, by default the first that all ``reports``, by port, have.
 
     Raises:
         ValueError: They have no such bundle in common, or two states of it.

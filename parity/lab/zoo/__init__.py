@@ -7,6 +7,7 @@ from torch, safetensors, gguf-py and NumPy alone.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,8 +17,9 @@ from typing import Any
 from parity.bundle import manifest
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab import readers
-from parity.lab.libraries import require_version
+from parity.lab.libraries import import_library, require_version
 from parity.lab.pins import packing
+from parity.lab.readers.libraries import READERS
 from parity.lab.zoo import (
     accept_gguf,
     accept_pth,
@@ -29,8 +31,9 @@ from parity.lab.zoo import (
     reject_pth_archives,
     reject_safetensors,
 )
-from parity.lab.zoo.case import SEED, ZooCase
-from parity.lab.zoo.expected_values import build_reference, read_expected
+from parity.lab.zoo.case import SEED, ExpectedTensor, ZooCase
+from parity.lab.zoo.safetensors_builder import build_file
+from parity.tensors.dtypes import DTYPES, PACKED
 from parity.tensors.folder import list_tensors
 
 #: By case, the outcome of each reference reader.
@@ -38,6 +41,9 @@ Outcomes = Mapping[str, Mapping[str, str]]
 
 BUNDLE = "checkpoint-zoo-v1"
 REFERENCE = "reference/expected.safetensors"
+#: The reader of each format. The full one of torch: every object was made here, and protocols
+#: beyond 2 need it.
+_FULL_READERS = {"pth": "torch-full", "safetensors": "safetensors", "gguf": "gguf-py"}
 _LIBRARIES = ("torch", "safetensors", "gguf", "numpy")
 #: All cases, in the order of the page.
 CASES: list[ZooCase] = [
@@ -80,10 +86,7 @@ def pin(target_dir: Path) -> Path:
 
 def _check_bundle(folder: Path, files: Mapping[str, bytes]) -> None:
     """Read the bundle as ``verify`` will, so that nothing suspect is packed."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    packing.write_files(folder, files)
     faults = [
         Problem("reference-malformed", f"{case.id}: {text}")
         for case in manifest.load(folder)
@@ -160,3 +163,46 @@ def _find_faults(cases: list[ZooCase], outcomes: Outcomes) -> Iterator[str]:
                     yield f"{case.id} must be rejected by every reader; {reader}: {outcome}"
         if case.expect == "load" and "loaded" not in found.values():
             yield f"{case.id} must be loaded, but no reader loads it"
+
+
+def read_expected(case: ZooCase) -> dict[str, ExpectedTensor]:
+    """Read the right tensors of ``case``, unless it states them.
+
+    Raises:
+        ReferenceSuspectError: Its reference reader does not read it, or finds no tensor.
+    """
+    if case.expected is not None:
+        return dict(case.expected)
+    with warnings.catch_warnings(), TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")  # of protocols beyond 2, and of beta layouts
+        path = Path(folder, f"x.{case.group}")
+        path.write_bytes(case.content)
+        try:
+            tensors = READERS[_FULL_READERS[case.group]]()(path)()
+        except Exception as error:
+            message = f"{case.id}: {type(error).__name__}: {error}"
+            raise ReferenceSuspectError(Problem("reload-differs", message)) from error
+    if not tensors:
+        raise ReferenceSuspectError(Problem("reload-differs", f"{case.id} contains no tensor"))
+    return {name: ExpectedTensor(*tensor) for name, tensor in tensors.items()}
+
+
+def build_reference(tensors: Mapping[str, ExpectedTensor]) -> bytes:
+    """Build a `.safetensors` file, aligned, its tensors in order of their names.
+
+    Raises:
+        ReferenceSuspectError: The library does not read back what was written.
+    """
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES and tensor.dtype not in PACKED:
+            message = f"{name!r} has the unknown dtype {tensor.dtype}"
+            raise ReferenceSuspectError(Problem("reload-differs", message))
+    content = build_file(dict(sorted(tensors.items())))
+    found = {
+        name: ExpectedTensor(entry["dtype"], tuple(entry["shape"]), bytes(entry["data"]))
+        for name, entry in import_library("safetensors").deserialize(content)
+    }
+    if found != dict(tensors):
+        message = f"{', '.join(sorted(tensors))[:80]}: not read back as written"
+        raise ReferenceSuspectError(Problem("reload-differs", message))
+    return content

@@ -15,7 +15,6 @@ from parity.lab.zoo.case import (
     EQUAL,
     ExpectedTensor,
     ZooCase,
-    draw_bfloat16,
     draw_dyadic,
     draw_float64,
     make_random,
@@ -49,7 +48,7 @@ def _build_plain(kind: str) -> bytes:
     draws: dict[str, Callable[[], NDArray[Any]]] = {
         "F32": lambda: draw_dyadic("gguf f32", 21).astype("<f4"),
         "F16": lambda: draw_dyadic("gguf f16", 21, most=2047).astype("<f2"),
-        "BF16": lambda: draw_bfloat16("gguf bf16", 21),
+        "BF16": lambda: make_random("gguf bf16").draw_bfloat16(21),
         "F64": lambda: draw_float64("gguf f64", 21, low="gguf f64"),
     }
     random = make_random(f"gguf {kind.lower()}")

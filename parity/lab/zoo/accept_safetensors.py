@@ -11,7 +11,6 @@ import numpy as np
 from parity.lab.zoo.case import (
     ExpectedTensor,
     ZooCase,
-    draw_bfloat16,
     draw_dyadic,
     draw_float64,
     make_random,
@@ -60,7 +59,7 @@ def _draw_elements(dtype: str) -> bytes:
         code, most = _FLOATS[dtype]
         return draw_dyadic(dtype, size // np.dtype(code).itemsize, most=most).astype(code).tobytes()
     if dtype == "BF16":
-        return draw_bfloat16(dtype, 15).tobytes()
+        return make_random(dtype).draw_bfloat16(15).tobytes()
     if dtype == "F64":
         return draw_float64(dtype, 15, low="F64 low").tobytes()
     return make_random(dtype).draw_bytes(size).tobytes()

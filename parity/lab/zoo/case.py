@@ -108,12 +108,6 @@ def draw_float64(name: str, *shape: int, low: str) -> NDArray[np.float64]:
     return draw_dyadic(name, *shape).astype("<f8") + low_bits
 
 
-def draw_bfloat16(name: str, count: int) -> NDArray[np.uint16]:
-    """Draw ``count`` bfloat16 numbers, as their bits."""
-    exact = draw_dyadic(name, count, most=255).astype("<f4").view("<u4")
-    return (exact >> 16).astype("<u2")
-
-
 def make_expected(array: NDArray[np.generic], dtype: str) -> ExpectedTensor:
     """Make a reference of a NumPy array of any strides."""
     return ExpectedTensor(dtype, array.shape, np.ascontiguousarray(array).tobytes())

@@ -19,17 +19,11 @@ _UNREMARKABLE = {"load": "loaded", "refuse": "refused", "either": "loaded"}
 def explain_disagreement(
     expect: str, rule: str, outcomes: Mapping[str, str], *, disputed: bool = False
 ) -> str:
-    """Explain a case that the readers do not agree on.
+    """Explain, in a sentence without its full stop, a case that the readers do not agree on.
 
-    Args:
-        expect: ``load``, ``refuse`` or ``either``.
-        rule: The section of a document, or another source of the rule.
-        outcomes: Outcome by reader.
-        disputed: The rule forbids the case although a reader loads it.
-
-    Returns:
-        One sentence without its full stop; empty where every reader does as expected, every
-        reader loads an ``either``, and the case is not disputed.
+    ``rule`` is the section of a document, or another source of the rule; ``disputed`` says that it
+    forbids the case although a reader loads it. Nothing is to explain, and the text is empty, where
+    every reader does as expected, or loads an ``either``, and the case is not disputed.
     """
     if not outcomes or (set(outcomes.values()) == {_UNREMARKABLE[expect]} and not disputed):
         return ""

@@ -113,10 +113,8 @@ def build_archive(
 ) -> bytes:
     """Build a zip with stored members and fixed times, as torch does.
 
-    Args:
-        pickle: `data.pkl`.
-        storages: Raw storages by key.
-        records: Further members below the prefix; None removes one.
+    ``pickle`` is `data.pkl`, ``storages`` are by key, ``records`` are further members below the
+    prefix; None removes one.
     """
     members: dict[str, bytes | None] = {"data.pkl": pickle, "byteorder": b"little"}
     members |= {f"data/{key}": raw for key, raw in storages.items()}
@@ -183,12 +181,9 @@ def build_legacy(
 ) -> bytes:
     """Build the container that torch wrote before 1.6: five pickles, then the storages.
 
-    Args:
-        value: The checkpoint, without the pickle around it.
-        storages: By key the count of elements written before it, and its bytes.
-        magic: Value of the first pickle.
-        version: Value of the second.
-        keys: Value of the last, by default the keys of ``storages``.
+    ``value`` is the checkpoint, without the pickle around it; ``storages`` have by key the count
+    of elements written before each, and its bytes; ``magic``, ``version`` and ``keys`` are the
+    values of the first, second and last pickle.
     """
     listed = sorted(storages if keys is None else keys)
     names = EMPTY_LIST + MARK + b"".join(map(push_text, listed)) + APPENDS

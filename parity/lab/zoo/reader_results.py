@@ -78,10 +78,7 @@ def collect_reader_results(
 ) -> tuple[ReaderResults, ...]:
     """Collect the results of each reader that has a case with an expectation.
 
-    Args:
-        bundle: Of any suite; only ``tensors`` has such cases.
-        fetched: Its tree.
-        command: The command that repeats it.
+    Only the suite ``tensors`` has such cases. ``command`` repeats it.
 
     Raises:
         ReferenceSuspectError: The bundle cannot be read; ``audit-crashed``: a reader does not

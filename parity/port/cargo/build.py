@@ -63,16 +63,10 @@ def build_program(
 ) -> Program:
     """Build ``example`` of ``dump.package``, or of ``dump.crate`` under ``crates``.
 
-    Args:
-        dump: How the port writes its dump; ``package`` or ``crate`` is set.
-        example: Name of the example, its placeholders expanded.
-        repo: Root of the repo under test; findings name its files as paths below it.
-        toolchain: Name of a rustup toolchain, or empty for the one that the repo selects.
-        cargo_args: Further arguments for every call of cargo.
-        offline: Let cargo fetch nothing.
-        crates: Folder of the store for published ports, shared by all of them.
-        deadline: End of the whole run by ``time.monotonic``; cuts ``dump.build_timeout``.
-        on_progress: Called with each line of cargo's progress, as cargo wrote it: escape it.
+    ``repo`` is the root of the repo under test; ``toolchain`` is of rustup, empty for the one that
+    the repo selects; ``crates`` is shared by all published ports. ``deadline`` is that of the whole
+    run by ``time.monotonic``, and cuts ``dump.build_timeout``. ``on_progress`` is called with each
+    line of cargo's progress, as cargo wrote it: escape it.
 
     Raises:
         DumpError: One problem or several, with the code ``no-cargo``, ``compile-error``,

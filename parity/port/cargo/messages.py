@@ -91,12 +91,9 @@ def explain_failure(
 ) -> list[Problem]:
     """Return why cargo failed, the clearest reason first; never empty.
 
-    Args:
-        cargo_output: Its messages on stdout.
-        stderr: The end of cargo's own text.
-        repo: Locations in files below it are reported, as paths that begin with it.
-        start: The package's folder, or one below the workspace's root.
-        where: The location to name if rustc names none.
+    ``stderr`` is the end of its own text. Locations in files below ``repo`` are reported;
+    ``start`` is the package's folder, or one below the workspace's root; ``where`` is named where
+    rustc names no location.
     """
     found = [_convert_diagnostic(one, repo, start, where) for one in cargo_output.errors]
     if more := cargo_output.more_errors:

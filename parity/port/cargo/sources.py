@@ -18,17 +18,10 @@ _TABLES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
 def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> Path | None:
-    """Copy a package, with those of its repo that it needs, into ``target``.
+    """Copy a package, with those of its workspace that it needs, into ``target``, a new folder.
 
-    Args:
-        package: Its folder, at or below ``workspace``.
-        workspace: The folder of its workspace.
-        target: A folder that does not exist.
-        example: The only example of the package that is needed.
-
-    Returns:
-        The package's folder below ``target``; None if its sources are larger than 8 MiB, or need
-        files outside of the workspace.
+    Only its ``example`` is copied. Return the package's folder below ``target``; None if its
+    sources are larger than 8 MiB, or need files outside of the workspace.
     """
     root = _read_manifest(workspace)
     packages = _collect_packages(package, workspace, root)

@@ -104,17 +104,11 @@ def run(
 ) -> ProcessResult:
     """Run a program to its end, or kill it with all its descendants after ``timeout`` seconds.
 
-    Args:
-        argv: The program and its arguments.
-        cwd: The child's folder; a program named by a relative path is looked up from it.
-        env: The child's whole environment; a bare program name is looked up on its PATH.
-        timeout: Seconds.
-        stdout_limit: Bytes kept of the end of stdout.
-        stderr_limit: The same for stderr.
-        on_line: Called with each line of stdout that is not empty, from a thread.
-        on_error_line: The same for stderr.
-        memory: Bytes that the child may allocate, where the system can limit it
-            (``memory_limit.is_available``); its children have the same each.
+    A program named by a relative path is looked up from ``cwd``, a bare name on the PATH of
+    ``env``, the child's whole environment. The last ``stdout_limit`` and ``stderr_limit`` bytes are
+    kept, and each line that is not empty is passed to ``on_line`` and ``on_error_line``, from a
+    thread. The child, and each of its children, may allocate ``memory`` bytes, where the system can
+    limit that (``memory_limit.is_available``).
 
     Raises:
         NotStartedError: The program or ``cwd`` is absent, or cannot be executed.

@@ -75,9 +75,8 @@ stop_all = _registry.stop_all
 class Child:
     """A child process, registered from before its start until nothing of it is left.
 
-    Attributes:
-        peak_memory: Bytes that it had in memory at most; 0 where the system does not say.
-        mark: Value of ``strays.MARK`` in its environment.
+    ``peak_memory`` is in bytes, 0 where the system does not say; ``mark`` is the value of
+    ``strays.MARK`` in its environment.
     """
 
     def __init__(self) -> None:

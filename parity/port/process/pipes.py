@@ -15,8 +15,7 @@ _CHUNK = 64 * 1024
 class PipeReader:
     """A thread that empties a pipe, keeps its end, and passes on its lines.
 
-    Attributes:
-        error: Exception of the callback, which is not called again.
+    ``error`` is the exception of the callback, which is not called again.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
 from parity.checkpoints.gguf_types import BY_NAME
 from parity.codes import list_codes
-from parity.lab.faults import InjectionResult, batch_faults, inject, key_faults, tensor_faults
+from parity.lab.faults import InjectionResult, batch_faults, inject, loader_runs, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS
 from parity.lab.pins.pipeline import CASES
 from parity.lab.reference_pipeline import Pipeline, build_lesson_dataset
@@ -286,7 +286,7 @@ def test_a_fault_that_does_not_fit_plants_nothing(tmp_path: Path) -> None:
     assert (folder / "batch_0000.bin").read_bytes() == content
 
 
-@pytest.mark.parametrize("name", key_faults.KEY_FAULTS)
+@pytest.mark.parametrize("name", loader_runs.KEY_FAULTS)
 def test_each_loss_of_seed_or_epoch_changes_a_run_of_the_pinned_bundle(name: str) -> None:
     """Else the bundle could not see it: 17 and 0 alone come through most of them."""
     changed = []
@@ -294,10 +294,10 @@ def test_each_loss_of_seed_or_epoch_changes_a_run_of_the_pinned_bundle(name: str
         pipeline = Pipeline(
             dataset=build_lesson_dataset(), batch_size=case.batch_size, policy=case.policy
         )
-        key = key_faults.OrderKey(case.seed, case.epoch, is_resumed=case.start_batch > 0)
+        key = loader_runs.OrderKey(case.seed, case.epoch, is_resumed=case.start_batch > 0)
         whole = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
         right = [batch for batch, _ in pipeline.run(whole)]
-        for fault in key_faults.make_faulty_runs(pipeline, key, case.start_batch) if right else ():
+        for fault in loader_runs.make_faulty_runs(pipeline, key, case.start_batch) if right else ():
             ids = np.concatenate([batch.ids for batch in right])
             assert fault.run.sizes == tuple(len(batch.ids) for batch in right)
             if fault.name == name and fault.run.columns[0].tolist() != ids.tolist():

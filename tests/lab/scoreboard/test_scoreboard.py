@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.lab.scoreboard import changes, html_page, tables
+from parity.lab.scoreboard import html_page, tables
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard
 from parity.reports import json as json_report
 from parity.results import CaseResult, Report
@@ -93,7 +93,7 @@ def test_changed_columns_of_a_page() -> None:
     due = tables.format_markdown(table).split("\n")
 
     def moved(old: str, new: str) -> list[str]:
-        return list(changes.list_changes([line.replace(old, new) for line in due], due, [table]))
+        return list(tables.list_changes([line.replace(old, new) for line in due], due, [table]))
 
     assert moved("", "") == []
     assert moved("❌ <code>accepted</code>", "✅") == [
