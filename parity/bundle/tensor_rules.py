@@ -8,6 +8,7 @@ specific one whole; `optional` and `blind` are decided each by itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from parity.errors import Location, Problem
@@ -145,7 +146,11 @@ class Rules:
 
     def match_globs(self, name: str) -> list[str]:
         """Return the globs that match a name."""
-        return [glob for glob in self.tensors if "*" in glob and match_glob(glob, name)]
+        return [glob for glob in self._globs if match_glob(glob, name)]
+
+    @cached_property
+    def _globs(self) -> list[str]:
+        return [name for name in self.tensors if "*" in name]
 
 
 def _override(general: Rule, special: Rule, origin: str) -> Rule:
@@ -217,8 +222,9 @@ def resolve_rules(
         for member in (one for check in rule.checks or () for one in _list_names(check)):
             if member in resolved and resolved[member].origin in ("default", "dtype"):
                 resolved[member] = replace(resolved[member], covered_by=name)
+    known = matched | rules.shared
     for name, rule in {**rules.tensors, **rules.dtypes}.items():
-        if name not in matched | rules.shared and not rule.like and not rule.ignore:
+        if name not in known and not rule.like and not rule.ignore:
             problems.append(rules.make_problem(describe_unmatched(name, case, tensors), rule))
     if resolved and not has_outputs and all(rule.ignore for rule in resolved.values()):
         message = f"case {case!r}: every tensor is ignored, so that nothing is compared"

@@ -49,7 +49,7 @@ def _make_row(results: StageResults, at: int, name: str) -> dict[str, Any]:
         "tolerance": _find_tolerance(measures),
         "rounding": results.stages[name].rounding or None,
         "wrong": name in results.errors,
-        "first": name in results.first,
+        "first": name in results.errors and name not in results.affected,
     }
 
 

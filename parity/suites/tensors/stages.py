@@ -71,6 +71,10 @@ class StageResults:
         """Wrong stages that nothing wrong feeds: each has a fault of its own."""
         return [name for name in self.wrong if name not in self.affected]
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.stages)}
+
     def find_feeds(self, name: str) -> tuple[list[str], list[str], list[str]]:
         """Return the nearest stages that feed ``name`` and were compared, and those between.
 
@@ -88,7 +92,7 @@ class StageResults:
                 seen.add(feed)
                 continue
             waiting += stage.sources
-        found = [each for each in self.stages if each in known]
+        found = sorted(known, key=self._places.__getitem__)
         return (
             [each for each in found if each in seen],
             [each for each in found if each not in seen and each in self.expected],
