@@ -100,7 +100,10 @@ def test_our_own_bundles_pass(unpacked: Callable[[str], Path], name: str) -> Non
     suite = SUITES.get(name, "serialize" if "serialize" in name else "tensors")
     results = audits.audit(suite, unpacked(name), name)
 
-    assert {found.code for case in results for found in case.findings} <= {VIEWS}
+    assert {found.code for case in results for found in case.findings} <= {
+        VIEWS,
+        "reference-underived",
+    }
     assert {case.verdict for case in results} <= {"pass", "skipped"}
     assert sum(case.compared for case in results) > 400
 
@@ -118,6 +121,15 @@ def test_a_wrong_reference_of_a_stage_is_found_by_numpy(tmp_path: Path) -> None:
     # The next stage is computed from the wrong one.
     assert [finding.tensor for finding in case.findings] == ["fc/linear", "gelu"]
     assert "computed by NumPy: max |Δ| 0.01, allowed" in case.findings[0].message
+
+
+def test_stages_that_no_second_way_computes_are_counted(tmp_path: Path) -> None:
+    rows = [{**one, "kind": ""} if one["name"] == "side" else one for one in traces.STAGES]
+    tree = traces.write_bundle(tmp_path, stages=rows)
+    (case,) = audit_of_tensors.audit(tree, "traces", Provenance())
+    assert [(one.level, one.code) for one in case.findings] == [("notice", "reference-underived")]
+    assert case.verdict == "pass"
+    assert "1 of 5 stages are computed by nothing but the pin: side" in case.findings[0].message
 
 
 def test_a_trace_of_unknown_stages_is_skipped(tmp_path: Path) -> None:

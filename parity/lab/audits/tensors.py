@@ -13,9 +13,11 @@ from parity.lab.audits.compare_reference import (
     audit_case,
     compare_references,
     make_error,
+    make_notice,
     make_skipped,
 )
 from parity.lab.audits.serialize import read_references
+from parity.suites.messages import format_list
 from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.dtypes import TORCH_DTYPES
 from parity.tensors.folder import list_tensors
@@ -66,8 +68,9 @@ def _compare_stages(case: TensorCase) -> CaseFindings:
     """Compare the stages that NumPy can compute from the references of what feeds them."""
     findings, compared = [], 0
     references = list_tensors(case.reference).tensors if case.reference else {}
+    rest = dict(references)
     for name, error, limit in make_trace(case, references, {}).measure_references():
-        compared += references[name].count
+        compared += rest.pop(name).count
         if error > limit:
             message = (
                 "the reference is not what its inputs and arguments give, computed by NumPy: "
@@ -77,6 +80,9 @@ def _compare_stages(case: TensorCase) -> CaseFindings:
     if not compared:
         message = "no stage of the trace can be computed by NumPy"
         raise UnderivableError(message)
+    if rest:
+        count = f"{len(rest)} of {len(references)} stages are computed by nothing but the pin"
+        findings.append(make_notice("reference-underived", f"{count}: {format_list([*rest])}"))
     return findings, compared
 
 

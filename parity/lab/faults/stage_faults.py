@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: Ways of every operator, which have one row together.
 _GENERAL = ("stage-skipped", "stage-twice")
-#: Ways that no bundle can show, by operator and text, and why.
-_INVISIBLE: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,6 @@ def _make_fault(trace: Trace, key: tuple[str, str, str], one: _Planted) -> Fault
         codes=(code,),
         inject=partial(_inject, trace, one),
         per_tensor=trace.expected(one.stage) is not None,
-        why_allowed=_INVISIBLE.get((operator, text), ""),
     )
 
 

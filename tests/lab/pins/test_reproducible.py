@@ -12,10 +12,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from parity.lab.libraries import require_version
 from parity.lab.pins import EMBEDDED, find_pin
+from parity.tensors.folder import list_tensors
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
@@ -96,6 +98,52 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
     if installed != recorded:
         pytest.skip(f"pinned with {recorded}, installed is {installed}")
     assert fresh.read_bytes() == embedded.read_bytes()
+
+
+def _read_files(tar: Path, folder: Path) -> dict[str, bytes]:
+    with tarfile.open(tar) as archive:
+        archive.extractall(folder, filter="data")
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _list_tolerances(files: dict[str, bytes]) -> dict[str, dict[str, float]]:
+    """Return what a fresh pin may differ by: by case and tensor, a tenth of the tolerance.
+
+    All of it where rounding makes up the tensor, and at least 1e-9.
+    """
+    cases = json.loads(files["parity.json"])["cases"]
+    return {
+        case: {
+            name: max(rule["tolerance"]["atol"] / (1 if "blind" in rule else 10), 1e-9)
+            for name, rule in entry["tensors"].items()
+            if "tolerance" in rule
+        }
+        for case, entry in cases.items()
+    }
+
+
+@pytest.mark.parametrize("bundle", COMPUTED)
+def test_a_computed_bundle_is_near_a_fresh_pin(bundle: str, tmp_path: Path) -> None:
+    kind, options = EMBEDDED[bundle]
+    fresh = _read_files(find_pin(kind)(tmp_path / "out", **options), tmp_path / "fresh")
+    embedded = _read_files(BUNDLES / f"{bundle}.tar", tmp_path / "embedded")
+    assert fresh.keys() == embedded.keys()
+    computed = ("parity.json", "provenance.json")
+    drawn = [name for name in fresh if not name.endswith(("reference.safetensors", *computed))]
+    assert [name for name in drawn if fresh[name] != embedded[name]] == []
+    far = []
+    for case, limits in _list_tolerances(embedded).items():
+        one, other = (
+            list_tensors(tmp_path / tree / case / "reference.safetensors").tensors
+            for tree in ("fresh", "embedded")
+        )
+        assert one.keys() == other.keys()
+        for name, right in other.items():
+            difference = np.abs(np.subtract(one[name].read_array(), right.read_array(), dtype="f8"))
+            if difference.max(initial=0.0) > limits.get(name, 0.0):
+                far.append((case, name, difference.max(), limits.get(name)))
+    assert far == []
 
 
 @pytest.mark.parametrize("bundle", EMBEDDED)
