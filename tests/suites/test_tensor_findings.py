@@ -595,6 +595,7 @@ def test_steps_of_bfloat16_are_those_of_bfloat16(tmp_path: Path) -> None:
 
 TYPES = {
     "": {"w": "F32"},
+    "; the checkpoint has it as F16": {"w": "F16"},
     "; the checkpoint has it as IQ4_NL (type 20)": {"w": "IQ4_NL", "u": "IQ4_NL", "z": "F32"},
     ", and the only tensor of that type is missing": {"w": "IQ4_NL", "v": "Q4_0"},
     ", and all 2 tensors of that type are missing": {"w": "IQ4_NL", "v": "IQ4_NL", "u": "F32"},
@@ -603,7 +604,8 @@ TYPES = {
 
 @pytest.mark.parametrize("end", TYPES)
 def test_the_block_type_of_a_missing_tensor_is_named(end: str) -> None:
-    place = StorageLocation(path=Path("m.gguf"), start=0, stop=4, type_name="", shape=(1,))
+    suffix = ".safetensors" if "F16" in end else ".gguf"
+    place = StorageLocation(path=Path(f"m{suffix}"), start=0, stop=4, type_name="", shape=(1,))
     locations = {name: replace(place, type_name=kind) for name, kind in TYPES[end].items()}
     stored = StoredTensor(Path("w.bin"), 0, DTYPES["F32"], (1,), ".bin")
     message = tensor_names._describe_type("w", {"w", "v"}, locations, stored)

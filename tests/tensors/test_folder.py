@@ -146,8 +146,8 @@ def test_only_headers_are_read(tmp_path: Path) -> None:
 RECOGNISED = {
     "raw values": ("a.bin", f32(*[1.5] * 6).tobytes(),
                    "accepted; 6 values of f32 without a header look so; write their shape first"),
-    "tensors": ("a.bin", encode_tensor(ONE) * 2,
-                "; the file is 2 tensors of the shapes [2], [2]; write a file for each tensor"),
+    "tensors": ("a.bin", encode_tensor(np.ones((3, 1), "<f4")) + encode_tensor(ONE),
+                "; the file is 2 tensors of the shapes [3, 1], [2]; write a file for each tensor"),
     "counted tensors": ("a.bin", encode_batch([ONE]),
                         ("; the file is 1 tensor of the shapes [2], after their number; "
                         "write a file for each tensor")),
