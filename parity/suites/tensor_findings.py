@@ -162,8 +162,9 @@ def _compare_check(
     expected, obtained = pair
     if expected.shape != obtained.shape and not allows_shape(check, obtained):
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
-    measures = make_empty_measures(expected.count)
-    if check.bounds or not check.measures:
+    if check.measures and not check.bounds:
+        measures = make_empty_measures(expected.count)
+    else:
         location = reference.locate().get(name) if typed_as_stored else None
         measures = (
             _compare_stored(expected, obtained, check.bounds, location)

@@ -108,13 +108,13 @@ def check_metadata(reference: TensorReference, pairs: Pairs) -> list[Finding]:
     """
     stated = reference.metadata
     dumped = sorted({one.path for _, one in pairs.values() if one.suffix == ".safetensors"})
+    if stated is None and len(dumped) != 1:
+        return []
     sources = {location.path for location in reference.locate().values()}
     sources |= {expected.path for expected, _ in pairs.values()}
     right = {one: _read_metadata(one) for one in sorted(sources) if one.suffix == ".safetensors"}
     if isinstance(stated, dict):
         right = {Path("the manifest"): stated}
-    elif stated is None and len(dumped) != 1:
-        return []
     messages = []
     if stated is not None and not (dumped and any(right.values())):
         where = "a .safetensors in the dump" if any(right.values()) else "any in the reference"

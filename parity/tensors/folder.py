@@ -85,9 +85,9 @@ def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None)
     """
     contents, layout = FolderContents(), layout or {}
     files = dict(_walk(place, "", 0))
-    renamed = _find_renamed(files, layout)
+    renamed = _find_renamed(files, layout) if layout else {}
     for name, path in files.items():
-        if path.suffix in SUFFIXES and not path.is_dir():
+        if path.suffix in SUFFIXES and not name.endswith("/"):
             contents.add_file(name, path, layout.get(renamed.get(name, name)))
         elif not is_companion(path):
             contents.unread.append(name)
@@ -147,16 +147,17 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _locate_tensors(name: str, path: Path, names: Sequence[str] | None) -> dict[str, StoredTensor]:
-    if path.suffix == ".safetensors":
+    suffix = path.suffix
+    if suffix == ".safetensors":
         (prefix, *more) = names or (name[: -len(path.name)],)
         if more or (names and not prefix.endswith("/")):
             message = "names its tensors itself; a folder for them can be stated, with a final /"
             raise FormatError("bad-header", message)
         return {prefix + key: tensor for key, tensor in safetensors.locate_tensors(path).items()}
-    locate = bin_codec.locate_tensor if path.suffix == ".bin" else npy.locate_tensor
+    locate = bin_codec.locate_tensor if suffix == ".bin" else npy.locate_tensor
     if not names:
-        return {name.removesuffix(path.suffix): locate(path)}
-    if len(names) == 1 and (path.suffix != ".bin" or _is_single(path)):
+        return {name.removesuffix(suffix): locate(path)}
+    if len(names) == 1 and (suffix != ".bin" or _is_single(path)):
         return {names[0]: locate(path)}
     return dict(zip(names, _locate_several(path, len(names)), strict=True))
 

@@ -20,7 +20,7 @@ from parity.reports import drift_text
 from parity.reports.console import RunConsole
 from parity.store import archive
 from parity.store.store import FetchedBundle, Store
-from parity.text import sanitize
+from parity.text import format_count, sanitize
 from parity.verify import claims
 from parity.verify.options import Options
 from parity.verify.prepare import PreparationError, PreparedBundle
@@ -192,7 +192,7 @@ def _describe_manifest(path: Path, revision: str) -> str:
     if before == after:
         return ""
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
-    return f"changed: {added.total():,} lines added, {removed.total():,} removed"
+    return f"changed: {format_count(added.total(), 'lines')} added, {removed.total():,} removed"
 
 
 def _format_lock_change(

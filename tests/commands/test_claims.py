@@ -12,9 +12,11 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.lockfile import parse
 from parity.reports.console import RunConsole
+from parity.verify.bundle_states import format_lock_changes
 from parity.verify.claims import format_weaker
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle, prepare_bundle
+from tests.action import consumer
 from tests.support.manifests import ManifestBench
 
 W = np.arange(12, dtype="<f4") + 1
@@ -130,6 +132,21 @@ def test_plan_splits_claimed_cases_alone_and_merge_keeps_the_claim(
     merged = ["merge", report, "--plan", plan, "--report-dir", str(bench.root / "merged")]
     assert run_command_line(merged) == 0
     assert "claimed 2 of 3" in capsys.readouterr().out
+
+
+@pytest.mark.process
+def test_a_changed_manifest_is_listed(bench: ManifestBench) -> None:
+    bench.verify(MANIFEST)
+    consumer.commit(bench.root)
+    lock = bench.root / "fixtures.lock.yaml"
+    (bundle,) = parse(lock, lock.read_bytes()).bundles
+    options, console = VerifyOptions(repo=bench.root, lockfile=lock), RunConsole()
+    entry = prepare_bundle(bundle, options, console, None)
+    assert format_lock_changes("HEAD", [entry], options, console) == []
+    (bench.root / "checks.yaml").write_text(f"# comment\n{MANIFEST}", encoding="utf-8")
+    assert format_lock_changes("HEAD", [entry], options, console) == [
+        "**b**: manifest checks.yaml: changed: 1 line added, 0 removed\n"
+    ]
 
 
 def test_weaker_entries_are_listed(bench: ManifestBench) -> None:
