@@ -122,7 +122,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _reject_constant(text: str) -> NoReturn:
-    message = f"{text} is no JSON"
+    message = f"{text} is not JSON"
     raise ValueError(message)
 
 

@@ -161,7 +161,7 @@ def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: R
     """Print for each bundle whether its source has something newer; write nothing.
 
     Returns:
-        10 if one has, 0 if none has or only a download can tell; the code of the most
+        10 if one has, 0 if none has or only a download can show it; the code of the most
         severe error if a source could not be queried.
     """
     newer: list[bool] = []

@@ -84,7 +84,7 @@ def _list_causes(
 
 
 def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
-    """Name all causes that fit a tensor of few elements, which cannot tell them apart."""
+    """Name all causes that fit a tensor of few elements, which cannot separate them."""
     fitting = {first.code: first}
     alike = next((codes for codes in _ALIKE if first.code in codes), ())
     for cause in _find_all(tensor):

@@ -191,14 +191,13 @@ def _make_cause(hypothesis: Hypothesis, proof: Evidence) -> Cause:
         for step in hypothesis.steps
     ]
     code = "+".join(step.code for step in steps)
-    text = ", and ".join(step.text for step in steps)
+    text = "two causes at once: " * ("+" in code) + ", and ".join(step.text for step in steps)
     how = " and ".join(step.how for step in steps)
-    head = "two causes at once: " if "+" in code else ""
-    if "rolled" not in code:
-        counted = _format_count(hypothesis, proof)
-        return Cause(code, head + text, f"{how} {counted}", complete=not proof.uncovered)
-    whole = f"all {hypothesis.tensor.count:,} elements are {_format_equality(hypothesis, proof)}"
-    return Cause(code, head + text, f"{how} {whole}")
+    counted, complete = _format_count(hypothesis, proof), not proof.uncovered
+    if "rolled" in code:
+        equality, complete = _format_equality(hypothesis, proof), True
+        counted = f"all {hypothesis.tensor.count:,} elements are {equality}"
+    return Cause(code, text, f"{how} {counted}", complete=complete)
 
 
 def _find_roll(hypothesis: Hypothesis, step: Step) -> Step | None:

@@ -40,7 +40,7 @@ class _IdentifiedRun(NamedTuple):
 
 
 def compare_loader_folders(before: Path, after: Path) -> LoaderDrift | None:
-    """Compare a case's items; None where the folder is no loader's case, or nothing changed."""
+    """Compare a case's items; None where the folder is not a loader's, or nothing changed."""
     if not all((f / "meta.json").is_file() and find_batch_files(f) for f in (before, after)):
         return None
     try:

@@ -83,7 +83,7 @@ MAX_DEPTH = 6
 
 
 def has_tensor_suffix(path: str) -> bool:
-    """Tell whether a file of this name contains tensors."""
+    """Return whether a file of this name contains tensors."""
     return path.endswith((".bin", ".npy", ".safetensors"))
 
 

@@ -32,7 +32,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 
 
 def choose_columns(table: Floats, tolerance: float) -> Ints:
-    """Choose the columns that tell most items apart, ascending."""
+    """Choose the columns that separate most items, ascending."""
     columns = np.arange(table.shape[1], dtype=np.int64)
     if len(columns) <= _MAX_COLUMNS:
         return columns

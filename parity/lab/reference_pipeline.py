@@ -9,7 +9,7 @@ function of what is written down:
 * ids, features and labels are taken by **one shared index** (``Pipeline.build_batch``);
 * a **last batch** that is not full follows a declared policy (``Policy``), which names the records
   that it omits (``Pipeline.find_omitted_ids``);
-* padding is **masked**, and a masked slot is no observation (``compute_masked_mean``);
+* padding is **masked**, and a masked slot is not an observation (``compute_masked_mean``);
 * a **cursor** stores where to continue, and rejects other data (``Cursor``).
 
 Example::

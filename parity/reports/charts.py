@@ -59,7 +59,7 @@ def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
     """Draw the largest error of each stage and its tolerance on a logarithmic axis.
 
     Stages that were not dumped are gaps; one without an error is at the bottom, one whose error
-    is no number at the top; a line marks the first ones that diverge.
+    is not a number at the top; a line marks the first ones that diverge.
     """
     figure, axes = _make_axes(_WIDE_INCHES)
     places = [row["at"] for row in rows]

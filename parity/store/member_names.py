@@ -115,7 +115,7 @@ class _NameNode:
 
 
 class NameTree:
-    """The names read so far, as the least exact file system would tell them apart.
+    """The names read so far, as the least exact file system would distinguish them.
 
     Memory is bounded by the number of members and ``MAX_FOLDERS``, never by depth
     times members: a name of 32 parts adds folders, and those are counted.

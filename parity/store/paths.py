@@ -155,7 +155,7 @@ def _describe_owner(lock: Path) -> str:
 
 
 def is_locked(lock: Path) -> bool:
-    """Return whether a process holds the lock file, as far as that is known."""
+    """Return whether a process has the lock file, as far as that is known."""
     import filelock
 
     if not lock.exists():

@@ -57,7 +57,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_described(path: Path, tree: Path, folders: set[Path]) -> bool:
-    """Tell whether a file describes the bundle or a case, and is no part of what is compared."""
+    """Return whether a file describes the bundle or a case, and is not compared."""
     if path.parent != tree and path.parent not in folders:
         return False
     is_text = path.name.upper().startswith(_DESCRIPTIONS)

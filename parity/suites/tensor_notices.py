@@ -93,7 +93,7 @@ def check_carrier(name: str, expected: StoredTensor, obtained: StoredTensor) -> 
 
 
 def _is_exact_in_f32(chunk: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which integers float32 represents: those whose odd part has at most 24 bits."""
+    """Return which integers float32 represents: those whose odd part has at most 24 bits."""
     magnitude = np.where(chunk < 0, 0 - chunk.astype(np.uint64), chunk.astype(np.uint64))
     lowest = magnitude & (0 - magnitude)
     odd = magnitude // np.maximum(lowest, 1)

@@ -6,7 +6,6 @@ hides what a wrong decoder of a quantised type does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,10 +91,8 @@ def check_near_bound(margins: Mapping[str, float | None]) -> list[Finding]:
             f"{len(close):,} tensors of {len(margins):,} use more than {NEAR_SHARE:.0%} of the "
             f"tolerance, most of it {worst} with {close[worst]:.1%}: {format_list(close)}"
         )
-    measures = {"near_bound": dict(close)}
-    return [
-        Finding(level="notice", code="near-bound", message=message, tensor=worst, measures=measures)
-    ]
+    more: dict[str, Any] = {"tensor": worst, "measures": {"near_bound": dict(close)}}
+    return [Finding(level="notice", code="near-bound", message=message, **more)]
 
 
 def report_blindness(blind: Mapping[str, str], *, accepted: str = "") -> list[Finding]:
@@ -165,17 +162,15 @@ def check_arrays(
     return report_blindness({name: reason for name, reason in blind.items() if reason})
 
 
-@dataclass(frozen=True)
-class BlockError:
-    """Errors beside the size of the values around them."""
+def measure_block_error(
+    expected: StoredTensor, obtained: StoredTensor
+) -> tuple[float, float, float]:
+    """Measure the errors of two float tensors of one shape, read a part at a time.
 
-    worst: float  # largest error over the largest value of its block of 32
-    nmse: float  # sum of squared errors over sum of squared values
-    largest: float  # value of the tensor
-
-
-def measure_block_error(expected: StoredTensor, obtained: StoredTensor) -> BlockError:
-    """Measure the errors of two float tensors of one shape by block, read a part at a time."""
+    Returns:
+        The largest error over the largest value of its block of 32, the sum of squared errors
+        over that of squared values, and the largest value.
+    """
     worst = largest = squares = errors = 0.0
     for chunk in read_chunks(expected, obtained, range(expected.count)):
         expected_values = expected.dtype.decode(chunk.expected)
@@ -186,7 +181,7 @@ def measure_block_error(expected: StoredTensor, obtained: StoredTensor) -> Block
         errors += float(gap @ gap)
     with np.errstate(all="ignore"):
         nmse = float(np.float64(errors) / squares) if errors else 0.0
-    return BlockError(worst, nmse, largest)
+    return worst, nmse, largest
 
 
 def _measure_blocks(gap: NDArray[np.float64], size: NDArray[np.float64]) -> float:
@@ -205,21 +200,18 @@ def check_blind_bound(
     None is needed where ``relative`` or ``ulp`` are stated, which are checked with the others.
     Return also the measures ``block_error`` and ``nmse``.
     """
-    error = measure_block_error(expected, obtained)
-    measures = {"block_error": error.worst, "nmse": error.nmse}
-    if "relative" in tolerances or "ulp" in tolerances or not error.worst > ROUNDING:
+    worst, nmse, largest = measure_block_error(expected, obtained)
+    measures = {"block_error": worst, "nmse": nmse}
+    if "relative" in tolerances or "ulp" in tolerances or not worst > ROUNDING:
         return [], measures
     message = (
         f"{format_name(name)} passes max_abs <= {tolerances['max_abs']:g} only because its "
-        f"values are small (at most {error.largest:.3g}): it is off by {error.worst:.2g} of the "
-        f"largest value of a block (nmse {error.nmse:.2g}), as after a wrong decoder, never after "
-        "a rounding; "
+        f"values are small (at most {largest:.3g}): it is off by {worst:.2g} of the largest value "
+        f"of a block (nmse {nmse:.2g}), as after a wrong decoder, never after a rounding; "
         "state `relative` or `ulp` in `bounds` to decide it"
     )
-    finding = Finding(
-        level="warning", code="blind-bound", message=message, tensor=name, measures=measures
-    )
-    return [finding], measures
+    more: dict[str, Any] = {"tensor": name, "measures": measures}
+    return [Finding(level="warning", code="blind-bound", message=message, **more)], measures
 
 
 def _check_decoder(

@@ -62,7 +62,7 @@ class DType:
 
     @property
     def is_native(self) -> bool:
-        """True where NumPy has a type of this kind, so that ``storage`` holds the values."""
+        """True where NumPy has a type of this kind, so that ``storage`` has the values."""
         return (
             self.storage.kind in {"float": "f", "int": "iu", "bool": "", "complex": "c"}[self.kind]
         )

@@ -110,9 +110,9 @@ def _find_renamed(files: Mapping[str, Path], layout: Mapping[str, Sequence[str]]
 
 
 def is_companion(path: Path) -> bool:
-    """Tell whether this is `._name` beside `name`, as macOS writes on other file systems.
+    """Return whether this is `._name` beside `name`, as macOS writes on other file systems.
 
-    A tensor may have such a name as well, so a file is passed over only if it is no tensor.
+    A tensor may have such a name as well, so a file is passed over only if it is not a tensor.
     """
     stem = path.name.removeprefix("._")
     return stem != path.name and bool(stem) and path.with_name(stem).is_file()

@@ -1,4 +1,4 @@
-"""Where tensors lie in their checkpoints: what the headers say, held against the references."""
+"""Where tensors lie in their checkpoints: what the headers say, compared with the references."""
 
 from __future__ import annotations
 

@@ -287,17 +287,17 @@ MAPPED = {
     "exchanged": (
         np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)],
         "classes-mapped",
-        "classes have the numbers of others: 0 as 1, 1 as 0: this holds for all 10 labels",
+        "classes have the numbers of others: 0 as 1, 1 as 0: this is true of all 10 labels",
     ),
     "the next class, around": (
         (CLASSES + 1) % 3,
         "classes-mapped",
-        "classes have the numbers of others: 0 as 1, 1 as 2, 2 as 0: this holds for all 10 labels",
+        "classes have the numbers of others: 0 as 1, 1 as 2, 2 as 0: this is true of all 10 labels",
     ),
     "off by one": (
         CLASSES + 1,
         "addend",
-        "1 is added to every label: this holds for all 10 labels",
+        "1 is added to every label: this is true of all 10 labels",
     ),
     "zero": (CLASSES * 0, "all-equal", "every label is 0: all 10 labels are"),
 }

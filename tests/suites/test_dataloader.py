@@ -843,15 +843,15 @@ TENTHS = [[item + column / 10 for column in range(4)] for item in range(10)]
 CHANGES: dict[str, tuple[Callable[[NDArray[Any]], NDArray[Any]], str]] = {
     "doubled": (
         lambda x: 2 * x,
-        "every feature value is multiplied by 2: this holds for all 40 feature values",
+        "every feature value is multiplied by 2: this is true of all 40 feature values",
     ),
     "shifted": (
         lambda x: x + np.float32(0.25),
-        "0.25 is added to every feature value: this holds for all 40 feature values",
+        "0.25 is added to every feature value: this is true of all 40 feature values",
     ),
     "half": (
         lambda x: x.astype("<f2"),
-        "the feature values went through float16: this holds for all 40 feature values",
+        "the feature values went through float16: this is true of all 40 feature values",
     ),
     "one of them": (lambda x: x + 0.03 * np.eye(10, 4), "None"),
 }

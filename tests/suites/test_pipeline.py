@@ -234,7 +234,7 @@ def test_a_port_that_computes_in_f32_passes_but_for_a_fingerprint_that_is_nobody
 
     found = port.verify_dumps(tree, dumps, tmp_path)
     full = {name for name, each in port.list_codes(found).items() if each == ["fingerprint"]}
-    # Where all items came, or none, the digest can be held against them.
+    # Where all items came, or none, the digest can be compared with them.
     assert "keep" in full
     assert "drop" not in full
     assert {code for each in port.list_codes(found).values() for code in each} == {"fingerprint"}

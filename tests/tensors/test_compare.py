@@ -1,4 +1,4 @@
-"""Two tensors held against each other: the probes that every comparator gets partly wrong."""
+"""Two tensors compared with each other: the probes that every comparator gets partly wrong."""
 
 from __future__ import annotations
 

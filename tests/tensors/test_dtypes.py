@@ -1,4 +1,4 @@
-"""Element types: every code of the narrow floats, held against torch where it knows them."""
+"""Element types: every code of the narrow floats, compared with torch where it knows them."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def find_value_function(
     narrowed = ((row, 0.0) for row in _propose_narrowed(expected, plural))
     for (code, text, predicted), room in chain(lines, narrowed):
         if checks.is_close(predicted, given, room).all():
-            return Cause(code, text, f"this holds for all {obtained.size:,} {plural}")
+            return Cause(code, text, f"this is true of all {obtained.size:,} {plural}")
     return None
 
 
@@ -145,7 +145,7 @@ def find_class_mapping(expected: Floats, obtained: Floats) -> Cause | None:
         return None
     pairs = [f"{d:g} as {c:g}" for d, c in zip(names, mapped, strict=True) if d != c]
     text = f"classes have the numbers of others: {join_limited(pairs, 8)}"
-    return Cause("classes-mapped", text, f"this holds for all {len(expected):,} labels")
+    return Cause("classes-mapped", text, f"this is true of all {len(expected):,} labels")
 
 
 def format_roll(by: int) -> str:

@@ -99,7 +99,7 @@ def _list_run_faults(loader: LoaderContract) -> Iterator[tuple[Any, ...]]:
         ("feature-nan", "a feature is NaN", "nan", feature(_add_to_first(np.nan))),
         ("feature-infinite", "a feature is infinite", "nan", feature(_add_to_first(np.inf))),
         ("features-zero", "all features are zero", "", feature(np.zeros_like),
-         "rows that are no item have no place in the data set"),
+         "rows without an item have no place in the data set"),
         ("features-nan", "all features are NaN", "nan",
          feature(lambda x: np.full_like(x, np.nan))),
         ("shard-repeated", "one of two workers delivers again", "shard-repeated",

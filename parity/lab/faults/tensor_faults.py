@@ -32,7 +32,7 @@ def list_tensor_faults(
 
     The dump that a fault is injected into has files of the same paths. ``records`` are the places
     in the checkpoint, as far as known. Unless the comparison is ``exact``, signs of zeros and the
-    like are no faults.
+    like are not faults.
     """
     # Elements that share a byte with their neighbours are left alone.
     tensors = {name: stored for name, stored in tensors.items() if not stored.dtype.packed}

@@ -1,6 +1,6 @@
 """Make the pipeline bundle: runs of the reference pipeline, a case each.
 
-A folder per case holds ``batch_NNNN.bin`` (tensors id, x, y and mask, each ``[B]``,
+A folder per case has ``batch_NNNN.bin`` (tensors id, x, y and mask, each ``[B]``,
 f32, numbered as in the whole epoch) and ``meta.json``, which states relations to other
 cases, so that a verifier need not parse names:
 

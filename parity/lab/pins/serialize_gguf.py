@@ -186,7 +186,7 @@ def _choose_sample(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _is_dequantizable(tensor: Any) -> bool:
-    """Tell whether gguf-py has a decoder for the type; it has none for integers, for instance."""
+    """Return whether gguf-py has a decoder for the type; it has none for integers, for instance."""
     try:
         import_library("gguf").quants.dequantize(tensor.data[:1], tensor.tensor_type)
     except NotImplementedError:  # gguf-py's own error for a type without a decoder

@@ -43,7 +43,7 @@ def install(call: CargoCall, crates: Path) -> Program:
             if not file.is_file():
                 _publish(call, root)
     except Timeout as error:
-        raise call.make_timeout_error(("Another process holds the lock of this build.",)) from error
+        raise call.make_timeout_error(("Another process has the lock of this build.",)) from error
     crate = call.dump.crate or ""
     return Program((str(file),), call.cwd, call.env, crate.partition("@")[2], {"crate": crate})
 

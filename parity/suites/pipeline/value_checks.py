@@ -55,8 +55,7 @@ class KnownRows:
     @property
     def batch(self) -> Ints:
         """``[k]``: batch of each row."""
-        sizes = self.run.sizes
-        return np.repeat(np.arange(len(sizes)), sizes)[self.slot]
+        return np.repeat(np.arange(len(self.run.sizes)), self.run.sizes)[self.slot]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -139,12 +138,24 @@ def _check_column(name: str, rows: KnownRows) -> list[Finding]:
     is_moved = result.permuted and not function
     code, cause = _describe_move(name, rows, result) if is_moved else (_VALUE_CODES[name], None)
     is_finite = np.isfinite(obtained[result.wrong])
-    parts = (("nan", result.wrong[~is_finite]), (code, result.wrong[is_finite]))
-    return [
-        diagnosis.add_cause(_build_finding(code, name, rows, wrong, cause), lambda: function)
-        for code, wrong in parts
-        if len(wrong)
-    ]
+    found, many = [], _COLUMN_NOUNS[name][1]
+    for kind, wrong in (("nan", result.wrong[~is_finite]), (code, result.wrong[is_finite])):
+        if len(wrong):
+            first = int(wrong[0])
+            finding = report_examples(
+                kind,
+                [rows.describe(name, row) for row in wrong[:EXAMPLES].tolist()],
+                len(wrong),
+                f"of {len(rows.slot):,} {many} are wrong",
+                tensor=name,
+                index=(int(rows.slot[first]),),
+                expected=format_number(expected[first]),
+                obtained=format_number(obtained[first]),
+                cause=cause,
+                measures={f"{many}_wrong": len(wrong), "bound": rows.tolerance},
+            )
+            found.append(diagnosis.add_cause(finding, lambda: function))
+    return found
 
 
 def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause | None:
@@ -185,24 +196,6 @@ def _describe_move(name: str, rows: KnownRows, result: LabelDifference) -> tuple
         f"the {many} are those of the run, at other rows, "
         f"{'each within its batch' if is_inside else 'across batches'}: shuffled apart from "
         f"{_OTHER_COLUMNS[name]}"
-    )
-
-
-def _build_finding(
-    code: str, name: str, rows: KnownRows, wrong_rows: Ints, cause: str | None
-) -> Finding:
-    first, many = int(wrong_rows[0]), _COLUMN_NOUNS[name][1]
-    return report_examples(
-        code,
-        [rows.describe(name, row) for row in wrong_rows[:EXAMPLES].tolist()],
-        len(wrong_rows),
-        f"of {len(rows.slot):,} {many} are wrong",
-        tensor=name,
-        index=(int(rows.slot[first]),),
-        expected=format_number(rows.read_expected(name)[first]),
-        obtained=format_number(rows.read_obtained(name)[first]),
-        cause=cause,
-        measures={f"{many}_wrong": len(wrong_rows), "bound": rows.tolerance},
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +169,13 @@ def _check_repeats(result: Mapping[str, Any], differing: list[str]) -> list[Find
     """
     unstable, nodes = [*result.get("unstable", [])], result.get("random_nodes", [])
     if differing and not (unstable or nodes):
-        return [_report_runtime(name) for name in differing]
+        # A runtime that disagrees with itself clears the port.
+        text = (
+            "onnxruntime's output for {} with its optimiser differs from that without; the runtime "
+            "is suspect, not the port"
+        )
+        suspect = partial(report_error, "reference-suspect", kind="reference")
+        return [suspect(text.format(name)) for name in differing]
     unstable += differing
     if not unstable and not any("training" in node for node in nodes):
         return []
@@ -197,19 +204,10 @@ def _report_rejected(result: Mapping[str, Any]) -> Finding:
     return report_error("onnx-load", message, details=details)
 
 
-def _report_runtime(name: str) -> Finding:
-    """Report a runtime that disagrees with itself, which clears the port."""
-    message = (
-        f"onnxruntime's output for {name} with its optimiser differs from that without; "
-        "the runtime is suspect, not the port"
-    )
-    return report_error("reference-suspect", message, kind="reference")
-
-
 def _have_equal_outputs(
     plain: NDArray[Any], optimised: NDArray[Any], tolerances: Tolerances
 ) -> bool:
-    """Tell whether two runs agree within the tolerances; huge outputs are not read for it."""
+    """Return whether two runs agree within the tolerances; huge outputs are not read for it."""
     agree = plain.shape == optimised.shape and plain.dtype == optimised.dtype
     if agree and plain.dtype == np.float32 and plain.nbytes <= onnx_run.MAX_BYTES:
         return compare_arrays(plain, optimised, F32, tolerances).passed

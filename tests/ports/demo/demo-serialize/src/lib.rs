@@ -8,7 +8,7 @@
 //! | [`mlp`], [`onnx`] | a two-layer perceptron, and its ONNX export |
 //! | [`dump`], [`cli`] | the dump contract: one `<key>.bin` per tensor |
 //!
-//! A file is never trusted: every count, length and offset is held against the size of the
+//! A file is never trusted: every count, length and offset is compared with the size of the
 //! file before anything is reserved or repeated by it, and what does not fit is refused.
 
 pub mod bin;

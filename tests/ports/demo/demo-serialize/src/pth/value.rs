@@ -39,7 +39,7 @@ pub(super) struct StorageRef {
     pub(super) length: usize,
 }
 
-/// A tensor as the pickle describes it: not yet held against its storage.
+/// A tensor as the pickle describes it: not yet compared with its storage.
 #[derive(Debug)]
 pub(super) struct TensorRef {
     pub(super) storage: Rc<StorageRef>,
