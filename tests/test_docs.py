@@ -71,8 +71,9 @@ def test_golden_file_has_a_test(file: Path) -> None:
 
 
 def _list_yaml(page: str) -> list[str]:
+    """The page's examples in YAML, and in JSON, which is YAML."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```(?:yaml|json)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def test_examples_of_measures_are_valid_and_complete(tmp_path: Path) -> None:
@@ -91,9 +92,11 @@ def test_examples_of_measures_are_valid_and_complete(tmp_path: Path) -> None:
 
 
 def test_manifests_of_the_page_on_tensors_are_valid(tmp_path: Path) -> None:
-    found = [one for one in _list_yaml("tensors.md") if one.startswith("schema: 2\n")]
-    manifests = [one for one in found if "\ncases:" in one]
-    assert len(manifests) == 2
+    found = [
+        one for one in _list_yaml("tensors.md") if re.search(r'^ *"?schema"?: 2', one, re.MULTILINE)
+    ]
+    manifests = [one for one in found if re.search(r'^ *"?cases"?: *[{]?$', one, re.MULTILINE)]
+    assert len(manifests) == 3
     for text in manifests:
         path = tmp_path / "m.yaml"
         path.write_text(text, encoding="utf-8")
@@ -145,7 +148,7 @@ def test_first_verdict_of_a_python_port_by_the_page_alone(
     page = (ROOT / "docs" / "tensors.md").read_text(encoding="utf-8")
     section = page.partition("## From arrays that you have")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    save, dump, _ = (text for kind, text in blocks if kind == "python")
+    save, dump, write = (text for kind, text in blocks if kind == "python")
     (lock,) = (text for kind, text in blocks if kind == "yaml")
     commands = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
     exec(save, {"np": np, "torch": torch, "x": np.linspace(-3, 3, 24, dtype="<f4")})  # noqa: S102
@@ -161,3 +164,6 @@ def test_first_verdict_of_a_python_port_by_the_page_alone(
     for line in commands:
         assert run_command_line(line.split()[1:]) == 0, capsys.readouterr()
     assert capsys.readouterr().out.endswith("1 case: 1 pass (exit 0)\n")
+    packed = (tmp_path / "bundles" / "ops-v1.tar").read_bytes()
+    exec(write, {"torch": torch, "x": torch.ones(3), "w": np.ones(3, "<f4"), "n": np.arange(2)})  # noqa: S102
+    assert (tmp_path / "bundles" / "ops-v1.tar").read_bytes() != packed
