@@ -266,7 +266,7 @@ _MEASURES: dict[str, Callable[[Any], Any]] = {
     "growth": _check_growth,
     "stages": _check_count,
     "stages_seen": _check_count,
-    "outputs": _check_text,
+    "outputs": lambda value: _check_choice(value, ("right", "wrong", "missing")),
     "map": _check_rows(_check_count),
     "map_error": _check_rows(_check_number),
     "points": _check_rows(_check_number),

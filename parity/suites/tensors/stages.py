@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from parity.results import Finding
@@ -180,7 +181,7 @@ def _report_first(
     message = description or f"{what}, stage {place} of {count}, {verdict}"
     seen, unseen, moved = results.find_feeds(name)
     if unseen and not description:
-        where = _format_stretch(unseen)
+        where = _format_stretches(unseen, results.stored)
         message += f"; the fault is in it or in what was not dumped before it: {where}"
     elif seen and not description:
         message += f"; what feeds it is right: {format_list(seen)}"
@@ -191,11 +192,18 @@ def _report_first(
     return [headline, *results.errors[name]]
 
 
-def _format_stretch(names: list[str]) -> str:
-    """Return the names of stages, of many the first and the last."""
+def _format_stretches(names: list[str], stored: list[str]) -> str:
+    """Return the names of stages, of many the first and last of each stretch without gaps."""
     if len(names) <= EXAMPLES:
         return format_list(names)
-    return f"{names[0]} to {names[-1]} ({format_count(len(names), 'stages')})"
+    chosen = set(names)
+    stretches = [list(group) for is_in, group in groupby(stored, key=chosen.__contains__) if is_in]
+    return format_list(
+        each[0]
+        if len(each) == 1
+        else f"{each[0]} to {each[-1]} ({format_count(len(each), 'stages')})"
+        for each in stretches
+    )
 
 
 def _report_later(results: StageResults, reported: set[str]) -> Iterable[Finding]:
@@ -216,7 +224,7 @@ def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterab
     missing = [name for name in results.stored if name not in results.seen]
     if not missing:
         return
-    message = f"{format_seen(measures)}; not dumped: {_format_stretch(missing)}"
+    message = f"{format_seen(measures)}; not dumped: {_format_stretches(missing, results.stored)}"
     yield Finding(level="notice", code="stages-unseen", message=message)
 
 
