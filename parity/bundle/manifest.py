@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.document import Document, Place
 from parity.bundle.manifest_file import read_manifest_file
 from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, ManifestReader, is_present
@@ -21,12 +24,6 @@ from parity.bundle.tensor_case import Expectation, TensorCase
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
-    from parity.bundle.document import Document, Place
 
 SCHEMA = 2  # the newest; 1 is read, too
 ID = re.compile("[a-z0-9][a-z0-9._-]{0,99}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from itertools import combinations
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from parity.bundle.document import Document, Place
 from parity.bundle.tensor_rules import EXACT, Check, Rule
 from parity.bundle.tolerances import (
     TOLERANCES,
@@ -16,13 +18,8 @@ from parity.bundle.tolerances import (
 )
 from parity.errors import Problem
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
+from parity.tensors.groups.base import Measure
 from parity.tensors.groups.registry import MEASURES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from parity.bundle.document import Document, Place
-    from parity.tensors.groups.base import Measure
 
 _WORDS = ("exact", "close")
 #: Keys that say how a tensor is compared.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from parity.bundle.document import Place
+from parity.bundle.manifest_reader import ManifestReader
 from parity.bundle.tolerances import MAX_TOLERANCE, format_value
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from parity.bundle.document import Place
-    from parity.bundle.manifest_reader import ManifestReader
 
 #: Stages of one case; a trace of a large model has some thousands.
 MAX_STAGES = 20_000

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
+from parity.bundle.manifest_outputs import JsonRule
+from parity.bundle.stages import Stage
 from parity.bundle.tensor_rules import EXACT, Check, Rules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.bundle.manifest_outputs import JsonRule
-    from parity.bundle.stages import Stage
 
 Expectation = Literal["load", "refuse", "either"]
 

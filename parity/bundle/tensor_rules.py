@@ -7,20 +7,17 @@ specific one whole; `optional` and `blind` are decided each by itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from parity.bundle.document import Place
 from parity.errors import Location, Problem
 from parity.known_failures import match_glob
 from parity.tensors.groups.registry import MEASURES
+from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from parity.bundle.document import Place
-    from parity.tensors.stored import StoredTensor
 
 
 @dataclass(frozen=True, kw_only=True)

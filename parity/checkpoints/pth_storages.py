@@ -10,19 +10,16 @@ import pickletools
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.checkpoints.location import StorageLocation, apply_stride
 from parity.tensors.dtypes import TORCH_DTYPES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    Span = tuple[int, int]
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity.diagnose.cause import Cause
+from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import MAX_ROUNDING_ULPS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from parity.diagnose.failing_tensor import FailingTensor
 
 #: A single element that differs proves nothing.
 _MIN_DIFFERING = 2

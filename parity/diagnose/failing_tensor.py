@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.checkpoints import StorageLocation
 from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
 from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import DType, view_bits
 from parity.tensors.elements import resolve_close
 from parity.tensors.private_map import load_content
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.checkpoints import StorageLocation
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: Elements that are read at a time.
 MAX_PART = 1 << 18

@@ -5,24 +5,20 @@ They are applied to the floats of a chunk: float32 for bfloat16, both parts of c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.casts import NAMES, cut_to_bf16, encode_bf16, read_words, round_through
 from parity.diagnose.hypothesis import Step, Transform
+from parity.tensors.dtypes import DType
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
-
-    Change = Callable[[NDArray[Any]], NDArray[Any]]
-    Floats = NDArray[np.float64]
+Change = Callable[[NDArray[Any]], NDArray[Any]]
+Floats = NDArray[np.float64]
 
 #: Units in the last place that a computed product or sum leaves open.
 ULPS = 2.0

@@ -7,22 +7,19 @@ hypotheses, only all of them prove one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    Change = Callable[[NDArray[Any]], NDArray[Any]]
+Change = Callable[[NDArray[Any]], NDArray[Any]]
 
 #: Units in the last place up to which differences are called a rounding.
 MAX_ROUNDING_ULPS = 4

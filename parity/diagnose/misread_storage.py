@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.checkpoints import StorageLocation
+from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import Layout, Source, Step, identity
 from parity.tensors.dtypes import DTYPES, DType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
-
-    from parity.checkpoints import StorageLocation
-    from parity.diagnose.failing_tensor import FailingTensor
 
 #: Types that bytes are not taken for.
 _NEVER = tuple(dtype for dtype in DTYPES.values() if dtype.kind == "complex")

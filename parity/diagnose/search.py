@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity.diagnose import block_mistakes, float_transforms, layouts, misread_storage, transforms
 from parity.diagnose.cause import Cause
 from parity.diagnose.constant_values import find_tail_start
+from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step
 from parity.tensors import FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from parity.diagnose.failing_tensor import FailingTensor
 
 #: Casts to narrower types, of which values that are short may fit more than one.
 ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")

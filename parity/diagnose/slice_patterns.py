@@ -8,21 +8,18 @@ some, or where nothing is known of it.
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
 from parity.diagnose import tensor_slices
 from parity.diagnose.cause import Cause
+from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import iterate_tiles
+from parity.diagnose.tensor_slices import TensorSlices
 from parity.tensors.dtypes import DTYPES, view_bits
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from parity.diagnose.failing_tensor import FailingTensor
-    from parity.diagnose.tensor_slices import TensorSlices
 
 #: Elements that must have moved: fewer are found elsewhere by chance.
 _MIN_DIFFERING = 8

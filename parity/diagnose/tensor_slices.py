@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from parity.diagnose.failing_tensor import FailingTensor
 
-    from numpy.typing import NDArray
-
-    from parity.diagnose.failing_tensor import FailingTensor
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 _MAX_PART = 1 << 16
 #: Bytes of a file that are read at a time.

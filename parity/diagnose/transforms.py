@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.float_transforms import (
     MIN_DISTINCT,
@@ -17,14 +19,8 @@ from parity.diagnose.float_transforms import (
     propose_roundings,
     propose_signs,
 )
+from parity.diagnose.hypothesis import Transform
 from parity.tensors.dtypes import DTYPES, DType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from parity.diagnose.hypothesis import Transform
 
 _GROUP_BYTES = (2, 4, 8)
 

@@ -6,11 +6,9 @@ A ``note`` is the reason why something could not be compared.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from parity.items.checks import BatchPosition
-    from parity.lockfile import Locked
+from parity.items.checks import BatchPosition
+from parity.lockfile import Locked
 
 
 @dataclass(frozen=True)

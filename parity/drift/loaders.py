@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files, read_json
 from parity.drift.changes import ItemMove, LoaderDrift
@@ -16,12 +18,7 @@ from parity.items.matching import UNKNOWN
 from parity.tensors import FormatError
 from parity.tensors.bin import read_batch
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Tensors = list[NDArray[np.float32]]
+Tensors = list[NDArray[np.float32]]
 
 #: Bytes of batch files on one side up to which items are followed.
 MAX_BYTES = 32 * 2**20

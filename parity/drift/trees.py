@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.drift.changes import FileDrift, KeyDrift, TensorDrift, TensorForm, TreeDrift
 from parity.drift.loaders import compare_loader_folders
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
 from parity.tensors.compare import compare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 _CHUNK_SIZE = 1 << 20
 

@@ -7,17 +7,14 @@ search is never repeated, since what it reached can give nothing to a later one)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
 
 UNKNOWN = -1
 #: Edges that the search for chains visits; only thousands of items within the tolerance of each

@@ -6,23 +6,20 @@ loaders that deliver values only, or the id. All functions return data, no text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.items.matching import UNKNOWN, count_earlier_occurrences
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
-    _Batches = tuple[Sequence[int], int]
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+_Batches = tuple[Sequence[int], int]
 
 
 class BatchPosition(NamedTuple):

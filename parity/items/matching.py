@@ -9,9 +9,10 @@ where many do, the number of pairs is bounded (see ``match_rows``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.items.assignment import UNKNOWN, Edges, assign_items, rank_equals
 from parity.items.projection import (
@@ -22,12 +23,9 @@ from parity.items.projection import (
     project_rows,
 )
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.int64]
-    Bools = NDArray[np.bool_]
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 __all__ = [
     "UNKNOWN",

@@ -6,18 +6,15 @@ differ by at most a multiple of it there, so that sorting leaves each row a wind
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating]
-    Doubles = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.floating]
+Doubles = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 #: Columns of a projection: enough to tell items apart, few enough to keep the tolerance small
 #: against the spread of the projections.

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from parity import github
+from parity.errors import ParityError
 from parity.reports import phrases
 from parity.reports.stages import format_sparkline
+from parity.results import BundleResult, CaseResult, Finding, Report
 from parity.text import format_count, sanitize_message
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from parity.errors import ParityError
-    from parity.results import BundleResult, CaseResult, Finding, Report
-
-    #: Heading, findings, the command that repeats the case, and the case.
-    _Section = tuple[str, tuple[Finding, ...], str, CaseResult | None]
+#: Heading, findings, the command that repeats the case, and the case.
+_Section = tuple[str, tuple[Finding, ...], str, CaseResult | None]
 
 #: Marks and styles of verdicts; a terminal colours the marks.
 _MARKS = {

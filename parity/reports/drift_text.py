@@ -5,16 +5,13 @@ Names come from a bundle that nobody has reviewed yet, so all of them are saniti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from parity.drift.changes import BundleDrift, FileDrift, LoaderDrift, TensorDrift
+from parity.lockfile import Locked
 from parity.reports.markdown import format_cell
 from parity.text import align_columns, format_count, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from parity.drift.changes import BundleDrift, FileDrift, LoaderDrift, TensorDrift
-    from parity.lockfile import Locked
 
 #: Rows of a table; the others are counted.
 MAX_ROWS = 60

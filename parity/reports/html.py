@@ -6,16 +6,14 @@ import base64
 import hashlib
 import math
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from parity.reports import charts, phrases, stages
+from parity.results import CaseResult, Finding, Report
 from parity.text import join_limited, sanitize_message
-
-if TYPE_CHECKING:
-    from parity.results import CaseResult, Finding, Report
 
 #: Figures of one report.
 MAX_FIGURES = 200

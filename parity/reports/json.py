@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity import __version__
+from parity.errors import Location
 from parity.results import REPORT_SCHEMA, BundleResult, CaseResult, Finding, Report, make_json_value
 from parity.store.disk import replace_file
 from parity.text import format_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.errors import Location
 
 
 def build_json(report: Report, code: int) -> dict[str, Any]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from junitparser import Attr, Error, Failure, IntAttr, JUnitXml, Skipped, TestCase, TestSuite
 
 from parity import github
+from parity.errors import Location
 from parity.reports import phrases
 from parity.reports.stages import describe_seen
+from parity.results import CaseResult, Finding, Report
 from parity.text import sanitize_message
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.errors import Location
-    from parity.results import CaseResult, Finding, Report
 
 
 class _Case(TestCase):  # type: ignore[misc]  # junitparser ships no types

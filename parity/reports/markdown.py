@@ -7,16 +7,12 @@ HTML as an entity, so it can neither link, mention anybody nor end a block.
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from parity.errors import ParityError
 from parity.reports import phrases, stages
+from parity.results import CaseResult, Finding, Report
 from parity.text import format_count, sanitize_message, truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.errors import ParityError
-    from parity.results import CaseResult, Finding, Report
 
 _MARKS = {"pass": "✅", "fail": "❌", "error": "💥", "known-failure": "🩹", "skipped": "⏭️"}
 _FOLD_FROM = 25  # cases; a longer table is folded

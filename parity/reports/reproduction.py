@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from parity.reports.phrases import format_finding
+from parity.results import CaseResult
 from parity.text import format_count, join_limited, sanitize_message, truncate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from parity.results import CaseResult
 
 _MAX_LINES, _MAX_QUOTED = 40, 200
 _NO_CAUSE = "no simple cause fits"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from parity.results import CaseResult
 from parity.suites.tensors.growth import MAX_ROWS, format_seen, thin_growth
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from parity.results import CaseResult
 
 _BLOCKS, _ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _FIRST, _UNSEEN = "!", "?"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from parity.lockfile.parse import SUITES
-
-if TYPE_CHECKING:
-    from parity.suites.base import Suite
+from parity.suites.base import Suite
 
 
 def find_suite(name: str) -> Suite | None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
 from parity.results import Finding
 from parity.store.member_names import ArchiveError, split_name
+from parity.suites.base import Case, Suite
 from parity.suites.messages import format_list
 from parity.tensors.folder import SUFFIXES
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from parity.suites.base import Case, Suite
 
 #: Bytes of a tensor's name; leaves room for a suffix, and for archives that add a folder.
 _MAX_NAME_BYTES = 200

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
+from parity.tensors.dtypes import DType
 
 _FEWEST_FOR_CONSTANT = 8  # elements
 _ELEMENTWISE = ("max_abs", "relative", "ulp", "atol", "rtol")

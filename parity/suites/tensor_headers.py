@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.checkpoints import StorageLocation
 from parity.checkpoints.gguf_header import find_stated_shape
+from parity.results import Finding
 from parity.suites.messages import format_name, report_error
+from parity.suites.tensor_reference import TensorReference
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count, sanitize
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from parity.checkpoints import StorageLocation
-    from parity.results import Finding
-    from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.stored import StoredTensor
 
 #: Bytes of a tensor in its checkpoint up to which they are compared with a dump's elements.
 _MAX_RAW_BYTES = 64 * 2**20

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
+from parity.checkpoints import StorageLocation
 from parity.checkpoints.gguf_types import BY_NAME
 from parity.results import Finding
 from parity.suites.messages import format_list, format_name, report_error
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensor_renaming import MAX_TRIED, Rule, propose_rules, propose_shifts
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
+from parity.tensors.folder import FolderContents
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count, sanitize
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from parity.checkpoints import StorageLocation
-    from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.folder import FolderContents
-    from parity.tensors.stored import StoredTensor
 
 #: Rules that are reported: one may hold for weights, another for biases.
 _MAX_RENAMINGS = 4

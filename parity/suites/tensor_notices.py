@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.results import Finding, Level
 from parity.suites.messages import format_list, format_name, report_error
+from parity.suites.tensor_reference import TensorReference
 from parity.tensors import FormatError
+from parity.tensors.measures import Measures
 from parity.tensors.paired_reads import read_chunks
 from parity.tensors.safetensors import read_metadata
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.measures import Measures
-    from parity.tensors.stored import StoredTensor
-
-    Pairs = Mapping[str, tuple[StoredTensor, StoredTensor]]
+Pairs = Mapping[str, tuple[StoredTensor, StoredTensor]]
 
 
 def collect_notices(

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from parity.bundle.tensor_rules import Check, Rule
 from parity.bundle.tolerances import tighten
+from parity.checkpoints import StorageLocation
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.elements import resolve_close
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from parity.checkpoints import StorageLocation
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 
 @dataclass(frozen=True, kw_only=True)

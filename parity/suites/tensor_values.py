@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from parity.bundle.tensor_rules import Check
+from parity.results import Finding
 from parity.suites.messages import format_name, format_number, report_error
+from parity.tensors.dtypes import DType
+from parity.tensors.groups.base import Condition, Outcome, Pair
 from parity.tensors.groups.registry import MEASURES
-from parity.tensors.measures import Measures
+from parity.tensors.measures import Measures, Sample
+from parity.tensors.stored import StoredTensor
 from parity.text import align_columns, format_count
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from parity.bundle.tensor_rules import Check
-    from parity.results import Finding
-    from parity.tensors.dtypes import DType
-    from parity.tensors.groups.base import Condition, Outcome, Pair
-    from parity.tensors.measures import Sample
-    from parity.tensors.stored import StoredTensor
-
-    FindPair = Callable[[str], Pair | None]
+FindPair = Callable[[str], Pair | None]
 
 
 def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:

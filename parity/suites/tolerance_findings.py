@@ -6,31 +6,27 @@ hides what a wrong decoder of a quantised type does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.bundle.tensor_rules import Check
 from parity.results import Finding, Level
 from parity.suites.diagnosis import find_wrong_decoder
 from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.passing_constants import PassingConstants
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensor_values import run_measures
 from parity.tensors.compare import compare
 from parity.tensors.dtypes import F32
 from parity.tensors.elements import resolve_close
 from parity.tensors.groups.base import Pair
+from parity.tensors.measures import Measures
 from parity.tensors.paired_reads import read_chunks
 from parity.tensors.stored import ConstantTensor, StoredTensor
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from parity.bundle.tensor_rules import Check
-    from parity.suites.tensor_reference import TensorReference
-    from parity.tensors.measures import Measures
 
 #: Share of a tolerance beyond which its use is worth a notice.
 NEAR_SHARE = 0.8

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity import checkpoints
 from parity.bundle.layout import make_suspect_error
+from parity.checkpoints import StorageLocation
 from parity.errors import ConfigError, DumpError, Problem
 from parity.suites.base import Case, Dump, TensorView
 from parity.suites.messages import EXAMPLES
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
+from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from parity.checkpoints import StorageLocation
-    from parity.tensors.stored import StoredTensor
 
 #: Names that a message lists.
 _MAX_LISTED = 20

@@ -8,21 +8,17 @@ tensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors.dtypes import F32, DType, view_bits
 from parity.tensors.elements import EXACT, ElementComparison
+from parity.tensors.measures import Measures
 from parity.tensors.paired_reads import THREADS, Chunk, map_ranges, read_chunks, split_ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.measures import Measures
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 
 def select_bounds(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors.distances import (
     ElementErrors,
@@ -23,14 +25,8 @@ from parity.tensors.measures import (
     Sample,
     pick_worse,
 )
+from parity.tensors.paired_reads import Chunk
 from parity.tensors.screen import Screen, can_screen
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.paired_reads import Chunk
 
 #: Cells of the map of bad elements, per side at most.
 MAX_CELLS = 32

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
 from parity.tensors.recognise import describe_content
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: Subfolders deeper than this are not read, but named.
 MAX_DEPTH = 32

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.groups.base import Outcome
-    from parity.tensors.screen import Screen
+from parity.tensors.groups.base import Outcome
+from parity.tensors.screen import Screen
 
 #: Bad elements that are kept as examples.
 MAX_SAMPLES = 5

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
 CHUNK_BYTES = 512 * 1024

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from parity.tensors import FormatError
 from parity.tensors.bin import describe_tensors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: First bytes of known formats, with their names.
 _MAGICS = {

@@ -9,16 +9,13 @@ computed again in float64, so that the figure is exact.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
+from parity.tensors.dtypes import DType
 
 #: Elements of a block: three of float32 fit 512 KiB of cache (measured).
 _BLOCK = 32 * 1024

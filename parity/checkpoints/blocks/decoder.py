@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from parity.checkpoints.blocks import codes, scales
+from parity.checkpoints.blocks.codes import Blocks
+from parity.checkpoints.blocks.scales import Floats
 from parity.checkpoints.gguf_types import BY_NAME
-
-if TYPE_CHECKING:
-    from parity.checkpoints.blocks.codes import Blocks
-    from parity.checkpoints.blocks.scales import Floats
 
 #: Reads a part of each block, from bytes as uint8 ``(n, size)``.
 Read = Callable[[Any], Any]

@@ -7,27 +7,21 @@ expected value, or a roll.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.casts import NAMES, cut_to_bf16, round_through
 from parity.diagnose.cause import Cause
 from parity.diagnose.loaders import membership, orders
 from parity.items import checks
-from parity.items.checks import LoaderRun
+from parity.items.checks import LabelDifference, LoaderRun
 from parity.text import join_limited
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from parity.items.checks import LabelDifference
-
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.int64]
+Floats = NDArray[np.floating]
+Ints = NDArray[np.int64]
 
 __all__ = ["LoaderRun", "find_label_cause", "find_run_cause"]
 

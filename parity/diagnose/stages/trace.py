@@ -5,11 +5,13 @@ A stage that only moves elements, or that nobody dumped, is computed from what f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from parity.bundle.stages import Stage
 from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (
     StageCause,
@@ -23,13 +25,8 @@ from parity.diagnose.stages.find import (
 )
 from parity.diagnose.stages.operators import compute, find_operator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from parity.bundle.stages import Stage
-
-    #: Returns the array of a name, None where there is none.
-    Reader = Callable[[str], Any]
+#: Returns the array of a name, None where there is none.
+Reader = Callable[[str], Any]
 
 Array = Any  # of NumPy; a number has no axes
 

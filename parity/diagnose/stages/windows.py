@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Sizes = int | Sequence[int]
+Sizes = int | Sequence[int]
 
 Array = Any  # of NumPy; a number has no axes
 

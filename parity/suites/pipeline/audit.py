@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,9 +26,6 @@ from parity.suites.pipeline.value_checks import (
     find_moved_rows,
 )
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from parity.suites.pipeline.runs import ExpectedRun, Run
 
 #: Largest difference of x and y, as the dataloader suite has it for features.
 TOLERANCE = 1e-6

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +23,7 @@ from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import find_omitted_ids
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    PortStatements = Mapping[str, Any]
+PortStatements = Mapping[str, Any]
 
 #: Keys that `meta.json` should have.
 STATEMENT_KEYS = (

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import make_suspect_error, read_json
+from parity.bundle.tolerances import Tolerances
 from parity.results import Finding, Level
 from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
@@ -24,15 +27,8 @@ from parity.suites.tensor_values import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
+from parity.tensors.measures import Measures
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.bundle.tolerances import Tolerances
-    from parity.tensors.measures import Measures
 
 _NEWER_THAN_CHECKER = re.compile(
     r"is higher than the checker|not registered for .*opset|opset.* is not supported", re.IGNORECASE

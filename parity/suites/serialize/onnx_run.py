@@ -6,28 +6,24 @@ import json
 import re
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import make_suspect_error
 from parity.errors import DumpError, Problem
 from parity.port import process
 from parity.port.exit_findings import is_out_of_memory
+from parity.results import Finding
+from parity.suites.base import Case, Dump
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_child
 from parity.tensors import FormatError
 from parity.tensors.bin import locate_tensor, read_tensor
 from parity.tensors.folder import is_companion
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
-    from parity.suites.base import Case, Dump
 
 #: Position in onnxruntime's source, of no use to a reader.
 _SOURCE_LOCATION = re.compile(r"/\S*onnxruntime\S*:\d+ ")

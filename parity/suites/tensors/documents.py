@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from parity.bundle.manifest_outputs import JsonRule
+from parity.bundle.tensor_case import TensorCase
 from parity.errors import Problem
 from parity.results import Finding
+from parity.suites.base import Dump
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.tolerance_findings import check_arrays
 from parity.tensors import FormatError
 from parity.tensors.json_values import (
     EXACT,
     MAX_BYTES,
+    Comparison,
     DocumentComparison,
     check_depth,
     compare_documents,
@@ -24,15 +30,6 @@ from parity.tensors.json_values import (
     read_json,
 )
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from parity.bundle.manifest_outputs import JsonRule
-    from parity.bundle.tensor_case import TensorCase
-    from parity.suites.base import Dump
-    from parity.tensors.json_values import Comparison
 
 _MAX_SHOWN = 60
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from parity.bundle.layout import make_suspect_error
+from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import EXACT, Rule, describe_unmatched, resolve_rules
+from parity.errors import Problem
 from parity.results import Finding
+from parity.suites.base import Case, Dump
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensors import documents
 from parity.tensors.folder import FolderContents, list_named, list_tensors
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from parity.bundle.tensor_case import TensorCase
-    from parity.errors import Problem
-    from parity.suites.base import Case, Dump
-    from parity.tensors.stored import StoredTensor
 
 
 def list_references(detail: TensorCase) -> FolderContents:

@@ -6,13 +6,16 @@ port dumps each tensor as `.bin`, `.npy`, or all as `.safetensors`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.bundle import manifest
 from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.reader_record import read_record
+from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
 from parity.bundle.tolerances import Tolerances, tighten
 from parity.checkpoints.location import read_stored_dtypes
@@ -34,15 +37,8 @@ from parity.suites.tensors.rules import (
 from parity.suites.tensors.stage_causes import explain_cause, format_cause
 from parity.suites.tensors.stages import find_stage_cause, judge_stages
 from parity.tensors.folder import FolderContents, list_tensors
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.bundle.tensor_case import TensorCase
-    from parity.bundle.tolerances import Tolerances
-    from parity.tensors.stored import StoredTensor
 
 #: Written beside a ``.gguf`` that a port's example opens by another name.
 NAMES_FILE = "sampled_tensor_names.json"

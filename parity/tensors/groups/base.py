@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: Elements of one side that a measure reads at a time, or at all if it does not stream.
 CHUNK_ELEMENTS = 256 * 1024

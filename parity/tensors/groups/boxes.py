@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.groups.base import Condition, Group, Measure, Outcome, Setting, read_side
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 #: Boxes of one side, at most: every one is compared with every one of the other side.
 MAX_BOXES = 5000

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors.groups.base import (
     Condition,
@@ -15,13 +17,7 @@ from parity.tensors.groups.base import (
     iterate_rows,
     locate_row,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 _AXIS = Setting("axis of the values that are ranked", "integer", -1, least=-32, most=31)
 

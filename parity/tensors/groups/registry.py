@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from parity.tensors.groups import boxes, ranking, sets, vectors
-
-if TYPE_CHECKING:
-    from parity.tensors.groups.base import Measure
+from parity.tensors.groups.base import Measure
 
 MEASURES: dict[str, Measure] = {
     measure.name: measure

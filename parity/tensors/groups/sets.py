@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import view_bits
 from parity.tensors.groups.base import MAX_ELEMENTS, Condition, Group, Measure, Outcome, Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor
 
 _KINDS = ("int", "float", "bool")
 
