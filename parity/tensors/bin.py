@@ -164,7 +164,7 @@ def describe_tensors(path: Path) -> str:
     """
 
     def parse(file: FileIO, size: int) -> tuple[str, int]:
-        count, *_ = struct.unpack("<I", file.read(_WORD).ljust(_WORD))
+        count = int.from_bytes(file.read(_WORD), "little")
         shapes = _scan_shapes(file, _WORD, size)
         file.seek(0)
         what = ", after their number" if shapes and len(shapes) == count else ""

@@ -152,6 +152,7 @@ RECOGNISED = {
                         ("; the file is 1 tensor of the shapes [2], after their number; "
                         "write a file for each tensor")),
     "a cut tensor": ("a.bin", encode_tensor(ONE)[:-1], "the file has 7 left"),
+    "nothing": ("a.bin", b"", "ends at byte 0, where the number of dimensions is expected"),
     "bytes": ("a.bin", b"\xff" * 7, "at most 32 are accepted"),
     "an archive": ("a.npy", b"PK\x03\x04" + bytes(9),
                    "; it looks like a ZIP archive, as numpy.savez and torch.save write them"),
