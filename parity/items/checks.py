@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.items.matching import UNKNOWN, count_earlier_occurrences
+from parity.items.matching import UNKNOWN, count_earlier_occurrences, sort_distinct
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -84,7 +84,7 @@ class LoaderRun:
     @property
     def has_no_repeats(self) -> bool:
         """No item was delivered twice."""
-        return len(np.unique(self.obtained)) == len(self.obtained)
+        return len(sort_distinct(self.obtained)) == len(self.obtained)
 
     def split_expected(self) -> list[Ints]:
         """Split the expected items into batches."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.diagnose.cause import Cause
+from parity.items.matching import sort_distinct
 
 if TYPE_CHECKING:
     from parity.diagnose.loaders.causes import Ints, LoaderRun
@@ -44,7 +45,7 @@ def _propose_repeated_items(run: LoaderRun, values: Ints, counts: Ints) -> Itera
     if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004
         return
     # Half of the items twice is no run of two workers: each of them would deliver all.
-    whole = sum(run.expected_sizes) if run.is_subset else len(np.unique(run.expected))
+    whole = sum(run.expected_sizes) if run.is_subset else len(sort_distinct(run.expected))
     if len(values) == whole and np.isin(values, run.expected).all():
         times = f"{counts[0]} times"
         text = (
@@ -108,13 +109,18 @@ def _propose_lost_end(run: LoaderRun) -> Iterator[Cause]:
         yield Cause("tail-lost", f"the last {items} left out", evidence)
 
 
+def _find_missing(run: LoaderRun, values: Ints) -> Ints:
+    """Return the expected items, each once, that are not among ``values``, which are distinct."""
+    return np.setdiff1d(sort_distinct(run.expected), values, assume_unique=True)
+
+
 def _propose_batch_mixup(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
     """Yield a batch that was delivered twice, one that is missing, or one in another's place."""
     if not run.ordered or run.is_subset or len(run.expected_sizes) < 2:  # noqa: PLR2004 - one is the run
         return
     if not np.isin(values, run.expected).all() or counts.max() > 2:  # noqa: PLR2004 - twice at most
         return
-    repeated, missing = values[counts > 1], np.setdiff1d(run.expected, values)
+    repeated, missing = values[counts > 1], _find_missing(run, values)
     twice, lost = _find_batch(run, repeated), _find_batch(run, missing)
     if (twice is None) == bool(len(repeated)) or (lost is None) == bool(len(missing)):
         return
@@ -143,10 +149,10 @@ def _find_batch(run: LoaderRun, items: Ints) -> int | None:
 def _propose_shards(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
     """Yield a worker whose items were delivered twice, or are missing, all others once."""
     repeated = values[counts > 1]
-    if set(counts.tolist()) == {1, 2} and np.array_equal(values, np.unique(run.expected)):
+    if set(counts.tolist()) == {1, 2} and np.array_equal(values, sort_distinct(run.expected)):
         yield from _name_share(run, repeated, "shard-repeated", "were delivered twice")
     if np.isin(run.obtained, run.expected).all() and run.has_no_repeats:
-        missing = np.setdiff1d(run.expected, run.obtained)
+        missing = _find_missing(run, values)
         yield from _name_share(run, missing, "shard-missing", "are missing")
 
 
