@@ -80,6 +80,16 @@ def test_report_leads_to_the_hidden_mistake(
     assert first.tensor == stage or f"{stage}: {text}" in str(first.cause)
 
 
+def test_nine_tenths_of_a_mistake_get_no_name(cases: Cases, tmp_path: Path) -> None:
+    for name, stage, text, _ in _MISTAKES:
+        right = read_trace(cases[name]).expected(stage)
+        wrong = _compute_wrongly(cases[name], stage, text)
+        if right is not None and right.shape == wrong.shape:
+            wrong = right + 0.9 * (wrong - right)
+            first, *_ = verify_wrong(cases[name], tmp_path, {stage: wrong.astype(np.float32)})
+            assert (first.code, first.tensor, first.cause) == ("first-divergence", stage, None)
+
+
 def test_ten_mistakes_are_of_ten_kinds() -> None:
     assert len({text for _, _, text, _ in _MISTAKES}) == len(_MISTAKES) == 10
 
