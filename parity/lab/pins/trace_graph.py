@@ -53,9 +53,10 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
         warnings.simplefilter("ignore")  # torch warns of its own GRU, and an error would stop it
         program = torch.export.export(module, (), dict(inputs))
     names = _name_placeholders(program)
-    single, local = _run(program, module, inputs, torch.float32)
-    double = _run(program, module, inputs, torch.float64)[0]
-    moved = _run(program, *jitter(module, inputs), torch.float32)[0]
+    local: dict[str, Any] = {}
+    single = _run(program, module, inputs, torch.float32, local)
+    double = _run(program, module, inputs, torch.float64)
+    moved = _run(program, *jitter(module, inputs), torch.float32)
     counts: dict[str, int] = {}
     stages: list[TracedStage] = []
     calls: list[str] = []
@@ -199,16 +200,20 @@ def _make_plain(value: Any) -> Any:
 
 
 def _run(
-    program: Any, module: Any, inputs: Mapping[str, Any], dtype: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return every node's value with all floats in ``dtype``, and the same in float64.
+    program: Any,
+    module: Any,
+    inputs: Mapping[str, Any],
+    dtype: Any,
+    alone: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return every node's value with all floats in ``dtype``.
 
-    The second one computes each call alone, from the inputs that it has in ``dtype``.
+    ``alone`` gets each call's value in float64, from the inputs that it has in ``dtype``.
     """
     torch = import_library("torch")
     tree = torch.utils._pytree  # noqa: SLF001 - torch has no public name for it
     values: dict[str, Any] = {}
-    alone: dict[str, Any] = {}
+    runs = [(dtype, values)] if alone is None else [(torch.float64, alone), (dtype, values)]
 
     def convert(kind: Any) -> Callable[[Any], Any]:
         def change(one: Any) -> Any:
@@ -223,7 +228,7 @@ def _run(
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             if node.op != "call_function":
                 return super().run_node(node)
-            for kind, found in ((torch.float64, alone), (dtype, values)):
+            for kind, found in runs:
                 args, kwargs = tree.tree_map(convert(kind), (args, kwargs))
                 result = node.target(*args, **kwargs)
                 found[node.name] = _make_arrays(result)
@@ -236,7 +241,7 @@ def _run(
     ]
     with torch.no_grad():
         Recorder(program.graph_module).run(*map(convert(dtype), given))
-    return values, alone
+    return values
 
 
 def _make_arrays(value: Any) -> Any:
