@@ -10,7 +10,8 @@ use ferrotorch_nn::{
     Module, Parameter, RMSNorm, Reduction, RoPEConvention, RotaryPositionEmbedding, LSTM,
 };
 use ferrotorch_optim::{Adam, AdamConfig, AdamW, AdamWConfig, Optimizer, Sgd, SgdConfig};
-use ferrotorch_serialize::{load_safetensors, save_safetensors};
+use ferrotorch_serialize::save_safetensors;
+use safetensors::{Dtype, SafeTensors};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,7 +72,7 @@ impl Run {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
             inputs.insert(name.into_owned(), read_npy(&path)?);
         }
-        let state = load_safetensors::<f32>(folder.join("model.safetensors"))?;
+        let state = read_floats(&folder.join("model.safetensors"))?;
         let is_buffer = |name: &str| name.contains("running_") || name == "class_weight";
         let (buffers, trained): (HashMap<_, _>, HashMap<_, _>) =
             state.into_iter().partition(|(name, _)| is_buffer(name));
@@ -123,7 +124,9 @@ impl Run {
             for (at, (name, parameter)) in self.parameters.iter().enumerate() {
                 let shape = parameter.shape();
                 for key in ["momentum_buffer", "exp_avg", "exp_avg_sq"] {
+                    // AdamW's name of a parameter, and Sgd's.
                     let own = state.get(&format!("g0_p{at}"));
+                    let own = own.or_else(|| state.get(&format!("0_{at}")));
                     if let Some(values) = own.and_then(|own| own.get(key)) {
                         let values: Vec<f32> = values.iter().map(|&value| value as f32).collect();
                         steps.insert(
@@ -374,6 +377,28 @@ fn join_heads(x: &Tensor) -> Result<Tensor> {
         .reshape_t(&[2, 5, -1])
 }
 
+/// Reads the tensors of f32: `load_safetensors` rejects a file that also has an integer, such as
+/// BatchNorm's `num_batches_tracked`.
+fn read_floats(path: &Path) -> Result<HashMap<String, Tensor>> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let file = match SafeTensors::deserialize(&bytes) {
+        Ok(file) => file,
+        Err(error) => return fail(format!("{}: {error}", path.display())),
+    };
+    let floats = file.tensors().into_iter();
+    let floats = floats.filter(|(_, view)| view.dtype() == Dtype::F32);
+    let read = floats
+        .map(|(name, view)| Ok((name, from_slice(&decode_floats(view.data()), view.shape())?)));
+    read.collect()
+}
+
+fn decode_floats(data: &[u8]) -> Vec<f32> {
+    let items = data.chunks_exact(4);
+    items
+        .map(|item| f32::from_le_bytes(item.try_into().unwrap_or_default()))
+        .collect()
+}
+
 /// Reads a `.npy` of the trace's inputs: version 1, row-major, `<f4` or `<i8`, which becomes f32.
 fn read_npy(path: &Path) -> Result<Tensor> {
     let bytes = std::fs::read(path).unwrap_or_default();
@@ -394,10 +419,7 @@ fn read_npy(path: &Path) -> Result<Tensor> {
             .map(|item| i64::from_le_bytes(item.try_into().unwrap_or_default()) as f32)
             .collect()
     } else {
-        let items = data.chunks_exact(4);
-        items
-            .map(|item| f32::from_le_bytes(item.try_into().unwrap_or_default()))
-            .collect()
+        decode_floats(data)
     };
     from_slice(&values, &shape)
 }
