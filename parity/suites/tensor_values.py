@@ -132,9 +132,9 @@ def list_measures(measures: Measures) -> dict[str, Any]:
     if not measures.bounds:
         by_element = {**dict.fromkeys(by_element), "count": measures.count, "histogram": {}}
     elif measures.is_screened:
-        asked = {"max_relative": "relative", "max_ulp": "ulp"}
+        bounds = {"max_relative": "relative", "max_ulp": "ulp"}
         by_element |= {"signed_zeros": None, "histogram": None}
-        by_element |= {name: None for name, bound in asked.items() if bound not in measures.bounds}
+        by_element |= {name: None for name, bound in bounds.items() if bound not in measures.bounds}
     return {**by_element, "bounds": dict(measures.bounds), **more}
 
 
