@@ -152,16 +152,11 @@ def _find_shape(data: bytes, tensor: str) -> StatedShape | None:
         if end > len(data):
             raise ValueError(end)
         if kind == _ARRAY and key.endswith(f".{tensor}"):
-            found = _read_shape(data, value, key) or found
+            inner, count = struct.unpack_from("<IQ", data, value)
+            code = _VALUES.get(inner, "")
+            if code and code in _INTEGERS and count <= _MAX_NDIM:
+                found = StatedShape(key, struct.unpack_from(f"<{count}{code}", data, value + 12))
     return found
-
-
-def _read_shape(data: bytes, at: int, key: str) -> StatedShape | None:
-    inner, count = struct.unpack_from("<IQ", data, at)
-    code = _VALUES.get(inner, "")
-    if code not in _INTEGERS or not code or count > _MAX_NDIM:
-        return None
-    return StatedShape(key, struct.unpack_from(f"<{count}{code}", data, at + 12))
 
 
 def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed, int]:

@@ -191,7 +191,9 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
         with zipfile.ZipFile(path) as archive:
             if len(set(archive.namelist())) < len(archive.namelist()):
                 return {}  # either of two members may be the right one
-            prefix = _find_prefix(archive)
+            # Torch names the prefix of the members after the file.
+            pickles = (name for name in archive.namelist() if name.endswith("data.pkl"))
+            prefix = next(pickles, "").removesuffix("data.pkl")
             if _read_member(archive, f"{prefix}byteorder", b"little") != b"little":
                 return {}
             root = read_pickle(_read_member(archive, f"{prefix}data.pkl"))
@@ -214,12 +216,6 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
 def _list_names(keys: tuple[str, ...]) -> list[str]:
     """List the names of nested keys: joined by dots, then without the outermost ones."""
     return list(dict.fromkeys(".".join(keys[start:]) for start in range(len(keys))))
-
-
-def _find_prefix(archive: zipfile.ZipFile) -> str:
-    """Find the prefix of an archive's members; torch names it after the file."""
-    name = next((name for name in archive.namelist() if name.endswith("data.pkl")), "")
-    return name.removesuffix("data.pkl")
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, default: bytes = b"") -> bytes:

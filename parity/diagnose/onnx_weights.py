@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parity.diagnose.cause import Cause
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 #: Field numbers of onnx.proto: TensorProto's raw_data and float_data.
 _RAW, _FLOATS = 9, 4

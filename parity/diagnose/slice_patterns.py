@@ -36,7 +36,7 @@ _MIN_MOVED = 4
 
 _Pattern = tuple[Any, str, str, str]
 #: Test, code, text, and the probable cause of the pattern in blocks.
-_NUMBERS: tuple[_Pattern, ...] = (
+_FACTOR, _ADDEND, _ORDER = (
     (
         tensor_slices.check_factors,
         "factor-of-groups",
@@ -49,12 +49,12 @@ _NUMBERS: tuple[_Pattern, ...] = (
         "a different number is added to each {}",
         "minima of blocks are probably ignored or decoded wrongly",
     ),
-)
-_ORDER: _Pattern = (
-    tensor_slices.check_orders,
-    "order-in-groups",
-    "each {} has the right values in another order",
-    "codes of a block are probably unpacked in another order",
+    (
+        tensor_slices.check_orders,
+        "order-in-groups",
+        "each {} has the right values in another order",
+        "codes of a block are probably unpacked in another order",
+    ),
 )
 _ZERO_POINT = "a wrong zero point is probably subtracted from the codes of blocks"
 
@@ -149,7 +149,7 @@ def find_group_pattern(tensor: FailingTensor) -> Cause | None:
         cuts = [*cuts, *groups] if kind is None else [*groups, *cuts]
     # An order within small groups is one within large groups, too.
     small = sorted(cuts, key=lambda cut: cut.size)
-    tried = (*product(cuts, _NUMBERS), *product(small, (_ORDER,)))
+    tried = (*product(cuts, (_FACTOR, _ADDEND)), *product(small, (_ORDER,)))
     found = (_find_pattern(tensor, cut, pattern) for cut, pattern in tried)
     return next((cause for cause in found if cause is not None), None)
 

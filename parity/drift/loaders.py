@@ -90,14 +90,15 @@ def _join_batches(batches: list[Tensors]) -> DeliveredBatches:
 def _load_dataset(folder: Path, run: DeliveredBatches) -> ItemTable:
     """Load the whole data set where `meta.json` has it, else take the delivered items."""
     meta = read_json(folder / "meta.json")
+    delivered = ItemTable(run.features, run.labels)
     try:
         table = np.asarray(meta["full_dataset_features"], np.float32)
         labels = np.asarray(meta["full_dataset_labels"], np.float32)
         features = table.reshape(len(labels), -1)
     except (KeyError, ValueError, TypeError, OverflowError):
-        return ItemTable(run.features, run.labels)
+        return delivered
     fits = len(features) and features.shape[1] == run.features.shape[1]
-    return ItemTable(features, labels) if fits else ItemTable(run.features, run.labels)
+    return ItemTable(features, labels) if fits else delivered
 
 
 def _identify_by_value(dataset: ItemTable, run: DeliveredBatches) -> _IdentifiedRun:

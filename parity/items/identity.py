@@ -7,16 +7,12 @@ positions decide where features leave a choice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.items.checks import DeliveredBatches, Floats, Ints
 from parity.items.matching import UNKNOWN, is_within_tolerance, match_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from parity.items.checks import DeliveredBatches, Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from parity.bundle.tolerances import TOLERANCES, Tolerances
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
-    from parity.tensors.dtypes import DType
+from parity.results import Finding
+from parity.tensors.dtypes import DType
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files, find_misnamed_batches
+from parity.results import Finding
 from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.messages import (
     EXAMPLES,
@@ -19,16 +25,8 @@ from parity.tensors import FormatError
 from parity.tensors.bin import read_batch
 from parity.text import format_count, sanitize
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+Batch = list[NDArray[np.float32]]
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from parity.results import Finding
-
-    Batch = list[NDArray[np.float32]]
 
 #: Kinds of entries with a batch's name that are not read; a link to a file is read.
 _FILE_KINDS = {

@@ -148,9 +148,8 @@ def add_output_cause(
 
     def find() -> Cause | None:
         from parity.diagnose import onnx_mlp
-        from parity.tensors.bin import read_tensors
 
-        weights = read_tensors(folder / "mlp_weights.bin", 4)
+        weights = [*_read_weights(folder).values()]
         return onnx_mlp.find_mlp_mistake(weights, inputs, expected, obtained, tolerance)
 
     return [
@@ -171,14 +170,18 @@ def add_model_cause(
 
     def find() -> Cause | None:
         from parity.diagnose import onnx_weights
-        from parity.tensors.bin import read_tensors
 
-        arrays = read_tensors(folder / "mlp_weights.bin", 4)
-        names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
-        weights = dict(zip(names, arrays, strict=True))
+        weights = _read_weights(folder)
         return onnx_weights.find_unfilled_inputs(
             inputs or [], weights
         ) or onnx_weights.find_misplaced_weights(file, weights)
 
     codes = ("onnx-load", "onnx-run")
     return [add_cause(f, find) if f.code in codes else f for f in findings]
+
+
+def _read_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
+    from parity.tensors.bin import read_tensors
+
+    names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+    return dict(zip(names, read_tensors(folder / "mlp_weights.bin", 4), strict=True))

@@ -62,7 +62,14 @@ class LoaderAudit(LoaderRun):
 
 def check_items(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
     """Report all errors of membership and order (``check_labels`` has those of labels)."""
-    return [*_check_unknown(audit, members.unknown), *check_known_items(audit, members)]
+    is_finite = np.isfinite(audit.batches.features[members.unknown]).all(axis=1)
+    found = []
+    if not is_finite.all():
+        found.append(_report_not_finite(audit, members.unknown[~is_finite]))
+    if is_finite.any():
+        finding = _report_unknown(audit, members.unknown[is_finite])
+        found.append(diagnosis.add_feature_cause(finding, audit))
+    return [*found, *check_known_items(audit, members)]
 
 
 def check_known_items(audit: LoaderAudit, members: MembershipDifference) -> list[Finding]:
@@ -83,17 +90,6 @@ def check_known_items(audit: LoaderAudit, members: MembershipDifference) -> list
     if audit.ordered and not members and len(audit.expected) == len(audit.obtained):
         found += _check_order(audit)
     return diagnosis.add_delivery_cause(found, audit) if audit.trusted else found
-
-
-def _check_unknown(audit: LoaderAudit, unknown: Ints) -> list[Finding]:
-    is_finite = np.isfinite(audit.batches.features[unknown]).all(axis=1)
-    found = []
-    if not is_finite.all():
-        found.append(_report_not_finite(audit, unknown[~is_finite]))
-    if is_finite.any():
-        finding = _report_unknown(audit, unknown[is_finite])
-        found.append(diagnosis.add_feature_cause(finding, audit))
-    return found
 
 
 def _report_not_finite(audit: LoaderAudit, positions: Ints) -> Finding:

@@ -148,42 +148,32 @@ def _report_missing(
             "dump"
         )
         if name in locations:
-            message += _describe_type(name, missing, locations, stored)
-            message += _describe_part(name, missing, locations)
+            message += _describe_place(name, missing, locations, stored)
         yield report_error("tensor-missing", message, tensor=name)
 
 
-def _describe_type(
+def _describe_place(
     name: str,
     missing: Collection[str],
     locations: Mapping[str, StorageLocation],
     stored: StoredTensor,
 ) -> str:
-    """Name the checkpoint's type, and say so where all tensors of that type are missing."""
-    kind = locations[name].type_name
-    if kind == stored.dtype.name:
-        return ""
+    """Name the checkpoint's type and file, and say so where all tensors of it are missing."""
+    path, kind, text = locations[name].path, locations[name].type_name, ""
     alike = [other for other, location in locations.items() if location.type_name == kind]
-    is_gguf = locations[name].path.suffix == ".gguf"
-    number = f" (type {BY_NAME[kind].code})" if is_gguf and kind in BY_NAME else ""
-    text = f"; the checkpoint has it as {kind}{number}"
-    if len(alike) < len(locations) and all(other in missing for other in alike):
-        count = "the only tensor" if len(alike) == 1 else f"all {len(alike):,} tensors"
-        text += f", and {count} of that type {'is' if len(alike) == 1 else 'are'} missing"
-    return text
-
-
-def _describe_part(
-    name: str, missing: Collection[str], locations: Mapping[str, StorageLocation]
-) -> str:
-    """Name the file of a missing tensor where the checkpoint consists of several files."""
-    path = locations[name].path
     inside = [other for other, location in locations.items() if location.path == path]
-    if len(inside) == len(locations):
-        return ""
-    whole = all(other in missing for other in inside)
-    none = f", and all {format_count(len(inside), 'tensors')} of it are missing" if whole else ""
-    return f"; it is in {sanitize(path.name)}{none}"
+    if kind != stored.dtype.name:
+        is_gguf = path.suffix == ".gguf" and kind in BY_NAME
+        number = f" (type {BY_NAME[kind].code})" if is_gguf else ""
+        text = f"; the checkpoint has it as {kind}{number}"
+        if len(alike) < len(locations) and all(other in missing for other in alike):
+            count = "the only tensor" if len(alike) == 1 else f"all {len(alike):,} tensors"
+            text += f", and {count} of that type {'is' if len(alike) == 1 else 'are'} missing"
+    if len(inside) < len(locations):
+        text += f"; it is in {sanitize(path.name)}"
+        if all(other in missing for other in inside):
+            text += f", and all {format_count(len(inside), 'tensors')} of it are missing"
+    return text
 
 
 def report_duplicate(name: str) -> Finding:

@@ -8,21 +8,19 @@ the correct decoders with gguf-py. Source of the layouts: ``ggml-common.h`` and
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.resources import files
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from parity.checkpoints.blocks import codes, scales
 from parity.checkpoints.blocks.decoder import DECODERS, FLOATS, Decoder, make_float_decoder
 from parity.checkpoints.gguf_types import BY_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["DECODERS", "Decoder", "Mistake", "decode", "list_mistakes", "pair_mistakes"]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.items import checks
 from parity.items.checks import DeliveredBatches
@@ -18,7 +19,7 @@ from parity.items.records import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, format_number, report_each, report_error
-from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds, find_indices
+from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
 from parity.suites.pipeline.value_checks import (
     KnownRows,
     add_wrong_ids_cause,
@@ -191,57 +192,48 @@ def find_omitted_ids(run: Run, expected: ExpectedRun) -> list[int] | None:
 
 
 _INVERTED = "the mask is 0 at every item and 1 at every padded slot: it is inverted"
+#: By code: what is said of a slot, and of several.
+_SLOT_TEXTS = {
+    "mask-values": ("has mask {mask}, expected 0 or 1", "masks are neither 0 nor 1"),
+    "padding-counted": (
+        "is padding (id -1), but its mask is 1: it would be counted as an observation",
+        "padded slots have mask 1",
+    ),
+    "item-masked": (
+        "has item {id}, but its mask is 0: it would not be counted",
+        "items are masked",
+    ),
+    "padding-content": (
+        "has id {id}, x {x}, y {y}; expected id -1, x 0, y 0",
+        "padded slots are not empty",
+    ),
+}
 
 
 def check_slots(run: Run, slots: SlotKinds, expected: ExpectedRun) -> list[Finding]:
     """Report masks and padded slots through which a record would be miscounted or lost."""
+    mask, is_empty = run.mask, (run.x == 0) & (run.y == 0)
+    hidden = _report_slots("item-masked", run, slots.hidden)
+    if np.array_equal(mask, run.padded):
+        hidden = [replace(finding, cause=_INVERTED) for finding in hidden]
     return [
-        *_check_masks(run, slots),
-        *_check_padding(run, slots),
+        *_report_slots("mask-values", run, (mask != 0) & (mask != 1)),
+        *_report_slots("padding-counted", run, (mask == 1) & run.padded),
+        *hidden,
+        *_report_slots("padding-content", run, slots.filler | (run.padded & ~is_empty)),
         *_check_padding_position(run, slots, expected),
     ]
 
 
-def _check_masks(run: Run, slots: SlotKinds) -> list[Finding]:
-    place, mask = run.format_position, run.mask
-    invalid = report_each(
-        "mask-values",
-        np.flatnonzero((mask != 0) & (mask != 1)),
-        lambda slot: f"{place(slot)} has mask {format_number(mask[slot])}, expected 0 or 1",
-        "masks are neither 0 nor 1",
-    )
-    counted = report_each(
-        "padding-counted",
-        np.flatnonzero((mask == 1) & run.padded),
-        lambda slot: (
-            f"{place(slot)} is padding (id -1), but its mask is 1: it would be counted as an "
-            "observation"
-        ),
-        "padded slots have mask 1",
-    )
-    hidden = report_each(
-        "item-masked",
-        np.flatnonzero(slots.hidden),
-        lambda slot: (
-            f"{place(slot)} has item {format_number(run.id[slot])}, but its mask is 0: it would "
-            "not be counted"
-        ),
-        "items are masked",
-    )
-    if np.array_equal(mask, run.padded):
-        hidden = [replace(finding, cause=_INVERTED) for finding in hidden]
-    return [*invalid, *counted, *hidden]
+def _report_slots(code: str, run: Run, chosen: NDArray[np.bool_]) -> list[Finding]:
+    text, heading = _SLOT_TEXTS[code]
 
-
-def _check_padding(run: Run, slots: SlotKinds) -> list[Finding]:
     def describe(slot: int) -> str:
-        id_, x, y = (format_number(column[slot]) for column in (run.id, run.x, run.y))
-        place = run.format_position(slot)
-        return f"padded slot {place} has id {id_}, x {x}, y {y}; expected id -1, x 0, y 0"
+        values = {name: format_number(getattr(run, name)[slot]) for name in COLUMNS}
+        padded = "padded slot " * (code == "padding-content")
+        return f"{padded}{run.format_position(slot)} {text.format(**values)}"
 
-    is_empty = (run.x == 0) & (run.y == 0)
-    found = np.flatnonzero(slots.filler | (run.padded & ~is_empty))
-    return report_each("padding-content", found, describe, "padded slots are not empty")
+    return report_each(code, np.flatnonzero(chosen), describe, heading)
 
 
 def _check_padding_position(run: Run, slots: SlotKinds, expected: ExpectedRun) -> list[Finding]:

@@ -6,8 +6,10 @@ describes the format and what a port must write; ``parity.loaders`` audits runs 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,27 +20,21 @@ from parity.bundle.layout import (
     make_suspect_error,
     read_pipeline_case,
 )
+from parity.bundle.tolerances import Tolerances
 from parity.errors import DumpError, Problem
 from parity.items.records import Dataset, compute_fingerprint
+from parity.results import Finding
 from parity.suites import batch_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import TOLERANCE, audit_run
-from parity.suites.pipeline.port_statements import check_statements, read_statements
+from parity.suites.pipeline.port_statements import PortStatements, check_statements, read_statements
 from parity.suites.pipeline.relations import check_relations
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, SlotKinds, find_indices, read_run
 from parity.suites.pipeline.value_checks import KnownRows, measure_max_gap
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.suites.views import build_unknown_error
 from parity.tensors.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from parity.bundle.tolerances import Tolerances
-    from parity.results import Finding
-    from parity.suites.pipeline.port_statements import PortStatements
 
 ARGS = (
     *("--config", "{case}", "--seed", "{seed}", "--epoch", "{epoch}"),
