@@ -18,8 +18,7 @@ Verdict = Literal["pass", "fail", "error", "known-failure", "skipped"]
 REPORT_SCHEMA = 1
 #: Verdicts of cases that were compared; the others were skipped or could not run.
 VERIFIED = ("pass", "fail", "known-failure")
-#: Findings that a report keeps of one case; the others are counted.
-MAX_FINDINGS = 1000
+MAX_FINDINGS = 1000  # Findings that a report keeps of one case; the others are counted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ from pathlib import Path
 #: Unicode categories that are always escaped: control, format, surrogate, private, unassigned,
 #: line and paragraph separators.
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-#: Characters of a foreign message that are printed.
-MAX_MESSAGE = 2000
+MAX_MESSAGE = 2000  # Characters of a foreign message that are printed
 #: A shorter value is not masked: it would also be a part of harmless words.
 _MIN_SECRET, _MAX_SECRET = 8, 4096
 _secrets: set[str] = set()

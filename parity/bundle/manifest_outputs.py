@@ -22,8 +22,7 @@ class JsonRule(NamedTuple):
     bounds: dict[str, float] | None
     reason: str = ""
     place: Place = ()
-    #: Lists that are compared as parts of one whole, this one first.
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()  # Lists that are compared as parts of one whole, this one first
 
 
 def add_outputs(

@@ -34,8 +34,7 @@ def locate_tensors(folder: Path, checkpoint: Path) -> dict[str, StorageLocation]
     }
 
 
-#: The format's own bound of a header.
-_MAX_HEADER = 100_000_000
+_MAX_HEADER = 100_000_000  # The format's own bound of a header
 
 
 def _locate_safetensors(path: Path) -> dict[str, StorageLocation]:

@@ -16,8 +16,7 @@ from typing import Any
 from parity.checkpoints import gguf_header, pth_storages
 
 Span = tuple[int, int]
-#: Larger files are not read.
-MAX_BYTES = 2**20
+MAX_BYTES = 2**20  # Larger files are not read
 
 
 def find_spans(checkpoint: Path) -> dict[str, Span]:

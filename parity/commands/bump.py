@@ -32,8 +32,7 @@ from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
 from parity.verify.options import Options
 from parity.verify.prepare import build_options
 
-#: Exit code where something newer exists.
-EXIT_NEWER = 10
+EXIT_NEWER = 10  # Exit code where something newer exists
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,7 @@ class CacheOptions:
     repo: Path = Path()
     #: Lockfiles in use; ``gc`` keeps their bundles, and all listings name them.
     lockfiles: Sequence[Path] = ()
-    #: Bytes that may remain after ``gc``, None for no limit.
-    max_bytes: int | None = None
+    max_bytes: int | None = None  # Bytes that may remain after ``gc``, None for no limit
     #: Seconds since the last use after which ``gc`` removes an entry, None for never.
     max_age: float | None = None
 

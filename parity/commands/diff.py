@@ -21,8 +21,7 @@ class DiffOptions(Options):
 
     bundle: str
     before: str = "HEAD"
-    #: None for the lockfile on disk.
-    after: str | None = None
+    after: str | None = None  # None for the lockfile on disk
     markdown: bool = False
 
 

@@ -23,10 +23,8 @@ from parity.verify.report_checks import Plan
 class MergeOptions(Options, ReportOptions):
     """The command line of ``merge``."""
 
-    #: ``report.json`` files, or folders that contain them at any depth.
-    reports: Sequence[Path]
-    #: The file that ``plan`` wrote; None to accept the reports as complete.
-    plan: Path | None = None
+    reports: Sequence[Path]  # ``report.json`` files, or folders that contain them at any depth
+    plan: Path | None = None  # The file that ``plan`` wrote; None to accept the reports as complete
 
 
 def merge(options: MergeOptions, console: RunConsole) -> int:

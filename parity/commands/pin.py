@@ -23,8 +23,7 @@ class PinOptions:
     """The command line of ``pin``; an empty ``kind`` makes all embedded bundles."""
 
     kind: str
-    #: Folder that gets ``<bundle id>.tar``.
-    out: Path
+    out: Path  # Folder that gets ``<bundle id>.tar``
     size: str | None = None
     upstream_only: bool = False
     pth: Path | None = None

@@ -16,8 +16,7 @@ from parity.verify import publish
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle
 
-#: GitHub's limit of jobs in one matrix.
-MAX_JOBS = 256
+MAX_JOBS = 256  # GitHub's limit of jobs in one matrix
 
 
 @dataclass(frozen=True, kw_only=True)

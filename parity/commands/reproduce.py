@@ -36,8 +36,7 @@ from parity.verify.standalone import StandaloneProgram
 
 #: Limits of the pack: tensors with values, lines of each, bytes of a tensor and of a file in hex.
 _MAX_TENSORS, _MAX_LINES, _MAX_BYTES, _MAX_FILE_BYTES = 20, 70, 512, 2**16
-#: Largest file of the dump that is packed, in bytes.
-_MAX_KEPT_BYTES = 2**26
+_MAX_KEPT_BYTES = 2**26  # Largest file of the dump that is packed, in bytes
 #: Folder of an aliased checkpoint.
 _ALIAS_FOLDER = re.compile(r"[^\s'\"]*parity-fixtures-[^/\\\s]+[/\\][^/\\\s]+[/\\]")
 

@@ -40,10 +40,8 @@ class ShowOptions(VerifyOptions):
     """The command line of ``show``; ``cases`` is one glob."""
 
     tensor: str
-    #: In NumPy's notation; empty for the elements that differ.
-    slice: str = ""
-    #: Print what was tried to find the cause, too.
-    why: bool = False
+    slice: str = ""  # In NumPy's notation; empty for the elements that differ
+    why: bool = False  # Print what was tried to find the cause, too
 
 
 def show(options: ShowOptions, console: RunConsole) -> int:

@@ -26,8 +26,7 @@ from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, print_missing_bundles
 from parity.verify.store_guard import StoreGuard
 
-#: Largest file of a dump that is kept beside the report, in bytes.
-_MAX_KEPT_BYTES = 2**30
+_MAX_KEPT_BYTES = 2**30  # Largest file of a dump that is kept beside the report, in bytes
 
 
 def verify(options: VerifyOptions, console: RunConsole) -> int:

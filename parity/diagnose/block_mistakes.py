@@ -21,10 +21,8 @@ from parity.diagnose.hypothesis import Source, Step, identity, is_nearer
 from parity.diagnose.misread_storage import format_byte_shift, read_shifted
 from parity.tensors.dtypes import DTYPES
 
-#: Blocks that are compared before all are.
-_PROBED_BLOCKS = 4
-#: Elements up to which a tensor is decoded whole, for two causes at once.
-MAX_WHOLE = 1 << 20
+_PROBED_BLOCKS = 4  # Blocks that are compared before all are
+MAX_WHOLE = 1 << 20  # Elements up to which a tensor is decoded whole, for two causes at once
 #: Bytes of a shift of the whole tensor that is tried, both ways.
 _SHIFTS = (*range(1, 65), *range(96, 1025, 32))
 

@@ -10,12 +10,9 @@ class Cause:
     """A cause; `causes.toml` has the codes, two at once are two words with a ``+``."""
 
     code: str
-    #: The mistake, in a clause.
-    text: str
-    #: The proof, with the number of elements that it covers.
-    evidence: str
-    #: It explains every element that differs.
-    complete: bool = True
+    text: str  # The mistake, in a clause
+    evidence: str  # The proof, with the number of elements that it covers
+    complete: bool = True  # It explains every element that differs
 
     def __str__(self) -> str:
         return f"{self.text}: {self.evidence}"

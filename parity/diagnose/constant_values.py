@@ -11,8 +11,7 @@ from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import MAX_ROUNDING_ULPS
 
-#: A single element that differs proves nothing.
-_MIN_DIFFERING = 2
+_MIN_DIFFERING = 2  # A single element that differs proves nothing
 
 
 def find_constant(tensor: FailingTensor) -> Cause | None:

@@ -24,31 +24,22 @@ class ErrorSummary:
     differing: int = 0
     first: int = -1
     last: int = -1
-    #: Index from which on all obtained elements are zero.
-    zero_from: int = 0
-    #: Expected elements that are not zero.
-    nonzero: int = 0
+    zero_from: int = 0  # Index from which on all obtained elements are zero
+    nonzero: int = 0  # Expected elements that are not zero
     #: Both sides have more than one value: ``(expected, obtained)``.
     varied: tuple[bool, bool] = (False, False)
     only_zeros: bool = True
-    #: NaN or infinite in the dump alone.
-    only_nonfinite: bool = True
-    #: Zeros of the other sign.
-    only_zero_signs: bool = True
-    #: Zeros where a subnormal, or no positive number, is expected.
-    only_lost_subnormals: bool = True
-    only_lost_negatives: bool = True
-    #: A subnormal, or a negative number, was obtained.
-    has_subnormals: bool = False
-    has_negatives: bool = False
-    #: Integers one too low, or one too high.
-    only_steps: bool = True
-    #: Largest error in units of the last place.
-    max_ulp: float = 0.0
+    only_nonfinite: bool = True  # NaN or infinite in the dump alone
+    only_zero_signs: bool = True  # Zeros of the other sign
+    only_lost_subnormals: bool = True  # Zeros where a subnormal is expected
+    only_lost_negatives: bool = True  # Zeros where no positive number is expected
+    has_subnormals: bool = False  # A subnormal was obtained
+    has_negatives: bool = False  # A negative number was obtained
+    only_steps: bool = True  # Integers one too low, or one too high
+    max_ulp: float = 0.0  # Largest error in units of the last place
     #: Elements that differ, by the power of ten of the error.
     decades: dict[int, int] = field(default_factory=dict)
-    #: Sum of all; infinite where one is not a number.
-    squared_error: float = 0.0
+    squared_error: float = 0.0  # Sum of all; infinite where one is not a number
     _first_bits: tuple[Any, Any] | None = None
 
     def add(

@@ -21,8 +21,7 @@ from parity.tensors.elements import resolve_close
 from parity.tensors.private_map import load_content
 from parity.tensors.stored import StoredTensor
 
-#: Elements that are read at a time.
-MAX_PART = 1 << 18
+MAX_PART = 1 << 18  # Elements that are read at a time
 #: Elements of a dump that are converted at once, and the size up to which float32 has all integers.
 _MAX_RESTORED = 1 << 22
 _FIRST_INEXACT = 1 << 24
@@ -75,8 +74,7 @@ class FailingTensor:
     expected_dtype: DType
     obtained_dtype: DType
     bounds: Mapping[str, float] = field(default_factory=lambda: {"exact": 1.0})
-    #: Its location in the checkpoint, if known.
-    raw: StorageLocation | None = None
+    raw: StorageLocation | None = None  # Its location in the checkpoint, if known
     #: The bundle's other tensors by name, loaded only where nothing else fits.
     others: Callable[[], Mapping[str, StoredTensor]] = dict
     maps: MappedFiles = field(default_factory=MappedFiles)

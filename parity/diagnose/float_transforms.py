@@ -20,12 +20,9 @@ from parity.tensors.dtypes import DType
 Change = Callable[[NDArray[Any]], NDArray[Any]]
 Floats = NDArray[np.float64]
 
-#: Units in the last place that a computed product or sum leaves open.
-ULPS = 2.0
-#: Relative error of an addend that is the difference of two float32.
-_ADDEND_ERROR = 2.0**-22
-#: Different values that a fit needs: two points are on any line.
-MIN_DISTINCT = 3
+ULPS = 2.0  # Units in the last place that a computed product or sum leaves open
+_ADDEND_ERROR = 2.0**-22  # Relative error of an addend that is the difference of two float32
+MIN_DISTINCT = 3  # Different values that a fit needs: two points are on any line
 #: By dtype, or kind: casts to floats and back that can lose something, likelier ones first.
 _ROUNDINGS = {
     "int": ("bf16", "f16", "f32", "f64"),

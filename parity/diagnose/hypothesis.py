@@ -21,14 +21,10 @@ from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 
 Change = Callable[[NDArray[Any]], NDArray[Any]]
 
-#: Units in the last place up to which differences are called a rounding.
-MAX_ROUNDING_ULPS = 4
-#: Elements that are compared before all are.
-SAMPLE_SIZE = 64
-#: How much nearer than the reference itself an inexact hypothesis must be.
-_NEARER_FACTOR = 8
-#: Elements that must differ to fit a number to them.
-_MIN_FITTED = 3
+MAX_ROUNDING_ULPS = 4  # Units in the last place up to which differences are called a rounding
+SAMPLE_SIZE = 64  # Elements that are compared before all are
+_NEARER_FACTOR = 8  # How much nearer than the reference itself an inexact hypothesis must be
+_MIN_FITTED = 3  # Elements that must differ to fit a number to them
 
 
 def identity(chunk: NDArray[Any]) -> NDArray[Any]:
@@ -52,10 +48,8 @@ class Source:
     """The values that were read, in the tensor's logical shape, and their conversion."""
 
     values: NDArray[Any]
-    #: From the type of ``values`` to that of the dump.
-    convert: Change
-    #: The mistake; empty where there is none, as in the other parts.
-    step: Step = NO_STEP
+    convert: Change  # From the type of ``values`` to that of the dump
+    step: Step = NO_STEP  # The mistake; empty where there is none, as in the other parts
 
     def place_in(self, tensor: FailingTensor) -> Layout:
         """Return the layout of every element in its place."""
@@ -79,9 +73,8 @@ class Transform:
     """The change from correct elements to obtained ones, and the error that it leaves open."""
 
     apply: Change = identity
-    #: In units of the last place, and absolute.
-    ulps: float = 0.0
-    slack: float = 0.0
+    ulps: float = 0.0  # In units of the last place
+    slack: float = 0.0  # Absolute
     step: Step = NO_STEP
 
 

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from parity.diagnose.hypothesis import Layout, Step
 
-#: More axes than these have too many orders to try them all.
-_MAX_PERMUTED_AXES = 4
-#: Tensors of more axes are not rearranged.
-_MAX_RANK = 8
+_MAX_PERMUTED_AXES = 4  # More axes than these have too many orders to try them all
+_MAX_RANK = 8  # Tensors of more axes are not rearranged
 #: Elements of a shift that is tried, both ways; beside it, whole rows.
 MAX_SHIFT = 64
 _MAX_ROW_SHIFT = 8

@@ -22,8 +22,7 @@ from parity.diagnose.stages import activate
 Array = NDArray[np.float64]
 Change = Callable[[Array], Array]
 
-#: Below this a weight is seen in no output.
-_MIN_VISIBLE = 1e-30
+_MIN_VISIBLE = 1e-30  # Below this a weight is seen in no output
 #: Factors that are tried on the first layer, whose ReLU hides the exact one.
 _FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
 

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from parity.diagnose.cause import Cause
 
-#: Field numbers of onnx.proto: TensorProto's raw_data and float_data.
-_RAW, _FLOATS = 9, 4
+_RAW, _FLOATS = 9, 4  # Field numbers of onnx.proto: TensorProto's raw_data and float_data
 #: Bits of a protobuf tag's wire type, and the one of a payload with a length.
 _WIRE_TYPE, _LENGTH_DELIMITED = 7, 2
-#: Largest value of one byte of a varint.
-_VARINT = 0x7F
+_VARINT = 0x7F  # Largest value of one byte of a varint
 
 
 def find_misplaced_weights(model: Path, weights: Mapping[str, NDArray[np.float32]]) -> Cause | None:

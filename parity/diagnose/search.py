@@ -17,12 +17,10 @@ from parity.tensors import FormatError
 
 #: Casts to narrower types, of which values that are short may fit more than one.
 ROUNDING_CODES = ("rounded-f16", "rounded-f32", "rounded-bf16", "cut-bf16", "rounded-f64")
-#: Elements of a shift that is tried beside another cause.
-_MAX_SHIFT = 8
+_MAX_SHIFT = 8  # Elements of a shift that is tried beside another cause
 #: Bytes that must agree to prove where a tensor was read: fewer are found by chance.
 _MIN_PROVING_BYTES = 8
-#: Other tensors of the same size that a wrong one is compared with.
-MAX_OTHERS = 256
+MAX_OTHERS = 256  # Other tensors of the same size that a wrong one is compared with
 
 
 def make_plain_source(tensor: FailingTensor) -> Source:

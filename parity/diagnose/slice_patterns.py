@@ -21,18 +21,12 @@ from parity.diagnose.hypothesis import iterate_tiles
 from parity.diagnose.tensor_slices import TensorSlices
 from parity.tensors.dtypes import DTYPES, view_bits
 
-#: Elements that must have moved: fewer are found elsewhere by chance.
-_MIN_DIFFERING = 8
-#: Elements along each axis by which a slice is searched before all are compared.
-_PROBE_LENGTH = 4
-#: Moved slices that a message lists.
-_MAX_LISTED = 3
-#: Elements of the slices that are read at a time.
-_MAX_PART = 1 << 18
-#: Elements of a block or of a part of one.
-GROUP_SIZES = (16, 32, 64, 128, 256)
-#: One of so many elements must have moved, or no order within groups is named.
-_MIN_MOVED = 4
+_MIN_DIFFERING = 8  # Elements that must have moved: fewer are found elsewhere by chance
+_PROBE_LENGTH = 4  # Elements along each axis by which a slice is searched before all are compared
+_MAX_LISTED = 3  # Moved slices that a message lists
+_MAX_PART = 1 << 18  # Elements of the slices that are read at a time
+GROUP_SIZES = (16, 32, 64, 128, 256)  # Elements of a block or of a part of one
+_MIN_MOVED = 4  # One of so many elements must have moved, or no order within groups is named
 
 _Pattern = tuple[Any, str, str, str]
 #: Test, code, text, and the probable cause of the pattern in blocks.

@@ -16,16 +16,11 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _MAX_PART = 1 << 16
-#: Bytes of a file that are read at a time.
-_MAX_READ = 1 << 24
-#: Slices, and elements of one, that are tested at most.
-MAX_ELEMENTS = 1 << 20
-#: Relative error of a factor that is the quotient of two float32.
-_FACTOR_ERROR = 2.0**-21
-#: A smaller multiple of that error is a rounding.
-_MIN_CHANGE = 32
-#: Different values of a slice that prove a number: two are on any line.
-_MIN_DISTINCT = 3
+_MAX_READ = 1 << 24  # Bytes of a file that are read at a time
+MAX_ELEMENTS = 1 << 20  # Slices, and elements of one, that are tested at most
+_FACTOR_ERROR = 2.0**-21  # Relative error of a factor that is the quotient of two float32
+_MIN_CHANGE = 32  # A smaller multiple of that error is a rounding
+_MIN_DISTINCT = 3  # Different values of a slice that prove a number: two are on any line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +28,10 @@ class TensorSlices:
     """Both sides cut into slices: views of the shape ``(outer, slices, inner)``."""
 
     tensor: FailingTensor
-    #: Correct values.
-    expected: NDArray[Any]
-    #: Name of a slice, such as "row", and of several.
-    noun: str = "group of neighbours"
-    plural: str = "groups"
-    #: Cause of slices in another order; empty for runs of neighbours.
-    code: str = ""
+    expected: NDArray[Any]  # Correct values
+    noun: str = "group of neighbours"  # Name of a slice, such as "row"
+    plural: str = "groups"  # Name of several
+    code: str = ""  # Cause of slices in another order; empty for runs of neighbours
 
     @property
     def count(self) -> int:
@@ -100,12 +92,9 @@ def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
 class SliceTest(NamedTuple):
     """The result of a test, for each of a few slices."""
 
-    #: The slice has the pattern, or does not contradict it.
-    fits: Flags
-    #: It differs from the reference.
-    changed: Flags
-    #: It has enough different values to prove the pattern.
-    conclusive: Flags
+    fits: Flags  # The slice has the pattern, or does not contradict it
+    changed: Flags  # It differs from the reference
+    conclusive: Flags  # It has enough different values to prove the pattern
 
 
 def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]) -> int:

@@ -23,20 +23,15 @@ class TensorForm:
 class TensorDrift:
     """One tensor that differs between the two sides."""
 
-    #: In its file; ``""`` for the only one of a file, ``#0`` for the first of a batch.
-    name: str
+    name: str  # In its file; ``""`` for the only one of a file, ``#0`` for the first of a batch
     before: TensorForm | None
     after: TensorForm | None
-    #: Elements that were compared; 0 where forms differ or one side is absent.
-    count: int = 0
-    #: Elements whose bits differ.
-    changed: int = 0
+    count: int = 0  # Elements that were compared; 0 where forms differ or one side is absent
+    changed: int = 0  # Elements whose bits differ
     #: Largest difference of a pair of finite elements; None where it means nothing (bool, complex).
     max_abs: float | None = None
-    #: The same in steps of the dtype; None for all but floats.
-    max_ulp: int | None = None
-    #: Pairs of which one is NaN or infinite and the other is not the same.
-    lost: int = 0
+    max_ulp: int | None = None  # The same in steps of the dtype; None for all but floats
+    lost: int = 0  # Pairs of which one is NaN or infinite and the other is not the same
     note: str = ""
 
 
@@ -82,15 +77,12 @@ class LoaderDrift:
     """Changes of the items that one case delivers."""
 
     case: str
-    #: Delivered before.
-    items: int = 0
-    #: Number of items at another position; ``moves`` are the first of them.
-    moved: int = 0
+    items: int = 0  # Delivered before
+    moved: int = 0  # Number of items at another position; ``moves`` are the first of them
     moves: tuple[ItemMove, ...] = ()
     removed: tuple[int, ...] = ()
     added: tuple[int, ...] = ()
-    #: Rows delivered after that are no item of the data set before.
-    unknown: int = 0
+    unknown: int = 0  # Rows delivered after that are no item of the data set before
     #: Items of each batch, before and after, where they differ.
     batch_sizes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     note: str = ""
@@ -114,8 +106,7 @@ class BundleDrift:
     after: Locked
     #: Differences in content; None where there is nothing to compare with.
     trees: TreeDrift | None = None
-    #: Reason why the content of before is no longer available, or ``""``.
-    missing: str = ""
+    missing: str = ""  # Reason why the content of before is no longer available, or ``""``
 
     @property
     def verdict(self) -> str:

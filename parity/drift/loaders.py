@@ -20,10 +20,8 @@ from parity.tensors.bin import read_batch
 
 Tensors = list[NDArray[np.float32]]
 
-#: Bytes of batch files on one side up to which items are followed.
-MAX_BYTES = 32 * 2**20
-#: Moves that are kept as examples.
-MAX_MOVES = 5
+MAX_BYTES = 32 * 2**20  # Bytes of batch files on one side up to which items are followed
+MAX_MOVES = 5  # Moves that are kept as examples
 #: Largest difference of rows that are one item, as the suite `dataloader` has it.
 ROW_TOLERANCE = 1e-6
 _FEATURES_LABELS, _ID_X_Y_MASK = 2, 4

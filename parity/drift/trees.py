@@ -69,12 +69,9 @@ def _has_same_bytes(first: Path, second: Path) -> bool:
     return False
 
 
-#: A larger JSON file is not parsed.
-MAX_BYTES = 8 * 2**20
-#: Keys that are kept of one file; the others are counted.
-MAX_KEYS = 20
-#: Objects deeper than this are one value.
-MAX_DEPTH = 6
+MAX_BYTES = 8 * 2**20  # A larger JSON file is not parsed
+MAX_KEYS = 20  # Keys that are kept of one file; the others are counted
+MAX_DEPTH = 6  # Objects deeper than this are one value
 
 
 def has_tensor_suffix(path: str) -> bool:

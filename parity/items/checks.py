@@ -36,11 +36,9 @@ class BatchPosition(NamedTuple):
 class DeliveredBatches:
     """Items of all batches, one after another, as a loader delivered them."""
 
-    #: ``(n, d)`` and ``(n,)``.
-    features: Floats
-    labels: Floats
-    #: Items of each batch; their sum is ``n``.
-    sizes: tuple[int, ...]
+    features: Floats  # ``(n, d)``
+    labels: Floats  # ``(n,)``
+    sizes: tuple[int, ...]  # Items of each batch; their sum is ``n``
 
     def locate(self, position: int) -> BatchPosition:
         """Return batch and row of the item at ``position``."""
@@ -66,15 +64,12 @@ class LoaderRun:
     obtained: Ints
     expected_sizes: tuple[int, ...]
     obtained_sizes: tuple[int, ...]
-    #: The order must be the expected one, too.
-    ordered: bool = True
+    ordered: bool = True  # The order must be the expected one, too
     #: Items of the epoch whose order is that of ``records``, 0 where it is another one.
     epoch_items: int = 0
-    #: Number of the first batch, and items of the epoch that come before it.
-    first_batch: int = 0
-    position: int = 0
-    #: Seed and epoch of the order, where it has any.
-    seed_epoch: tuple[int, int] | None = None
+    first_batch: int = 0  # Number of the first batch
+    position: int = 0  # Items of the epoch that come before it
+    seed_epoch: tuple[int, int] | None = None  # Seed and epoch of the order, where it has any
 
     @property
     def is_subset(self) -> bool:
@@ -104,10 +99,8 @@ def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:
 class MembershipDifference:
     """Difference between the delivered items, by their positions, and the expected ones."""
 
-    #: Rows that are no item of the data set.
-    unknown: Ints
-    #: Items that are not expected.
-    unexpected: Ints
+    unknown: Ints  # Rows that are no item of the data set
+    unexpected: Ints  # Items that are not expected
     #: Items that were delivered as often as expected before, each with an earlier position of it.
     repeated: Ints
     earlier: Ints
@@ -170,8 +163,7 @@ def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
 class OrderDifference:
     """Difference between the delivered order and the expected one."""
 
-    #: Positions of items that are not the expected ones.
-    displaced: Ints
+    displaced: Ints  # Positions of items that are not the expected ones
     #: For each delivered batch the expected batch that has its items in their order; None where
     #: any batch is none of the expected ones.
     batches: tuple[int, ...] | None
@@ -208,17 +200,13 @@ def _find_batch_order(
 class LabelDifference:
     """Difference between delivered labels and those of the items of their rows."""
 
-    #: Positions whose label is not exactly the item's.
-    wrong: Ints
-    #: Those of ``wrong`` whose label is not a whole number (NaN included).
-    fractional: Ints
+    wrong: Ints  # Positions whose label is not exactly the item's
+    fractional: Ints  # Those of ``wrong`` whose label is not a whole number (NaN included)
     #: k where every label is that of the item k positions later within the whole run and at least
     #: one is wrong, else 0.
     shift: int
-    #: All labels are there, at other positions.
-    permuted: bool
-    #: As ``shift``, within each batch; 0 for a single batch.
-    batch_shift: int = 0
+    permuted: bool  # All labels are there, at other positions
+    batch_shift: int = 0  # As ``shift``, within each batch; 0 for a single batch
     #: Fewest positions by which the expected labels roll onto themselves (over the run if
     #: ``shift``), so that the shift may be so much larger; 0 where there are none.
     period: int = 0

@@ -35,15 +35,13 @@ __all__ = [
     "measure_max_difference",
 ]
 
-#: Elements that are subtracted at once; fits the processor's caches.
-_CHUNK_ELEMENTS = 1 << 17
+_CHUNK_ELEMENTS = 1 << 17  # Elements that are subtracted at once; fits the processor's caches
 #: Pairs that are checked: for each row and item, and at least.
 CHECKED_PER_ROW, MIN_CHECKED = 64, 1 << 22
 #: Nearest candidate items that each row keeps: so many, or its share of the second number.
 KEPT_PER_ROW, MIN_KEPT = 8, 1 << 21
 
-#: Distance of pairs that are assigned before all others.
-_FIRST_GAP = -1.0
+_FIRST_GAP = -1.0  # Distance of pairs that are assigned before all others
 
 
 def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:

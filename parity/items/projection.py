@@ -19,10 +19,8 @@ Ints = NDArray[np.int64]
 #: Columns of a projection: enough to tell items apart, few enough to keep the tolerance small
 #: against the spread of the projections.
 _MAX_COLUMNS = 16
-#: Rows of the sample that ranks columns.
-_SAMPLE_ROWS = 4096
-#: Rows that are projected at once; fits the processor's caches.
-_CHUNK_ROWS = 1 << 13
+_SAMPLE_ROWS = 4096  # Rows of the sample that ranks columns
+_CHUNK_ROWS = 1 << 13  # Rows that are projected at once; fits the processor's caches
 #: Pairs that are yielded at once; bounds the memory.
 PAIRS_PER_PART = 1 << 20
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -60,8 +58,7 @@ class Projections(NamedTuple):
 
     table: Doubles
     rows: Doubles
-    #: Largest distance of a matching item from the row; -1 where none matches.
-    slack: Doubles
+    slack: Doubles  # Largest distance of a matching item from the row; -1 where none matches
 
 
 def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -> Projections:

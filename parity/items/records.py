@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 #: A last batch that is not full is delivered as it is, omitted, or filled up with masked slots.
 Policy = Literal["keep", "drop", "pad"]
 POLICIES: tuple[Policy, ...] = ("keep", "drop", "pad")
-#: Id of a padded slot; no record may have it.
-PADDING_ID = -1
+PADDING_ID = -1  # Id of a padded slot; no record may have it
 
 
 @dataclass(frozen=True, eq=False)

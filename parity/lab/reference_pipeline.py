@@ -75,11 +75,9 @@ class Cursor:
 
     seed: int
     epoch: int
-    #: Number of records that were passed, not of batches, whose size may change.
-    position: int
+    position: int  # Number of records that were passed, not of batches, whose size may change
     batch_size: int
-    #: Of the dataset's ids, x and y.
-    fingerprint: str
+    fingerprint: str  # Of the dataset's ids, x and y
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +91,7 @@ class Pipeline:
     dataset: Dataset
     batch_size: int
     policy: Policy = "keep"
-    #: Each epoch has an order of its own, else the dataset's.
-    shuffle: bool = True
+    shuffle: bool = True  # Each epoch has an order of its own, else the dataset's
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:

@@ -21,8 +21,7 @@ LOCK_KEYS: Mapping[str, int | tuple[str, int]] = {
     "tree": ("h1:", 64),
 }
 
-#: Keys of the lock of an extra file.
-EXTRA_LOCK_KEYS = ("rev", "sha256", "size")
+EXTRA_LOCK_KEYS = ("rev", "sha256", "size")  # Keys of the lock of an extra file
 
 
 @dataclass(frozen=True, kw_only=True)

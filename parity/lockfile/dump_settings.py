@@ -35,8 +35,7 @@ _DAY = 86_400.0
 _PROGRAM_KEYS = ("package", "crate", "command")
 #: Keys without a meaning for a program that cargo does not build.
 CARGO_KEYS = ("example", "args", "features", "profile", "build-timeout")
-#: Placeholders, doubled braces, and lone ones.
-BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")  # Placeholders, doubled braces, and lone ones
 
 
 def read_dumps(yaml_reader: YamlReader, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 #: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
 MAX_DEPTH = 32
-#: Linux's request to share the blocks of a file (linux/fs.h).
-_FICLONE = 0x40049409
+_FICLONE = 0x40049409  # Linux's request to share the blocks of a file (linux/fs.h)
 
 
 @contextlib.contextmanager

@@ -15,10 +15,8 @@ from typing import Any
 from parity.tensors.json_values import load_json
 from parity.text import mask_secrets, truncate
 
-#: Lines of a program's last output that go into a message's details.
-MAX_LINES = 20
-#: Characters that are kept of each.
-MAX_WIDTH = 400
+MAX_LINES = 20  # Lines of a program's last output that go into a message's details
+MAX_WIDTH = 400  # Characters that are kept of each
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 _BACKTRACE_HEAD = re.compile(r"\s*stack backtrace:\s*$", re.IGNORECASE)

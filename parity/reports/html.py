@@ -15,8 +15,7 @@ from parity.reports import charts, phrases, stages
 from parity.results import CaseResult, Finding, Report
 from parity.text import join_limited, sanitize_message
 
-#: Figures of one report.
-MAX_FIGURES = 200
+MAX_FIGURES = 200  # Figures of one report
 
 
 class Figure(NamedTuple):

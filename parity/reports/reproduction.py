@@ -66,16 +66,14 @@ class Reproduction:
     sha256: str
     bundle_sha256: str
     port: Mapping[str, str]
-    #: The crates under test, each as ``name version``.
-    subject: Sequence[str]
+    subject: Sequence[str]  # The crates under test, each as ``name version``
     run_commands: Sequence[str]
     repeat_command: str
     values: Sequence[str]
     stored_bytes: Sequence[str]
     output: Sequence[str]
     facts: Mapping[str, str]
-    #: Extra files of the bundle, a line each.
-    extra_files: Sequence[str] = ()
+    extra_files: Sequence[str] = ()  # Extra files of the bundle, a line each
 
 
 def format_reproduction(bug: Reproduction) -> str:

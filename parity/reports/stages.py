@@ -13,8 +13,7 @@ from parity.text import format_count
 _BLOCKS, _ASCII_BLOCKS = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 _FIRST, _UNSEEN = "!", "?"
 _MAX_COLUMNS = 40
-#: Rows of a table.
-_MAX_ROWS = 16
+_MAX_ROWS = 16  # Rows of a table
 
 
 def describe_seen(cases: Sequence[CaseResult]) -> str:

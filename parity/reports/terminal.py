@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
     from rich.status import Status
 
-#: A narrower terminal gets no indentation.
-_MIN_WIDTH = 40
-#: Columns of a spinner before its text.
-_SPINNER = 2
+_MIN_WIDTH = 40  # A narrower terminal gets no indentation
+_SPINNER = 2  # Columns of a spinner before its text
 
 
 class TerminalConsole(RunConsole):

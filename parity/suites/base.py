@@ -22,21 +22,16 @@ class Case:
     folder: Path
     #: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
     placeholders: Mapping[str, str] = field(default_factory=dict)
-    #: The bundle's, else the suite's.
-    tolerances: Mapping[str, float] = field(default_factory=dict)
+    tolerances: Mapping[str, float] = field(default_factory=dict)  # The bundle's, else the suite's
     #: The lockfile's tolerances, which tighten those of single tensors, too.
     requested: Mapping[str, float] = field(default_factory=dict)
-    #: The suite's own record of the case.
-    detail: Any = None
-    #: A dump without a file may be right; the suite decides.
-    may_be_empty: bool = False
+    detail: Any = None  # The suite's own record of the case
+    may_be_empty: bool = False  # A dump without a file may be right; the suite decides
     #: Stated outcome of the port: ``load``, ``refuse`` or ``either``; empty where the bundle
     #: states none, and the port's exit then decides nothing.
     expect: str = ""
-    #: What the case tests, in one line.
-    why: str = ""
-    #: Source of the expectation, such as a section of the format's document.
-    rule: str = ""
+    why: str = ""  # What the case tests, in one line
+    rule: str = ""  # Source of the expectation, such as a section of the format's document
     #: Outcome of each reference reader, as the bundle records it.
     readers: Mapping[str, str] = field(default_factory=dict)
 
@@ -45,10 +40,8 @@ class Case:
 class Dump:
     """Output of a port for one case."""
 
-    #: Has at least one file, unless the case may be empty.
-    folder: Path
-    #: The JSON object printed last on stdout, if any.
-    stdout_json: Mapping[str, Any] | None = None
+    folder: Path  # Has at least one file, unless the case may be empty
+    stdout_json: Mapping[str, Any] | None = None  # The JSON object printed last on stdout, if any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,28 +49,21 @@ class DumpComparison:
     """Result of comparing one dump."""
 
     findings: tuple[Finding, ...] = ()
-    #: Numbers for the report, by name.
-    measures: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, Any] = field(default_factory=dict)  # Numbers for the report, by name
     #: Largest share of a tolerance that was used; None where none applies.
     margin: float | None = None
-    #: Number of elements compared with the reference.
-    compared: int = 0
-    #: Names that ``known-failures`` may contain.
-    tensors: tuple[str, ...] = ()
+    compared: int = 0  # Number of elements compared with the reference
+    tensors: tuple[str, ...] = ()  # Names that ``known-failures`` may contain
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorView:
     """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side."""
 
-    #: In its storage type; of the dump's dtype where the dump is a `.bin`.
-    expected: NDArray[Any]
-    #: Likewise; its shape may be another one.
-    obtained: NDArray[Any]
-    #: Of both.
-    dtype: DType
-    #: What a reader should know of how they are laid side by side.
-    note: str = ""
+    expected: NDArray[Any]  # In its storage type; of the dump's dtype where the dump is a `.bin`
+    obtained: NDArray[Any]  # Likewise; its shape may be another one
+    dtype: DType  # Of both
+    note: str = ""  # What a reader should know of how they are laid side by side
     #: Names the rows of the first axis; None where their numbers will do.
     rows: Callable[[int], str] | None = None
     #: Finds, under bounds, the cause of a difference.
@@ -93,8 +79,7 @@ class Suite:
     """A bundle kind."""
 
     name: str
-    #: Arguments of a dump program where the lockfile names none.
-    args: tuple[str, ...]
+    args: tuple[str, ...]  # Arguments of a dump program where the lockfile names none
     #: Reads a tree into its cases; raises ``ReferenceSuspectError``.
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
     #: Compares one dump with its case within tolerances; raises ``ReferenceSuspectError`` where
@@ -105,18 +90,13 @@ class Suite:
     view: Callable[[Case, Dump, str], TensorView]
     #: Lists the files of the bundle that a case reads, besides its `meta.json`.
     list_files: Callable[[Case], Iterable[Path]]
-    #: ``module:function`` in ``parity.lab`` that makes a bundle.
-    pin: str
-    #: Likewise, derives a bundle's references again.
-    audit: str
-    #: Libraries that ``audit`` needs.
-    audit_libraries: tuple[str, ...]
-    #: Likewise, writes the correct dump of a case and lists the faults to plant.
-    right_dump: str
+    pin: str  # ``module:function`` in ``parity.lab`` that makes a bundle
+    audit: str  # Likewise, derives a bundle's references again
+    audit_libraries: tuple[str, ...]  # Libraries that ``audit`` needs
+    right_dump: str  # Likewise, writes the correct dump of a case and lists the faults to plant
     #: Tolerances that it can compare with, of a lockfile's `bounds`.
     measures: Collection[str] = TOLERANCES
-    #: A file beside the lockfile may describe a bundle.
-    has_manifest: bool = False
+    has_manifest: bool = False  # A file beside the lockfile may describe a bundle
     #: File or folder of a case's reference tensors; None where it has none.
     reference_path: Callable[[Case], Path | None] = lambda _case: None
     #: Names of the suite's ``options`` with their values, or with a function that explains why

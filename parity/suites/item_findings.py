@@ -27,28 +27,21 @@ if TYPE_CHECKING:
 
     from parity.items.checks import DeliveredBatches, Floats, Ints, MembershipDifference
 
-#: Probability of a right shuffle above which its order is not worth a warning.
-_RARE = 0.05
-#: Probability below which it is an error.
-_IMPOSSIBLE = 1e-6
+_RARE = 0.05  # Probability of a right shuffle above which its order is not worth a warning
+_IMPOSSIBLE = 1e-6  # Probability below which it is an error
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderAudit(LoaderRun):
     """A delivered run, and the item that each of its ``n`` rows is, or UNKNOWN."""
 
-    #: ``(m, d)``, the data set's features by item number.
-    table: Floats
-    #: ``n`` rows as delivered.
-    batches: DeliveredBatches
-    #: Largest difference of a feature.
-    tolerance: float
-    #: ``(m,)`` id of each item, where that is not its number.
-    ids: Ints | None = None
+    table: Floats  # ``(m, d)``, the data set's features by item number
+    batches: DeliveredBatches  # ``n`` rows as delivered
+    tolerance: float  # Largest difference of a feature
+    ids: Ints | None = None  # ``(m,)`` id of each item, where that is not its number
     #: ``(n,)`` index of each row among those of ``batches.sizes``, where some have none.
     slots: Ints | None = None
-    #: The rows are the items of their ids; else no cause is looked for.
-    trusted: bool = True
+    trusted: bool = True  # The rows are the items of their ids; else no cause is looked for
 
     def format_position(self, position: int) -> str:
         """Format batch and row of a delivered row."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from parity.results import Finding
 from parity.tensors import FormatError
 
-#: Examples that a message lists before it only counts.
-EXAMPLES = 5
+EXAMPLES = 5  # Examples that a message lists before it only counts
 
 
 def format_number(value: Any) -> str:

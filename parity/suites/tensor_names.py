@@ -17,8 +17,7 @@ from parity.tensors.folder import FolderContents
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count, sanitize
 
-#: Rules that are reported: one may hold for weights, another for biases.
-_MAX_RENAMINGS = 4
+_MAX_RENAMINGS = 4  # Rules that are reported: one may hold for weights, another for biases
 
 
 def check_names(

@@ -20,28 +20,24 @@ class TensorReference:
     """The tensors that a port must produce for one case."""
 
     tensors: Mapping[str, StoredTensor]
-    #: Apply to each of them.
-    tolerances: Mapping[str, float]
+    tolerances: Mapping[str, float]  # Apply to each of them
     #: Names that a port may dump though no reference exists, with their dtype.
     unreferenced: Mapping[str, str] = field(default_factory=dict)
     #: Anything beyond ``tensors`` and ``unreferenced`` is wrong, not merely unknown.
     complete: bool = True
-    #: Stands beside a shape that differs, such as the order of its dimensions.
-    shape_note: str = ""
+    shape_note: str = ""  # Stands beside a shape that differs, such as the order of its dimensions
     #: Names whose values were widened or dequantised, so that no NaN's payload is expected.
     widened: Collection[str] = ()
     #: The checkpoint's own dtype where the bundle states it, by name.
     stored_dtypes: Mapping[str, DType] = field(default_factory=dict)
-    #: The bundle's reason for a tolerance that is blind, or ``""``.
-    blind: str = ""
+    blind: str = ""  # The bundle's reason for a tolerance that is blind, or ``""``
     #: The manifest's, by tensor; they decide instead of ``tolerances``.
     rules: Mapping[str, Rule] = field(default_factory=dict)
     #: The lockfile's tolerances, which every rule is tightened by.
     requested: Mapping[str, float] = field(default_factory=dict)
     #: Entries that a dump's `__metadata__` must have: stated ones, or the reference's (True).
     metadata: bool | Mapping[str, str] | None = None
-    #: The caller finds the causes, of those that diverge first alone.
-    is_trace: bool = False
+    is_trace: bool = False  # The caller finds the causes, of those that diverge first alone
     #: Returns where tensors are in their checkpoint; empty where not recorded.
     locate: Callable[[], Mapping[str, StorageLocation]] = dict
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 #: Missing names that are compared with every extra one, to find how names were changed.
 MAX_TRIED = 8
-#: Ways of changing a name that are tried, at most.
-_MAX_RULES = 64
+_MAX_RULES = 64  # Ways of changing a name that are tried, at most
 
 
 class Rule(NamedTuple):

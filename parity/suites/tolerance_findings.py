@@ -28,8 +28,7 @@ from parity.tensors.paired_reads import read_chunks
 from parity.tensors.stored import ConstantTensor, StoredTensor
 from parity.text import format_count
 
-#: Share of a tolerance beyond which its use is worth a notice.
-NEAR_SHARE = 0.8
+NEAR_SHARE = 0.8  # Share of a tolerance beyond which its use is worth a notice
 #: Error beside a block's largest value that no rounding reaches, and each wrong decoder does.
 ROUNDING = 2.0**-8
 #: Elements that usually show that no constant passes, so that the others need not be read.

@@ -19,8 +19,7 @@ from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
 
-#: Names that a message lists.
-_MAX_LISTED = 20
+_MAX_LISTED = 20  # Names that a message lists
 
 
 def read_references(place: Path) -> dict[str, StoredTensor]:

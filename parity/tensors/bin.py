@@ -24,8 +24,7 @@ from parity.tensors.dtypes import DTYPES
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 
-#: More dimensions than any tensor of the field has; NumPy itself stops at 64.
-MAX_NDIM = 32
+MAX_NDIM = 32  # More dimensions than any tensor of the field has; NumPy itself stops at 64
 #: More tensors than any batch of the field has.
 MAX_TENSORS = 1024
 F32_STORAGE = np.dtype("<f4")

@@ -13,8 +13,7 @@ _NUMBER = "[-+]?[0-9]{1,18}"
 _PART = re.compile(
     rf"(?P<at>{_NUMBER})|(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?(?::(?P<step>{_NUMBER})?)?"
 )
-#: More parts than any tensor has dimensions.
-_MAX_PARTS = 64
+_MAX_PARTS = 64  # More parts than any tensor has dimensions
 
 
 def parse_index(text: str) -> Index:

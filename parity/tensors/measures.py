@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from parity.tensors.groups.base import Outcome
 from parity.tensors.screen import Screen
 
-#: Bad elements that are kept as examples.
-MAX_SAMPLES = 5
-#: Pairs of values that a chart gets.
-MAX_POINTS = 128
+MAX_SAMPLES = 5  # Bad elements that are kept as examples
+MAX_POINTS = 128  # Pairs of values that a chart gets
 
 
 @dataclass(frozen=True)

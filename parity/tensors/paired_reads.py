@@ -14,8 +14,7 @@ from parity.tensors.stored import StoredTensor
 
 #: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
 CHUNK_BYTES = 512 * 1024
-#: Threads that share a tensor; reading and comparing bytes run beside each other.
-THREADS = 2
+THREADS = 2  # Threads that share a tensor; reading and comparing bytes run beside each other
 #: Bytes below which handing a part to another thread costs more than it saves (measured).
 _MIN_BYTES = 16 << 20
 #: Data is read to an address that equals its place in the file modulo this. Where the copy

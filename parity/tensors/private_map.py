@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-#: Files of at most this many bytes are read instead of copied.
-_MAX_READ = 16 * 2**20
+_MAX_READ = 16 * 2**20  # Files of at most this many bytes are read instead of copied
 #: Files kept for further calls, as one file often has several failing tensors.
 _MAX_KEPT = 4
 _KEPT: OrderedDict[tuple[object, ...], mmap.mmap | bytes] = OrderedDict()

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
 
-#: Elements of a block: three of float32 fit 512 KiB of cache (measured).
-_BLOCK = 32 * 1024
-#: Elements up to which float64 for all costs no more than float32 and a second look.
-_SMALL = 1024
+_BLOCK = 32 * 1024  # Elements of a block: three of float32 fit 512 KiB of cache (measured)
+_SMALL = 1024  # Elements up to which float64 for all costs no more than float32 and a second look
 #: What is left of a limit after eight units in the last place: five roundings of one element's
 #: share (two tolerances, a product, a sum, a quotient), and as many of the largest one's.
 _NEAR_F32, _NEAR_F64 = 1 - 2.0**-20, 1 - 2.0**-49

@@ -22,8 +22,7 @@ from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.suite import NAMES_FILE
 
 OPTION = "checkpoint-names"
-#: Larger checkpoints need a bundle whose own file names fit.
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20  # Larger checkpoints need a bundle whose own file names fit
 
 
 @contextmanager

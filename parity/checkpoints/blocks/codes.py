@@ -18,15 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Blocks as bytes, uint8 ``(n, size)``; and parts of them.
-Blocks = NDArray[np.uint8]
+Blocks = NDArray[np.uint8]  # Blocks as bytes, uint8 ``(n, size)``; and parts of them
 #: int16 ``(n, elements)``.
 Codes = NDArray[np.int16]
 Arrange = Callable[[Blocks, Blocks], Blocks]
 Bits = Callable[[Blocks, int], Blocks]
 
-#: Orders of the 2-bit codes in a byte.
-UP, DOWN = (0, 2, 4, 6), (6, 4, 2, 0)
+UP, DOWN = (0, 2, 4, 6), (6, 4, 2, 0)  # Orders of the 2-bit codes in a byte
 #: Values of four-bit codes; those of E2M1, a sign above three bits, are doubled.
 NONLINEAR = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], np.int16

@@ -18,8 +18,7 @@ from parity.checkpoints.blocks.codes import Blocks
 from parity.checkpoints.blocks.scales import Floats
 from parity.checkpoints.gguf_types import BY_NAME
 
-#: Reads a part of each block, from bytes as uint8 ``(n, size)``.
-Read = Callable[[Any], Any]
+Read = Callable[[Any], Any]  # Reads a part of each block, from bytes as uint8 ``(n, size)``
 
 
 @dataclass(frozen=True)
@@ -28,10 +27,8 @@ class Decoder:
 
     elements: int
     size: int
-    #: The scale of each group of a block, float32 ``(n, groups)``.
-    scales: Read
-    #: The whole number of each element, ``(n, elements)``.
-    codes: Read
+    scales: Read  # The scale of each group of a block, float32 ``(n, groups)``
+    codes: Read  # The whole number of each element, ``(n, elements)``
     #: The number that is added to each group, or subtracted; None where nothing is.
     mins: Read | None = None
     subtracts_mins: bool = False

@@ -25,8 +25,7 @@ Ints = NDArray[np.int64]
 
 __all__ = ["LoaderRun", "find_label_cause", "find_run_cause"]
 
-#: Different values that are needed: fewer fit a line by chance.
-_MIN_DISTINCT = 3
+_MIN_DISTINCT = 3  # Different values that are needed: fewer fit a line by chance
 
 
 def find_run_cause(run: LoaderRun) -> Cause | None:
@@ -86,8 +85,7 @@ def find_value_function(
     return None
 
 
-#: Factors beyond this and its inverse are none.
-_MIN_FACTOR = 2.0**-32
+_MIN_FACTOR = 2.0**-32  # Factors beyond this and its inverse are none
 
 
 def _propose_lines(

@@ -20,8 +20,7 @@ from parity.items.matching import sort_distinct
 if TYPE_CHECKING:
     from parity.diagnose.loaders.causes import Ints, LoaderRun
 
-#: Workers that a loader is thought to have at most.
-_MAX_WORKERS = 8
+_MAX_WORKERS = 8  # Workers that a loader is thought to have at most
 #: Items, and batches, of a share: with fewer, one item in ten runs of ten fits one by chance.
 _MIN_ITEMS, _MIN_BATCHES = 4, 3
 #: Items of a run whose n-th part is named; in a shorter one any run of items is such a part.

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 #: Seeds and epochs that are tried, and items up to which they are.
 _SEEDS, _EPOCHS, _MAX_ITEMS = (*range(65), 123, 1234, 12345, 1337, 2024), range(9), 10_000
-#: A tried order counts where so many times more orders are possible than are tried.
-_MIN_ODDS = 1000
-#: Batches that a message lists.
-_MAX_LISTED = 20
+_MIN_ODDS = 1000  # A tried order counts where so many times more orders are possible than are tried
+_MAX_LISTED = 20  # Batches that a message lists
 #: Items that must be elsewhere: two that changed places are a batch reversed by chance.
 _MIN_MOVED = 3
 

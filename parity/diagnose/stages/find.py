@@ -27,10 +27,8 @@ Array = Any  # of NumPy; a number has no axes
 
 #: What a way may leave, as a share of the difference and in units of the stage's rounding.
 _MAX_SHARE, _MAX_ROUNDINGS = 1e-3, 4.0
-#: How far a reference may be from what its stage gives in float64.
-_MAX_REFERENCE_ROUNDINGS = 16.0
-#: The right way must be off by this many times what the wrong way leaves.
-_NEARER = 10.0
+_MAX_REFERENCE_ROUNDINGS = 16.0  # How far a reference may be from what its stage gives in float64
+_NEARER = 10.0  # The right way must be off by this many times what the wrong way leaves
 #: Rounding that is assumed where none is stated, relative to the largest value (32 ULP of f32).
 _ASSUMED_ROUNDING = 2.0**-18
 _ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)

@@ -25,8 +25,7 @@ from parity.diagnose.stages.find import (
 )
 from parity.diagnose.stages.operators import compute, find_operator
 
-#: Returns the array of a name, None where there is none.
-Reader = Callable[[str], Any]
+Reader = Callable[[str], Any]  # Returns the array of a name, None where there is none
 
 Array = Any  # of NumPy; a number has no axes
 

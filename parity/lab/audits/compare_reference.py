@@ -20,8 +20,7 @@ from parity.tensors.compare import compare_arrays
 from parity.tensors.measures import Measures
 from parity.tensors.stored import StoredTensor
 
-#: Findings, and the number of elements compared.
-CaseFindings = tuple[list[Finding], int]
+CaseFindings = tuple[list[Finding], int]  # Findings, and the number of elements compared
 
 #: Findings of one case before the rest is only counted.
 MAX_FINDINGS = 40

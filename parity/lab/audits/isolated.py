@@ -21,8 +21,7 @@ from parity.results import CaseResult, Finding
 from parity.store.store import FetchedBundle
 from parity.text import sanitize
 
-#: Seconds for one bundle, in case a file makes a reader loop.
-TIMEOUT_SECONDS = 1800.0
+TIMEOUT_SECONDS = 1800.0  # Seconds for one bundle, in case a file makes a reader loop
 #: Bytes that the audit of one bundle may allocate.
 MEMORY_BYTES = 16 * 2**30
 _MAX_OUTPUT = 8 * 2**20

@@ -18,8 +18,7 @@ from parity.lab.libraries import import_library
 State = dict[str, Any]
 
 _MAX_DEPTH = 8
-#: The highest pickle protocol that torch reads with ``weights_only``.
-_MAX_PROTOCOL = 3
+_MAX_PROTOCOL = 3  # The highest pickle protocol that torch reads with ``weights_only``
 
 
 def load_torch_state(path: Path) -> State:

@@ -24,17 +24,12 @@ class InjectionResult:
 class Fault:
     """A way in which ports go wrong, injected into a dump that was right."""
 
-    #: Kebab-case; GGUF's faults have the block type behind a colon.
-    name: str
-    #: The port's mistake, in half a sentence.
-    text: str
-    #: Causes and findings that name it.
-    codes: tuple[str, ...] = ()
+    name: str  # Kebab-case; GGUF's faults have the block type behind a colon
+    text: str  # The port's mistake, in half a sentence
+    codes: tuple[str, ...] = ()  # Causes and findings that name it
     #: Injects it into the dump in a folder.
     inject: Callable[[Path], InjectionResult] = field(repr=False)
     #: Each tensor that it changes must be found wrong by itself; else the dump.
     per_tensor: bool = False
-    #: Why no cause can name it, where that is so.
-    why_unnamed: str = ""
-    #: Why the case allows it; it is injected all the same.
-    why_allowed: str = ""
+    why_unnamed: str = ""  # Why no cause can name it, where that is so
+    why_allowed: str = ""  # Why the case allows it; it is injected all the same

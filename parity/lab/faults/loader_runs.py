@@ -63,17 +63,14 @@ class LoaderContract(NamedTuple):
 
     label_column: int
     feature_column: int
-    #: The order is compared.
-    is_ordered: bool
+    is_ordered: bool  # The order is compared
     batch_size: int
-    #: Any part of the data set is allowed (SUBSET).
-    is_subset: bool = False
+    is_subset: bool = False  # Any part of the data set is allowed (SUBSET)
     #: Rows of the run sorted as the data set has them, None where it is unknown.
     dataset_order: NDArray[np.int64] | None = None
     #: As many labels as the run has, in the data set's own order.
     unshuffled_labels: F32 | None = None
-    #: Columns of items that the run leaves out.
-    left_out: tuple[F32, ...] = ()
+    left_out: tuple[F32, ...] = ()  # Columns of items that the run leaves out
     #: The run in the order of the next epoch, None where that does not matter.
     next_epoch: DeliveredRun | None = None
     #: Name, text and run of faults that draw the order of another seed or epoch.

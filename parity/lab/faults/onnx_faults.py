@@ -31,23 +31,17 @@ _RAW_DATA_TAG, _UNKNOWN_TAG = bytes([9 << 3 | 2]), bytes([15 << 3 | 2])
 class OnnxExport:
     """An exporter of Linear, ReLU, Linear, with a switch for each of its faults."""
 
-    #: fc1.weight ``[h, i]``, fc1.bias, fc2.weight ``[o, h]``, fc2.bias.
-    weights: tuple[Array, ...]
+    weights: tuple[Array, ...]  # fc1.weight ``[h, i]``, fc1.bias, fc2.weight ``[o, h]``, fc2.bias
     #: By Gemm: its weight is transposed, it has a bias, its factors alpha and beta.
     has_trans_b: tuple[bool, bool] = (True, True)
     has_bias: tuple[bool, bool] = (True, True)
     factors: tuple[float, float] = (1.0, 1.0)
-    #: Types of the nodes between the layers, and after the last.
-    hidden: tuple[str, ...] = ("Relu",)
-    last: tuple[str, ...] = ()
-    #: Indices of weights whose bytes are swapped.
-    big_endian: tuple[int, ...] = ()
-    #: The weights are inputs of the graph, without initialisers.
-    weights_as_inputs: bool = False
-    #: Raw data is written under another field.
-    is_misplaced: bool = False
-    #: Initialisers have no data.
-    is_empty: bool = False
+    hidden: tuple[str, ...] = ("Relu",)  # Types of the nodes between the layers
+    last: tuple[str, ...] = ()  # And after the last
+    big_endian: tuple[int, ...] = ()  # Indices of weights whose bytes are swapped
+    weights_as_inputs: bool = False  # The weights are inputs of the graph, without initialisers
+    is_misplaced: bool = False  # Raw data is written under another field
+    is_empty: bool = False  # Initialisers have no data
 
     def write(self, path: Path) -> None:
         """Write the model.

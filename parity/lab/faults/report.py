@@ -16,12 +16,9 @@ class Detection:
 
     changed: tuple[str, ...] = ()
     void: tuple[str, ...] = ()
-    #: Parts of ``changed`` that were not found wrong.
-    missed: tuple[str, ...] = ()
-    #: Parts of ``changed`` whose cause or finding names the fault.
-    named: tuple[str, ...] = ()
-    #: Codes that were found instead of its name.
-    other_codes: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()  # Parts of ``changed`` that were not found wrong
+    named: tuple[str, ...] = ()  # Parts of ``changed`` whose cause or finding names the fault
+    other_codes: tuple[str, ...] = ()  # Codes that were found instead of its name
 
     @property
     def is_caught(self) -> bool:
@@ -60,8 +57,7 @@ class MutationReport:
         return [n for n in self.injected if not any(c.is_caught for c in cells[n].values())]
 
 
-#: Maximum number of case columns; with more cases only counts are printed.
-_MAX_COLUMNS = 6
+_MAX_COLUMNS = 6  # Maximum number of case columns; with more cases only counts are printed
 
 
 def print_report(report: MutationReport, line: Callable[[str], None]) -> None:

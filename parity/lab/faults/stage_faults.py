@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, Any]
 
-#: Ways of every operator, which have one row together.
-_GENERAL = ("stage-skipped", "stage-twice")
+_GENERAL = ("stage-skipped", "stage-twice")  # Ways of every operator, which have one row together
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,7 @@ class _Planted:
 
     stage: str
     values: Any
-    #: Largest difference; in units of the stage's tolerance where it has one.
-    size: float
+    size: float  # Largest difference; in units of the stage's tolerance where it has one
 
 
 def list_stage_faults(

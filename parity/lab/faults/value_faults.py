@@ -24,12 +24,9 @@ class ValueFault(NamedTuple):
     text: str
     codes: tuple[str, ...]
     change: Change
-    #: Why no cause can name it, where that is so.
-    why_unnamed: str = ""
-    #: It is a fault only in an exact comparison.
-    exact_only: bool = False
-    #: Kinds of dtypes that it applies to; all where it is empty.
-    kinds: tuple[str, ...] = ()
+    why_unnamed: str = ""  # Why no cause can name it, where that is so
+    exact_only: bool = False  # It is a fault only in an exact comparison
+    kinds: tuple[str, ...] = ()  # Kinds of dtypes that it applies to; all where it is empty
 
 
 def _change_flat(array: Array, fewest: int, change: Callable[[Array], Array]) -> Array | None:

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from parity.checkpoints.gguf_types import BY_NAME
 from parity.lab.pins.seeded_random import SeededRandom
 
-#: Blocks as bytes, uint8 ``[n, size]``.
-Blocks = NDArray[np.uint8]
+Blocks = NDArray[np.uint8]  # Blocks as bytes, uint8 ``[n, size]``
 
 
 #: Types that every pin of upstream's bundle draws.

@@ -13,8 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-#: Denominator of dyadic numbers.
-DENOMINATOR = 64
+DENOMINATOR = 64  # Denominator of dyadic numbers
 
 
 class SeededRandom:

@@ -19,8 +19,7 @@ from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json, write_reference
 
-#: Tensors of torch by name, in the order of the file.
-State = Mapping[str, Any]
+State = Mapping[str, Any]  # Tensors of torch by name, in the order of the file
 
 
 def write_pth_case(

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-#: Bytes of a bundle, unless `--max-size` says more.
-MAX_SIZE = 64 * 2**20
+MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 
 
 @dataclass(frozen=True)

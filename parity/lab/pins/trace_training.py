@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 #: Settings of an optimizer that are stated, by the names that torch gives them.
 _SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "betas", "eps")
-#: The optimizer's own arrays of a parameter.
-_STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")
+_STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")  # The optimizer's own arrays of a parameter
 
 
 def trace_training(

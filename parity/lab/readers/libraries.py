@@ -19,8 +19,7 @@ Tensors = dict[str, Tensor]
 #: Reads a file, or raises what the library raises; its tensors are made later.
 ReadFunction = Callable[[Path], Callable[[], Tensors]]
 
-#: Dicts in each other beyond which no tensor is looked for.
-_MAX_DEPTH = 64
+_MAX_DEPTH = 64  # Dicts in each other beyond which no tensor is looked for
 #: Types of GGUF that are the data itself.
 _UNQUANTISED = ("F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64")
 

@@ -12,8 +12,7 @@ from parity.text import sanitize_message
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 
-#: Code of the finding about disagreeing references.
-DISPUTED = "disputed"
+DISPUTED = "disputed"  # Code of the finding about disagreeing references
 #: Code of the finding about integers that a `.bin` dump cannot contain.
 UNVERIFIED = "not-verified"
 NOT_SHOWN, NOT_RUN = "not shown", "not run"
@@ -38,10 +37,8 @@ class Cell:
     """The result of one port on one case: its outcome in a word or two, and how bad it is."""
 
     word: str
-    #: ``mild`` is a rejection of a file that must be loaded.
-    tone: Tone
-    #: The complete result, None if the port was not run.
-    case: CaseResult | None = None
+    tone: Tone  # ``mild`` is a rejection of a file that must be loaded
+    case: CaseResult | None = None  # The complete result, None if the port was not run
 
 
 @dataclass(frozen=True)

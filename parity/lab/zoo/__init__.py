@@ -36,8 +36,7 @@ from parity.lab.zoo.safetensors_builder import build_file
 from parity.tensors.dtypes import DTYPES, PACKED
 from parity.tensors.folder import list_tensors
 
-#: By case, the outcome of each reference reader.
-Outcomes = Mapping[str, Mapping[str, str]]
+Outcomes = Mapping[str, Mapping[str, str]]  # By case, the outcome of each reference reader
 
 BUNDLE = "checkpoint-zoo-v1"
 REFERENCE = "reference/expected.safetensors"

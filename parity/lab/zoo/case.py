@@ -39,21 +39,16 @@ class ExpectedTensor(NamedTuple):
 class ZooCase:
     """One checkpoint with one feature."""
 
-    #: ``<group>-y-…`` must be loaded, ``-n-`` rejected, ``-i-`` either.
-    id: str
+    id: str  # ``<group>-y-…`` must be loaded, ``-n-`` rejected, ``-i-`` either
     build: Callable[[], bytes]
-    #: The feature, in one line.
-    why: str
-    #: The source of the rule: a section of a document, or the readers that reject it.
-    rule: str
+    why: str  # The feature, in one line
+    rule: str  # The source of the rule: a section of a document, or the readers that reject it
     _: KW_ONLY
     #: The rule is a sentence of a document, which overrules a reader that is more lenient.
     #: Otherwise every reference reader has to reject a ``-n-`` case.
     by_document: bool = False
-    #: A reference reader loads an ``-i-`` case although the rule forbids it.
-    disputed: bool = False
-    #: Must not be given to a reader that would execute it.
-    hostile: bool = False
+    disputed: bool = False  # A reference reader loads an ``-i-`` case although the rule forbids it
+    hostile: bool = False  # Must not be given to a reader that would execute it
     #: Tolerance of the comparison with the reference.
     bounds: Mapping[str, float] = field(default_factory=lambda: dict(EXACT))
     #: Tensors that a port may be asked for by name, of a case without a reference.

@@ -31,8 +31,7 @@ class TensorInfo:
     data: bytes
     #: Where it begins in the data section, by default after the one before.
     offset: int | None = None
-    #: The number of dimensions that is stated, if it is not ``len(dims)``.
-    ndim: int | None = None
+    ndim: int | None = None  # The number of dimensions that is stated, if it is not ``len(dims)``
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +39,15 @@ class GgufFile:
     """A GGUF file; every field can contradict the others."""
 
     tensors: tuple[TensorInfo, ...]
-    #: Each pair as bytes (``encode_pair``).
-    metadata: tuple[bytes, ...] = ()
-    #: Alignment of the data; stated only in ``metadata``.
-    alignment: int = 32
+    metadata: tuple[bytes, ...] = ()  # Each pair as bytes (``encode_pair``)
+    alignment: int = 32  # Alignment of the data; stated only in ``metadata``
     magic: bytes = b"GGUF"
     version: int = 3
     order: str = "<"
     tensor_count: int | None = None
     pair_count: int | None = None
     padding: bytes = b"\0"
-    #: Counts have 32 bits, as in version 1.
-    has_32bit_counts: bool = False
+    has_32bit_counts: bool = False  # Counts have 32 bits, as in version 1
     #: Indices of the tensors in the order of their data, by default as listed.
     data_order: tuple[int, ...] = ()
 

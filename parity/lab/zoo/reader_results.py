@@ -52,8 +52,7 @@ class ReaderResults:
     reader: str
     version: str
     cases: tuple[CaseResult, ...]
-    #: Cases whose outcome is another than the bundle records.
-    drift: tuple[Finding, ...]
+    drift: tuple[Finding, ...]  # Cases whose outcome is another than the bundle records
 
     @property
     def port(self) -> dict[str, str]:

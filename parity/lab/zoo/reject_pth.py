@@ -40,10 +40,8 @@ _OPCODES = "CPython Lib/pickletools.py"
 _EXECUTED = "torch.load(weights_only=True) rejects it; nothing may be executed"
 _SIZE = "the size of its dump: 2^62 bytes; CPython Lib/pickletools.py sets no limit"
 _DEPTH = "the format limits no depth: reject it, or ignore the value; no stack may overflow"
-#: Levels that overflow a stack of 8 MiB in a reader that calls itself at each.
-_LEVELS = 100_000
-#: The file that a hostile pickle would write.
-MARKER = "zoo-marker"
+_LEVELS = 100_000  # Levels that overflow a stack of 8 MiB in a reader that calls itself at each
+MARKER = "zoo-marker"  # The file that a hostile pickle would write
 
 
 def _archive(name: str, pickle: bytes) -> bytes:

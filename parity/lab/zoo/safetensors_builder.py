@@ -12,8 +12,7 @@ from typing import Any
 
 from parity.lab.zoo.case import ExpectedTensor, draw_dyadic
 
-#: A header as an object, and the data after it.
-Parts = tuple[dict[str, Any], bytes]
+Parts = tuple[dict[str, Any], bytes]  # A header as an object, and the data after it
 
 
 def make_f32(name: str, *shape: int) -> ExpectedTensor:

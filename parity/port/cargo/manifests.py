@@ -20,9 +20,8 @@ class Example(NamedTuple):
 
     package: str
     name: str
-    #: Relative to the repo, as ``cwd``, the folder of the workspace.
-    path: Path
-    cwd: Path
+    path: Path  # Relative to the repo
+    cwd: Path  # The folder of the workspace, likewise
     features: tuple[str, ...] = ()
 
 
@@ -30,9 +29,8 @@ class Package(NamedTuple):
     """A cargo package of the repo and its examples."""
 
     name: str
-    #: Relative to the repo, as ``cwd``, the folder of the workspace.
-    folder: Path
-    cwd: Path
+    folder: Path  # Relative to the repo
+    cwd: Path  # The folder of the workspace, likewise
     examples: list[Example]
 
 

@@ -17,8 +17,7 @@ from parity.errors import Location, Problem
 from parity.port import output
 from parity.text import truncate
 
-#: Diagnostics that are reported; the rest are counted.
-MAX_ERRORS = 5
+MAX_ERRORS = 5  # Diagnostics that are reported; the rest are counted
 
 _MAX_RENDERED_LINES = 30
 _ERROR = re.compile(r"^error(?:\[\w+\])?: (?P<what>.+)$", re.MULTILINE)

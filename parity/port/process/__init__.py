@@ -37,8 +37,7 @@ __all__ = [
     "stop_all",
 ]
 
-#: Bytes kept of the end of each stream.
-TAIL_BYTES = 64 * 1024
+TAIL_BYTES = 64 * 1024  # Bytes kept of the end of each stream
 # Exit codes of Windows that mean what a signal means elsewhere (ntstatus.h).
 _NT_STATUS = {
     0xC0000005: "STATUS_ACCESS_VIOLATION",

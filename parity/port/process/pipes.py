@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import IO
 
-#: Bytes of a line that a callback gets; the rest of the line is dropped.
-LINE_LIMIT = 1024 * 1024
+LINE_LIMIT = 1024 * 1024  # Bytes of a line that a callback gets; the rest of the line is dropped
 
 _CHUNK = 64 * 1024
 

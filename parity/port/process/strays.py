@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
-#: Variable whose random value says which child a process descends from.
-MARK = "PARITY_CHILD"
+MARK = "PARITY_CHILD"  # Variable whose random value says which child a process descends from
 
 _PR_SET_CHILD_SUBREAPER = 36
 _QUIET_SECONDS = 2.0

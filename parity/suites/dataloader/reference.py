@@ -27,16 +27,11 @@ if TYPE_CHECKING:
 class LoaderReference:
     """Items that a case's loader delivered."""
 
-    #: The whole data set, or where the bundle lacks it the delivered items.
-    dataset: ItemTable
-    #: ``(k,)`` delivered items, in their order.
-    expected: Ints
-    #: Items of each batch.
-    sizes: tuple[int, ...]
-    #: Shape of an item's features.
-    shape: tuple[int, ...]
-    #: ``dataset`` is the whole one, in its own order.
-    has_dataset: bool
+    dataset: ItemTable  # The whole data set, or where the bundle lacks it the delivered items
+    expected: Ints  # ``(k,)`` delivered items, in their order
+    sizes: tuple[int, ...]  # Items of each batch
+    shape: tuple[int, ...]  # Shape of an item's features
+    has_dataset: bool  # ``dataset`` is the whole one, in its own order
 
 
 def read_folder(

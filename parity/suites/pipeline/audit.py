@@ -28,10 +28,8 @@ from parity.suites.pipeline.value_checks import (
 )
 from parity.text import format_count
 
-#: Largest difference of x and y, as the dataloader suite has it for features.
-TOLERANCE = 1e-6
-#: Largest number of ids in a finding's measures.
-_MAX_IDS = 1000
+TOLERANCE = 1e-6  # Largest difference of x and y, as the dataloader suite has it for features
+_MAX_IDS = 1000  # Largest number of ids in a finding's measures
 
 
 def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) -> list[Finding]:

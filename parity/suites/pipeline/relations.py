@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 #: Fewest items whose orders are compared: two orders of 8 are equal by chance in 1/8! = 2.5e-5.
 MIN_ITEMS = 8
-#: Errors that say already how resuming failed.
-_RESUME = {"resume-start", "resume-order"}
+_RESUME = {"resume-start", "resume-order"}  # Errors that say already how resuming failed
 #: For another key that gives the same order: the code, and the reason.
 _SAME_ORDER = {
     "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
@@ -36,8 +35,7 @@ class _RelatedCase(NamedTuple):
 
     meta: PipelineCase
     run: Run | None = None
-    #: Codes of errors of its own, which need no repetition.
-    errors: frozenset[str] = frozenset()
+    errors: frozenset[str] = frozenset()  # Codes of errors of its own, which need no repetition
 
 
 def check_relations(

@@ -34,14 +34,11 @@ COLUMNS = ("id", "x", "y", "mask")
 class Run:
     """Slots as a pipeline delivered them, batch after batch; each column is ``[n]``."""
 
-    #: Of any real dtype; ``PADDING_ID`` in a padded slot.
-    id: Numbers
+    id: Numbers  # Of any real dtype; ``PADDING_ID`` in a padded slot
     x: Numbers
     y: Numbers
-    #: Of any real dtype: 1 for an observation, 0 for padding.
-    mask: Numbers
-    #: Slots of each batch; their sum is ``n``.
-    sizes: tuple[int, ...]
+    mask: Numbers  # Of any real dtype: 1 for an observation, 0 for padding
+    sizes: tuple[int, ...]  # Slots of each batch; their sum is ``n``
     first_batch: int = 0
 
     @classmethod
@@ -97,17 +94,13 @@ class ExpectedRun:
     """Run that a pipeline must deliver."""
 
     dataset: Dataset
-    #: Slots of a full batch.
-    batch_size: int
-    #: For a last batch that is not full.
-    policy: Policy
+    batch_size: int  # Slots of a full batch
+    policy: Policy  # For a last batch that is not full
     start_batch: int = 0
     #: ``[n]`` indices into the data set in the order of the epoch; None for any order.
     order: Ints | None = None
-    #: The epoch has an order of its own, not the data set's.
-    shuffled: bool = True
-    #: Seed and epoch, where the order is NumPy's.
-    key: tuple[int, int] | None = None
+    shuffled: bool = True  # The epoch has an order of its own, not the data set's
+    key: tuple[int, int] | None = None  # Seed and epoch, where the order is NumPy's
 
     @property
     def position(self) -> int:
@@ -139,14 +132,10 @@ class ExpectedRun:
 class SlotKinds:
     """Kind of each slot of a run, ``[n]``."""
 
-    #: Index into the data set, or UNKNOWN.
-    item: Ints
-    #: Masked, yet not padding: an item that occurs elsewhere, or none at all.
-    filler: Bools
-    #: A masked item that occurs nowhere else.
-    hidden: Bools
-    #: Neither padding nor filler.
-    real: Bools
+    item: Ints  # Index into the data set, or UNKNOWN
+    filler: Bools  # Masked, yet not padding: an item that occurs elsewhere, or none at all
+    hidden: Bools  # A masked item that occurs nowhere else
+    real: Bools  # Neither padding nor filler
 
     @classmethod
     def of(cls, run: Run, dataset: Dataset) -> SlotKinds:

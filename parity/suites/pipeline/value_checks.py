@@ -39,12 +39,9 @@ class KnownRows:
 
     run: Run
     dataset: Dataset
-    #: ``[k]`` slots of the run.
-    slot: Ints
-    #: ``[k]`` indices into the data set.
-    item: Ints
-    #: Largest difference of a value, absolute.
-    tolerance: float
+    slot: Ints  # ``[k]`` slots of the run
+    item: Ints  # ``[k]`` indices into the data set
+    tolerance: float  # Largest difference of a value, absolute
 
     @classmethod
     def of(cls, run: Run, slots: SlotKinds, dataset: Dataset, tolerance: float) -> KnownRows:

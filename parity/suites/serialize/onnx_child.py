@@ -15,8 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Further runs of the plain model, of which each must give the first one's bytes.
-_REPEATS = 3
+_REPEATS = 3  # Further runs of the plain model, of which each must give the first one's bytes
 #: Elements of a constant that is read for a node's setting.
 _MAX_SETTING = 16
 _RANDOM = re.compile("Random(Normal|Uniform)(Like)?|Multinomial|Bernoulli")

@@ -36,8 +36,7 @@ _NEWER_THAN_CHECKER = re.compile(
 _TOO_NEW = re.compile(r"Unsupported model IR version.*|Opset \d+ is under development.*")
 #: Files of a dump that are read: the model, its external data, the port's own outputs.
 _DUMP_PATTERNS = ("*.onnx", "*.onnx.data", "*.onnx_data", "*_forward_*.bin")
-#: Characters kept of onnxruntime's message, which ends with its reason.
-_MAX_CHARS = 240
+_MAX_CHARS = 240  # Characters kept of onnxruntime's message, which ends with its reason
 
 
 @dataclass

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     from parity.suites.tensors.stages import StageResults
 
-#: Rows that `report.json` has of a case.
-MAX_ROWS = 400
+MAX_ROWS = 400  # Rows that `report.json` has of a case
 
 
 def measure_growth(results: StageResults, outputs: Collection[str]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from parity.results import Finding
     from parity.tensors.stored import StoredTensor
 
-#: Wrong ways that a finding lists.
-_MAX_TRIED = 12
+_MAX_TRIED = 12  # Wrong ways that a finding lists
 
 
 def add_cause(finding: Finding, cause: StageCause) -> Finding:

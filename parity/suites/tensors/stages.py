@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from parity.suites.base import DumpComparison
     from parity.tensors.stored import StoredTensor
 
-#: First diverging stages whose cause is looked for; each may take a second.
-_MAX_CAUSES = 4
+_MAX_CAUSES = 4  # First diverging stages whose cause is looked for; each may take a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +35,9 @@ class StageResults:
     """The stages of a case by name, in the order of execution, with what was compared of them."""
 
     stages: Mapping[str, Stage]
-    #: Findings of level error by tensor.
-    errors: Mapping[str, list[Finding]]
-    #: Measures by tensor.
-    compared: Mapping[str, Mapping[str, Any]]
-    #: References; stages that only move elements have none.
-    expected: Mapping[str, StoredTensor]
+    errors: Mapping[str, list[Finding]]  # Findings of level error by tensor
+    compared: Mapping[str, Mapping[str, Any]]  # Measures by tensor
+    expected: Mapping[str, StoredTensor]  # References; stages that only move elements have none
 
     @cached_property
     def wrong(self) -> list[str]:

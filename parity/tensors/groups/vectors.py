@@ -22,8 +22,7 @@ from parity.tensors.groups.base import (
 )
 from parity.tensors.paired_reads import read_chunks
 
-#: Random results of fewer draws say nothing about a distribution.
-MIN_DRAWS = 30
+MIN_DRAWS = 30  # Random results of fewer draws say nothing about a distribution
 
 
 def compute_relative_norm(group: Group, settings: Mapping[str, Any]) -> Outcome:
