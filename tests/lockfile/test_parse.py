@@ -367,3 +367,10 @@ def _fit_to_run(bundle: Bundle) -> None:
         if sys.platform != "win32":
             assert all(os.fsencode(word) is not None for word in words)
         assert all(name and "=" not in name for name in dump.env)
+
+
+def test_lockfiles_of_ports_agree_on_the_traces() -> None:
+    paths = [HERE / "fixtures.lock.yaml", *(HERE / "tests/ports/traces").glob("*.lock.yaml")]
+    bundles = [one for path in paths for one in load(path).bundles if one.id == "model-traces-v1"]
+    assert len(bundles) == len(paths) > 1
+    assert all(bundle.locked == bundles[0].locked for bundle in bundles)
