@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ALLOWANCE = 16  # How much of its own rounding, summed over all stages before it, a port may be off
 _LEAST_SHARE = 2.0**-20  # Least tolerance, as a share of a stage's largest value: 8 ULP of float32
-_NOISE = 1e-5  # Largest value of a tensor that may be nothing but rounding
+_NOISE = 1e-3  # Largest value of a tensor that may be nothing but rounding
 
 
 @dataclass(frozen=True, kw_only=True)
