@@ -8,7 +8,7 @@ import pytest
 
 from parity import github
 from parity.port import output
-from parity.port.process.environment import build_environment
+from parity.port.process import build_environment
 from parity.reports import json as json_report
 from parity.reports import junit, markdown
 from parity.store.sources import Secret

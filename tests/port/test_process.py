@@ -18,8 +18,8 @@ import pytest
 
 from parity.port import process
 from parity.port.process import child as child_module
+from parity.port.process import is_token
 from parity.port.process.child import Child
-from parity.port.process.environment import is_token
 from parity.text import mask_secrets
 
 process_test = pytest.mark.process

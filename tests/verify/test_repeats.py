@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from parity.tensors.bin import encode_batch, encode_tensor
-from parity.verify.repeats import find_differences
+from parity.verify.evaluate import find_differences
 
 OLD = np.arange(6, dtype=np.float32).reshape(2, 3)
 NEW = OLD.copy()

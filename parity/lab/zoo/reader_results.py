@@ -22,7 +22,6 @@ from parity.known_failures import KnownFailures, parse_known_failures
 from parity.lab import readers
 from parity.lab.libraries import find_version
 from parity.lab.readers import ReaderResult
-from parity.lab.zoo import disagreements
 from parity.lockfile import Bundle
 from parity.port import exit_findings
 from parity.port.process import ProcessResult
@@ -197,7 +196,7 @@ def _annotate_result(
 ) -> CaseResult:
     """Excuse what the bundle records, and explain where readers or rule disagree."""
     recorded = run.record.get_outcomes(case.id)
-    why = disagreements.explain_disagreement(
+    why = explain_disagreement(
         case.expect,
         case.detail.rule,
         {**recorded, run.name: result.outcome},
@@ -231,13 +230,62 @@ def _find_drift(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> list[Fi
 
 
 def _build_drift_finding(run: _ReaderRun, case: str, recorded: str, current: str) -> Finding:
-    verbs = disagreements.VERBS
     message = (
-        f"{run.name} {find_version(run.library) or ''} {verbs[current]} {case}, but the bundle "
+        f"{run.name} {find_version(run.library) or ''} {VERBS[current]} {case}, but the bundle "
         f"records that {run.name} {run.record.versions.get(run.library, '')} "
-        f"{verbs.get(recorded, recorded)} it: the reference reader has changed, not a port"
+        f"{VERBS.get(recorded, recorded)} it: the reference reader has changed, not a port"
     )
     hint = "find out which of the two is right, and make the bundle again with today's libraries"
     return Finding(
         level="error", kind="reference", code="reader-drift", message=message, details=(hint,)
     )
+
+
+_NAMES = {"torch": "torch with weights_only", "torch-full": "torch without weights_only"}
+#: Verbs by a reader's outcome.
+VERBS = {
+    "loaded": "reads",
+    "refused": "rejects",
+    "crashed": "crashes on",
+    "limit": "runs out of time or memory on",
+}
+#: The outcome of every reader where there is nothing to explain.
+_UNREMARKABLE = {"load": "loaded", "refuse": "refused", "either": "loaded"}
+
+
+def explain_disagreement(
+    expect: str, rule: str, outcomes: Mapping[str, str], *, disputed: bool = False
+) -> str:
+    """Explain, in a sentence without its full stop, a case that the readers do not agree on.
+
+    ``rule`` is the section of a document, or another source of the rule; ``disputed`` says that it
+    forbids the case although a reader loads it. Nothing is to explain, and the text is empty, where
+    every reader does as expected, or loads an ``either``, and the case is not disputed.
+    """
+    if not outcomes or (set(outcomes.values()) == {_UNREMARKABLE[expect]} and not disputed):
+        return ""
+    text = ", ".join(_format_clauses(expect, outcomes))
+    return f"{text}{_choose_link(expect, outcomes, disputed=disputed)}{rule}" if rule else text
+
+
+def _choose_link(expect: str, outcomes: Mapping[str, str], *, disputed: bool) -> str:
+    """Choose the words between the readers and the rule."""
+    if (expect == "refuse" or disputed) and "loaded" in outcomes.values():
+        return ", against "
+    return "; it must be rejected: " if expect == "refuse" else "; "
+
+
+def _format_clauses(expect: str, outcomes: Mapping[str, str]) -> list[str]:
+    """Format a clause for each reader; torch's two are one where they agree."""
+    if len(outcomes) > 1 and outcomes.get("torch") == outcomes.get("torch-full"):
+        return [f"torch {_choose_verb(expect, outcomes['torch'])}"]
+    return [
+        f"{_NAMES.get(reader, reader)} {_choose_verb(expect, outcome)}"
+        for reader, outcome in outcomes.items()
+    ]
+
+
+def _choose_verb(expect: str, outcome: str) -> str:
+    if expect == "refuse" and outcome == "loaded":
+        return "accepts it"
+    return f"{VERBS[outcome]} it" if outcome in VERBS else outcome

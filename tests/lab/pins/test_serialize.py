@@ -21,7 +21,6 @@ from parity.lab.pins import (
     random_blocks,
     serialize,
     serialize_gguf,
-    serialize_onnx,
     serialize_state,
     synthetic_state,
 )
@@ -334,14 +333,14 @@ def test_mlp_weights_are_four_tensors_without_a_count(tree: Path) -> None:
 
 def test_weights_of_the_first_layer_do_not_fit_half_precision() -> None:
     """Else a model that holds them as f16 or bf16 would be right."""
-    weight = serialize_onnx.draw_weights(serialize.SEED).weight1
+    weight = serialize.draw_weights(serialize.SEED).weight1
     assert (weight.astype("<f2") != weight).any()
     assert (weight.view("<u4") & 0xFFFF).any()
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "random"])
 def test_torchs_forward_is_the_exact_one(tree: Path, name: str) -> None:
-    weight1, bias1, weight2, bias2 = serialize_onnx.draw_weights(serialize.SEED)
+    weight1, bias1, weight2, bias2 = serialize.draw_weights(serialize.SEED)
     x = read_tensor(tree / "onnx-mlp" / f"input_{name}.bin")
     y = read_tensor(tree / "onnx-mlp" / f"torch_forward_{name}.bin")
     assert (x.shape, y.shape) == ((1, 4), (1, 2))
@@ -552,9 +551,9 @@ def test_a_gguf_file_that_reads_back_otherwise_is_not_pinned(
 def test_a_forward_pass_that_is_not_exact_is_not_pinned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serialize_onnx, "compute_exact_forward", lambda *_: [[0.1, 0.2]])
+    monkeypatch.setattr(serialize, "compute_exact_forward", lambda *_: [[0.1, 0.2]])
     with pytest.raises(ReferenceSuspectError, match="torch computes"):
-        serialize_onnx.write_onnx_case(tmp_path / "onnx", seed=1)
+        serialize.write_onnx_case(tmp_path / "onnx", seed=1)
 
 
 # Draws

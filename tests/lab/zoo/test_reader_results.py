@@ -15,7 +15,7 @@ from parity.lab import readers
 from parity.lab.audits import isolated
 from parity.lab.readers import ReaderResult
 from parity.lab.readers.child import write_tensors as dump
-from parity.lab.zoo import disagreements, reader_results
+from parity.lab.zoo import reader_results
 from parity.lab.zoo.reader_reports import clear_reports, write_reports
 from parity.lab.zoo.reader_results import ReaderResults
 from parity.lockfile import Bundle, Dump, Lockfile
@@ -73,14 +73,14 @@ def test_a_disagreement_is_explained(
     expect: str, outcomes: dict[str, str], disputed: bool, expected: str
 ) -> None:
     assert (
-        disagreements.explain_disagreement(expect, "rule 1", outcomes, disputed=disputed)
+        reader_results.explain_disagreement(expect, "rule 1", outcomes, disputed=disputed)
         == expected
     )
 
 
 def test_a_disagreement_without_a_rule_names_the_readers_alone() -> None:
     assert (
-        disagreements.explain_disagreement("refuse", "", {"gguf-py": "loaded"})
+        reader_results.explain_disagreement("refuse", "", {"gguf-py": "loaded"})
         == "gguf-py accepts it"
     )
 
