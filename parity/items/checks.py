@@ -160,43 +160,6 @@ def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 @dataclass(frozen=True)
-class OrderDifference:
-    """Difference between the delivered order and the expected one."""
-
-    displaced: Ints  # Positions of items that are not the expected ones
-    #: For each delivered batch the expected batch that has its items in their order; None where
-    #: any batch is none of the expected ones.
-    batches: tuple[int, ...] | None
-
-
-def compare_order(expected: Ints, obtained: Ints, sizes: Sequence[int]) -> OrderDifference:
-    """Compare two orders of ``(n,)`` items, with ``sizes`` items in each batch."""
-    displaced = np.flatnonzero(expected != obtained)
-    batches = _find_batch_order(expected, obtained, sizes) if len(displaced) else None
-    return OrderDifference(displaced, batches)
-
-
-def _find_batch_order(
-    expected: Ints, obtained: Ints, sizes: Sequence[int]
-) -> tuple[int, ...] | None:
-    """Return which expected batch each delivered one is; repeats count in their order."""
-    expected_order, obtained_order = (np.argsort(x, kind="stable") for x in (expected, obtained))
-    if not np.array_equal(expected[expected_order], obtained[obtained_order]):
-        return None
-    sources = np.empty(len(expected), np.int64)
-    sources[obtained_order] = expected_order
-    size = np.asarray(sizes, np.int64)
-    starts = np.cumsum(size) - size
-    if not np.array_equal(
-        sources - np.arange(len(sources)), np.repeat(sources[starts] - starts, size)
-    ):
-        return None
-    number = np.minimum(np.searchsorted(starts, sources[starts]), len(starts) - 1)
-    # Runs that tile the expected order and begin where its batches do are its batches.
-    return tuple(number.tolist()) if np.array_equal(starts[number], sources[starts]) else None
-
-
-@dataclass(frozen=True)
 class LabelDifference:
     """Difference between delivered labels and those of the items of their rows."""
 

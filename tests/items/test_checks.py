@@ -15,7 +15,6 @@ from parity.items.checks import (
     DeliveredBatches,
     compare_labels,
     compare_membership,
-    compare_order,
     locate_row,
 )
 from parity.items.identity import ItemTable, find_nearest, identify_rows
@@ -111,43 +110,7 @@ class TestMembership:
         assert (found.missing - far).tolist() == short
 
 
-#: due, came, sizes -> displaced positions, due batch of each delivered one.
-ORDERS = {
-    "the due one": ([0, 1, 2, 3], [0, 1, 2, 3], [2, 2], [], None),
-    "batches swapped": ([0, 1, 2, 3, 4], [2, 3, 0, 1, 4], [2, 2, 1], [0, 1, 2, 3], (1, 0, 2)),
-    "batches by a slow worker": (
-        [0, 1, 2, 3, 4, 5],
-        [2, 3, 4, 5, 0, 1],
-        [2] * 3,
-        [*range(6)],
-        (1, 2, 0),
-    ),
-    "a short batch first": ([0, 1, 2], [2, 0, 1], [1, 2], [0, 1, 2], None),
-    "two rows swapped in a batch": ([0, 1, 2, 3], [1, 0, 2, 3], [2, 2], [0, 1], None),
-    "one row moved": ([0, 1, 2, 3], [1, 2, 3, 0], [2, 2], [0, 1, 2, 3], None),
-    "two rows swapped between batches": ([0, 1, 2, 3], [2, 1, 0, 3], [2, 2], [0, 2], None),
-    "reversed in one batch": ([0, 1], [1, 0], [2], [0, 1], None),
-    "other items": ([0, 1, 2, 3], [2, 3, 0, 9], [2, 2], [0, 1, 2, 3], None),
-    "a repeated item": ([5, 1, 5, 2], [5, 2, 5, 1], [2, 2], [1, 3], None),
-}
-
-
-class TestOrder:
-    @pytest.mark.parametrize(
-        ("due", "received", "sizes", "displaced", "batches"), ORDERS.values(), ids=ORDERS
-    )
-    def test_where_items_stand(
-        self,
-        due: list[int],
-        received: list[int],
-        sizes: list[int],
-        displaced: list[int],
-        batches: tuple[int, ...] | None,
-    ) -> None:
-        found = compare_order(ints(due), ints(received), sizes)
-        assert found.displaced.tolist() == displaced
-        assert found.batches == batches
-
+class TestPlaces:
     def test_places_are_batch_and_row(self) -> None:
         assert [locate_row((2, 1, 3), position) for position in range(6)] == [
             BatchPosition(0, 0),
@@ -343,11 +306,6 @@ class TestIdentify:
         assert self.run([1, 2], [2, 5], due=[]) == [1, UNKNOWN]
 
 
-def test_batches_of_other_items_are_no_batches_in_another_order() -> None:
-    due, received = np.array([0, 1, 2, 3]), np.array([0, 1, 2, 2])
-    assert compare_order(due, received, (2, 2)).batches is None
-
-
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:
     batches = DeliveredBatches(np.zeros((5, 1), np.float32), np.zeros(5, np.float32), (2, 3))
     assert batches.locate(3) == BatchPosition(1, 1)
@@ -364,23 +322,11 @@ def test_a_label_that_uses_its_whole_bound_is_close() -> None:
     assert not len(compare_labels(due, due + np.float32(0.5), 0.5).wrong)
 
 
-def test_one_batch_in_another_order_is_no_order_of_batches() -> None:
-    assert compare_order(np.array([0, 1]), np.array([1, 0]), (2,)).batches is None
-
-
-def test_repeated_items_keep_their_order_among_many() -> None:
-    """A sort that is not stable would hold the second arrival against the third that is due."""
-    due = np.concatenate([np.tile([item, item + 1], 100) for item in (0, 2, 4)])
-    received = np.concatenate([due[200:], due[:200]])
-    assert compare_order(due, received, (200, 200, 200)).batches == (1, 2, 0)
-
-
 def test_what_was_found_cannot_be_changed() -> None:
     number, label = ints([0]), floats(0)
     batches = DeliveredBatches(label, label, (1,))
     each = (
         compare_membership(number, number),
-        compare_order(number, number, (1,)),
         compare_labels(label, label),
         batches,
     )
