@@ -69,6 +69,27 @@ class Nothing(torch.nn.Module):
 def nothing():
     return Nothing(), torch.ones(2)
 
+class RotaryEmbedding(torch.nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+
+    def forward(self, x):
+        return torch.cat([x[..., :1].cos(), x[..., 1:].sin()], -1) * self.base
+
+class Noise(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)
+        self.rotary = RotaryEmbedding(10.0)
+
+    def forward(self, x):
+        return x + self.rotary(self.rotary(self.norm(self.fc(x))))
+
+def noise():
+    optimizers = {name: lambda p: torch.optim.SGD(p, lr=0.1) for name in ("one", "two")}
+    return Noise(), torch.ones(6, 4), lambda out: out.square().mean(), optimizers
+
 def number():
     return 3
 """
@@ -153,6 +174,20 @@ def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> N
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], stages=["norm*"])
     values = _read(_unpack(archive, tmp_path / "tree"), "forward")
     assert set(values) == {"norm/layer_norm", "add"}
+
+
+def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path) -> None:
+    models = [f"{model}:{name}" for name in ("noise", "branch")]
+    tree = _unpack(trace.pin(tmp_path, model=models, name="both", train=1), tmp_path / "tree")
+    cases = {case.id: case.detail for case in suite.read_cases(tree, {})}
+    assert list(cases) == ["noise", "noise-train-one", "noise-train-two", "branch"]
+    # A module whose calls say nothing is one stage, each time that it is called.
+    assert [one.name for one in cases["noise"].stages][-3:] == ["rotary", "rotary#2", "add"]
+    # BatchNorm takes out the bias before it, so that its gradient is nothing but rounding.
+    rule = cases["noise-train-one"].rules.tensors["step_1/grad/fc.bias"]
+    assert rule.blind.startswith("rounding makes it up")
+    with pytest.raises(ConfigError, match="two functions have one name"):
+        trace.pin(tmp_path, model=[models[0], models[0]])
 
 
 @pytest.mark.parametrize(
