@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.document import Document, Place
-from parity.bundle.manifest_file import read_manifest_file
+from parity.bundle.document import Document, Place, read_manifest_file
 from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, ManifestReader, is_present
 from parity.bundle.stages import read_stages

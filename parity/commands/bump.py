@@ -159,9 +159,8 @@ def _print_summary(
 def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: RunConsole) -> int:
     """Print for each bundle whether its source has something newer; write nothing.
 
-    Returns:
-        10 if one has, 0 if none has or only a download can show it; the code of the most
-        severe error if a source could not be queried.
+    Return 10 if one has, 0 if none has or only a download can tell; the code of the most severe
+    error if a source could not be queried.
     """
     newer: list[bool] = []
     is_moved = (options.to, options.source, options.from_file) != (None, None, None)
@@ -235,8 +234,7 @@ def query_host(bundle: Bundle, options: BumpOptions) -> RemoteMetadata:
     """Return the host's metadata of ``bundle``, as ``select_target`` made it.
 
     Raises:
-        FetchError: ``offline-miss``, or as ``query_metadata`` does; names the bundle.
-        ConfigError: As ``query_metadata`` does.
+        FetchError, ConfigError: ``offline-miss``, or as ``fetch_remote_metadata`` does.
     """
     if options.offline and not is_local(bundle.source):
         message = f"{bundle.id}: bump has to query the host, and --offline is set"

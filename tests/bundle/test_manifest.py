@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parity.bundle import manifest, manifest_file
+from parity.bundle import document, manifest
 from parity.errors import ReferenceSuspectError
 
 
@@ -25,12 +25,12 @@ def tree(tmp_path: Path) -> Path:
 def problems(tree: Path, content: Any) -> list[str]:
     """What is said of a manifest, each with its code where that is another."""
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-    (tree / manifest_file.NAME).write_bytes(raw)
+    (tree / document.NAME).write_bytes(raw)
     with pytest.raises(ReferenceSuspectError) as caught:
         manifest.load(tree)
     for problem in caught.value.problems:
         assert problem.code in ("reference-malformed", "no-cases")
-        assert problem.where is None or problem.where.path == tree / manifest_file.NAME
+        assert problem.where is None or problem.where.path == tree / document.NAME
     return [problem.message for problem in caught.value.problems]
 
 
@@ -39,7 +39,7 @@ def whole(case: Any = None, **more: Any) -> dict[str, Any]:
 
 
 def load(tree: Path, content: Any) -> tuple[manifest.TensorCase, ...]:
-    (tree / manifest_file.NAME).write_text(json.dumps(content), "utf-8")
+    (tree / document.NAME).write_text(json.dumps(content), "utf-8")
     return manifest.load(tree)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from parity.__main__ import run_command_line
+from parity.commands.audit import clear_reports, write_reports
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import readers
 from parity.lab.audits import isolated
 from parity.lab.readers import ReaderResult
 from parity.lab.readers.child import write_tensors as dump
 from parity.lab.zoo import reader_results
-from parity.lab.zoo.reader_reports import clear_reports, write_reports
 from parity.lab.zoo.reader_results import ReaderResults
 from parity.lockfile import Bundle, Dump, Lockfile
 from parity.reports import json_reader
