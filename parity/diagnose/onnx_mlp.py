@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.diagnose.casts import read_words, round_through
 from parity.diagnose.cause import Cause
+from parity.diagnose.float_transforms import read_words, round_through
 from parity.diagnose.stages import activate
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from parity.diagnose import tensor_slices
+from parity.diagnose import slice_patterns
 from tests.diagnose.test_diagnose import cause, numbers, quantised, raw_of
 
 NONE = "no-simple-cause"
@@ -155,5 +155,5 @@ def test_minima_are_those_of_types_that_have_some(kind: str, words: str, tmp_pat
 def test_slices_that_are_too_large_for_memory_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = numbers(16, 8)
     assert cause(right, swapped(2, 9)(right)).code == "rows-permuted"
-    monkeypatch.setattr(tensor_slices, "MAX_ELEMENTS", 7)
+    monkeypatch.setattr(slice_patterns, "MAX_ELEMENTS", 7)
     assert cause(right, swapped(2, 9)(right)).code == NONE

@@ -608,6 +608,6 @@ def test_the_block_type_of_a_missing_tensor_is_named(end: str) -> None:
     place = StorageLocation(path=Path(f"m{suffix}"), start=0, stop=4, type_name="", shape=(1,))
     locations = {name: replace(place, type_name=kind) for name, kind in TYPES[end].items()}
     stored = StoredTensor(Path("w.bin"), 0, DTYPES["F32"], (1,), ".bin")
-    message = tensor_names._describe_type("w", {"w", "v"}, locations, stored)
+    message = tensor_names._describe_place("w", {"w", "v"}, locations, stored)
     assert message.endswith(end)
     assert message == end or message.startswith("; the checkpoint has it as IQ4_NL (type 20), ")

@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.diagnose.casts import NAMES, cut_to_bf16, round_through
 from parity.diagnose.cause import Cause
+from parity.diagnose.float_transforms import NAMES, cut_to_bf16, round_through
 from parity.diagnose.loaders import membership, orders
 from parity.items import checks
 from parity.items.checks import LabelDifference, LoaderRun
