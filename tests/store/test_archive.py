@@ -30,6 +30,7 @@ from parity.store.member_names import ArchiveError
 from parity.store.tar_headers import parse_header
 from parity.store.trees import TreeFile, compute_tree_digest
 from parity.text import UNPRINTABLE, sanitize
+from tests.support.fetching import read_files
 from tests.support.tar import (
     BLOCK,
     END,
@@ -91,14 +92,6 @@ def test_members_are_found_at_their_offsets(put: Put) -> None:
     assert scan(path, Limits()) == [Member("d/a", 3 * BLOCK, 700), Member("b", 6 * BLOCK, 0)]
 
 
-def files_of(made: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(made).as_posix(): path.read_bytes()
-        for path in made.rglob("*")
-        if path.is_file()
-    }
-
-
 CONTENT = {"d/e/long" + "n" * 150: b"1" * 5000, "d/ü.bin": b"\0\xff", "top": b"", "z/z": b"z"}
 
 
@@ -114,7 +107,7 @@ def test_archives_of_tarfile_are_unpacked(tmp_path: Path, form: int) -> None:
 
     entries = unpack(tmp_path / "x.tar", tmp_path / "out", Limits())
 
-    assert files_of(tmp_path / "out") == content
+    assert read_files(tmp_path / "out") == content
     assert [(e.path, e.size, e.sha256) for e in entries] == [
         (name, len(data), hashlib.sha256(data).hexdigest()) for name, data in content.items()
     ]

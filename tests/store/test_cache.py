@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,13 +29,6 @@ HOUR, DAY = 3600.0, 86_400.0
 DATA = {name: make_tar(make_member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
 #: The same content as "aa", in another archive.
 TWIN = make_tar(make_member("./aa", b"aa" * 1000))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "store")
-    yield made
-    disk.remove(made.root)
 
 
 @pytest.fixture

@@ -9,12 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from parity.store import disk
 from parity.store.store import Store
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
@@ -28,13 +26,6 @@ ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
 CONTENT = {f"{n}": hashlib.shake_256(b"%d" % n).digest(3 * MIB // 2) for n in range(2)}
 LARGE = make_tar(*(make_member(path, data) for path, data in CONTENT.items()))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "store")
-    yield made
-    disk.remove(made.root)
 
 
 def begin(store: Store, url: str, data: bytes, *options: str) -> subprocess.Popen[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,6 @@ from parity.store import disk
 from parity.store.fetch import describe_misses
 from parity.store.store import Store
 from tests.support.fetching import DATA, compute_sha256, make_bundle
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "store")
-    yield made
-    disk.remove(made.root)
 
 
 def lockfile(folder: Path) -> Path:

@@ -23,6 +23,7 @@ from parity.store.integrity import ArchiveRecord
 from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
+from tests.support.fetching import LINES, SOURCE, compute_sha256, read_files
 from tests.support.tar import (
     END,
     make_folder,
@@ -42,24 +43,19 @@ REPACKED = make_tar(
     make_member("b", b"22"),
     make_member("./d/a", b"1" * 3000),
 )
+SHA256 = compute_sha256(DATA)
 FILES = {"d/a": b"1" * 3000, "b": b"22"}
 TREE = compute_tree_digest(
     TreeFile(path, len(data), hashlib.sha256(data).hexdigest()) for path, data in FILES.items()
 )
 
 
-def sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-LINES = {key: Location(Path("f.lock.yaml"), line, 15) for line, key in enumerate(
-    ["sha256", "size", "files", "unpacked", "tree"], start=10)}  # fmt: skip
-ENTRY, SOURCE = Location(Path("f.lock.yaml"), 3, 3), Location(Path("f.lock.yaml"), 4, 11)
+ENTRY = Location(Path("f.lock.yaml"), 3, 3)
 
 
 def bundle(source: str = "b.tar", **locked: Any) -> Bundle:
     known = {
-        "sha256": sha(DATA),
+        "sha256": SHA256,
         "size": len(DATA),
         "files": 2,
         "unpacked": 3002,
@@ -110,14 +106,6 @@ def problems(
     return caught.value.problems
 
 
-def files_of(made: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(made).as_posix(): path.read_bytes()
-        for path in made.rglob("*")
-        if path.is_file()
-    }
-
-
 def partials(store: Store) -> list[str]:
     partial = store.root / "partial"
     return [path.name for path in partial.iterdir()] if partial.exists() else []
@@ -141,10 +129,10 @@ def everything(root: Path) -> dict[str, tuple[int, int]]:
 def test_a_bundle_is_unpacked(get: Get, store: Store) -> None:
     fetched = get()
 
-    assert fetched == FetchedBundle(store.root / "trees" / TREE, sha(DATA), TREE, cached=False)
-    assert files_of(fetched.path) == FILES
+    assert fetched == FetchedBundle(store.root / "trees" / TREE, SHA256, TREE, cached=False)
+    assert read_files(fetched.path) == FILES
     assert partials(store) == []
-    blob = store.root / "blobs" / "sha256" / sha(DATA)[:2] / sha(DATA)
+    blob = store.root / "blobs" / "sha256" / SHA256[:2] / SHA256
     assert blob.read_bytes() == DATA
     assert ArchiveRecord.load(blob.with_name(blob.name + ".json")) == ArchiveRecord(
         size=len(DATA), files=2, unpacked=3002, tree=TREE
@@ -170,7 +158,7 @@ def test_a_tree_is_read_only(get: Get) -> None:
 def test_cache_hit_reads_neither_source_nor_archive(get: Get, home: Path, store: Store) -> None:
     first = get()
     (home / "b.tar").unlink()
-    disk.remove(store.paths.locate_blob(sha(DATA)))
+    disk.remove(store.paths.locate_blob(SHA256))
 
     assert get() == replace(first, cached=True)
     assert get(offline=True, rehash=True) == replace(first, cached=True)
@@ -187,7 +175,7 @@ def test_cache_hit_writes_nothing(get: Get, store: Store) -> None:
 
 def test_cache_hit_renews_the_record_for_gc(get: Get, store: Store) -> None:
     get()
-    noted = store.paths.locate_record(sha(DATA))
+    noted = store.paths.locate_record(SHA256)
     os.utime(noted, (1, 1))
 
     get()
@@ -205,9 +193,9 @@ def test_two_archives_with_one_content_share_a_tree(get: Get, home: Path) -> Non
     first = get()
     (home / "c.tar").write_bytes(REPACKED)
 
-    second = get(bundle("c.tar", sha256=sha(REPACKED), size=len(REPACKED)))
+    second = get(bundle("c.tar", sha256=compute_sha256(REPACKED), size=len(REPACKED)))
 
-    assert second == replace(first, sha256=sha(REPACKED))
+    assert second == replace(first, sha256=compute_sha256(REPACKED))
 
 
 def test_bundle_made_by_another_process_meanwhile_is_used(
@@ -225,7 +213,7 @@ def test_bundle_made_by_another_process_meanwhile_is_used(
     monkeypatch.setattr(archive, "unpack", unpack)
     monkeypatch.setattr("filelock.FileLock", _no_lock)
 
-    assert files_of(get().path) == FILES
+    assert read_files(get().path) == FILES
     assert partials(store) == []
 
 
@@ -261,10 +249,10 @@ def test_threads_at_once_fetch_once(
 def test_locked_bundle_is_fetched_before_the_deadline(get: Get, store: Store) -> None:
     import time  # noqa: PLC0415
 
-    with store.paths.acquire_lock(sha(DATA), 0, lambda _: None):
+    with store.paths.acquire_lock(SHA256, 0, lambda _: None):
         fetched = get(deadline=time.monotonic() + 0.3)
 
-    assert files_of(fetched.path) == FILES
+    assert read_files(fetched.path) == FILES
 
 
 # Rejected
@@ -308,7 +296,7 @@ def test_mixed_lock_fails_with_a_warm_store(
             (
                 f"expected  {sought}",
                 f"obtained  {got}",
-                f"from      the archive sha256:{sha(DATA)}",
+                f"from      the archive sha256:{SHA256}",
                 "let parity bump small write the block, not a person or a merge",
             ),
         ),
@@ -322,14 +310,14 @@ def test_mixed_lock_fails_with_a_cold_store(
 ) -> None:
     if blob:
         get()
-        disk.remove(store.paths.locate_record(sha(DATA)))
+        disk.remove(store.paths.locate_record(SHA256))
         disk.remove(store.paths.locate_tree(TREE))
 
     (problem,) = problems(IntegrityError, get, bundle(**{key: value}))
 
     assert (problem.code, problem.where) == (code, LINES[key])
     assert problem.message.startswith("small: ")
-    assert not store.paths.locate_record(sha(DATA)).exists()
+    assert not store.paths.locate_record(SHA256).exists()
     assert not list((store.root / "trees").glob("*"))
     assert partials(store) == []
 
@@ -359,7 +347,7 @@ def test_unsafe_archive_with_the_right_hash_is_rejected(get: Get, store: Store, 
     (problem,) = problems(
         IntegrityError,
         get,
-        bundle(sha256=sha(evil), size=None, files=None, unpacked=None, tree=None),
+        bundle(sha256=compute_sha256(evil), size=None, files=None, unpacked=None, tree=None),
     )
 
     assert (problem.code, problem.where) == ("archive-type", SOURCE)
@@ -380,7 +368,7 @@ def test_offline_without_the_bundle_fails(get: Get) -> None:
             "small: the bundle is not cached, and --offline is set",
             SOURCE,
             (
-                f"expected  sha256:{sha(DATA)}  {len(DATA):,} bytes",
+                f"expected  sha256:{SHA256}  {len(DATA):,} bytes",
                 "from      https://x.org/b.tar",
                 "run parity fetch small with a network, or drop --offline",
             ),
@@ -389,14 +377,14 @@ def test_offline_without_the_bundle_fails(get: Get) -> None:
 
 
 def test_offline_with_a_local_source(get: Get) -> None:
-    assert files_of(get(offline=True).path) == FILES
+    assert read_files(get(offline=True).path) == FILES
 
 
 def test_offline_with_the_archive_only(get: Get, store: Store) -> None:
     get()
     disk.remove(store.paths.locate_tree(TREE))
 
-    assert files_of(get(bundle("https://x.org/b.tar"), offline=True).path) == FILES
+    assert read_files(get(bundle("https://x.org/b.tar"), offline=True).path) == FILES
 
 
 @pytest.mark.network
@@ -406,7 +394,7 @@ def test_from_a_server_once(get: Get, store: Store) -> None:
 
         assert (get(entry).cached, get(entry).cached) == (False, True)
         assert len(server.requests) == 1
-    assert files_of(store.paths.locate_tree(TREE)) == FILES
+    assert read_files(store.paths.locate_tree(TREE)) == FILES
 
 
 @pytest.mark.network
@@ -415,7 +403,7 @@ def test_failed_download_keeps_its_part(get: Get, store: Store) -> None:
         (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
 
     assert problem.code == "fetch-network"
-    assert partials(store) == [f"{sha(DATA)}.part"]
+    assert partials(store) == [f"{SHA256}.part"]
     assert not (store.root / "blobs").exists()
 
 
@@ -438,7 +426,7 @@ def test_missing_file_is_detected_without_reading(get: Get, store: Store) -> Non
 
     fetched = get()
 
-    assert files_of(fetched.path) == FILES
+    assert read_files(fetched.path) == FILES
     assert fetched.notices == ("small: its unpacked files were damaged (1 of 2 files); made again",)
     assert not fetched.cached
     assert partials(store) == []
@@ -473,7 +461,7 @@ def test_changed_bytes_are_detected_on_ci_and_with_rehash(
     fetched = get(rehash=verify)
 
     assert bool(fetched.notices) == seen
-    assert files_of(fetched.path)["b"] == (b"22" if seen else b"33")
+    assert read_files(fetched.path)["b"] == (b"22" if seen else b"33")
 
 
 def test_a_link_in_a_tree_is_damage(get: Get, tmp_path: Path) -> None:
@@ -490,17 +478,17 @@ def test_a_link_in_a_tree_is_damage(get: Get, tmp_path: Path) -> None:
 
 def test_damaged_archive_is_downloaded_again(get: Get, store: Store) -> None:
     disk.remove(get().path)
-    damage(store.paths.locate_blob(sha(DATA)), DATA[:-1] + b"x")
+    damage(store.paths.locate_blob(SHA256), DATA[:-1] + b"x")
 
     fetched = get()
 
     assert fetched.notices == ("small: its archive in the store was damaged; made again",)
-    assert files_of(fetched.path) == FILES
+    assert read_files(fetched.path) == FILES
 
 
 def test_damaged_archive_without_a_source_fails(get: Get, store: Store) -> None:
     disk.remove(get().path)
-    damage(store.paths.locate_blob(sha(DATA)), b"")
+    damage(store.paths.locate_blob(SHA256), b"")
 
     (problem,) = problems(FetchError, get, bundle("https://x.org/b"), offline=True)
 
@@ -517,11 +505,11 @@ def test_damaged_archive_without_a_source_fails(get: Get, store: Store) -> None:
 )  # fmt: skip
 def test_damaged_record_is_written_again(get: Get, store: Store, text: str) -> None:
     get()
-    noted = store.paths.locate_record(sha(DATA))
+    noted = store.paths.locate_record(SHA256)
     noted.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     assert ArchiveRecord.load(noted) is None
-    assert files_of(get().path) == FILES
+    assert read_files(get().path) == FILES
     assert ArchiveRecord.load(noted) is not None
 
 
@@ -559,9 +547,9 @@ def test_errors_of_the_system(
     assert problem.details[0] == f"obtained  {os.strerror(number)}"
     assert len(problem.details) == 3
     # An archive that is whole is kept, whatever became of it then.
-    whole = [f"{sha(DATA)}.part"] if place.endswith("publish_file") else []
+    whole = [f"{SHA256}.part"] if place.endswith("publish_file") else []
     assert partials(store) == whole
-    assert files_of(get().path) == FILES  # and the next run is well
+    assert read_files(get().path) == FILES  # and the next run is well
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
@@ -583,7 +571,7 @@ def test_nothing_is_left_behind_on_an_interrupt(
 
     assert partials(store) == []
     assert not list((store.root / "trees").glob("*"))
-    assert files_of(get().path) == FILES
+    assert read_files(get().path) == FILES
 
 
 def test_free_space_is_checked_before_a_download(
@@ -607,7 +595,7 @@ def test_free_space_is_checked_before_a_download(
         ),
     )
     free[0] = needed
-    assert files_of(get().path) == FILES
+    assert read_files(get().path) == FILES
 
 
 def test_closed_progress_output_is_not_a_store_error(get: Get, store: Store) -> None:
@@ -672,8 +660,8 @@ def test_measure_returns_the_lock(store: Store, home: Path) -> None:
 
     locked, fetched = store.measure(unlocked, lockfile_dir=home)
 
-    assert locked == Locked(sha256=sha(DATA), size=len(DATA), files=2, unpacked=3002, tree=TREE)
-    assert files_of(fetched.path) == FILES
+    assert locked == Locked(sha256=SHA256, size=len(DATA), files=2, unpacked=3002, tree=TREE)
+    assert read_files(fetched.path) == FILES
     assert partials(store) == []
 
 
@@ -683,7 +671,7 @@ def test_measure_ignores_the_lock(store: Store, home: Path) -> None:
 
     locked, _ = store.measure(bundle(), lockfile_dir=home)
 
-    assert (locked.sha256, locked.tree) == (sha(REPACKED), TREE)
+    assert (locked.sha256, locked.tree) == (compute_sha256(REPACKED), TREE)
 
 
 def test_measure_rejects_an_invalid_archive(store: Store, home: Path) -> None:
@@ -701,4 +689,4 @@ def test_hashing_by_two_threads_is_hashing(tmp_path: Path) -> None:
     found = {entry.path: (entry.size, entry.sha256) for entry in trees.hash_files(tmp_path)}
 
     found = {path: value for path, value in found.items() if path in content}
-    assert found == {name: (len(data), sha(data)) for name, data in content.items()}
+    assert found == {name: (len(data), compute_sha256(data)) for name, data in content.items()}
