@@ -17,23 +17,17 @@ _KEYS = ("name", "kind", "module", "arguments", "feeds", "rounding")
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step of a model.
+    """One step of a model."""
 
-    Attributes:
-        name: Of the stage, and of the tensor that is its output.
-        kind: An ATen call (``aten.add.Tensor``) or a module's type (``LayerNorm``); ``""`` where
-            nobody can compute it.
-        module: Path of the module that it belongs to.
-        arguments: Numbers, texts and lists, by name.
-        feeds: Names of earlier stages, inputs and parameters, by argument; several for a list.
-        rounding: Largest error that computing this stage in its dtype makes; 0 if unknown.
-    """
-
-    name: str
+    name: str  # Of the stage, and of the tensor that is its output
+    #: An ATen call (``aten.add.Tensor``) or a module's type (``LayerNorm``); ``""`` where nobody
+    #: can compute it
     kind: str = ""
-    module: str = ""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    module: str = ""  # Path of the module that it belongs to
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # Numbers, texts and lists, by name
+    #: Names of earlier stages, inputs and parameters, by argument; several for a list
     feeds: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    #: Largest error that computing this stage in its dtype makes; 0 if unknown
     rounding: float = 0.0
 
     @property

@@ -16,48 +16,39 @@ Expectation = Literal["load", "refuse", "either"]
 
 @dataclass(frozen=True, kw_only=True)
 class TensorCase:
-    """One case of a generic bundle.
-
-    Attributes:
-        blind: Reason for tolerances under which zeros or a constant would pass.
-        folder: Its folder, with ``checkpoint``, ``reference`` and ``inputs``.
-        reference: A folder or a file of tensors; None only where nothing is to be loaded.
-        layout: Names of the tensors in each file of the reference, where the manifest states them.
-        expect: What a port must do: load it, refuse it, or either.
-        has_expectation: The bundle states ``expect``; its result then includes the port's ending.
-        rules: How each tensor is compared.
-        words: Placeholders of the case's own, ``{words.NAME}``.
-        documents: Rules of each JSON document by pointer, ``stdout`` for the last line printed.
-        texts: Files of text, which must be equal.
-        metadata: Entries that `__metadata__` of a dump must have: those of the reference
-            (True), stated ones, or not asked for (None).
-        names: Tensors that a port may be asked for by name, where no reference names them.
-        stages: The steps of a model in the order of execution; a port may leave out any of them
-            that is not among ``outputs``.
-        is_transposed: The port's dump has the dimensions of its reference in reverse.
-    """
+    """One case of a generic bundle."""
 
     id: str
-    folder: Path
+    folder: Path  # Its folder, with ``checkpoint``, ``reference`` and ``inputs``
     group: str = ""
     why: str = ""
     rule: str = ""
-    blind: str = ""
-    expect: Expectation = "load"
+    blind: str = ""  # Reason for tolerances under which zeros or a constant would pass
+    expect: Expectation = "load"  # What a port must do: load it, refuse it, or either
+    #: The bundle states ``expect``; its result then includes the port's ending
     has_expectation: bool = False
     checkpoint: Path | None = None
+    #: A folder or a file of tensors; None only where nothing is to be loaded
     reference: Path | None = None
+    #: Names of the tensors in each file of the reference, where the manifest states them
     layout: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    rules: Rules = field(default_factory=Rules, compare=False)
+    rules: Rules = field(default_factory=Rules, compare=False)  # How each tensor is compared
+    #: Placeholders of the case's own, ``{words.NAME}``
     words: Mapping[str, str] = field(default_factory=dict)
+    #: Rules of each JSON document by pointer, ``stdout`` for the last line printed
     documents: Mapping[str, Mapping[str, JsonRule]] = field(default_factory=dict)
-    texts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()  # Files of text, which must be equal
+    #: Entries that `__metadata__` of a dump must have: those of the reference (True), stated ones,
+    #: or not asked for (None)
     metadata: bool | Mapping[str, str] | None = None
     inputs: tuple[Path, ...] = ()
+    #: Tensors that a port may be asked for by name, where no reference names them
     names: tuple[str, ...] = ()
+    #: The steps of a model in the order of execution; a port may leave out any of them that is not
+    #: among ``outputs``
     stages: tuple[Stage, ...] = ()
     outputs: tuple[str, ...] = ()
-    is_transposed: bool = False
+    is_transposed: bool = False  # The port's dump has the dimensions of its reference in reverse
 
     def find_document(self, source: str) -> Path:
         """Return the reference of a JSON document or a text."""

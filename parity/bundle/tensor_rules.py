@@ -22,14 +22,11 @@ from parity.text import join_limited
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Conditions that must all be met.
+    """Conditions that must all be met."""
 
-    Attributes:
-        bounds: Tolerances of each element, and ``cosine``, by name.
-        measures: Settings of measures of the whole tensor, by name.
-    """
-
+    #: Tolerances of each element, and ``cosine``, by name
     bounds: Mapping[str, float] = field(default_factory=dict)
+    #: Settings of measures of the whole tensor, by name
     measures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def list_members(self) -> dict[str, list[str]]:
@@ -47,27 +44,18 @@ EXACT = (Check(bounds={"exact": 1.0}),)
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The statement of a manifest on a tensor, a glob, a dtype, or by default.
+    """The statement of a manifest on a tensor, a glob, a dtype, or by default."""
 
-    Attributes:
-        checks: One of them must pass; None where the entry states none.
-        ignore: Why the tensor is not compared.
-        optional: The port may leave it out.
-        like: Name of the tensor of the same dump that is expected instead of a reference.
-        blind: Why the tolerance may be blind.
-        origin: What states the checks: ``default``, ``dtype``, ``glob`` or ``name``.
-        covered_by: The tensor whose measure compares this one, which has no checks of its own.
-        place: Where the manifest has it.
-    """
-
+    #: One of them must pass; None where the entry states none
     checks: tuple[Check, ...] | None = None
-    ignore: str = ""
-    optional: bool | None = None
-    like: str = ""
-    blind: str = ""
-    origin: str = "default"
+    ignore: str = ""  # Why the tensor is not compared
+    optional: bool | None = None  # The port may leave it out
+    like: str = ""  # Name of the tensor of the same dump that is expected instead of a reference
+    blind: str = ""  # Why the tolerance may be blind
+    origin: str = "default"  # What states the checks: ``default``, ``dtype``, ``glob`` or ``name``
+    #: The tensor whose measure compares this one, which has no checks of its own
     covered_by: str = ""
-    place: Place = ()
+    place: Place = ()  # Where the manifest has it
 
     @property
     def names_dtype(self) -> bool:
@@ -87,20 +75,16 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """The rules of a case.
-
-    Attributes:
-        tensors: By name or glob. ``dtypes``: by safetensors' name of the dtype.
-        shared: Names, globs and dtypes that come from `defaults`; one case must have a match.
-        sharers: Number of cases in the manifest.
-        locate: Returns line and column of a place.
-    """
+    """The rules of a case."""
 
     default: Rule = field(default_factory=lambda: Rule(checks=EXACT))
+    #: By name or glob
     tensors: Mapping[str, Rule] = field(default_factory=dict)
-    dtypes: Mapping[str, Rule] = field(default_factory=dict)
+    dtypes: Mapping[str, Rule] = field(default_factory=dict)  # By safetensors' name
+    #: Names, globs and dtypes that come from `defaults`; one case must have a match
     shared: frozenset[str] = frozenset()
-    sharers: int = 1
+    sharers: int = 1  # Number of cases in the manifest
+    #: Returns line and column of a place
     locate: Callable[[Place], Location | None] = lambda _place: None
 
     @property

@@ -44,34 +44,23 @@ _PATH = re.compile(r"\b[A-Za-z_]\w*(?:\\x3a\\x3a\w+)+")
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Contents of a bug report.
+    """Contents of a bug report."""
 
-    Attributes:
-        case: ``bundle/case``.
-        rule: Place in the format's specification.
-        checkpoint: Name of the file beside the report, empty if the case has none.
-        run_commands: Commands that run the port's program in the folder.
-        repeat_command: Command that makes such a folder.
-        values: Lines with both sides of each tensor.
-        stored_bytes: Lines with the bytes of the tensors in the file.
-        output: Last lines of the program's output.
-    """
-
-    case: str
+    case: str  # ``bundle/case``
     result: CaseResult
     why: str
-    rule: str
-    checkpoint: str
+    rule: str  # Place in the format's specification
+    checkpoint: str  # Name of the file beside the report, empty if the case has none
     size: int
     sha256: str
     bundle_sha256: str
     port: Mapping[str, str]
     subject: Sequence[str]  # The crates under test, each as ``name version``
-    run_commands: Sequence[str]
-    repeat_command: str
-    values: Sequence[str]
-    stored_bytes: Sequence[str]
-    output: Sequence[str]
+    run_commands: Sequence[str]  # Commands that run the port's program in the folder
+    repeat_command: str  # Command that makes such a folder
+    values: Sequence[str]  # Lines with both sides of each tensor
+    stored_bytes: Sequence[str]  # Lines with the bytes of the tensors in the file
+    output: Sequence[str]  # Last lines of the program's output
     facts: Mapping[str, str]
     extra_files: Sequence[str] = ()  # Extra files of the bundle, a line each
 

@@ -9,19 +9,12 @@ from numpy.typing import NDArray
 
 
 class ElementErrors(NamedTuple):
-    """Errors of elements whose bits differ.
+    """Errors of elements whose bits differ."""
 
-    Attributes:
-        bad: Elements that break a bound.
-        error: Absolute difference; NaN where one side is not finite.
-        size: Absolute value of the expected element.
-        ulp: Steps between the two in the expected dtype, None for integers.
-    """
-
-    bad: NDArray[np.bool_]
-    error: NDArray[np.float64]
-    size: NDArray[np.float64]
-    ulp: NDArray[np.uint64] | None
+    bad: NDArray[np.bool_]  # Elements that break a bound
+    error: NDArray[np.float64]  # Absolute difference; NaN where one side is not finite
+    size: NDArray[np.float64]  # Absolute value of the expected element
+    ulp: NDArray[np.uint64] | None  # Steps between the two in the expected dtype, None for integers
 
 
 def view_parts(chunk: NDArray[Any], parts: int) -> NDArray[Any]:

@@ -38,22 +38,17 @@ _FIRST_SPECIAL = {"F8_E4M3": 0x7F, "F8_E5M2": 0x7C}
 
 @dataclass(frozen=True)
 class DType:
-    """An element type.
+    """An element type."""
 
-    Attributes:
-        name: safetensors' name, such as ``BF16``.
-        storage: NumPy type of an element in a file, little-endian; an unsigned integer
-            where NumPy has no type of that kind.
-        packed: Bits of an element where several share a byte in a file; ``storage`` is then
-            the type that one is unpacked into. 0 where an element is whole bytes.
-        torch: torch's name, such as ``bfloat16``; empty where torch has none.
-    """
-
-    name: str
+    name: str  # safetensors' name, such as ``BF16``
+    #: NumPy type of an element in a file, little-endian; an unsigned integer where NumPy has no
+    #: type of that kind
     storage: np.dtype[Any]
     kind: Kind
+    #: Bits of an element where several share a byte in a file; ``storage`` is then the type that
+    #: one is unpacked into. 0 where an element is whole bytes.
     packed: int = 0
-    torch: str = ""
+    torch: str = ""  # torch's name, such as ``bfloat16``; empty where torch has none
 
     @property
     def width(self) -> int:

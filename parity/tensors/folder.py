@@ -19,22 +19,18 @@ SUFFIXES = (".bin", ".npy", ".safetensors")
 
 @dataclass
 class FolderContents:
-    """The tensors and other files of a folder and its subfolders.
+    """The tensors and other files of a folder and its subfolders."""
 
-    Attributes:
-        tensors: By name. The name of a `.bin` or `.npy` is its path below the folder, without
-            the suffix (`grads/x`); a tensor of a `.safetensors` in a subfolder has the
-            subfolder's path before its own name.
-        unreadable: Errors by path, of files that should contain a tensor.
-        duplicates: Names that more than one file has.
-        unread: Paths of all other files, and of folders that are too deep.
-        lost: Names of tensors that unreadable files should contain.
-    """
-
+    #: By name. The name of a `.bin` or `.npy` is its path below the folder, without the suffix
+    #: (`grads/x`); a tensor of a `.safetensors` in a subfolder has the subfolder's path before its
+    #: own name.
     tensors: dict[str, StoredTensor] = field(default_factory=dict)
+    #: Errors by path, of files that should contain a tensor
     unreadable: dict[str, FormatError] = field(default_factory=dict)
-    duplicates: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)  # Names that more than one file has
+    #: Paths of all other files, and of folders that are too deep
     unread: list[str] = field(default_factory=list)
+    #: Names of tensors that unreadable files should contain
     lost: set[str] = field(default_factory=set)
 
     def add_file(self, name: str, path: Path, names: Sequence[str] | None = None) -> None:

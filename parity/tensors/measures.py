@@ -20,19 +20,13 @@ MAX_POINTS = 128  # Pairs of values that a chart gets
 
 @dataclass(frozen=True)
 class Sample:
-    """One element on both sides.
+    """One element on both sides."""
 
-    Attributes:
-        index: Flat, row-major.
-        error: Absolute difference; NaN where one side is not finite.
-        ulp: Steps between the two in the expected dtype, None for integers.
-    """
-
-    index: int
+    index: int  # Flat, row-major
     expected: Any
     obtained: Any
-    error: float
-    ulp: int | None = None
+    error: float  # Absolute difference; NaN where one side is not finite
+    ulp: int | None = None  # Steps between the two in the expected dtype, None for integers
 
     @property
     def severity(self) -> float:

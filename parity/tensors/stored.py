@@ -21,18 +21,13 @@ from parity.tensors.dtypes import F32, DType
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file, row-major.
-
-    Attributes:
-        offset: Byte at which the data begins.
-        suffix: Of the file, such as ``.bin``, which has no dtypes.
-    """
+    """A tensor in a file, row-major."""
 
     path: Path
-    offset: int
+    offset: int  # Byte at which the data begins
     dtype: DType
     shape: tuple[int, ...]
-    suffix: str
+    suffix: str  # Of the file, such as ``.bin``, which has no dtypes
 
     @property
     def count(self) -> int:

@@ -56,23 +56,17 @@ class Stage:
 
 @dataclass(frozen=True)
 class StageCause:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        ways: Codes and texts of the ways that fit; the data fit all of them.
-        left: Largest difference that the first of them leaves.
-        difference: Largest difference of the right way.
-        tried: Texts of all ways that could be computed, with what each leaves.
-        limit: What a way may leave.
-        reason: Why none was looked for: the operator is unknown, or the stage's own reference
-            is not what its inputs give.
-    """
-
+    #: Codes and texts of the ways that fit; the data fit all of them
     ways: tuple[tuple[str, str], ...] = ()
-    left: float = 0.0
-    difference: float = 0.0
+    left: float = 0.0  # Largest difference that the first of them leaves
+    difference: float = 0.0  # Largest difference of the right way
+    #: Texts of all ways that could be computed, with what each leaves
     tried: tuple[tuple[str, float], ...] = ()
-    limit: float = 0.0
+    limit: float = 0.0  # What a way may leave
+    #: Why none was looked for: the operator is unknown, or the stage's own reference is not what
+    #: its inputs give
     reason: str = ""
 
 

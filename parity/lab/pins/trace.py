@@ -35,19 +35,13 @@ MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 
 @dataclass(frozen=True)
 class Traced:
-    """The result of the function of a model file.
+    """The result of the function of a model file."""
 
-    Attributes:
-        model: A ``torch.nn.Module``.
-        inputs: Example inputs of its ``forward``, tensors by name.
-        loss: Takes the model's output, returns a scalar tensor; None without training.
-        optimizer: Takes the parameters, returns a ``torch.optim.Optimizer``; or a dict of such
-            functions by name.
-    """
-
-    model: Any
-    inputs: Mapping[str, Any]
-    loss: Any = None
+    model: Any  # A ``torch.nn.Module``
+    inputs: Mapping[str, Any]  # Example inputs of its ``forward``, tensors by name
+    loss: Any = None  # Takes the model's output, returns a scalar tensor; None without training
+    #: Takes the parameters, returns a ``torch.optim.Optimizer``; or a dict of such functions by
+    #: name
     optimizer: Any = None
 
 

@@ -25,28 +25,20 @@ _NOISE = 1e-3  # Largest value of a tensor that may be nothing but rounding
 
 @dataclass(frozen=True, kw_only=True)
 class TracedStage:
-    """One stage of a trace.
+    """One stage of a trace."""
 
-    Attributes:
-        name: Path of the module, then the call: ``layers.3/add#2``.
-        kind: ``aten.add.Tensor``, a type of ``torch.nn``, or empty where nobody can compute it.
-        module: Path of the module.
-        arguments: Numbers, texts and lists, by the names of ATen's schema or of the module.
-        feeds: Names of stages, inputs and parameters, by argument.
-        value: Its output; None where others compute it.
-        rounding: Largest difference that computing this call in float32 makes, from the same
-            inputs.
-        drift: Largest difference to the whole model in float64, all calls before it included, and
-            to a run whose parameters and inputs differ by an ULP.
-    """
-
-    name: str
-    kind: str
-    module: str = ""
+    name: str  # Path of the module, then the call: ``layers.3/add#2``
+    kind: str  # ``aten.add.Tensor``, a type of ``torch.nn``, or empty where nobody can compute it
+    module: str = ""  # Path of the module
+    #: Numbers, texts and lists, by the names of ATen's schema or of the module
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    #: Names of stages, inputs and parameters, by argument
     feeds: Mapping[str, str | list[str]] = field(default_factory=dict)
-    value: Array | None = None
+    value: Array | None = None  # Its output; None where others compute it
+    #: Largest difference that computing this call in float32 makes, from the same inputs
     rounding: float = 0.0
+    #: Largest difference to the whole model in float64, all calls before it included, and to a run
+    #: whose parameters and inputs differ by an ULP
     drift: float = 0.0
 
 

@@ -78,17 +78,12 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
 
 @dataclass(frozen=True, kw_only=True)
 class AppliedRules:
-    """A case's reference and dump as the rules leave them.
+    """A case's reference and dump as the rules leave them."""
 
-    Attributes:
-        tensors: What is expected: of the reference, or of the dump itself (``like``).
-        rules: By name of the tensor.
-        found: The dump without ignored tensors.
-    """
-
+    #: What is expected: of the reference, or of the dump itself (``like``)
     tensors: Mapping[str, StoredTensor]
-    rules: Mapping[str, Rule]
-    found: FolderContents
+    rules: Mapping[str, Rule]  # By name of the tensor
+    found: FolderContents  # The dump without ignored tensors
     findings: tuple[Finding, ...] = ()
     unreferenced: Mapping[str, str]
 

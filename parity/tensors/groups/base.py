@@ -45,14 +45,11 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a measure.
+    """The result of a measure."""
 
-    Attributes:
-        conditions: All must pass; none is a failure, since nothing was measured.
-        place: Index of the worst or first wrong row or element, if there is one.
-    """
-
+    #: All must pass; none is a failure, since nothing was measured
     conditions: tuple[Condition, ...] = ()
+    #: Index of the worst or first wrong row or element, if there is one
     place: tuple[int, ...] | None = None
 
     @property
@@ -98,31 +95,18 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A measure.
+    """A measure."""
 
-    Attributes:
-        name: Its key in a manifest.
-        text: What it compares, for the documentation.
-        settings: By key.
-        compute: Measures a group.
-        kinds: Kinds of dtypes that it is defined for.
-        ndim: Fewest dimensions.
-        count: Fewest elements.
-        memory: What is read at a time; ``None`` where all of both sides is.
-        shapes_differ: The two sides may have different shapes.
-        requires_one_of: Settings of which at least one must be stated.
-    """
-
-    name: str
-    text: str
-    settings: Mapping[str, Setting]
-    compute: Callable[[Group, Mapping[str, Any]], Outcome]
-    kinds: tuple[str, ...] = ("float",)
-    ndim: int = 0
-    count: int = 1
-    memory: str | None = None
-    shapes_differ: bool = False
-    requires_one_of: tuple[str, ...] = ()
+    name: str  # Its key in a manifest
+    text: str  # What it compares, for the documentation
+    settings: Mapping[str, Setting]  # By key
+    compute: Callable[[Group, Mapping[str, Any]], Outcome]  # Measures a group
+    kinds: tuple[str, ...] = ("float",)  # Kinds of dtypes that it is defined for
+    ndim: int = 0  # Fewest dimensions
+    count: int = 1  # Fewest elements
+    memory: str | None = None  # What is read at a time; ``None`` where all of both sides is
+    shapes_differ: bool = False  # The two sides may have different shapes
+    requires_one_of: tuple[str, ...] = ()  # Settings of which at least one must be stated
     check: Callable[[StoredTensor, Mapping[str, Any]], str] = field(default=lambda *_: "")
 
     @property
