@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from itertools import chain
 
 from parity.diagnose import block_mistakes, constant_values, search, slice_patterns
 from parity.diagnose.cause import Cause
@@ -87,7 +88,9 @@ def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
     """Name all causes that fit a tensor of few elements, which cannot separate them."""
     fitting = {first.code: first}
     alike = next((codes for codes in _ALIKE if first.code in codes), ())
-    for cause in _find_all(tensor):
+    alone = block_mistakes.find_decoder_mistake, search.find_swapped_tensor
+    proposed = chain(search.propose_byte_shifts(tensor), search.propose_single(tensor))
+    for cause in chain(_list_causes(tensor, alone), search.prove_all(proposed)):
         is_other = cause.complete and cause.evidence.endswith("equal") and cause.code not in alike
         if is_other:
             fitting.setdefault(cause.code, cause)
@@ -97,13 +100,6 @@ def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
         return first
     text = f"{len(fitting)} causes fit its {tensor.count:,} elements"
     return Cause(first.code, text, "; or ".join(map(str, fitting.values())))
-
-
-def _find_all(tensor: FailingTensor) -> Iterator[Cause]:
-    alone = block_mistakes.find_decoder_mistake, search.find_swapped_tensor
-    yield from _list_causes(tensor, alone)
-    yield from search.prove_all(search.propose_byte_shifts(tensor))
-    yield from search.prove_all(search.propose_single(tensor))
 
 
 def _describe_noise(tensor: FailingTensor) -> Cause:

@@ -187,7 +187,7 @@ def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
         _name_activation(f"{softmax} replaces the ReLU", hidden=np.ones_like),
     ]
     for name, function in _ACTIVATIONS.items():
-        after = partial(_compose, function, activate.relu)
+        after = partial(lambda x, then: then(activate.relu(x)), then=function)
         found.append(_name_activation(f"{name} follows the last layer", last=function))
         found.append(_name_activation(f"{name} precedes the first layer", first=function))
         found.append(_name_activation(f"{name} follows the ReLU", hidden=after))
@@ -202,10 +202,6 @@ def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
             values = {field: change(getattr(mlp, field)) for field in fields}
             found.append(MlpMistake(code, f"{who} {text}", partial(_replace, values)))
     return found
-
-
-def _compose(second: Change, first: Change, x: Array) -> Array:
-    return second(first(x))
 
 
 def _replace(values: Mapping[str, Any], mlp: Mlp) -> Mlp:

@@ -145,7 +145,9 @@ def _propose_narrow_types(dtype: DType, obtained: NDArray[Any]) -> Iterator[Tran
         if narrow.width < dtype.width:
             text = f"only the low {narrow.width} bits were kept, as {what}"
             how = f"casting the reference to {what} and back"
-            change = partial(_cast, storage=narrow.storage)
+            change = partial(
+                lambda chunk, kind: chunk.astype(kind).astype(chunk.dtype), kind=narrow.storage
+            )
             yield make_transform("low-bits", text, how, change)
         limits = np.iinfo(narrow.storage)
         low, high = max(limits.min, own.min), min(limits.max, own.max)
@@ -154,10 +156,6 @@ def _propose_narrow_types(dtype: DType, obtained: NDArray[Any]) -> Iterator[Tran
             how = f"clamping the reference to {low:,} and {high:,}"
             change = partial(np.clip, a_min=low, a_max=high)
             yield make_transform("saturated", text, how, change)
-
-
-def _cast(chunk: NDArray[Any], storage: np.dtype[Any]) -> NDArray[Any]:
-    return chunk.astype(storage).astype(chunk.dtype)
 
 
 def _propose_integer_lines(left: list[int], right: list[int]) -> Iterator[Transform]:

@@ -51,7 +51,8 @@ def identify_rows(
         if len(matching) == len(obtained):
             return obtained
     unused = _list_unused(expected, obtained, len(dataset)) if ordered else expected
-    _identify_unknown(obtained, unused, _append_labels(dataset), _append_labels(batches), tolerance)
+    table, rows = (np.column_stack((side.features, side.labels)) for side in (dataset, batches))
+    _identify_unknown(obtained, unused, table, rows, tolerance)
     unused = _list_unused(unused, obtained, len(dataset))
     _identify_unknown(obtained, unused, dataset.features, batches.features, tolerance)
     is_other = np.ones(len(dataset), np.bool_)
@@ -77,10 +78,6 @@ def _identify_unknown(
     if len(unknown) and len(pool):
         found = match_rows(table[pool], rows[unknown], tolerance)
         obtained[unknown] = np.where(found == UNKNOWN, UNKNOWN, pool[found])
-
-
-def _append_labels(items: ItemTable | DeliveredBatches) -> Floats:
-    return np.column_stack((items.features, items.labels))
 
 
 @dataclass(frozen=True)

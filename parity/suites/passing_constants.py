@@ -94,7 +94,9 @@ class PassingConstants:
                 other,
                 f"a constant {other:.3g} would pass (the values are all {self.largest:.3g})",
             )
-        if self.low <= 0 <= self.high and self.squares and self._is_direction_excused():
+        least = max(self.tolerances.get(name, 0.0) for name in ("max_abs", "atol"))
+        excused = not self.tolerances.get("cosine") or np.sqrt(self.squares) <= least
+        if self.low <= 0 <= self.high and self.squares and excused:
             yield 0.0, f"zeros would pass (the values are at most {self._find_size():.3g})"
         if self.count < _FEWEST_FOR_CONSTANT:
             return
@@ -109,15 +111,9 @@ class PassingConstants:
             constant = min(max(middle, self.low), self.high)
             direction = self.total * np.sign(constant)
             cosine = self.tolerances.get("cosine", -1.0)
-            least = cosine * np.sqrt(self.count * self.squares)
-            if np.isfinite(constant) and direction >= least:
+            smallest = cosine * np.sqrt(self.count * self.squares)
+            if np.isfinite(constant) and direction >= smallest:
                 yield constant, f"a constant {constant:.3g} would pass (the values are {bounds})"
-
-    def _is_direction_excused(self) -> bool:
-        if not self.tolerances.get("cosine"):
-            return True
-        least = max(self.tolerances.get(name, 0.0) for name in ("max_abs", "atol"))
-        return bool(np.sqrt(self.squares) <= least)
 
     def _find_size(self) -> float:
         return max(abs(self.smallest), abs(self.largest))

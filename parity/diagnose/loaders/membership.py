@@ -77,7 +77,8 @@ def _propose_last_batch(run: LoaderRun) -> Iterator[Cause]:
         if not run.ordered or np.array_equal(head, run.expected):
             yield Cause("last-batch-kept", text, evidence)
     filled = (*run.expected_sizes[:-1], *run.expected_sizes[:1])
-    if len(tail) and run.obtained_sizes == filled and _is_same(run, head, run.expected):
+    sides = (head, run.expected) if run.ordered else (np.sort(head), np.sort(run.expected))
+    if len(tail) and run.obtained_sizes == filled and np.array_equal(*sides):
         fillers = (
             ("the first ones again", np.array_equal(tail, head[: len(tail)])),
             ("the last one again", (tail == head[-1]).all()),
@@ -87,11 +88,6 @@ def _propose_last_batch(run: LoaderRun) -> Iterator[Cause]:
             text = f"the last batch was filled up to {run.obtained_sizes[-1]:,} rows"
             evidence = f"after all {count:,} items follow {len(tail):,} more: {what}"
             yield Cause("last-batch-padded", text, evidence)
-
-
-def _is_same(run: LoaderRun, one: Ints, other: Ints) -> bool:
-    """Return whether two runs are equal; where the order is free, but for it."""
-    return np.array_equal(*((one, other) if run.ordered else (np.sort(one), np.sort(other))))
 
 
 def _propose_lost_end(run: LoaderRun) -> Iterator[Cause]:
