@@ -118,13 +118,11 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) == len(pairs):
         return entries
     key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-    message = f"the key {format_value(key)} is repeated in one object"
-    raise _DuplicateError(message)
+    raise _DuplicateError(f"the key {format_value(key)} is repeated in one object")
 
 
 def _reject_constant(text: str) -> NoReturn:
-    message = f"{text} is not JSON"
-    raise ValueError(message)
+    raise ValueError(f"{text} is not JSON")
 
 
 def _find_duplicate(path: Path, text: str) -> Location:

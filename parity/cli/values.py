@@ -20,24 +20,21 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 def parse_path(text: str) -> Path:
     """Return an absolute path."""
     if not text:
-        message = "a path must not be empty"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError("a path must not be empty")
     return resolve_path(text)
 
 
 def parse_positive(text: str) -> int:
     """Return a whole number of at least 1."""
     if (value := parse_count(text)) == 0:
-        message = "must be at least 1"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError("must be at least 1")
     return value
 
 
 def parse_count(text: str) -> int:
     """Return a whole number: ASCII digits only."""
     if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS:
-        message = f"{text!r} is not a whole number"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
@@ -54,8 +51,7 @@ def parse_seconds(text: str) -> float:
     """Return a positive number of seconds."""
     value = float(text) if _NUMBER.fullmatch(text.strip()) else -1.0
     if not 0 < value < _MAX_SECONDS:
-        message = f"{text!r} is not a positive number of seconds"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
 
 
@@ -63,8 +59,7 @@ def parse_size(text: str) -> int:
     """Return bytes from a number with K, M, G or T for powers of 1,024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        message = f"{text!r} is not a size such as 500M or 10G"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError(f"{text!r} is not a size such as 500M or 10G")
     return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))
 
 
@@ -72,6 +67,5 @@ def parse_age(text: str) -> float:
     """Return seconds from a number with s, m, h, d or w."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
-        message = f"{text!r} is not an age such as 12h or 30d"
-        raise ArgumentTypeError(message)
+        raise ArgumentTypeError(f"{text!r} is not an age such as 12h or 30d")
     return float(match[1]) * _SECONDS[match[2]]

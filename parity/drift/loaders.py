@@ -64,8 +64,7 @@ def _load_runs(before: Path, after: Path) -> tuple[_IdentifiedRun, _IdentifiedRu
 def _read_batches(folder: Path) -> list[Tensors]:
     files = find_batch_files(folder).values()
     if (size := sum(path.stat().st_size for path in files)) > MAX_BYTES:
-        message = f"the batches have {size:,} bytes, at most {MAX_BYTES:,} are read"
-        raise ValueError(message)
+        raise ValueError(f"the batches have {size:,} bytes, at most {MAX_BYTES:,} are read")
     return [read_batch(path) for path in files]
 
 
@@ -80,8 +79,7 @@ def _join_batches(batches: list[Tensors]) -> DeliveredBatches:
     features = np.concatenate([part.reshape(len(part), -1) for part, _ in batches])
     labels = np.concatenate([part.reshape(-1) for _, part in batches])
     if len(features) != len(labels):
-        message = f"{len(features):,} rows of features and {len(labels):,} labels"
-        raise ValueError(message)
+        raise ValueError(f"{len(features):,} rows of features and {len(labels):,} labels")
     return DeliveredBatches(features, labels, tuple(len(part) for part, _ in batches))
 
 

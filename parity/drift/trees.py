@@ -122,8 +122,7 @@ def _read_sides(
 
 def _read_json(path: Path) -> Any:
     if (size := path.stat().st_size) > MAX_BYTES:
-        message = f"has {size:,} bytes; at most {MAX_BYTES:,} are compared"
-        raise FormatError("unreadable", message)
+        raise FormatError("unreadable", f"has {size:,} bytes; at most {MAX_BYTES:,} are compared")
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError):

@@ -48,11 +48,9 @@ class Dataset:
             raise ValueError(message)
         values, counts = np.unique(self.ids, return_counts=True)
         if duplicates := values[counts > 1].tolist():
-            message = f"ids must be unique, these are not: {duplicates}"
-            raise ValueError(message)
+            raise ValueError(f"ids must be unique, these are not: {duplicates}")
         if negative := values[values < 0].tolist():
-            message = f"ids must not be negative ({PADDING_ID} marks padding): {negative}"
-            raise ValueError(message)
+            raise ValueError(f"ids must not be negative ({PADDING_ID} marks padding): {negative}")
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,8 +84,7 @@ def compute_epoch_order(n: int, seed: int, epoch: int) -> NDArray[np.int64]:
     """
     for name, value in (("n", n), ("seed", seed), ("epoch", epoch)):
         if value < 0:
-            message = f"{name} must not be negative, obtained {value}"
-            raise ValueError(message)
+            raise ValueError(f"{name} must not be negative, obtained {value}")
     generator = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
     return generator.permutation(n).astype(np.int64)
 
@@ -102,8 +99,7 @@ def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -
         ValueError: The shapes differ.
     """
     if values.shape != mask.shape:
-        message = f"a value needs a mask each, obtained {values.shape} and {mask.shape}"
-        raise ValueError(message)
+        raise ValueError(f"a value needs a mask each, obtained {values.shape} and {mask.shape}")
     real = values[mask].astype(np.float64).tolist()
     return math.fsum(real) / len(real) if real else None
 

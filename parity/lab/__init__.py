@@ -10,8 +10,7 @@ def __getattr__(name: str) -> Any:
     """Import ``BundleWriter`` when it is used; most tools here do without."""
     if name == "BundleWriter":
         return import_module("parity.lab.bundle_writer").BundleWriter
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def resolve_hook(path: str) -> Any:

@@ -35,8 +35,7 @@ class BundleWriter:
             ConfigError: ``usage``: a lockfile would not accept the name.
         """
         if not re.fullmatch(ID, name):
-            message = f"{name!r} cannot be a bundle's id: {ID_FORM}"
-            raise ConfigError(Problem("usage", message))
+            raise ConfigError(Problem("usage", f"{name!r} cannot be a bundle's id: {ID_FORM}"))
         self.name = name
         self.files: dict[str, bytes] = {}
         self.manifest: dict[str, Any] = {"schema": 2, "cases": {}}
@@ -50,8 +49,7 @@ class BundleWriter:
             ConfigError: ``usage``: it cannot be encoded, or the path is taken.
         """
         if path in self.files:
-            message = f"the bundle {self.name!r} has two files {path!r}"
-            raise ConfigError(Problem("usage", message))
+            raise ConfigError(Problem("usage", f"the bundle {self.name!r} has two files {path!r}"))
         self.files[path] = encode_file(path, value)
 
     def add_case(

@@ -95,8 +95,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            message = f"batch_size must be positive, obtained {self.batch_size}"
-            raise ValueError(message)
+            raise ValueError(f"batch_size must be positive, obtained {self.batch_size}")
         if self.policy not in POLICIES:
             message = f"policy must be one of {', '.join(POLICIES)}, obtained {self.policy!r}"
             raise ValueError(message)
@@ -163,5 +162,4 @@ class Pipeline:
                 raise ValueError(message)
         n, position = len(self.dataset), cursor.position
         if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):
-            message = f"no batch of {self.batch_size} begins at record {position} of {n}"
-            raise ValueError(message)
+            raise ValueError(f"no batch of {self.batch_size} begins at record {position} of {n}")

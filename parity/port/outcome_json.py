@@ -81,8 +81,7 @@ def read_outcome(folder: Path) -> ProcessResult | None:
     try:
         outcome = json.loads(_read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
-        message = f"is not valid JSON: {error}"
-        raise OutcomeError(message) from None
+        raise OutcomeError(f"is not valid JSON: {error}") from None
     if problem := _find_problem(outcome):
         raise OutcomeError(problem)
     timed_out = outcome.get("timed_out", False)

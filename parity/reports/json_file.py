@@ -21,29 +21,24 @@ def load_json(path: Path) -> Any:
     """
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        message = "is not a regular file"
-        raise ValueError(message)
+        raise ValueError("is not a regular file")
     if status.st_size > MAX_BYTES:
-        message = f"has {status.st_size:,} bytes, at most {MAX_BYTES:,} are read"
-        raise ValueError(message)
+        raise ValueError(f"has {status.st_size:,} bytes, at most {MAX_BYTES:,} are read")
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         data = file.read(MAX_BYTES + 1)
     try:
         return json.loads(data, object_pairs_hook=_build_object, parse_constant=_reject_constant)
     except RecursionError:
-        message = "is nested too deeply"
-        raise ValueError(message) from None
+        raise ValueError("is nested too deeply") from None
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        message = "has a key twice"
-        raise ValueError(message)
+        raise ValueError("has a key twice")
     return found
 
 
 def _reject_constant(text: str) -> NoReturn:
-    message = f"has {text}, which is not JSON"
-    raise ValueError(message)
+    raise ValueError(f"has {text}, which is not JSON")

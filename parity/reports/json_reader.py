@@ -45,8 +45,7 @@ def load_report_file(path: Path) -> ReportFile:
     value = load_json(path)
     try:
         if value["schema"] != REPORT_SCHEMA:
-            message = f"has schema {value['schema']!r:.80}, expected {REPORT_SCHEMA}"
-            raise ValueError(message)
+            raise ValueError(f"has schema {value['schema']!r:.80}, expected {REPORT_SCHEMA}")
         kind = value["failure_kind"]
         return ReportFile(
             report=_parse_report(value),
@@ -55,8 +54,7 @@ def load_report_file(path: Path) -> ReportFile:
             version=_check_text(value["tool"]["version"]),
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        message = f"is not a report: {error!r:.200}"
-        raise ValueError(message) from error
+        raise ValueError(f"is not a report: {error!r:.200}") from error
 
 
 def _parse_report(value: Mapping[str, Any]) -> Report:
@@ -138,15 +136,13 @@ def _parse_where(value: Mapping[str, Any] | None) -> Location | None:
 def _parse_path(value: Any) -> Path:
     text = _check_text(value)
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        message = f"{text!r:.80} is not a path"
-        raise ValueError(message)
+        raise ValueError(f"{text!r:.80} is not a path")
     return Path(text)
 
 
 def _parse_map(value: Any, check: Callable[[Any], Any]) -> dict[str, Any]:
     if type(value) is not dict:
-        message = f"expected an object, obtained {value!r:.80}"
-        raise TypeError(message)
+        raise TypeError(f"expected an object, obtained {value!r:.80}")
     return {key: check(one) for key, one in value.items()}
 
 
@@ -177,8 +173,7 @@ def _check_histogram(value: Any) -> dict[str, int]:
     found = _parse_map(value, _check_count)
     for key in found:
         if not _DECADE.fullmatch(key):
-            message = f"{key!r:.80} is not a decade"
-            raise ValueError(message)
+            raise ValueError(f"{key!r:.80} is not a decade")
     return found
 
 
@@ -186,8 +181,7 @@ def _check_rows(check: Callable[[Any], Any]) -> Callable[[Any], list[list[Any]]]
     def check_rows(value: Any) -> list[list[Any]]:
         rows = [[check(one) for one in _check_list(row)] for row in _check_list(value)]
         if len({len(row) for row in rows}) > 1 or max(len(rows), *map(len, rows), 0) > _MAX_CELLS:
-            message = f"a map must be a rectangle of at most {_MAX_CELLS} rows and columns"
-            raise ValueError(message)
+            raise ValueError(f"a map must be a rectangle of at most {_MAX_CELLS} rows and columns")
         return rows
 
     return check_rows
@@ -199,30 +193,26 @@ def _check_growth(value: Any) -> list[dict[str, Any]]:
 
 def _check_list(value: Any) -> list[Any]:
     if type(value) is not list:
-        message = f"expected a list, obtained {value!r:.80}"
-        raise TypeError(message)
+        raise TypeError(f"expected a list, obtained {value!r:.80}")
     return value
 
 
 def _check_text(value: Any) -> str:
     if type(value) is not str:
-        message = f"expected a text, obtained {value!r:.80}"
-        raise TypeError(message)
+        raise TypeError(f"expected a text, obtained {value!r:.80}")
     return value
 
 
 def _check_choice(value: Any, allowed: tuple[Any, ...]) -> Any:
     # `in` alone would take true for 1.
     if type(value) not in (int, str) or value not in allowed:
-        message = f"{value!r:.80} is not one of {', '.join(map(str, allowed))}"
-        raise ValueError(message)
+        raise ValueError(f"{value!r:.80} is not one of {', '.join(map(str, allowed))}")
     return value
 
 
 def _check_count(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        message = f"expected a whole number of at least 0, obtained {value!r:.80}"
-        raise ValueError(message)
+        raise ValueError(f"expected a whole number of at least 0, obtained {value!r:.80}")
     return value
 
 
@@ -231,23 +221,20 @@ def _check_number(value: Any) -> float:
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if type(value) not in (int, float) or not math.isfinite(value):
-        message = f"expected a number, obtained {value!r:.80}"
-        raise ValueError(message)
+        raise ValueError(f"expected a number, obtained {value!r:.80}")
     return float(value)
 
 
 def _check_seconds(value: Any) -> float:
     if type(value) not in (int, float) or not (math.isfinite(value) and value >= 0):
-        message = f"expected seconds, obtained {value!r:.80}"
-        raise ValueError(message)
+        raise ValueError(f"expected seconds, obtained {value!r:.80}")
     return float(value)
 
 
 def _check_digest(value: Any) -> str:
     text = _check_text(value)
     if len(text) != _SHA256_DIGITS or set(text) - set("0123456789abcdef"):
-        message = f"{text!r:.80} is not a SHA-256"
-        raise ValueError(message)
+        raise ValueError(f"{text!r:.80} is not a SHA-256")
     return text
 
 

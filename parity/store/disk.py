@@ -89,8 +89,7 @@ def read_small_file(path: Path, limit: int) -> bytes:
     with open_regular(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        msg = f"larger than {limit:,} bytes"
-        raise ValueError(msg)
+        raise ValueError(f"larger than {limit:,} bytes")
     return data
 
 

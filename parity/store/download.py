@@ -264,8 +264,7 @@ def _open_local(path: Path, source: str) -> BinaryIO:
     try:
         # Before opening: a pipe would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):
-            reason = "the source is not a regular file"
-            raise _make_local_error("source-not-a-file", reason, source)
+            raise _make_local_error("source-not-a-file", "the source is not a regular file", source)
         return path.open("rb")
     except FileNotFoundError as error:
         raise _make_local_error("source-missing", "the source does not exist", source) from error

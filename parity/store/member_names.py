@@ -86,11 +86,9 @@ def _check_part(part: str) -> None:
             expected = r'visible text without \ : * ? " < > |'
             raise _make_error(reason, expected, f"U+{ord(char):04X}")
     if part[-1] in ". ":
-        reason = "a part of the name ends with a dot or space"
-        raise _make_error(reason, "another end", f"'{part}'")
+        raise _make_error("a part of the name ends with a dot or space", "another end", f"'{part}'")
     if part.split(".", 1)[0].rstrip(" ").upper() in _DEVICES:
-        reason = "Windows reserves the name for a device"
-        raise _make_error(reason, "another name", f"'{part}'")
+        raise _make_error("Windows reserves the name for a device", "another name", f"'{part}'")
     if part.casefold() in _GIT:
         raise _make_error("the name belongs to git", "another name", f"'{part}'")
 

@@ -63,8 +63,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
             elif stat.S_ISREG(status.st_mode):
                 yield prefix + item.name, status.st_size
             else:
-                msg = f"neither file nor folder: {prefix}{item.name}"
-                raise ValueError(msg)
+                raise ValueError(f"neither file nor folder: {prefix}{item.name}")
 
 
 def hash_files(root: Path) -> list[TreeFile]:

@@ -63,8 +63,7 @@ def _choose_code(measures: Measures) -> tuple[str, str]:
     """Choose the code, and a phrase for the kind of difference where there is one."""
     if measures.lost:
         expected, obtained = measures.nonfinite
-        text = f" ({obtained:,} NaN or infinite in the dump, {expected:,} in the reference)"
-        return "nan", text
+        return "nan", f" ({obtained:,} NaN or infinite in the dump, {expected:,} in the reference)"
     if measures.bounds.get("exact") and measures.bad == measures.zeros:
         return "signed-zero", ", all in the sign of zero"
     if measures.bounds.get("exact") and measures.bad == measures.payloads:

@@ -149,8 +149,7 @@ def _parse_counted_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float
     if shapes := _scan_shapes(file, at, size):
         total = count + len(shapes)
         announced = f"announces {count:,} of its {total:,} tensors at byte 0"
-        message = f"{announced}; not announced: {_format_shapes(shapes)}"
-        raise FormatError("trailing-bytes", message)
+        raise FormatError("trailing-bytes", f"{announced}; not announced: {_format_shapes(shapes)}")
     _check_end(at, size)
     return found, at
 

@@ -177,5 +177,4 @@ def _locate_several(path: Path, count: int) -> list[StoredTensor]:
         raise errors[0]
     if right := [tensors for tensors in found if len(tensors) == count]:
         return right[0]
-    message = f"contains {len(found[0]):,} tensors, expected {count:,}"
-    raise FormatError("tensor-count", message)
+    raise FormatError("tensor-count", f"contains {len(found[0]):,} tensors, expected {count:,}")

@@ -102,8 +102,7 @@ def _read_float(text: str) -> float:
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        message = "a key is repeated in one object"
-        raise ValueError(message)
+        raise ValueError("a key is repeated in one object")
     return found
 
 

@@ -35,8 +35,7 @@ def locate_tensor(path: Path) -> StoredTensor:
             shape, fortran, code = _read_header(file)
             offset = file.tell()
     except OSError as error:
-        message = f"cannot be read: {error.strerror}"
-        raise FormatError("unreadable", message) from error
+        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
     dtype = _find_dtype(code)
     if fortran and 0 not in shape and sum(length != 1 for length in shape) > 1:
         message = "is in column-major (Fortran) order; write it in row-major order"

@@ -62,8 +62,7 @@ class TensorReader:
         try:
             self._file = FileIO(tensor.path)
         except OSError as error:
-            message = f"cannot be read: {error.strerror}"
-            raise FormatError("unreadable", message) from error
+            raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
         self._offset, self._dtype = tensor.offset, tensor.dtype
 
     def __enter__(self) -> Self:
@@ -93,8 +92,7 @@ class TensorReader:
         while view:
             count = self._file.readinto(view)
             if not count:
-                message = "became shorter while it was read"
-                raise FormatError("truncated", message)
+                raise FormatError("truncated", "became shorter while it was read")
             view = view[count:]
 
 

@@ -151,8 +151,7 @@ def _load_committed(
 def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleDrift:
     """Compute what changed between two states, as far as available; ``after`` has a lock."""
     if after.locked is None:
-        msg = "the later state must have a lock"
-        raise ValueError(msg)
+        raise ValueError("the later state must have a lock")
     old, new = before.fetched, after.fetched
     return BundleDrift(
         bundle=name,

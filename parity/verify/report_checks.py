@@ -65,14 +65,12 @@ def read_plan(path: Path) -> Plan:
             bundles=bundles,
         )
     except (KeyError, TypeError, AttributeError) as error:
-        message = f"is not a plan: {error!r:.200}"
-        raise ValueError(message) from error
+        raise ValueError(f"is not a plan: {error!r:.200}") from error
 
 
 def _check_text(value: Any) -> str:
     if type(value) is not str:
-        message = f"expected a text, obtained {value!r:.80}"
-        raise TypeError(message)
+        raise TypeError(f"expected a text, obtained {value!r:.80}")
     return value
 
 

@@ -26,8 +26,7 @@ def getitem(input: Any, index: int) -> Any:
         return input
     if isinstance(input, (list, tuple)):
         return input[index]
-    message = "of a call with several outputs only the first is recorded"
-    raise LookupError(message)
+    raise LookupError("of a call with several outputs only the first is recorded")
 
 
 def select(input: Array, dim: int, index: int) -> Array:
@@ -115,8 +114,7 @@ def arange(start: float = 0, end: float | None = None, step: float = 1) -> Array
     """Return numbers from ``start`` below ``end``."""
     first, last = (0, start) if end is None else (start, end)
     if abs((last - first) / step) > MAX_ELEMENTS:
-        message = "too many elements"
-        raise ValueError(message)
+        raise ValueError("too many elements")
     return np.arange(first, last, step)
 
 

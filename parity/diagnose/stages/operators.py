@@ -106,8 +106,7 @@ def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
     is_module = module in NAMES["modules"]
     names = NAMES["module_arguments"].get(module, {}) if is_module else NAMES["arguments"]
     if arguments.get("dropout") and (arguments.get("train") or arguments.get("training")):
-        message = "dropout in training is random"
-        raise LookupError(message)
+        raise LookupError("dropout in training is random")
     known = inspect.signature(_FUNCTIONS[operator]).parameters
     ours = {
         (names.get(name, name) if is_module or name not in known else name): value

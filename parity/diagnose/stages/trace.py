@@ -228,11 +228,9 @@ class Values:
         """Compute a stage from its feeds; errors as for ``read``."""
         stage = self._trace.stages.get(name)
         if stage is None:
-            message = f"{name} is neither a stage nor an input or a parameter of the bundle"
-            raise TraceError(message)
+            raise TraceError(f"{name} is neither a stage nor an input or a parameter of the bundle")
         if not stage.kind:
-            message = f"{name} feeds it and was not dumped"
-            raise TraceError(message)
+            raise TraceError(f"{name} feeds it and was not dumped")
         try:
             return compute(stage.kind, self.collect(stage))
         except (*_ERRORS, RecursionError) as error:

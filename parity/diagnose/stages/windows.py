@@ -24,15 +24,13 @@ def check_size(*shape: int, limit: int = MAX_ELEMENTS) -> None:
     An axis of size 0 counts as one element, since a reduction over it leaves the others.
     """
     if prod(max(abs(size), 1) for size in shape) > limit:
-        message = f"{list(shape)} is too large to be computed for a cause"
-        raise ValueError(message)
+        raise ValueError(f"{list(shape)} is too large to be computed for a cause")
 
 
 def check_groups(groups: int, *sizes: int) -> None:
     """Reject a number of groups that does not divide each number of channels."""
     if groups < 1 or any(size % groups for size in sizes) or not all(sizes):
-        message = f"{list(sizes)} channels cannot be in {groups} groups"
-        raise ValueError(message)
+        raise ValueError(f"{list(sizes)} channels cannot be in {groups} groups")
 
 
 def check_broadcast(*arrays: Array) -> None:

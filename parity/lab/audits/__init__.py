@@ -44,6 +44,5 @@ def audit(
 def _get_suite(name: str) -> Suite:
     suite = find_suite(name)
     if suite is None:
-        message = f"unknown suite {name!r}"
-        raise ConfigError(Problem("no-such-suite", message))
+        raise ConfigError(Problem("no-such-suite", f"unknown suite {name!r}"))
     return suite

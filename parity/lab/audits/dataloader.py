@@ -52,8 +52,7 @@ def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, 
 def _compare_case(folder: Path, bundle: str, versions: str) -> CaseFindings:
     case = read_loader_case(folder)
     if case.features is None or case.labels is None:
-        message = "meta.json has no data set to deliver again"
-        return [make_error("reference-malformed", message)], 0
+        return [make_error("reference-malformed", "meta.json has no data set to deliver again")], 0
     features = np.asarray(case.features, np.float32)
     labels = np.asarray(case.labels, np.float32)
     findings = _check_formula(case, features, labels, versions) if bundle == KNOWN_BUNDLE else []

@@ -134,8 +134,7 @@ def read_gguf_elements(tensor: Any, storage: str) -> NDArray[Any]:
     dims = tensor.shape.tolist()
     flat = np.frombuffer(tensor.data.tobytes(), storage)
     if len(flat) != prod(dims):
-        message = f"{tensor.name!r} of {dims} has {len(flat):,} elements"
-        raise UnreadableError(message)
+        raise UnreadableError(f"{tensor.name!r} of {dims} has {len(flat):,} elements")
     return flat.reshape(dims)
 
 

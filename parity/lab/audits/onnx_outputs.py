@@ -43,8 +43,7 @@ def audit_mlp(folder: Path, provenance: Provenance) -> tuple[list[Finding], int]
     weights = _read_weights(folder / "mlp_weights.bin")
     outputs = sorted(folder.glob("torch_forward_*.bin"))
     if not outputs:
-        message = f"{folder.name} has no torch_forward_*.bin"
-        raise UnreadableError(message)
+        raise UnreadableError(f"{folder.name} has no torch_forward_*.bin")
     findings: list[Finding] = []
     compared = 0
     for path in outputs:
@@ -74,8 +73,7 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
     try:
         return read(path)
     except FormatError as error:
-        message = f"{path.name} {error.message}"
-        raise UnreadableError(message) from error
+        raise UnreadableError(f"{path.name} {error.message}") from error
 
 
 def _compare_output(
@@ -109,8 +107,7 @@ def _check_shapes(weights: list[Array], x: Array) -> None:
     is_fitting = x.ndim == 2 and x.shape[1] == w1.shape[1]  # noqa: PLR2004 - a batch of rows
     if not (is_fitting and w1.shape[0] == len(b1) == w2.shape[1] and w2.shape[0] == len(b2)):
         shapes = [list(array.shape) for array in (x, *weights)]
-        message = f"input and weights of shapes {shapes} do not make an MLP"
-        raise UnreadableError(message)
+        raise UnreadableError(f"input and weights of shapes {shapes} do not make an MLP")
 
 
 def _run_torch(weights: list[Array], x: Array) -> Array:

@@ -78,8 +78,7 @@ def _compare_stages(case: TensorCase) -> CaseFindings:
             )
             findings.append(make_error("reference-drift", message, tensor=name))
     if not compared:
-        message = "no stage of the trace can be computed by NumPy"
-        raise UnderivableError(message)
+        raise UnderivableError("no stage of the trace can be computed by NumPy")
     if rest:
         count = f"{len(rest)} of {len(references)} stages are computed by nothing but the pin"
         findings.append(make_notice("reference-underived", f"{count}: {format_list([*rest])}"))
@@ -152,8 +151,7 @@ def _convert_tensor(tensor: Any, reference: StoredTensor) -> DerivedTensor:
     if reference.suffix == ".bin" or (tensor.is_floating_point() and dtype is None):
         return official_readers.derive_f32(tensor)
     if dtype is None:
-        message = f"no reference can have the dtype {name} of torch"
-        raise UnderivableError(message)
+        raise UnderivableError(f"no reference can have the dtype {name} of torch")
     return official_readers.derive_elements(tensor, dtype.storage.str)
 
 

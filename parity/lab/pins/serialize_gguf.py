@@ -119,11 +119,9 @@ def _open_reader(path: Path) -> Any:
     try:
         reader = gguf.GGUFReader(path)
     except (ValueError, IndexError, KeyError, OverflowError, UnicodeDecodeError) as error:
-        message = f"gguf-py cannot read it: {error}"
-        raise ConfigError(Problem("unreadable", message)) from error
+        raise ConfigError(Problem("unreadable", f"gguf-py cannot read it: {error}")) from error
     if not any(_is_dequantizable(tensor) for tensor in reader.tensors):
-        message = "it has no tensor that gguf-py can dequantise"
-        raise ConfigError(Problem("unreadable", message))
+        raise ConfigError(Problem("unreadable", "it has no tensor that gguf-py can dequantise"))
     return reader
 
 

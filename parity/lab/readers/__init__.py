@@ -82,8 +82,7 @@ def _read_batch(
     }
     started = [line["name"] for line in lines if line["name"] not in results]
     if not results and not started:
-        message = f"the reader {reader} did not start: {completed.stderr[-300:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the reader {reader} did not start: {completed.stderr[-300:]}")
     return results | dict.fromkeys(started, _classify_exit(completed))
 
 

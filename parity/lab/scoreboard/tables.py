@@ -188,8 +188,7 @@ def _find_markers(lines: list[str]) -> tuple[int, int]:
     """Return the indices of the lines with the markers."""
     places = [[at for at, line in enumerate(lines) if line == mark] for mark in (BEGIN, END)]
     if [len(found) for found in places] != [1, 1] or places[0] > places[1]:
-        message = f"must have one pair of the lines {BEGIN} and {END}"
-        raise ValueError(message)
+        raise ValueError(f"must have one pair of the lines {BEGIN} and {END}")
     return places[0][0], places[1][0]
 
 
@@ -203,8 +202,7 @@ def read_table_lines(page: str) -> list[str]:
     first, last = _find_markers(lines)
     inside = lines[first + 1 : last]
     if FACTS not in inside:
-        message = f"has no table between {BEGIN} and {FACTS}"
-        raise ValueError(message)
+        raise ValueError(f"has no table between {BEGIN} and {FACTS}")
     return [line for line in inside[: inside.index(FACTS)] if line]
 
 

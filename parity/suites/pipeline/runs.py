@@ -84,8 +84,7 @@ def _check_columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
         columns.append(np.ones(len(columns[0]), np.bool_))
     if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
         shapes = [column.shape for column in columns]
-        message = f"a batch must have vectors of one length, obtained shapes {shapes}"
-        raise ValueError(message)
+        raise ValueError(f"a batch must have vectors of one length, obtained shapes {shapes}")
     return columns
 
 
