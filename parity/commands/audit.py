@@ -34,9 +34,8 @@ class AuditOptions(Options):
 def audit(options: AuditOptions, console: RunConsole) -> int:
     """Audit the chosen bundles; an error in one does not stop the others.
 
-    Returns:
-        0 if every reference equals what its toolchain computes; 7 if one does not; the code
-        of the most severe error if a bundle is not available.
+    Return 0 if every reference equals what its toolchain computes; 7 if one does not; the code of
+    the most severe error if a bundle is not available.
 
     Raises:
         ConfigError: The lockfile is invalid, or has no such id or no lock.

@@ -55,8 +55,7 @@ class BumpOptions(Options):
 def bump(options: BumpOptions, console: RunConsole) -> int:
     """Download, check, compare and audit the chosen bundles, then write all of their locks or none.
 
-    Returns:
-        0; with ``check`` the result of ``check_for_updates``.
+    Return 0; with ``check`` the result of ``check_for_updates``.
 
     Raises:
         ParityError: Nothing was written.

@@ -106,9 +106,8 @@ class BundleWriter:
 def suggest_tolerance(value: Any, wide: Any) -> Any:
     """Suggest how far a port may be from ``value``, whose exact value is about ``wide``.
 
-    Returns:
-        ``"exact"`` for integers, and where both are equal; else ``atol``: four times the largest
-        difference, rounded up to 1, 2 or 5 times a power of ten.
+    Return ``"exact"`` for integers, and where both are equal; else ``atol``: four times the largest
+    difference, rounded up to 1, 2 or 5 times a power of ten.
     """
     if to_tensor(value).dtype[0] in "IUB" and to_tensor(value).dtype != "BF16":
         return "exact"

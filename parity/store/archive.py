@@ -95,10 +95,7 @@ def unpack(path: Path, target: Path, limits: Limits) -> list[TreeFile]:
 
     Modes, owners and times are ignored. Folders without files are not created: the tree
     digest does not see them, so nothing may depend on them. After an error, what was written
-    until then is left behind.
-
-    Returns:
-        Path, size and hash of each file, as written.
+    until then is left behind. Return path, size and hash of each file, as written.
 
     Raises:
         IntegrityError, OSError: As ``scan`` does.

@@ -135,8 +135,7 @@ def check_against_remote(
 ) -> tuple[str, ...]:
     """Check the measurements against the host's statements.
 
-    Returns:
-        A printable line: the agreement, or why there was nothing to compare with.
+    Return a printable line: the agreement, or why there was nothing to compare with.
 
     Raises:
         IntegrityError: ``host-contradicts``.

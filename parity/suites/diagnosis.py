@@ -68,8 +68,7 @@ def find_wrong_decoder(
 ) -> Cause | None:
     """Find the known mistake of a quantised type's decoder that gives the dump bit by bit.
 
-    Returns:
-        None where no known mistake does, or the right decoder does so, too.
+    Return None where no known mistake does, or the right decoder does so, too.
     """
     from parity.diagnose import FailingTensor, block_mistakes
 

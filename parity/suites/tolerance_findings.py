@@ -162,9 +162,8 @@ def measure_block_error(
 ) -> tuple[float, float, float]:
     """Measure the errors of two float tensors of one shape, read a part at a time.
 
-    Returns:
-        The largest error over the largest value of its block of 32, the sum of squared errors
-        over that of squared values, and the largest value.
+    Return the largest error over the largest value of its block of 32, the sum of squared errors
+    over that of squared values, and the largest value.
     """
     worst = largest = squares = errors = 0.0
     for chunk in read_chunks(expected, obtained, range(expected.count)):

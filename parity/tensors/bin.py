@@ -59,11 +59,7 @@ def locate_tensor(path: Path) -> StoredTensor:
 
 
 def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.float32]]:
-    """Read the tensors of a batch file, in file order.
-
-    Args:
-        path: The file.
-        max_bytes: Limit of its size; a sparse file of a terabyte is not read.
+    """Read the tensors of a batch file, in file order; one above ``max_bytes`` is not read.
 
     Raises:
         FormatError: The file is not exactly the tensors that it announces.
@@ -74,10 +70,8 @@ def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.floa
 def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
     """Locate the tensors of a batch file, in file order; only headers are read.
 
-    Args:
-        path: The file.
-        counted: The file begins with their number; else tensors follow up to its end, as
-            in upstream's `mlp_weights.bin`.
+    A file that is not ``counted`` begins without their number: tensors follow up to its end, as in
+    upstream's `mlp_weights.bin`.
 
     Raises:
         FormatError: The file is not exactly such tensors, or more than are accepted.

@@ -24,15 +24,11 @@ from parity.tensors.stored import StoredTensor
 def select_bounds(
     dtype: DType, bounds: Mapping[str, float], *, integers_only: bool = False
 ) -> Mapping[str, float]:
-    """Return the bounds of a case that apply to a tensor of ``dtype``.
+    """Return the ``bounds`` of a case, by measure, that apply to a tensor of ``dtype``.
 
-    Bounds of a case are meant for its floats and complex numbers. Integers and booleans are
-    exact: no tolerance of an embedding makes another token id right.
-
-    Args:
-        dtype: The expected one.
-        bounds: By measure.
-        integers_only: The case has integers only, so that its ``max_abs`` is meant for them.
+    They are meant for its floats and complex numbers. Integers and booleans are exact: no tolerance
+    of an embedding makes another token id right. In a case of ``integers_only``, ``max_abs`` is
+    meant for them.
     """
     if dtype.kind in ("float", "complex"):
         return bounds
@@ -52,18 +48,10 @@ def compare(
     """Compare two tensors of one shape under all ``bounds``; none means exact.
 
     Of a tensor that passes, only the figures that the bounds ask for may be measured
-    (``is_screened``).
-
-    Where the obtained one is float32 in a `.bin`, which states no dtype, an expected one of
-    another dtype is rounded once to float32; otherwise the caller checks that the dtypes
-    are equal.
-
-    Args:
-        expected: The reference.
-        obtained: The dump.
-        bounds: By measure, as ``select_bounds`` returns them.
-        payloads: Whether a NaN's payload counts under exact; not where the reference itself
-            was widened or dequantised.
+    (``is_screened``). Where the obtained one is float32 in a `.bin`, which states no dtype, an
+    expected one of another dtype is rounded once to float32; otherwise the caller checks that the
+    dtypes are equal. A NaN's payload counts under exact only with ``payloads``: not where the
+    reference itself was widened or dequantised.
 
     Raises:
         FormatError: A file cannot be read.

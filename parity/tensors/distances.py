@@ -43,10 +43,7 @@ def compute_integer_error(expected: NDArray[Any], obtained: NDArray[Any]) -> NDA
 def count_ulps(expected: NDArray[Any], obtained: NDArray[Any], half: int) -> NDArray[np.uint64]:
     """Return the steps between floats given by their bits; +0 and -0 are the same point.
 
-    Args:
-        expected: Bits of one side.
-        obtained: Bits of the other.
-        half: The bit of the sign, or the first beyond the bits of a type without a sign.
+    ``half`` is the bit of the sign, or the first beyond the bits of a type without a sign.
     """
 
     def compute_ordinal(code: NDArray[Any]) -> NDArray[np.uint64]:

@@ -158,12 +158,9 @@ def compare_documents(
 ) -> DocumentComparison:
     """Compare two documents; a part is compared by the rule of the nearest pointer above it.
 
-    Args:
-        expected: The reference, in which each pointer of ``partitions`` is a plain list.
-        obtained: The port's document.
-        rules: Tolerances by pointer.
-        partitions: Lists that are parts of a whole: each has its size, and all together have
-            the same items, each as often, in any order. No rule applies to these.
+    ``partitions`` are lists that are parts of a whole: each has its size, and all together have the
+    same items, each as often, in any order; in ``expected`` each is a plain list. No rule applies
+    to these.
     """
     result = DocumentComparison()
     if partitions:

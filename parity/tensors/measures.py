@@ -211,9 +211,8 @@ class CosineAccumulator:
     def compute_cosine(self, least: float) -> float | None:
         """Return the cosine: 0 where one side alone is all zero, 1 where both are.
 
-        Args:
-            least: The stated ``max_abs``. Returns None where neither norm is above it: a
-                direction means nothing there.
+        Return None where neither norm is above ``least``, the stated ``max_abs``: a direction means
+        nothing there.
         """
         smaller, larger = sorted(self.squares)
         if larger == 0:

@@ -93,8 +93,7 @@ def _is_present(path: Path) -> bool:
 def write_reports(report: Report, code: int, options: ReportOptions) -> list[Problem]:
     """Write the reports, each independently of the others; never leave a partial file.
 
-    Returns:
-        ``report-dir`` problems: which cannot be written, and why.
+    Return ``report-dir`` problems: which cannot be written, and why.
     """
     folder = options.report_dir
     if folder is None:

@@ -54,10 +54,7 @@ CASES: list[ZooCase] = [
 
 
 def pin(target_dir: Path) -> Path:
-    """Write ``checkpoint-zoo-v1.tar`` into ``target_dir``; there are no options.
-
-    Returns:
-        Path of the tar.
+    """Write ``checkpoint-zoo-v1.tar`` into ``target_dir``; return its path. There are no options.
 
     Raises:
         ConfigError: A library is missing.

@@ -67,9 +67,8 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
 def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, float | None]:
     """Compare the JSON and text outputs of a dump.
 
-    Returns:
-        The findings, the number of values and lines that were compared, and the largest used
-        share of a tolerance.
+    Return the findings, the number of values and lines that were compared, and the largest used
+    share of a tolerance.
     """
     findings: list[Finding] = []
     count = 0
