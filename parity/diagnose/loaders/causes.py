@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parity.diagnose.cause import Cause
 from parity.diagnose.float_transforms import NAMES, cut_to_bf16, round_through
-from parity.diagnose.loaders import membership, orders
+from parity.diagnose.loaders import deliveries
 from parity.items import checks
 from parity.items.checks import LabelDifference, LoaderRun
 from parity.text import join_limited
@@ -32,7 +32,7 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
     """Find the first cause that explains the whole run."""
     if not len(run.obtained):
         return None
-    causes = membership.propose_membership_causes(run), orders.propose_order_causes(run)
+    causes = deliveries.propose_membership_causes(run), deliveries.propose_order_causes(run)
     return next(chain(*causes), None)
 
 
