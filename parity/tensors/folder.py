@@ -68,8 +68,8 @@ def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None)
     """List the tensors of a folder with its subfolders, or of one file.
 
     Only headers are read. A symbolic link to a folder is not followed. ``layout`` has the names of
-    the tensors in a file, by its path below the folder. Where there is one such file, the folder has
-    none of its name, and one `.bin` without a name of its own is left, then that one is it.
+    the tensors in a file, by its path below the folder. Where there is one such file, the folder
+    has none of its name, and one `.bin` without a name of its own is left, then that one is it.
     """
     contents, layout = FolderContents(), layout or {}
     files = dict(_walk(place, "", 0))
