@@ -27,6 +27,8 @@ from parity.verify import outcomes
 from parity.verify.claims import mark_unclaimed
 from parity.verify.prepare import PreparedBundle
 
+_NOT_DETERMINISTIC = "the port is not deterministic (--repeat)"
+
 
 @dataclass
 class _CaseRuns:
@@ -94,14 +96,22 @@ class CaseEvaluator:
             return
         earlier.runs += 1
         verdict, had_errors = decide_verdict(findings), earlier.has_errors
-        if verdict != "pass" and not had_errors:
-            earlier.findings, earlier.ending = findings, ending
-        is_dumped = verdict == "pass" or (verdict == "fail" and not case.expect)
-        is_reported = any(finding.code == "nondeterministic" for finding in earlier.findings)
+        first, again = _list_codes(earlier.findings), _list_codes(findings)
+        found: list[Finding] = []
+        is_reported = "nondeterministic" in first
+        is_dumped = verdict == "pass" or comparison is not None
         if is_dumped and not is_reported and (earlier.comparison is not None or not had_errors):
             folders = earlier.first.folder, dump_run.folder
             found = find_differences(*folders, earlier.runs, (not had_errors, verdict == "pass"))
-            earlier.findings = [*earlier.findings, *found]
+        if not (found or is_reported or dump_run.past_deadline) and first.keys() != again.keys():
+            ends = [f"has {', '.join(one) or 'no error'}" for one in (first, again)]
+            message = f"run 1 {ends[0]}, run {earlier.runs} {ends[1]}; {_NOT_DETERMINISTIC}"
+            found = [Finding(level="error", code="nondeterministic", message=message)]
+        if again and not had_errors:
+            earlier.findings, earlier.ending = findings, ending
+        else:
+            earlier.findings += [one for code, one in again.items() if code not in first]
+        earlier.findings += found
 
     def _verify_dump(
         self, case: Case, dump_run: DumpResult
@@ -208,6 +218,11 @@ def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
     return None
 
 
+def _list_codes(findings: list[Finding]) -> dict[str, Finding]:
+    """Return the first error of each code."""
+    return {one.code: one for one in reversed(findings) if one.level == "error"}
+
+
 def find_differences(
     first: Path, again: Path, run: int, passed: tuple[bool, bool]
 ) -> list[Finding]:
@@ -241,7 +256,7 @@ def find_differences(
         (False, True): f"run {run} is, but run 1 is not,",
         (False, False): "neither run is",
     }[passed]
-    parts += [f"{verdict} within the tolerance", "the port is not deterministic (--repeat)"]
+    parts += [f"{verdict} within the tolerance", _NOT_DETERMINISTIC]
     return [Finding(level="error", code="nondeterministic", message="; ".join(parts), **fields)]
 
 

@@ -88,6 +88,7 @@ def run_port(
     timeout: float | None = None,
     globs: tuple[str, ...] = (),
     repeat: int = 1,
+    jobs: int | None = None,
     deadline: float | None = None,
 ) -> ZooRun:
     """Verify ``port``, the body of a Python script or a command line, over ``tar``."""
@@ -115,6 +116,7 @@ def run_port(
         report_dir=folder / "report",
         report_formats=("json",),
         repeat=repeat,
+        jobs=jobs,
         deadline=deadline,
     )
     code = verify(found, RunConsole())

@@ -603,3 +603,31 @@ def test_an_accepted_file_names_its_rule_and_the_readers_that_accept_it(
     assert (finding["code"], finding["rule"]) == ("accepted", "README, Format")
     assert finding["message"].endswith(f"it succeeded and dumped 1 file{end}")
     assert found.list_outcomes()["y"] == ("right", "pass")
+
+
+#: What the first and the second run of `y` do, its expectation, the known failure, and the exit
+#: code: 5 for an error of the dump that nothing declares.
+FLAKY = {
+    "another known failure": ("dump('w', (1,), 0)", "sys.exit(101)", LOAD, "wrong", 1),
+    "a known difference": ("dump('w', (1,), 0)", "sys.exit(101)", {}, "shape", 5),
+    "a known refusal": ("refuse()", "sys.exit(101)", {}, "refused", 5),
+    "right later": ("refuse()", "right()", {}, "refused", 1),
+    "right at first": ("right()", "refuse()", {}, "refused", 1),
+    "loaded later": ("refuse()", "right()", LOAD, "refused", 1),
+    "refused later": ("right()", "refuse()", LOAD, "refused", 1),
+    "wrong in two ways": ("dump('w', (1,), 0)", "dump('w', (1,), 1)", LOAD, "wrong", 1),
+    "crashed at first": ("right(); os.abort()", "right()", {}, "dump-signal", 1),
+}
+
+
+@pytest.mark.parametrize("name", FLAKY)
+def test_a_known_failure_hides_no_other_end_of_a_repeated_run(name: str, tmp_path: Path) -> None:
+    first, again, expected, known, code = FLAKY[name]
+    body = (
+        "seen = Path(__file__).with_name('seen')\nif case == 'z':\n    right()\n"
+        f"elif seen.exists():\n    {again}\nelse:\n    seen.touch()\n    {first}\n"
+    )
+    tar = pack_bundle(tmp_path, {"y": expected, "z": LOAD})
+    found = run_port(tmp_path, tar, body, known={f"y:{known}": "not yet"}, repeat=2, jobs=1)
+    assert found.code == code
+    assert ("error", "nondeterministic") in found.list_findings("y")
