@@ -182,19 +182,24 @@ def _format_bundle(name: str, source: str, choice: _Choice) -> str:
     if example.features:
         lines.append(f"      features: {json.dumps(example.features)}\n")
     if example.cwd != Path():
-        lines.append(f"      cwd: {json.dumps(example.cwd.as_posix())}\n")
+        lines.append(f"      cwd: {_write_text(example.cwd.as_posix())}\n")
     return "".join(lines)
+
+
+def _write_text(text: str) -> str:
+    """Return ``text`` in quotes; YAML cannot read the two parts of an emoji that JSON escapes."""
+    return json.dumps(text, ensure_ascii=max(text, default="") <= "\uffff")
 
 
 def _quote(text: str) -> str:
     """Quote a word that YAML would read as another type."""
-    return text if yaml.safe_load(text) == text else json.dumps(text)
+    return text if yaml.safe_load(text) == text else _write_text(text)
 
 
 def _format_source(name: str, source: str) -> tuple[str, str]:
     """Return the lines that name a bundle, and the one of its suite."""
     comment = "# dataloader, serialize, pipeline or tensors"
-    head = f"  {_quote(name)}:\n    source: {json.dumps(source)}\n"
+    head = f"  {_quote(name)}:\n    source: {_write_text(source)}\n"
     return head, f"    suite: {_choose_suite(name)}  {comment}\n"
 
 

@@ -122,6 +122,21 @@ REPOS: dict[str, tuple[dict[str, str], str, tuple[object, ...]]] = {
         "pth",
         ("io", "pth_dump", ".", ("a",)),
     ),
+    "a folder with an emoji": (
+        {'📦 "it\'s"/io/Cargo.toml': PACKAGE},
+        "pth",
+        ("io", "pth_dump", '📦 "it\'s"/io', ()),
+    ),
+    "manifests that cargo rejects": (
+        {
+            "Cargo.toml": PACKAGE,
+            "a/Cargo.toml": '[package]\nname = "a"\n[[example]]\nname = "pth_dump"\npath = 3\n',
+            "b/Cargo.toml": 'example = ["x"]\n[package]\nname = "b"\n',
+            "c/Cargo.toml": '[workspace]\nexclude = 3\n[package]\nname = "c"\n',
+        },
+        "pth",
+        ("io", "pth_dump", ".", ()),
+    ),
     "another path": (
         {
             "Cargo.toml": f'{PACKAGE}[[example]]\nname = "zoo_dump"\npath = "tools/zoo.rs"\n',

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,14 +43,22 @@ def list_packages(repo: Path) -> list[Package]:
         package = manifest.get("package")
         name = package.get("name") if isinstance(package, dict) else None
         if isinstance(name, str) and _NAME.fullmatch(name):
-            cwd = _find_workspace(folder, repo, manifests).relative_to(repo)
-            examples = [
-                Example(name, example, path.relative_to(repo), cwd, features)
-                for example, (path, features) in sorted(_find_examples(folder, manifest).items())
-                if _NAME.fullmatch(example)
-            ]
-            packages.append(Package(name, folder.relative_to(repo), cwd, examples))
+            # Cargo rejects a manifest whose values have other types, as test data may have.
+            with suppress(TypeError, AttributeError):
+                packages.append(_read_package(name, folder, repo, manifests))
     return packages
+
+
+def _read_package(
+    name: str, folder: Path, repo: Path, manifests: dict[Path, dict[str, Any]]
+) -> Package:
+    cwd = _find_workspace(folder, repo, manifests).relative_to(repo)
+    examples = [
+        Example(name, example, path.relative_to(repo), cwd, features)
+        for example, (path, features) in sorted(_find_examples(folder, manifests[folder]).items())
+        if _NAME.fullmatch(example)
+    ]
+    return Package(name, folder.relative_to(repo), cwd, examples)
 
 
 def _read_manifests(repo: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
