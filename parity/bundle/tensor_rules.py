@@ -78,8 +78,7 @@ class Rules:
     """The rules of a case."""
 
     default: Rule = field(default_factory=lambda: Rule(checks=EXACT))
-    #: By name or glob
-    tensors: Mapping[str, Rule] = field(default_factory=dict)
+    tensors: Mapping[str, Rule] = field(default_factory=dict)  # By name or glob
     dtypes: Mapping[str, Rule] = field(default_factory=dict)  # By safetensors' name
     #: Names, globs and dtypes that come from `defaults`; one case must have a match
     shared: frozenset[str] = frozenset()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.items import checks, identity, records
-from parity.items.checks import LoaderRun
+from parity.items.checks import DeliveredBatches, Floats, Ints, LoaderRun, MembershipDifference
 from parity.items.matching import UNKNOWN
 from parity.results import Finding, Level
 from parity.suites import diagnosis
@@ -21,11 +22,6 @@ from parity.suites.messages import (
     report_examples,
 )
 from parity.text import format_count
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from parity.items.checks import DeliveredBatches, Floats, Ints, MembershipDifference
 
 _RARE = 0.05  # Probability of a right shuffle above which its order is not worth a warning
 _IMPOSSIBLE = 1e-6  # Probability below which it is an error

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from parity.bundle.tensor_rules import Check
+from parity.checkpoints import StorageLocation
 from parity.checkpoints.location import view_elements
+from parity.results import Finding
 from parity.suites import (
     diagnosis,
     tensor_headers,
@@ -16,7 +20,9 @@ from parity.suites import (
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
 from parity.suites.messages import format_name, report_error, report_unreadable
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensor_values import (
+    FindPair,
     allows_other_shapes,
     allows_shape,
     list_measures,
@@ -30,19 +36,10 @@ from parity.suites.tensor_values import (
 from parity.tensors import FormatError
 from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
+from parity.tensors.folder import FolderContents
 from parity.tensors.groups.base import Pair
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from parity.bundle.tensor_rules import Check
-    from parity.checkpoints import StorageLocation
-    from parity.results import Finding
-    from parity.suites.tensor_reference import TensorReference
-    from parity.suites.tensor_values import FindPair
-    from parity.tensors.folder import FolderContents
-    from parity.tensors.measures import Measures
-    from parity.tensors.stored import StoredTensor
+from parity.tensors.measures import Measures
+from parity.tensors.stored import StoredTensor
 
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:

@@ -10,16 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from parity.known_failures import match_glob
 from parity.reports.json_file import load_json
+from parity.reports.json_reader import ReportFile
 from parity.results import VERIFIED, BundleResult, CaseResult, decide_verdict, exit_code
 from parity.text import join_limited
 from parity.verify.outcomes import ACCEPTABLE, MEANINGS
-
-if TYPE_CHECKING:
-    from parity.reports.json_reader import ReportFile
 
 _JOB_KEYS = ("name", "bundles", "cases")
 _BUNDLE_KEYS = ("suite", "digest", "tree", "manifest")

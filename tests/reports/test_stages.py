@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,12 +20,6 @@ from tests.support.reports import (
     make_report,
     make_trace,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from parity.results import CaseResult, Report
 
 # matplotlib asks fc-list for fonts when it is first imported.
 pytestmark = pytest.mark.process

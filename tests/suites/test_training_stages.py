@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,6 @@ from parity.suites.tensors import suite
 from parity.suites.tensors.training import find_place
 from tests.suites.test_stages import format_outcome
 from tests.support.traces import write_bundle, write_dump
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _STEPS, _SETTINGS = 3, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.1}
 _RNG = np.random.Generator(np.random.PCG64(3))

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import tarfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from parity.diagnose.stages.trace import Trace
 from parity.lab.faults.stage_faults import recompute
-from parity.suites.base import Dump
+from parity.results import Finding
+from parity.suites.base import Case, Dump
 from parity.suites.tensors import suite
 from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.stage_causes import make_trace
 from tests.support.traces import write_dump
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from parity.diagnose.stages.trace import Trace
-    from parity.results import Finding
-    from parity.suites.base import Case
 
 ARCHIVE = Path(__file__).parents[1] / "bundles" / "model-traces-v1.tar"
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parity.tensors import screen
 from parity.tensors.compare import compare, compare_arrays
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.measures import Measures
 from parity.tensors.stored import StoredTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.tensors.dtypes import DType
-    from parity.tensors.measures import Measures
 
 #: More than a block, and more than a chunk.
 SIZES = (1, 16, 1000, 40_000, 140_000)

@@ -6,18 +6,14 @@ Keyword arguments after ``*`` select known mistakes. Definitions: the documentat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import MAX_BINS, check_size, make_windows, repeat_sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from parity.diagnose.stages.windows import Sizes
+from parity.diagnose.stages.windows import MAX_BINS, Sizes, check_size, make_windows, repeat_sizes
 
 Array = Any  # of NumPy; a number has no axes
 

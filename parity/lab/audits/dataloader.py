@@ -7,28 +7,24 @@ bundle of the dataset card it is also computed from its formula.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import LoaderCase, find_case_folders, read_json, read_loader_case
 from parity.lab.audits.compare_reference import (
+    CaseFindings,
     Provenance,
     audit_case,
     compare_batches,
     make_error,
 )
 from parity.lab.libraries import import_library
+from parity.results import CaseResult, Finding
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.lab.audits.compare_reference import CaseFindings
-    from parity.results import CaseResult, Finding
-
-    Array = NDArray[np.float32]
+Array = NDArray[np.float32]
 
 #: The bundle whose data set is ``features = arange(8) + i * 0.1``, ``label = i % 3``.
 KNOWN_BUNDLE = "dataloader-batches-v1"

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from parity.bundle.layout import PipelineCase, find_case_folders, read_pipeline_case
 from parity.items.records import Dataset, compute_fingerprint
 from parity.lab.audits.compare_reference import (
+    CaseFindings,
     Provenance,
     audit_case,
     compare_batches,
     make_error,
 )
 from parity.lab.reference_pipeline import Batch, Pipeline, compute_run_mean
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from parity.lab.audits.compare_reference import CaseFindings
-    from parity.results import CaseResult, Finding
+from parity.results import CaseResult, Finding
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:

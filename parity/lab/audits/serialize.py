@@ -5,36 +5,28 @@ Layout: the dataset card of ferrotorch's serialize-parity-v1.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.layout import read_names
+from parity.bundle.layout import read_json, read_names
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.audits import official_readers, onnx_outputs, unused_bytes
 from parity.lab.audits.compare_reference import (
+    CaseFindings,
     Provenance,
     audit_case,
     compare_names,
     compare_references,
     make_error,
 )
-from parity.tensors.folder import list_tensors
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from parity.lab.audits.compare_reference import CaseFindings
-    from parity.results import CaseResult, Finding
-    from parity.tensors.stored import StoredTensor
-import json
-from collections.abc import Mapping
-from pathlib import Path
-
-from parity.bundle.layout import read_json
 from parity.lab.libraries import import_library
-from parity.results import Finding
+from parity.results import CaseResult, Finding
+from parity.tensors.folder import list_tensors
+from parity.tensors.stored import StoredTensor
 
 
 def audit(tree: Path, bundle: str, provenance: Provenance) -> tuple[CaseResult, ...]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from parity.bundle.manifest import load
+from parity.bundle.tensor_case import TensorCase
 from parity.lab.audits import official_readers, unused_bytes
 from parity.lab.audits.compare_reference import (
+    CaseFindings,
+    DerivedTensor,
     Provenance,
     UnderivableError,
     audit_case,
@@ -17,21 +22,14 @@ from parity.lab.audits.compare_reference import (
     make_skipped,
 )
 from parity.lab.audits.serialize import read_references
+from parity.results import CaseResult
 from parity.suites.messages import format_list
 from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.dtypes import TORCH_DTYPES
 from parity.tensors.folder import list_tensors
+from parity.tensors.stored import StoredTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from parity.bundle.tensor_case import TensorCase
-    from parity.lab.audits.compare_reference import CaseFindings, DerivedTensor
-    from parity.results import CaseResult
-    from parity.tensors.stored import StoredTensor
-
-    Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, DerivedTensor]]
+Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, DerivedTensor]]
 
 
 def audit(

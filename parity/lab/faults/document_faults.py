@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from parity.bundle.manifest_outputs import JsonRule
+from parity.bundle.tensor_case import TensorCase
 from parity.lab.faults import Fault, InjectionResult
 from parity.tensors.json_values import list_parts, read_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from parity.bundle.manifest_outputs import JsonRule
-    from parity.bundle.tensor_case import TensorCase
 
 
 def list_document_faults(case: TensorCase) -> Iterator[Fault]:

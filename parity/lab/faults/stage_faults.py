@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from parity.bundle.stages import Stage
+from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_rules import Rule
 from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
 from parity.diagnose.stages.operators import find_operator
-from parity.diagnose.stages.trace import TraceError, Values
+from parity.diagnose.stages.trace import Trace, TraceError, Values
 from parity.lab.array_files import encode_file
 from parity.lab.faults import Fault, InjectionResult
 from parity.suites.tensors.stage_causes import make_trace
+from parity.tensors.stored import StoredTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from parity.bundle.stages import Stage
-    from parity.bundle.tensor_case import TensorCase
-    from parity.bundle.tensor_rules import Rule
-    from parity.diagnose.stages.trace import Trace
-    from parity.tensors.stored import StoredTensor
-
-    Arrays = dict[str, Any]
+Arrays = dict[str, Any]
 
 _GENERAL = ("stage-skipped", "stage-twice")  # Ways of every operator, which have one row together
 

@@ -10,9 +10,13 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from parity.errors import ConfigError, Problem
+import numpy as np
+from numpy.typing import NDArray
+
+from parity.errors import ConfigError, Problem, ReferenceSuspectError
+from parity.lab.libraries import import_library
 from parity.lab.pins import (
     model_shapes,
     packing,
@@ -21,18 +25,11 @@ from parity.lab.pins import (
     synthetic_state,
 )
 from parity.lab.pins.blindness import check_tolerances
-from parity.suites.serialize.suite import SUITE
-
-if TYPE_CHECKING:
-    from parity.lab.pins.serialize_gguf import GgufTensorSpec
-    from parity.lab.pins.serialize_state import State
-import numpy as np
-from numpy.typing import NDArray
-
-from parity.errors import ReferenceSuspectError
-from parity.lab.libraries import import_library
 from parity.lab.pins.packing import encode_json, write_reference
 from parity.lab.pins.seeded_random import DENOMINATOR, SeededRandom
+from parity.lab.pins.serialize_gguf import GgufTensorSpec
+from parity.lab.pins.serialize_state import State
+from parity.suites.serialize.suite import SUITE
 from parity.tensors.bin import encode_tensor
 
 BUNDLE_ID = "serialize-parity-v1"

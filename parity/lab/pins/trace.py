@@ -8,11 +8,13 @@ from __future__ import annotations
 import copy
 import inspect
 import runpy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob
@@ -23,12 +25,7 @@ from parity.lab.pins.trace_hooks import ModuleTrace, widen
 from parity.lab.pins.trace_stage import TracedStage, jitter, measure_rounding, state_tolerance
 from parity.lab.pins.trace_training import trace_training
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.lab.libraries import import_library
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
+Array = NDArray[Any]
 
 _ALLOWANCE = 16  # How much of its own rounding, summed over all stages before it, a port may be off
 _LEAST_SHARE = 2.0**-20  # Least tolerance, as a share of a stage's largest value: 8 ULP of float32

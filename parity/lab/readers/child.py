@@ -12,12 +12,8 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from parity.lab.readers.libraries import READERS
-
-if TYPE_CHECKING:
-    from parity.lab.readers.libraries import ReadFunction, Tensors
+from parity.lab.readers.libraries import READERS, ReadFunction, Tensors
 
 _ALLOCATION_WORDS = ("alloc", "memory")
 _MAX_REASON = 200

@@ -25,8 +25,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from parity.errors import DumpError, Problem
 from parity.lockfile import Dump
 from parity.port import output, process
@@ -238,6 +236,8 @@ def install(call: CargoCall, crates: Path) -> Program:
     Raises:
         DumpError: It could not be built, or another process builds it for too long.
     """
+    from filelock import FileLock, Timeout
+
     crates.mkdir(parents=True, exist_ok=True)
     root = crates.resolve() / _compute_key(call)  # 64 hex digits
     file = root / "bin" / (f"{call.example}.exe" if os.name == "nt" else call.example)

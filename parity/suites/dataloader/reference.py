@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import LoaderCase, find_batch_files, make_suspect_error
-from parity.items.checks import DeliveredBatches
+from parity.errors import ReferenceSuspectError
+from parity.items.checks import DeliveredBatches, Ints
 from parity.items.identity import ItemTable, identify_rows
 from parity.items.matching import UNKNOWN
+from parity.results import Finding
 from parity.suites.batch_findings import check_gaps, format_sizes, read_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.errors import ReferenceSuspectError
-    from parity.items.checks import Ints
-    from parity.results import Finding
 
 
 @dataclass(frozen=True)

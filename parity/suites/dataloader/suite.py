@@ -7,16 +7,22 @@ dataloader-batches-v1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import LoaderCase, find_batch_files, find_case_folders, read_loader_case
+from parity.bundle.tolerances import Tolerances
 from parity.errors import DumpError, Problem
 from parity.items import checks
+from parity.items.checks import DeliveredBatches, Ints
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN, measure_max_difference
+from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.dataloader.reference import LoaderReference, read_folder, read_reference
@@ -24,16 +30,6 @@ from parity.suites.messages import report_error
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.suites.views import build_unknown_error
 from parity.tensors.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from parity.bundle.tolerances import Tolerances
-    from parity.items.checks import DeliveredBatches, Ints
-    from parity.results import Finding
 
 ARGS = ("--config", "{case}", "--seed", "{seed}", "--output-dir", "{output_dir}")
 #: Seed for a case without one; upstream's own call always passes it.

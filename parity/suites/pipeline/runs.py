@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from parity.bundle.layout import find_batch_files
-from parity.items.checks import locate_row
+from parity.items.checks import Ints, locate_row
 from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Dataset, Policy
+from parity.results import Finding
 from parity.suites.batch_findings import check_gaps, read_batches
 from parity.suites.messages import report_error
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from parity.items.checks import Ints
-    from parity.results import Finding
-
-    Bools = NDArray[np.bool_]
-    Numbers = NDArray[Any]
+Bools = NDArray[np.bool_]
+Numbers = NDArray[Any]
 
 COLUMNS = ("id", "x", "y", "mask")
 

@@ -7,25 +7,22 @@ from the ids.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parity.diagnose.cause import Cause
 from parity.items import checks
+from parity.items.checks import Ints, LabelDifference
 from parity.items.matching import UNKNOWN, match_rows
+from parity.items.records import Dataset
+from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.messages import EXAMPLES, format_number, report_each, report_examples
+from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from parity.diagnose.cause import Cause
-    from parity.items.checks import Ints, LabelDifference
-    from parity.items.records import Dataset
-    from parity.results import Finding
-    from parity.suites.pipeline.runs import ExpectedRun, Run, SlotKinds
-
-    Numbers = NDArray[Any]
+Numbers = NDArray[Any]
 
 #: By column: the code of a value that no item has, and the nouns for its values.
 _VALUE_CODES = {"x": "values", "y": "label"}

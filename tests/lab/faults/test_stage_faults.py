@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Values
 from parity.lab.faults import stage_faults
 from parity.lab.faults.stage_faults import list_stage_faults, recompute
-from parity.suites.base import Dump
+from parity.suites.base import Case, Dump
 from parity.suites.tensors import suite
 from parity.suites.tensors.rules import read_references
 from tests.support.embedded_traces import (
@@ -25,11 +26,6 @@ from tests.support.embedded_traces import (
     verify_wrong,
 )
 from tests.support.traces import write_dump
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from parity.suites.base import Case
 
 Cases = dict[str, "Case"]
 
