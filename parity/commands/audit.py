@@ -52,7 +52,7 @@ def audit(options: AuditOptions, console: RunConsole) -> int:
         )
         is_ok = print_cases(cases, console)
         audited.extend(cases)
-        command = _format_command(bundle, options)
+        command = shlex.join([*choose_program(), "audit", *options.format_place(), bundle.id])
         # A manifest beside the lockfile has no expectations of readers.
         collect = reader_results.collect_reader_results
         readers = () if bundle.manifest else collect(bundle, fetched, command)
@@ -66,10 +66,6 @@ def audit(options: AuditOptions, console: RunConsole) -> int:
     if options.report_dir is not None:
         write_reports(lock, by_bundle, options.report_dir)
     return code
-
-
-def _format_command(bundle: Bundle, options: AuditOptions) -> str:
-    return shlex.join([*choose_program(), "audit", *options.format_place(), bundle.id])
 
 
 def _format_totals(cases: Sequence[CaseResult]) -> str:

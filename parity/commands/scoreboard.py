@@ -45,12 +45,16 @@ def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
         ConfigError: A library is missing, a report or page cannot be read or written, or the
             reports have no bundle in common, or two states of one.
     """
-    _check_libraries(options)
+    if options.html is not None and find_spec("jinja2") is None:
+        message = "--html needs jinja2: pip install '.[reports]' in a clone of parity-action"
+        raise ConfigError(Problem("missing-library", message))
     for page in filter(None, (options.html, options.write)):
         publish.check_no_link(page, "page")
     boards = _build_boards(options)
     if options.html is not None:
-        _write_page(options.html, _format_page(boards))
+        from parity.lab.scoreboard.html_page import render_page
+
+        _write_page(options.html, render_page(boards))
     if options.write is not None:
         _rewrite_page(options.write, boards)
     if options.check is not None:
@@ -58,12 +62,6 @@ def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:
     if options.write is None:
         _print_boards(boards, options)
     return 0
-
-
-def _check_libraries(options: ScoreboardOptions) -> None:
-    if options.html is not None and find_spec("jinja2") is None:
-        message = "--html needs jinja2: pip install '.[reports]' in a clone of parity-action"
-        raise ConfigError(Problem("missing-library", message))
 
 
 def _build_boards(options: ScoreboardOptions) -> list[Scoreboard]:
@@ -115,12 +113,6 @@ def _choose_port_name(report: Report, path: Path, bundle: str) -> str:
         return f"{port['package']} {port.get('version', '')}".strip()
     stem = report.lockfile.name.removesuffix(".yaml").removesuffix(".lock")
     return port.get("crate", "").replace("@", " ") or stem or path.parent.name
-
-
-def _format_page(boards: list[Scoreboard]) -> str:
-    from parity.lab.scoreboard import html_page
-
-    return html_page.render_page(boards)
 
 
 def _rewrite_page(page: Path, boards: list[Scoreboard]) -> None:

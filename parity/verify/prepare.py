@@ -77,14 +77,16 @@ def _prepare(
     fetched = fetch_bundle(bundle, options, console, deadline)
     files = fetch_extra_files(bundle, options, console, deadline)
     seconds = time.perf_counter() - started
+    suite_options = build_options(bundle, options)
     cases = tuple(
         replace(case, requested=bundle.bounds.get(case.id, {}))
-        for case in chosen.cases(fetched.path, build_options(bundle, options))
+        for case in chosen.cases(fetched.path, suite_options)
     )
     bounds = _tighten_bounds(bundle, cases, chosen)
     claimed = claims.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
     _check_names(bundle, cases)
+    manifest = suite_options.get("manifest")
     notices = [Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices]
     return PreparedBundle(
         bundle=bundle,
@@ -99,13 +101,8 @@ def _prepare(
         findings=(*notices, *find_unread(fetched.path, chosen, cases)),
         seconds=seconds,
         files=files,
-        manifest=_hash_manifest(bundle, options),
+        manifest=hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest else None,
     )
-
-
-def _hash_manifest(bundle: Bundle, options: VerifyOptions) -> str | None:
-    path = build_options(bundle, options).get("manifest")
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None
 
 
 def print_missing_bundles(bundles: Sequence[Bundle], options: Options, console: RunConsole) -> None:

@@ -13,29 +13,15 @@ The same installed libraries give the same bytes, whatever the machine. Options:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from parity.lab import resolve_hook
 from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
 
-
-def _pin_zoo(target_dir: Path) -> Path:
-    from parity.lab import zoo  # it is built from modules of this package
-
-    return zoo.pin(target_dir)
-
-
-def _pin_trace(target_dir: Path, **options: Any) -> Path:
-    from parity.lab.pins import trace
-
-    return trace.pin(target_dir, **options)
-
-
 #: Kinds of bundles that are compared by a suite of another name.
-_OWN: Mapping[str, Callable[..., Path]] = {"zoo": _pin_zoo, "trace": _pin_trace}
+_OWN = {"zoo": "parity.lab.zoo:pin", "trace": "parity.lab.pins.trace:pin"}
 
 
 def find_pin(kind: str) -> Callable[..., Path]:
@@ -45,7 +31,7 @@ def find_pin(kind: str) -> Callable[..., Path]:
     ``<bundle id>.tar`` there and returns its path.
     """
     suite = find_suite(kind)
-    pin: Callable[..., Path] = _OWN[kind] if suite is None else resolve_hook(suite.pin)
+    pin: Callable[..., Path] = resolve_hook(_OWN[kind] if suite is None else suite.pin)
     return pin
 
 
