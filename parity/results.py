@@ -160,14 +160,21 @@ def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
 
 
 def check_min_cases(report: Report, minimum: int) -> list[Finding]:
-    """Return an error if fewer cases than ``minimum`` were verified."""
-    verified = sum(case.verdict in VERIFIED for case in report.cases)
-    if verified >= minimum:
+    """Return an error if fewer cases than ``minimum`` were verified, or none was compared.
+
+    Without a comparison, a known failure says nothing: a program that never starts shows all.
+    """
+    cases = [case for case in report.cases if case.verdict in VERIFIED]
+    if len(cases) < minimum:
+        message = f"{len(cases)} cases were verified, fewer than {minimum} (--min-cases)"
+    elif minimum and not any(
+        case.verdict != "known-failure" or case.measures or case.compared for case in cases
+    ):
+        count = format_count(len(cases), "cases")
+        message = f"nothing was compared: {count} failed as known, without a dump to compare"
+    else:
         return []
-    message = (
-        f"{verified} cases were verified, fewer than {minimum} (--min-cases); "
-        "a run that compares nothing proves nothing"
-    )
+    message += "; a run that compares nothing proves nothing"
     return [Finding.from_problem(Problem("nothing-verified", message), "empty")]
 
 

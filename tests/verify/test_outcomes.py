@@ -328,9 +328,20 @@ def test_a_known_failure_allows_its_own_word_alone(tmp_path: Path) -> None:
 def test_a_declared_refusal_needs_no_expectation(
     body: str, known: dict[str, str], code: int, codes: list[str], tmp_path: Path
 ) -> None:
-    tar = pack_bundle(tmp_path, {"a": {}}, {"a": make_reference()})
-    found = run_port(tmp_path, tar, body, known=known)
+    tar = pack_bundle(tmp_path, {"a": {}, "y": {}})
+    found = run_port(tmp_path, tar, controlled(body), known=known)
     assert (found.code, [one for _, one in found.list_findings("a")][:1]) == (code, codes)
+
+
+@pytest.mark.parametrize("body", ["refuse()", "os.abort()"])
+@pytest.mark.parametrize("expected", [{}, LOAD])
+def test_known_failures_alone_without_a_dump_prove_nothing(
+    expected: dict[str, str], body: str, tmp_path: Path
+) -> None:
+    tar = pack_bundle(tmp_path, {"a": expected, "y": expected})
+    found = run_port(tmp_path, tar, body, known={"*": "not yet"})
+    assert (found.code, found.report["findings"][0]["code"]) == (6, "nothing-verified")
+    assert run_port(tmp_path, tar, controlled(body), known={"a": "not yet"}).code == 0
 
 
 def test_a_known_failure_allows_all_that_is_wrong_with_a_case(tmp_path: Path) -> None:
