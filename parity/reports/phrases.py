@@ -95,10 +95,14 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         text += f"; {format_claims([bundle])}"
     if seen := describe_seen(bundle.cases):
         text += f"; {seen}"
-    margins = [case.margin for case in bundle.cases if case.margin and not case.errors]
+    # A known failure or a case that is not claimed has no error, but is not equal either.
+    passed = [case for case in bundle.cases if case.verdict == "pass"]
+    margins = [case.margin for case in passed if case.margin]
     if margins:
         text += f"; worst margin {_format_share(max(margins))}"
-    elif all(case.measures.get("max_abs") == 0 and not case.errors for case in bundle.cases):
+    elif len(passed) == len(bundle.cases) and all(
+        case.measures.get("max_abs") == 0 for case in passed
+    ):
         text += "; all equal"
     return text
 

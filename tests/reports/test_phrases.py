@@ -145,6 +145,30 @@ def test_case_summary(name: str) -> None:
     assert phrases.format_case_summary(make_case("x", **values)) == expected
 
 
+EQUAL, OFF = {"measures": {"max_abs": 0}}, {"margin": 4000.0, "measures": {"max_abs": 4}}
+#: A second case beside one that is equal, and the end of the bundle's line.
+BESIDE: dict[str, tuple[dict[str, Any], str]] = {
+    "equal": (EQUAL, "2 cases; all equal"),
+    "known, and equal where it was compared": (
+        {"verdict": "known-failure", **EQUAL},
+        "2 cases: 1 pass, 1 known-failure",
+    ),
+    "known, and far off": (
+        {"verdict": "known-failure", **OFF},
+        "2 cases: 1 pass, 1 known-failure",
+    ),
+    "not claimed": ({"verdict": "skipped", **OFF}, "2 cases: 1 pass, 1 skipped"),
+    "close": ({"margin": 0.12, "measures": OFF["measures"]}, "worst margin 12% of the tolerance"),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_bundle_is_as_equal_as_all_of_its_cases(name: str) -> None:
+    more, end = BESIDE[name]
+    bundle = make_bundle(make_case("a", **EQUAL), make_case("b", **more))
+    assert phrases.format_bundle_summary(bundle).endswith(end)
+
+
 def test_conclusion_counts_verdicts() -> None:
     cases = [
         make_case("a"),
