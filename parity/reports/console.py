@@ -10,7 +10,7 @@ from parity.errors import ParityError
 from parity.reports import phrases
 from parity.reports.stages import format_sparkline
 from parity.results import BundleResult, CaseResult, Finding, Report
-from parity.text import format_count, sanitize_message
+from parity.text import format_count, join_limited, sanitize_message
 
 #: Heading, findings, the command that repeats the case, and the case.
 _Section = tuple[str, tuple[Finding, ...], str, CaseResult | None]
@@ -26,6 +26,7 @@ _MARKS = {
 _LEVEL_STYLES = {"error": "bold red", "warning": "yellow", "notice": "cyan"}
 #: First words of cargo's lines that announce work.
 _WORK = (["Compiling"], ["Downloading"], ["Updating"], ["Blocking"])
+_MAX_NAMED = 5  # Cases that have the findings of one before
 _PROGRESS_STEP = 64 * 2**20
 
 
@@ -157,8 +158,10 @@ def _list_sections(report: Report, levels: tuple[str, ...]) -> Iterator[_Section
             groups.setdefault(key, []).append((name, chosen, command, result))
     for group in sorted(groups.values(), key=_find_most_severe):
         name, findings, command, result = group[0]
-        more = f" and {len(group) - 1} more with the same findings" if len(group) > 1 else ""
-        yield name + more, findings, command, result
+        if others := [other for other, *_ in group[1:]]:
+            name += f" and {len(others)} more with the same findings: "
+            name += join_limited(others, _MAX_NAMED)
+        yield name, findings, command, result
 
 
 def _find_most_severe(group: list[_Section]) -> int:
