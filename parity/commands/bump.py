@@ -158,7 +158,7 @@ def _print_summary(
 def check_for_updates(options: BumpOptions, chosen: Sequence[Bundle], console: RunConsole) -> int:
     """Print for each bundle whether its source has something newer; write nothing.
 
-    Return 10 if one has, 0 if none has or only a download can tell; the code of the most severe
+    Return 10 if one has, 0 if none has or only a download can show it; the code of the most severe
     error if a source could not be queried.
     """
     newer: list[bool] = []
