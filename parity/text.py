@@ -73,7 +73,9 @@ def sanitize(text: str | bytes, limit: int = 200) -> str:
         # A character takes four bytes at most; a secret may begin at the last one.
         text = text[: 4 * limit + _MAX_SECRET].decode("utf-8", "surrogateescape")
     text = mask_secrets(text)
-    escaped = "".join(_escape(char) for char in text[:limit])
+    escaped = text[:limit]
+    if not escaped.isprintable():  # which is False for all that `_escape` changes
+        escaped = "".join(map(_escape, escaped))
     command = _GITHUB_COMMAND if os.environ.get("GITHUB_ACTIONS") == "true" else _COMMAND
     escaped = command.sub(
         lambda found: found[0].replace(":", r"\x3a").replace("#", r"\x23"), escaped
