@@ -68,9 +68,14 @@ def _build_boards(options: ScoreboardOptions) -> list[Scoreboard]:
     given = [(*(one := _split_name(text)), _read_report(one[1])) for text in options.reports]
     try:
         bundles = list_common_bundles([report for *_, report in given], options.bundle)
-        return [build_scoreboard(_name_reports(given, bundle), bundle) for bundle in bundles]
+        boards = [build_scoreboard(_name_reports(given, bundle), bundle) for bundle in bundles]
     except ValueError as error:
         raise ConfigError(Problem("reports-differ", str(error))) from None
+    found = {one.bundle: path for _, path, report in given for one in report.bundles}
+    for name in sorted(found.keys() - set(bundles)) if not options.bundle else ():
+        text = f"{name} of {found[name].as_posix()} is not shown: not all reports have it"
+        print(sanitize_message(text), file=sys.stderr)  # noqa: T201 - beside a table on stdout
+    return boards
 
 
 def _name_reports(given: Sequence[tuple[str, Path, Report]], bundle: str) -> dict[str, Report]:

@@ -382,6 +382,18 @@ def test_each_of_several_bundles_has_a_table(
     assert capsys.readouterr().out.startswith("c  sha256:")
 
 
+def test_a_bundle_that_one_report_lacks_is_named(
+    several: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = make_bundle(ended("x", "load", "right"), bundle="c", port={"package": "third"})
+    other = written(tmp_path, "o", make_report(bundle))
+    assert run_command_line(["scoreboard", several, str(other)]) == 0
+    out, err = capsys.readouterr()
+    assert "third" in out
+    assert err.startswith("b of ")
+    assert err.endswith(" is not shown: not all reports have it\n")
+
+
 def test_a_page_of_several_bundles_is_checked_table_by_table(
     several: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
