@@ -137,8 +137,9 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
         data = packed.read_bytes()
         _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
     program = StandaloneProgram(prepared, case, options.repo, packed.name if packed else "")
-    commands = program.copy(draft)
-    _write_lines(draft / "run.sh", program.format_script(commands))
+    commands = [*program.format_exports(), *program.copy(draft)]
+    start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
+    _write_lines(draft / "run.sh", [*start, *commands])
     contents = Reproduction(
         case=f"{prepared.bundle.id}/{case.id}",
         result=case_run.result,

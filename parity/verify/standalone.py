@@ -120,10 +120,8 @@ class StandaloneProgram:
                 shutil.copy(file, copied)
                 yield copied.relative_to(target.parent).as_posix()
 
-    def format_script(self, commands: list[str]) -> list[str]:
-        """Return the lines of a shell script that runs the commands beside it."""
-        exports = [
+    def format_exports(self) -> list[str]:
+        """Return the commands of a shell that set the variables of the entry."""
+        return [
             f"export {shlex.join([f'{name}={value}'])}" for name, value in self.dump.env.items()
         ]
-        start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
-        return [*start, *exports, *commands]

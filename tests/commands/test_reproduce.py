@@ -168,8 +168,11 @@ def test_a_case_without_a_checkpoint_is_packed_with_its_folder(tmp_path: Path) -
 
 @pytest.mark.skipif(os.name == "nt", reason="a script of the shell")
 def test_the_script_runs_the_program_again(tmp_path: Path) -> None:
-    repo(tmp_path, WRONG, {"y": LOAD})
+    port = f"assert os.environ['SEED'] == '$(id)'\n{WRONG}"
+    repo(tmp_path, port, {"y": LOAD}, env={"SEED": "$(id)"})
     assert packed(tmp_path) == 0
+    report = (tmp_path / "out" / "REPORT.md").read_text(encoding="utf-8")
+    assert "\nexport 'SEED=$(id)'\n" in report
     subprocess.run(["sh", str(tmp_path / "out" / "run.sh")], check=True, capture_output=True)
     again = tmp_path / "out" / "obtained-again" / "w.bin"
     assert again.read_bytes() == (tmp_path / "out" / "obtained" / "w.bin").read_bytes()

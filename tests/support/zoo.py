@@ -83,6 +83,7 @@ def run_port(
     port: str | list[str],
     *,
     options: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
     known: Mapping[str, str] | None = None,
     dumps: Path | None = None,
     timeout: float | None = None,
@@ -101,7 +102,11 @@ def run_port(
     entry = {
         "source": tar.name,
         "suite": "tensors",
-        "dump": {"command": list(args), **({"timeout": timeout} if timeout else {})},
+        "dump": {
+            "command": list(args),
+            **({"timeout": timeout} if timeout else {}),
+            "env": dict(env or {}),
+        },
         "options": dict(options or {}),
         "known-failures": dict(known or {}),
         "locked": {"sha256": f"sha256:{_compute_digest(tar)}"},
