@@ -371,6 +371,8 @@ def test_ctrl_c_ends_every_program(tmp_path: Path, request: pytest.FixtureReques
         )
     interrupt.join()
     assert time.monotonic() - started < 20
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(10)  # the last readers of pipes
     assert set(threading.enumerate()) <= threads
     assert not (tmp_path / "f").exists()
 
