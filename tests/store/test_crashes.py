@@ -206,7 +206,7 @@ def test_several_without_locks_and_one_part(store: Store) -> None:
         for child in children:
             end(child)
 
-        assert server.list_ranges() == [""] * 5
+        assert not any(server.list_ranges())  # one may find the bundle of another
     assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
 
