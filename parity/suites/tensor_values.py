@@ -126,13 +126,15 @@ def list_measures(measures: Measures) -> dict[str, Any]:
         "not_finite_obtained": measures.nonfinite[1],
         "signed_zeros": measures.zeros,
         "cosine": measures.cosine,
-        "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())},
+        "histogram": None
+        if measures.is_screened
+        else {str(decade): n for decade, n in sorted(measures.histogram.items())},
     }
     if not measures.bounds:
         by_element = {**dict.fromkeys(by_element), "count": measures.count, "histogram": {}}
     elif measures.is_screened:
         bounds = {"max_relative": "relative", "max_ulp": "ulp"}
-        by_element |= {"signed_zeros": None, "histogram": None}
+        by_element["signed_zeros"] = None
         by_element |= {name: None for name, bound in bounds.items() if bound not in measures.bounds}
     return {**by_element, "bounds": dict(measures.bounds), **more}
 

@@ -20,15 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES
+from parity.tensors.dtypes import F32
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 
 MAX_NDIM = 32  # More dimensions than any tensor of the field has; NumPy itself stops at 64
 #: More tensors than any batch of the field has.
 MAX_TENSORS = 1024
+SUFFIX = ".bin"
 F32_STORAGE = np.dtype("<f4")
 _WORD = 4
+#: Bytes read at a time, more than the longest header: one call for header and data.
+_HEADER_BYTES = 256
 #: Shapes that a message names.
 _MAX_LISTED = 4
 _MAX_ELEMENTS = (2**63 - 1) // F32_STORAGE.itemsize
@@ -110,8 +113,7 @@ def _parse_file(
                 raise FormatError(code, message)
             parsed, end = parse(file, size)
     except OSError as error:
-        code, message = "unreadable", f"cannot be read: {error.strerror}"
-        raise FormatError(code, message) from error
+        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
     _check_end(end, size)
     return parsed
 
@@ -181,7 +183,7 @@ def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
     found: list[tuple[int, ...]] = []
     while at < size and len(found) < MAX_TENSORS:
         try:
-            shape, start = _read_shape(file, at, size)
+            shape, start = _parse_shape(_read_header(file, at), at, size)
         except FormatError:
             return []
         at = start + prod(shape) * F32_STORAGE.itemsize
@@ -209,7 +211,7 @@ def _load_tensors(
 
 
 def _read_count(file: FileIO) -> int:
-    count = _read_u32(file, 0, "the number of tensors")
+    count = _parse_u32(file.read(_WORD), 0, "the number of tensors")
     if count > MAX_TENSORS:
         code = "bad-header"
         message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
@@ -219,13 +221,15 @@ def _read_count(file: FileIO) -> int:
 
 def _locate_tensor(path: Path, file: FileIO, at: int, size: int) -> tuple[StoredTensor, int]:
     """Return the tensor whose header begins at byte ``at``, and the byte at which it ends."""
-    shape, start = _read_shape(file, at, size)
-    tensor = StoredTensor(path, start, DTYPES["F32"], shape, path.suffix)
-    return tensor, start + tensor.nbytes
+    raw = _read_header(file, at)
+    shape, start = _parse_shape(raw, at, size)
+    end = start + prod(shape) * F32_STORAGE.itemsize
+    data = raw[start - at : end - at] if end <= at + len(raw) else None
+    return StoredTensor(path, start, F32, shape, SUFFIX, data), end
 
 
 def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32], int]:
-    shape, start = _read_shape(file, at, size)
+    shape, start = _parse_shape(_read_header(file, at), at, size)
     file.seek(start)
     found = np.fromfile(file, F32_STORAGE, prod(shape))
     if found.size < prod(shape):
@@ -239,23 +243,30 @@ def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32],
     return found.reshape(shape), start + found.nbytes
 
 
-def _read_shape(file: FileIO, at: int, size: int) -> tuple[tuple[int, ...], int]:
-    """Read the shape at byte ``at``, check it against the bytes left; return it and its end."""
-    ndim = _read_u32(file, at, "the number of dimensions")
+def _read_header(file: FileIO, at: int) -> bytes:
+    """Read a header at byte ``at``, and of a small tensor the data as well."""
+    if at:
+        file.seek(at)
+    return file.read(_HEADER_BYTES)
+
+
+def _parse_shape(raw: bytes, at: int, size: int) -> tuple[tuple[int, ...], int]:
+    """Parse the shape at byte ``at``, check it against the bytes left; return it and its end."""
+    ndim = _parse_u32(raw, at, "the number of dimensions")
     if ndim > MAX_NDIM:
         code = "bad-header"
         message = f"announces {ndim:,} dimensions at byte {at}; at most {MAX_NDIM} are accepted"
         raise FormatError(code, message)
-    start, raw = at + _WORD, file.read(_WORD * ndim)
-    if len(raw) < _WORD * ndim:
-        raise _make_truncated_error(start, raw, f"dimension {len(raw) // _WORD}")
-    shape = struct.unpack(f"<{ndim}I", raw)
-    if prod(filter(None, shape)) > _MAX_ELEMENTS:
+    start = at + _WORD + _WORD * ndim
+    if at + len(raw) < start:
+        raise _make_truncated_error(at, raw, f"dimension {len(raw) // _WORD - 1}")
+    shape = struct.unpack_from(f"<{ndim}I", raw, _WORD)
+    count = prod(shape)
+    if (count or prod(filter(None, shape))) > _MAX_ELEMENTS:
         # NumPy refuses such a shape even where another dimension is 0.
         code, message = "bad-header", f"shape {list(shape)} overflows 63 bits"
         raise FormatError(code, message)
-    start += len(raw)
-    needed, left = prod(shape) * F32_STORAGE.itemsize, size - start
+    needed, left = count * F32_STORAGE.itemsize, size - start
     if needed > left:
         code = "truncated"
         message = (
@@ -266,13 +277,10 @@ def _read_shape(file: FileIO, at: int, size: int) -> tuple[tuple[int, ...], int]
     return shape, start
 
 
-def _read_u32(file: FileIO, at: int, what: str) -> int:
-    if at:
-        file.seek(at)
-    raw = file.read(_WORD)
+def _parse_u32(raw: bytes, at: int, what: str) -> int:
     if len(raw) < _WORD:
         raise _make_truncated_error(at, raw, what)
-    return int.from_bytes(raw, "little")
+    return int.from_bytes(raw[:_WORD], "little")
 
 
 def _make_truncated_error(start: int, raw: bytes, what: str) -> FormatError:

@@ -9,7 +9,7 @@ computed again in float64, so that the figure is exact.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from parity.tensors.dtypes import DType
 
 _BLOCK = 32 * 1024  # Elements of a block: three of float32 fit 512 KiB of cache (measured)
-_SMALL = 1024  # Elements up to which float64 for all costs no more than float32 and a second look
+#: Elements up to which float64 for all costs no more than float32 and a second look.
+MAX_SMALL = 1024
 #: What is left of a limit after eight units in the last place: five roundings of one element's
 #: share (two tolerances, a product, a sum, a quotient), and as many of the largest one's.
 _NEAR_F32, _NEAR_F64 = 1 - 2.0**-20, 1 - 2.0**-49
@@ -101,11 +102,12 @@ class Screen:
         left, right = self._dtype.widen(expected), self._dtype.widen(obtained)
         with np.errstate(all="ignore"):
             if self.excludes_constants is None:
-                self.excludes_constants = self._is_spread(left[:_SMALL])
+                first = left[:MAX_SMALL].astype("f8")
+                self.excludes_constants = bool(self._are_spread(first, np.zeros(1, np.intp))[0])
             doubtful = []
             if self._max_steps is not None:
                 doubtful.append(self._check_steps(expected, obtained, self._max_steps))
-            if self._dtype.name == "F64" or len(left) <= _SMALL:
+            if self._dtype.name == "F64" or len(left) <= MAX_SMALL:
                 doubtful.append(self._measure(left.astype("f8"), right.astype("f8")))
             else:
                 left, right = (side.astype("f4", copy=False) for side in (left, right))
@@ -141,11 +143,7 @@ class Screen:
 
     def _measure(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.intp]:
         """Measure float64 elements; return those that are not clearly within the limits."""
-        gap = np.abs(left - right)
-        shares = [gap]
-        for limit in self._limits[1:]:
-            allowed = limit.rtol * np.abs(left) + limit.atol
-            shares.append(np.where(gap == 0, 0.0, gap / allowed))
+        shares = self._compute_shares(left, right)
         tops = [float(share.max()) for share in shares]
         doubtful = np.empty(0, np.intp)
         limits = [limit.most * _NEAR_F64 for limit in self._limits]
@@ -158,28 +156,76 @@ class Screen:
                 setattr(self, limit.figure, top)
         return doubtful
 
+    def _compute_shares(self, left: NDArray[Any], right: NDArray[Any]) -> list[NDArray[Any]]:
+        """Compute the figure of each limit by element, in float64."""
+        gap = np.abs(left - right)
+        shares = [gap]
+        for limit in self._limits[1:]:
+            allowed = limit.rtol * np.abs(left) + limit.atol
+            shares.append(np.where(gap == 0, 0.0, gap / allowed))
+        return shares
+
     def _check_steps(
         self, expected: NDArray[Any], obtained: NDArray[Any], most: float
     ) -> NDArray[np.intp]:
-        """Count units in the last place; return elements beyond, and those that differ in sign."""
-        kind = f"<i{expected.itemsize}"
-        left, right = expected.view(kind), obtained.view(kind)
-        steps = np.abs(left - right)  # does not overflow where the signs are equal
-        doubtful = np.flatnonzero(((left ^ right) < 0) | (steps > most))
-        steps[doubtful] = 0
+        """Measure units in the last place; return the elements that exact arithmetic decides."""
+        steps, is_doubtful = _count_steps(expected, obtained, most)
+        steps[is_doubtful] = 0
         self.max_ulp = max(self.max_ulp, int(steps.max(initial=0)))
-        return doubtful
+        return np.flatnonzero(is_doubtful)
 
-    def _is_spread(self, values: NDArray[Any]) -> bool:
-        """Return whether some values are farther apart than the tolerances of both allow."""
-        low, high = float(values.min(initial=np.inf)), float(values.max(initial=-np.inf))
-        size = max(abs(low), abs(high))
+    def _are_spread(self, values: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return of which tensors some values are farther apart than the tolerances of both allow.
+
+        Args:
+            values: Of all tensors, in float64.
+            starts: Where each one begins.
+        """
+        low, high = (end.reduceat(values, starts) for end in (np.minimum, np.maximum))
+        size = np.maximum(np.abs(low), np.abs(high))
         allowed = [one.most * (one.atol + one.rtol * size) for one in self._limits]
         if self._max_steps is not None:
             allowed.append(
                 self._max_steps * self._dtype.epsilon * (size + self._dtype.smallest_normal)
             )
-        return bool(size < np.inf and high - low > 2.01 * min(allowed))
+        spread: NDArray[np.bool_] = high - low > 2.01 * np.minimum.reduce(allowed)
+        return spread & (size < np.inf)
+
+    def measure_tensors(
+        self, expected: NDArray[Any], obtained: NDArray[Any], starts: NDArray[np.intp]
+    ) -> Iterator[dict[str, Any] | None]:
+        """Yield the figures of each of several tensors; None for one that may not be within.
+
+        The arrays have the elements of all; ``starts`` is where each begins, none being empty.
+        """
+        with np.errstate(all="ignore"):
+            left, right = (self._dtype.widen(one).astype("f8") for one in (expected, obtained))
+            shares = self._compute_shares(left, right)
+            figures = {
+                limit.figure: np.maximum.reduceat(share, starts)
+                for limit, share in zip(self._limits, shares, strict=True)
+            }
+            within = [figures[one.figure] <= one.most * _NEAR_F64 for one in self._limits]
+            if self._is_plain:
+                figures["max_share"] = figures["max_abs"] / self._atol
+            if self._max_steps is not None:
+                steps, is_doubtful = _count_steps(expected, obtained, self._max_steps)
+                figures["max_ulp"] = np.maximum.reduceat(steps, starts)
+                within.append(~np.logical_or.reduceat(is_doubtful, starts))
+            figures["excludes_constants"] = self._are_spread(left, starts)
+        rows = zip(*(column.tolist() for column in figures.values()), strict=True)
+        for is_within, row in zip(np.all(within, axis=0).tolist(), rows, strict=True):
+            yield dict(zip(figures, row, strict=True)) if is_within else None
+
+
+def _count_steps(
+    expected: NDArray[Any], obtained: NDArray[Any], most: float
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Count units in the last place; return also which are beyond or differ in sign."""
+    kind = f"<i{expected.itemsize}"
+    left, right = expected.view(kind), obtained.view(kind)
+    steps = np.abs(left - right)  # does not overflow where the signs are equal
+    return steps, ((left ^ right) < 0) | (steps > most)
 
 
 def _divide(

@@ -6,7 +6,7 @@ tensor's size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from math import prod
 from pathlib import Path
@@ -28,6 +28,8 @@ class StoredTensor:
     dtype: DType
     shape: tuple[int, ...]
     suffix: str  # Of the file, such as ``.bin``, which has no dtypes
+    #: All data of a small tensor, where they were read with the header
+    data: bytes | None = field(default=None, repr=False, compare=False)
 
     @property
     def count(self) -> int:
