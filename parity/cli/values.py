@@ -34,7 +34,7 @@ def parse_positive(text: str) -> int:
 def parse_count(text: str) -> int:
     """Return a whole number: ASCII digits only."""
     if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS:
-        raise ArgumentTypeError(f"{text!r} is not a whole number")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at most {_MAX_DIGITS} digits")
     return int(text)
 
 

@@ -139,7 +139,8 @@ def _add_pin(parser: argparse.ArgumentParser) -> None:
     number("--seed", metavar="S", help="trace only: of the parameters and inputs (0)")
     text = "trace only: store only the stages that match, and the outputs (repeat)"
     add("--stages", action="append", default=[], metavar="GLOB", help=text)
-    number("--max-size", metavar="BYTES", help="trace only: of the references (64 MiB)")
+    text = "trace only: limit of the bundle's files, in bytes or as 2G (64 MiB)"
+    add("--max-size", type=values.parse_size, metavar="S", help=text)
     text = "trace only: leave the parameters as the function made them"
     add("--keep-parameters", action="store_true", help=text)
 

@@ -43,7 +43,8 @@ class PinOptions:
     def extra(self) -> dict[str, object]:
         """The given options that only one kind has."""
         names = (name for kind_names in _KIND_OPTIONS.values() for name in kind_names)
-        return {name: value for name in names if (value := getattr(self, name))}
+        values = {name: getattr(self, name) for name in names}
+        return {name: one for name, one in values.items() if one or type(one) is int}
 
 
 def pin(options: PinOptions, console: RunConsole) -> int:

@@ -46,16 +46,19 @@ class BundleWriter:
         """Add a file, encoded by its suffix (``array_files.encode_file``).
 
         Raises:
-            ConfigError: ``usage``: it cannot be encoded, or the path is taken.
+            ConfigError: ``usage``: it cannot be encoded, or another file has the path.
         """
-        if path in self.files:
+        content = encode_file(path, value)
+        if self.files.setdefault(path, content) != content:
             raise ConfigError(Problem("usage", f"the bundle {self.name!r} has two files {path!r}"))
-        self.files[path] = encode_file(path, value)
 
     def add_case(
         self, case: str, expected: Expected, inputs: Mapping[str, Any] | None = None, **keys: Any
     ) -> None:
         """Add a case: `inputs/NAME.npy` and `reference.safetensors` in a folder of its name.
+
+        A `folder` or a `reference` among ``keys`` decide the place instead; cases of one folder
+        share equal files.
 
         ``expected`` are outputs by name; or a function that is called with ``inputs`` by name and
         returns them, or one output, which is then named `out`. A function runs a second time in
@@ -69,6 +72,7 @@ class BundleWriter:
             raise ConfigError(Problem("usage", f"the case {case!r} is added twice"))
         inputs = dict(inputs or {})
         entry: dict[str, Any] = {"reference": "reference.safetensors"}
+        folder = keys.get("folder", case)
         if callable(expected):
             outputs = _name_outputs(expected(**inputs))
             if not {"tolerance", "exact", "tensors"} & keys.keys():
@@ -82,9 +86,17 @@ class BundleWriter:
         if inputs:
             entry["inputs"] = [f"inputs/{name}.npy" for name in inputs]
         for name, value in inputs.items():
-            self.add_file(f"{case}/inputs/{name}.npy", value)
-        self.add_file(f"{case}/reference.safetensors", outputs)
-        self.manifest["cases"][case] = {**entry, **keys}
+            self.add_file(f"{folder}/inputs/{name}.npy", value)
+        entry |= keys
+        self.add_file(f"{folder}/{entry['reference']}", outputs)
+        self.manifest["cases"][case] = entry
+
+    def measure_size(self) -> int:
+        """Return how many bytes the files have until now, with the manifest."""
+        return sum(map(len, self._list_files().values()))
+
+    def _list_files(self) -> dict[str, bytes]:
+        return {**self.files, "parity.json": packing.encode_json(self.manifest, (",", ":"))}
 
     def write(self, target_dir: Path | str) -> Path:
         """Pack the bundle with its manifest as ``NAME.tar``, and check it as `pin tensors` does.
@@ -92,7 +104,7 @@ class BundleWriter:
         Raises:
             ConfigError, ReferenceSuspectError: As ``pins.tensors.pack_folder``.
         """
-        files = {**self.files, "parity.json": packing.encode_json(self.manifest)}
+        files = self._list_files()
         packing.check_member_names([f"{self.name}/{path}" for path in files])
         with TemporaryDirectory(prefix="parity-") as folder:
             packing.write_files(Path(folder, self.name), files)

@@ -124,6 +124,8 @@ def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:
     assert (options.kind, options.out) == ("serialize", Path("o").absolute())
     paths = {"pth": Path("a.pth").absolute(), "gguf": Path("b.gguf").absolute()}
     assert options.extra == {"size": "full", **paths}
+    extra = typed("pin trace --max-size 1073741824 --seed 0")[0].extra
+    assert extra == {"max_size": 2**30, "seed": 0}
     assert typed("pin")[0].kind == ""
     assert typed("pin")[0].extra == {}
 
@@ -172,6 +174,7 @@ USAGE: dict[str, tuple[Sequence[str], str]] = {
     "deadline inf": (["verify", "--deadline", "inf"], "'inf' is not a positive number"),
     "deadline words": (["verify", "--deadline", "1h"], "'1h' is not a positive number"),
     "format unknown": (["verify", "--report-formats", "json pdf"], "'pdf' is not one of "),
+    "max-size in words": (["pin", "trace", "--max-size", "all"], "'all' is not a size such as"),
     "size unknown": (["pin", "--size", "huge"], "argument --size: invalid choice: 'huge'"),
 }
 

@@ -105,7 +105,7 @@ def add_twice(bundle: BundleWriter) -> None:
 MISTAKES: dict[str, tuple[Any, str]] = {
     "a case twice": (add_twice, "the case 'a' is added twice"),
     "a file twice": (
-        lambda bundle: [bundle.add_file("a.json", 1) for _ in range(2)],
+        lambda bundle: [bundle.add_file("a.json", value) for value in (1, 1, 2)],
         "has two files 'a.json'",
     ),
     "objects": (lambda bundle: bundle.add_case("a", {"x": np.array([None])}), "dtype object"),

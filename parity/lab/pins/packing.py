@@ -123,25 +123,26 @@ def write_reference(folder: Path, name: str, values: NDArray[np.float32]) -> Non
     path.write_bytes(encode_tensor(values))
 
 
-def encode_json(value: Any) -> bytes:
+def encode_json(value: Any, separators: tuple[str, str] | None = None) -> bytes:
     """Encode ``value`` as readable JSON: UTF-8, keys in the order given.
 
     The members of the outer mapping, and of mappings in it, have a line each; all else is
-    compact.
+    compact, with spaces unless ``separators`` have none.
 
     Raises:
         ValueError: A number is not finite, which JSON cannot express.
     """
-    return f"{_format_value(value, depth=2)}\n".encode()
+    return f"{_format_value(value, 2, separators)}\n".encode()
 
 
-def _format_value(value: Any, depth: int) -> str:
+def _format_value(value: Any, depth: int, separators: tuple[str, str] | None) -> str:
     if depth == 0 or not isinstance(value, dict) or not value:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=separators)
     margin = " " * (3 - depth)
     members = (
-        f"{margin}{json.dumps(key, ensure_ascii=False)}: {_format_value(value[key], depth - 1)}"
-        for key in value
+        f"{margin}{json.dumps(key, ensure_ascii=False)}: "
+        f"{_format_value(one, depth - 1, separators)}"
+        for key, one in value.items()
     )
     return "{\n" + ",\n".join(members) + f"\n{margin[1:]}}}"
 

@@ -22,7 +22,13 @@ from parity.lab.bundle_writer import BundleWriter
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_graph import trace_calls
 from parity.lab.pins.trace_hooks import ModuleTrace, widen
-from parity.lab.pins.trace_stage import TracedStage, jitter, measure_rounding, state_tolerance
+from parity.lab.pins.trace_stage import (
+    TracedStage,
+    check_size,
+    jitter,
+    measure_rounding,
+    state_tolerance,
+)
 from parity.lab.pins.trace_training import trace_training
 
 Array = NDArray[Any]
@@ -68,7 +74,7 @@ def pin(
         train: Steps of training to trace besides the forward pass.
         seed: Of PCG64, which draws the parameters and the float inputs.
         stages: Globs of stages whose outputs are stored, besides the model's own; all if empty.
-        max_size: Bytes that the references may have.
+        max_size: Bytes that all files of the bundle may have.
         keep_parameters: Parameters stay as the function made them, such as trained ones.
 
     Raises:
@@ -87,7 +93,7 @@ def pin(
             writer, traced, case, level=level, globs=stages, max_size=max_size
         )
         if train and (len(models) == 1 or traced.loss is not None):
-            trace_training(writer, traced, train_case, steps=train, max_size=max_size)
+            trace_training(writer, traced, train_case, folder=case, steps=train, max_size=max_size)
     writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
     note = notes[case] if len(models) == 1 else notes
     writer.add_file("provenance.json", describe_provenance(level, seed, note))
@@ -158,13 +164,6 @@ def add_forward(
     """Add the case of a forward pass; returns what a reader should know of how it was traced."""
     stages, outputs, more, note = _trace(traced, level)
     kept = select_stages(stages, outputs, globs)
-    size = sum(stage.value.nbytes for stage in kept if stage.value is not None)
-    if size > max_size:
-        message = (
-            f"the outputs of {len(kept)} stages have {size:,} bytes, more than --max-size "
-            f"{max_size:,}; store fewer with --stages GLOB"
-        )
-        _fail("--max-size", message)
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
     inputs = {name: value.numpy() for name, value in traced.inputs.items()}
     writer.add_file(f"{case}/model.safetensors", state)
@@ -176,11 +175,12 @@ def add_forward(
         outputs=outputs,
         stages=[describe_stage(stage) for stage in kept],
         tensors={
-            stage.name: state_tolerance(stage.value, stage.drift)
+            stage.name: state_tolerance(stage.drift, stage.value)
             for stage in kept
             if stage.value is not None
         },
     )
+    check_size(writer, f"{case}, {len(kept)} stages", max_size)
     return note
 
 

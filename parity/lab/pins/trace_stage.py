@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parity.errors import ConfigError, Problem
+from parity.lab.bundle_writer import BundleWriter
 from parity.lab.libraries import import_library
 
 Array = NDArray[Any]
@@ -76,6 +78,17 @@ def read_settings(module: Any) -> dict[str, Any]:
     }
 
 
+def check_size(writer: BundleWriter, case: str, max_size: int) -> None:
+    """Raise ``ConfigError`` (``usage``) if a case has made the bundle's files too large."""
+    size = writer.measure_size()
+    if size > max_size:
+        message = (
+            f"--max-size: with {case}, the files of the bundle have {size:,} bytes, more than "
+            f"--max-size {max_size:,}; store fewer stages with --stages GLOB, or fewer steps"
+        )
+        raise ConfigError(Problem("usage", message))
+
+
 def measure_rounding(value: Array | None, *others: Array | None) -> float:
     """Return the largest difference from other arrays; 0 for integers and booleans."""
     if value is None or value.dtype.kind != "f":
@@ -85,18 +98,18 @@ def measure_rounding(value: Array | None, *others: Array | None) -> float:
     return max((float(np.nanmax(one, initial=0.0)) for one in differences), default=0.0)
 
 
-def state_tolerance(value: Array, drift: float) -> dict[str, Any]:
-    """Return the tolerance of a stage or a parameter: a multiple of its drift from float64.
+def state_tolerance(drift: float, *values: Array) -> dict[str, Any]:
+    """Return the tolerance of a stage, or of a gradient in all steps: a multiple of its drift.
 
     A tiny one that rounding alone makes up, such as the gradient of a bias before BatchNorm, has
     a tolerance under which zeros pass, and the manifest says so.
     """
-    if value.dtype.kind != "f":
+    if values[0].dtype.kind != "f":
         return {"exact": True}
-    finite = np.abs(value, where=np.isfinite(value), out=np.zeros_like(value))
-    largest = float(finite.max(initial=0.0))
-    atol = float(f"{max(_ALLOWANCE * drift, _LEAST_SHARE * largest, 1e-9):.1e}")
-    rule: dict[str, Any] = {"tolerance": {"atol": atol, "rtol": 0}}
-    if 0 < largest <= min(atol, _NOISE):
+    finite = [np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)) for one in values]
+    largest = [float(one.max(initial=0.0)) for one in finite]
+    atol = float(f"{max(_ALLOWANCE * drift, _LEAST_SHARE * max(largest), 1e-9):.1e}")
+    rule: dict[str, Any] = {"tolerance": {"atol": atol}}
+    if any(0 < one <= min(atol, _NOISE) for one in largest):
         rule["blind"] = f"rounding makes it up: float32 and float64 differ by {drift:.1e}"
     return rule

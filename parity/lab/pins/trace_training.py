@@ -10,7 +10,7 @@ import numpy as np
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_stage import jitter, measure_rounding, state_tolerance
+from parity.lab.pins.trace_stage import check_size, jitter, measure_rounding, state_tolerance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,15 +29,17 @@ _STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")  # The optimizer's own ar
 
 
 def trace_training(
-    writer: BundleWriter, traced: Traced, case: str, *, steps: int, max_size: int
+    writer: BundleWriter, traced: Traced, case: str, *, folder: str, steps: int, max_size: int
 ) -> None:
     """Add a case of training for each optimizer, with its name behind if there are several.
+
+    It has the inputs and parameters of the forward pass, whose ``folder`` gets its reference.
 
     The tensors are ``loss`` [steps], and for each step k from 1 on ``step_k/grad/NAME``,
     ``step_k/exp_avg/NAME`` and so on, and the parameter after the step, ``step_k/NAME``.
 
     Raises:
-        ConfigError: ``usage``: there is no loss or no optimizer, or the case is too large.
+        ConfigError: ``usage``: there is no loss or no optimizer, or the bundle is too large.
     """
     if traced.loss is None or not traced.optimizer:
         message = "--train needs a function that returns (module, inputs, loss, optimizer)"
@@ -48,40 +50,56 @@ def trace_training(
             writer,
             replace(traced, optimizer=optimizer),
             f"{case}-{suffix}".rstrip("-"),
+            folder=folder,
             steps=steps,
             max_size=max_size,
         )
 
 
 def _add_training(
-    writer: BundleWriter, traced: Traced, case: str, *, steps: int, max_size: int
+    writer: BundleWriter, traced: Traced, case: str, *, folder: str, steps: int, max_size: int
 ) -> None:
     torch = import_library("torch")
     single, kind, settings = _train(traced, steps, torch.float32)
     double, _, _ = _train(traced, steps, torch.float64)
     moved, given = jitter(traced.model, traced.inputs)
     other, _, _ = _train(replace(traced, model=moved, inputs=given), steps, torch.float32)
-    size = sum(value.nbytes for value in single.values())
-    if size > max_size:
-        message = f"{steps} steps have {size:,} bytes, more than --max-size {max_size:,}"
-        raise ConfigError(Problem("usage", message))
-    state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
-    writer.add_file(f"{case}/model.safetensors", state)
     names = [name for name, _ in traced.model.named_parameters()]
     last = [f"step_{steps}/{name}" for name in names]
     writer.add_case(
         case,
         single,
         {name: value.numpy() for name, value in traced.inputs.items()},
+        folder=folder,
+        reference=f"{case}.safetensors",
         checkpoint="model.safetensors",
         outputs=["loss", *last],
         stages=list_stages(names, steps, kind, settings),
-        tensors={
-            name: state_tolerance(value, measure_rounding(value, double[name], other[name]))
-            for name, value in single.items()
-        },
+        tensors=state_rules(single, double, other),
         words={"steps": steps, "optimizer": kind, **{f"{k}": str(v) for k, v in settings.items()}},
     )
+    check_size(writer, f"{case}, {steps} steps", max_size)
+
+
+def state_rules(single: Values, *others: Values) -> dict[str, dict[str, Any]]:
+    """Return a rule for each tensor, and one for all steps of a gradient or an optimizer's state.
+
+    Steps in which rounding alone makes up the tensor have rules of their own.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in single:
+        # `step_1/grad/fc.weight`; `*/fc.weight`, for the parameter, would match its gradient, too.
+        part = name.partition("/")[2]
+        groups.setdefault(f"*/{part}" if "/" in part else name, []).append(name)
+    rules = {}
+    for glob, names in groups.items():
+        values = [single[name] for name in names]
+        drifts = [measure_rounding(single[name], *(one[name] for one in others)) for name in names]
+        rules[glob] = state_tolerance(max(drifts), *values)
+        if "blind" in rules[glob]:
+            del rules[glob]
+            rules |= dict(zip(names, map(state_tolerance, drifts, values), strict=True))
+    return rules
 
 
 def list_stages(
@@ -97,22 +115,15 @@ def list_stages(
         rows += [{"name": f"step_{step}/grad/{name}", "feeds": {"model": whole}} for name in names]
         for name, old in zip(names, before, strict=True):
             feeds = {"param": old, "grad": f"step_{step}/grad/{name}"}
-            if step > 1:
-                own = {key: f"step_{step - 1}/{key}/{name}" for key in _list_states(kind, settings)}
-                feeds |= own
+            for key in _list_states(kind, settings):
+                inputs = [feeds["param"], feeds["grad"]]
+                if step > 1:
+                    feeds[key] = f"step_{step - 1}/{key}/{name}"
+                    inputs.append(feeds[key])
+                rows.append({"name": f"step_{step}/{key}/{name}", "feeds": {"inputs": inputs}})
             arguments = {**settings, **({"step": step} if kind.startswith("Adam") else {})}
-            rows += [
-                {"name": f"step_{step}/{key}/{name}", "feeds": {"inputs": [*feeds.values()]}}
-                for key in _list_states(kind, settings)
-            ]
-            rows.append(
-                {
-                    "name": f"step_{step}/{name}",
-                    "kind": kind,
-                    "arguments": arguments,
-                    "feeds": feeds,
-                }
-            )
+            row = {"name": f"step_{step}/{name}", "kind": kind, "arguments": arguments}
+            rows.append({**row, "feeds": feeds})
     models = [f"step_{step}/parameters" for step in range(1, steps + 1)]
     rows.append({"name": "loss", "feeds": {"models": models}})
     return rows
@@ -154,7 +165,7 @@ def _train(traced: Traced, steps: int, dtype: Any) -> tuple[Values, str, dict[st
     settings = {
         name: list(group[name]) if isinstance(group[name], tuple) else group[name]
         for name in _SETTINGS
-        if isinstance(group.get(name), (bool, int, float, tuple))
+        if isinstance(group.get(name), (bool, int, float, tuple)) and group[name] is not False
     }
     return values, type(optimizer).__name__, settings
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parity.bundle import manifest
+from parity.bundle.tensor_rules import EXACT, Rule, resolve_rules
 from parity.lab.libraries import require_version
 from parity.lab.pins import EMBEDDED, find_pin
-from parity.tensors.folder import list_tensors
+from parity.suites.tensors.rules import read_references
 
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
@@ -107,20 +109,13 @@ def _read_files(tar: Path, folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
-def _list_tolerances(files: dict[str, bytes]) -> dict[str, dict[str, float]]:
-    """Return what a fresh pin may differ by: by case and tensor, a tenth of the tolerance.
+def _find_limit(rule: Rule) -> float:
+    """Return what a fresh pin may differ by: a tenth of the tolerance, and at least 1e-9.
 
-    All of it where rounding makes up the tensor, and at least 1e-9.
+    All of it where rounding makes up the tensor.
     """
-    cases = json.loads(files["parity.json"])["cases"]
-    return {
-        case: {
-            name: max(rule["tolerance"]["atol"] / (1 if "blind" in rule else 10), 1e-9)
-            for name, rule in entry["tensors"].items()
-            if "tolerance" in rule
-        }
-        for case, entry in cases.items()
-    }
+    (check,) = rule.checks or EXACT
+    return max(check.bounds.get("atol", 0.0) / (1 if rule.blind else 10), 1e-9)
 
 
 @pytest.mark.parametrize("bundle", COMPUTED)
@@ -129,20 +124,19 @@ def test_a_computed_bundle_is_near_a_fresh_pin(bundle: str, tmp_path: Path) -> N
     fresh = _read_files(find_pin(kind)(tmp_path / "out", **options), tmp_path / "fresh")
     embedded = _read_files(BUNDLES / f"{bundle}.tar", tmp_path / "embedded")
     assert fresh.keys() == embedded.keys()
-    computed = ("parity.json", "provenance.json")
-    drawn = [name for name in fresh if not name.endswith(("reference.safetensors", *computed))]
+    drawn = [name for name in fresh if name.endswith((".npy", "/model.safetensors"))]
     assert [name for name in drawn if fresh[name] != embedded[name]] == []
     far = []
-    for case, limits in _list_tolerances(embedded).items():
-        one, other = (
-            list_tensors(tmp_path / tree / case / "reference.safetensors").tensors
-            for tree in ("fresh", "embedded")
-        )
+    cases = [manifest.load(tmp_path / tree) for tree in ("fresh", "embedded")]
+    assert [one.id for one in cases[0]] == [one.id for one in cases[1]]
+    for pair in zip(*cases, strict=True):
+        one, other = (read_references(case) for case in pair)
         assert one.keys() == other.keys()
-        for name, right in other.items():
-            difference = np.abs(np.subtract(one[name].read_array(), right.read_array(), dtype="f8"))
-            if difference.max(initial=0.0) > limits.get(name, 0.0):
-                far.append((case, name, difference.max(), limits.get(name)))
+        for name, rule in resolve_rules(pair[1].rules, other, pair[1].id)[0].items():
+            sides = (side[name].read_array() for side in (one, other))
+            difference = np.abs(np.subtract(*sides, dtype="f8")).max(initial=0.0)
+            if difference > _find_limit(rule):
+                far.append((pair[1].id, name, difference, rule))
     assert far == []
 
 

@@ -108,8 +108,8 @@ def _unpack(archive: Path, folder: Path) -> Path:
     return folder
 
 
-def _read(tree: Path, case: str) -> dict[str, Any]:
-    tensors = list_tensors(tree / case / "reference.safetensors").tensors
+def _read(tree: Path, file: str = "reference") -> dict[str, Any]:
+    tensors = list_tensors(tree / "forward" / f"{file}.safetensors").tensors
     return {name: one.read_array() for name, one in tensors.items()}
 
 
@@ -122,13 +122,13 @@ def _verify(tree: Path, name: str, values: dict[str, Any], folder: Path) -> list
 def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_path: Path) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], train=2)
     tree = _unpack(archive, tmp_path / "tree")
-    values = _read(tree, "forward")
+    values = _read(tree)
     assert list(values) == sorted(values)
     assert {"norm/layer_norm", "fc/linear", "gelu", "fc/linear#2", "add"} == set(values)
     assert _verify(tree, "forward", values, tmp_path / "right") == []
     training = _read(tree, "train")
     assert _verify(tree, "train", training, tmp_path / "trained") == []
-    before = {name: one.read_array() for name, one in _list_parameters(tree).items()}
+    before = _read(tree, "model")
     # AdamW whose weight decay is left out: what it adds is lr * decay * parameter.
     wrong = {
         **training,
@@ -136,10 +136,6 @@ def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_p
     }
     found = _verify(tree, "train", wrong, tmp_path / "wrong")
     assert found[0] == ("first-divergence", "decay-missing")
-
-
-def _list_parameters(tree: Path) -> Any:
-    return list_tensors(tree / "train" / "model.safetensors").tensors
 
 
 def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Path) -> None:
@@ -158,12 +154,9 @@ def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Pa
 def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path) -> None:
     tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:branch"]), tmp_path / "tree")
     assert "by forward hooks, since torch.export rejects" in (tree / "provenance.json").read_text()
-    values = _read(tree, "forward")
+    values = _read(tree)
     assert "fc" in values
-    values["fc"] = (
-        values["fc"]
-        - list_tensors(tree / "forward/model.safetensors").tensors["fc.bias"].read_array()
-    )
+    values["fc"] = values["fc"] - _read(tree, "model")["fc.bias"]
     assert _verify(tree, "forward", values, tmp_path / "dump")[0] == (
         "first-divergence",
         "bias-missing",
@@ -172,7 +165,7 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], stages=["norm*"])
-    values = _read(_unpack(archive, tmp_path / "tree"), "forward")
+    values = _read(_unpack(archive, tmp_path / "tree"))
     assert set(values) == {"norm/layer_norm", "add"}
 
 
@@ -186,6 +179,8 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
     # BatchNorm takes out the bias before it, so that its gradient is nothing but rounding.
     rule = cases["noise-train-one"].rules.tensors["step_1/grad/fc.bias"]
     assert rule.blind.startswith("rounding makes it up")
+    assert not cases["noise-train-one"].rules.tensors["*/grad/fc.weight"].blind
+    assert cases["noise"].folder == cases["noise-train-one"].folder
     with pytest.raises(ConfigError, match="two functions have one name"):
         trace.pin(tmp_path, model=[models[0], models[0]])
 
@@ -196,7 +191,8 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
         ("missing", {}, "has no function 'missing'"),
         ("number", {}, "it must return (module, inputs)"),
         ("nothing", {}, "the model cannot be traced"),
-        ("block", {"max_size": 10}, "more than --max-size 10"),
+        ("block", {"max_size": 10}, "with forward, 6 stages, the files of the bundle have"),
+        ("block", {"max_size": 4000, "train": 2}, "with train, 2 steps, the files of the bundle"),
         ("branch", {"train": 1}, "--train needs a function that returns"),
     ],
 )
