@@ -109,7 +109,7 @@ def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
         raise LookupError("dropout in training is random")
     known = inspect.signature(_FUNCTIONS[operator]).parameters
     ours = {
-        (names.get(name, name) if is_module or name not in known else name): value
+        (names.get(name, name) if is_module or name not in known else name): _read_number(value)
         for name, value in arguments.items()
         if value is not None and (name in known or name not in NAMES["ignored"])
     }
@@ -120,6 +120,11 @@ def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
     if (fix := _FIXES.get(operator)) is not None:
         ours = fix(kind, ours)
     return {name: value for name, value in ours.items() if not is_module or name in known}
+
+
+def _read_number(value: Any) -> Any:
+    """Return the number that a manifest states as a text, since JSON has no infinity."""
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
 
 
 def _fix_recurrent(kind: str, ours: Arguments) -> Arguments:

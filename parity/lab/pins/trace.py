@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import runpy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -239,11 +240,20 @@ def describe_stage(stage: TracedStage) -> dict[str, Any]:
         "name": stage.name,
         "kind": stage.kind,
         "module": stage.module,
-        "arguments": dict(stage.arguments),
+        "arguments": _spell_infinities(dict(stage.arguments)),
         "feeds": dict(stage.feeds),
         "rounding": stage.rounding,
     }
     return {key: value for key, value in row.items() if value}
+
+
+def _spell_infinities(value: Any) -> Any:
+    """Replace numbers that JSON cannot state, such as the fill value of a mask, by texts."""
+    if isinstance(value, dict):
+        return {key: _spell_infinities(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_spell_infinities(one) for one in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def describe_provenance(level: str, seed: int, note: str | Mapping[str, str]) -> dict[str, Any]:

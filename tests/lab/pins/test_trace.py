@@ -50,6 +50,14 @@ class Branch(torch.nn.Module):
 def branch():
     return Branch(), torch.ones(2, 4)
 
+class Masked(torch.nn.Module):
+    def forward(self, x):
+        hidden = torch.ones(3, 3, dtype=torch.bool).triu(1)
+        return torch.softmax((x @ x.T).masked_fill(hidden, float("-inf")), -1)
+
+def masked():
+    return Masked(), torch.ones(3, 4)
+
 class Loss(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -161,6 +169,13 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
         "first-divergence",
         "bias-missing",
     )
+
+
+def test_mask_of_minus_infinity_is_traced(model: str, tmp_path: Path) -> None:
+    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:masked"]), tmp_path / "tree")
+    values = _read(tree, "forward")
+    del values["triu"]
+    assert _verify(tree, "forward", values, tmp_path / "right") == [("stages-unseen", None)]
 
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
