@@ -237,17 +237,17 @@ def _find_advice(word: str, table: dict[str, str]) -> str:
 #: Checks by name: what they find, and how many are allowed.
 CHECKS: dict[str, tuple[Callable[[], Iterator[str]], int]] = {
     "names": (lambda: find_names("parity/"), 0),
-    "names in tests": (lambda: find_names("tests/"), 316),
-    "words": (find_words, 30),
+    "names in tests": (lambda: find_names("tests/"), 0),
+    "words": (find_words, 0),
     "openings": (find_openings, 0),
     "unknown attributes": (find_unknown_attributes, 0),
     "participles": (find_participles, 0),
-    "long modules": (find_long_modules, 3),
+    "long modules": (find_long_modules, 0),
     "full folders": (find_full_folders, 0),
 }
 #: The second one was 25,500 while suites, which a registry names, were not counted (2,900), and
 #: before manifests of schema 2, measures and stages of models. It must fall to 23,000.
-MIN_VERBS, MAX_REACHABLE = 0.95, 32_500
+MIN_VERBS, MAX_REACHABLE = 0.95, 31_000
 
 
 def run_checks() -> int:

@@ -16,6 +16,7 @@ import yaml
 from parity.errors import ConfigError, Location, Problem
 from parity.github import display_path
 from parity.lockfile import Bundle, parse
+from parity.lockfile.parse import ID
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import rewrite
 from parity.port.cargo.manifests import Example, Package, list_packages
@@ -29,7 +30,6 @@ from parity.verify.options import Options
 _DUMP_HINTS = ("dump", "parity", "fixture", "golden")
 #: Words that say nothing about a bundle's content.
 _COMMON_WORDS = {"parity", "bundle", "my", "v1", "v2", "v3", "data", "the"}
-_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 #: Placeholders of the example entry: the bundle's address and its id.
 _EXAMPLE_SOURCE, _EXAMPLE_ID = "https://example.org/my-bundle-v1.tar", "my-bundle-v1"
 #: Suites by the words of bundles and examples that are of this kind.
@@ -39,7 +39,7 @@ _SUITES = {
     "pipeline": ("pipeline",),
 }
 _COMMAND = '["python", "dump.py", "{case}", "{fixture_dir}", "{output_dir}"]'
-_MAX_LISTED = 8
+_MAX_LISTED, _NO_NAMES = 8, ("bundle", "main", "master", "resolve", "blob")
 _HEAD = """\
 # The bundles this port is compared with. `parity bump` writes `locked:`; the rest is yours.
 schema: 1
@@ -147,18 +147,18 @@ def _print_examples(choice: _Choice, console: RunConsole) -> None:
 def _print_next_steps(options: InitOptions, choice: _Choice, console: RunConsole) -> None:
     repo = display_path(options.repo)
     option = "" if repo == "." else f" --repo {shlex.quote(repo)}"
-    steps = [
+    steps = []
+    if options.source is None:
+        steps.append("set `source` to the bundle's address and `suite` to its kind")
+    if not choice.examples:
+        steps.append(
+            "write a dump program (docs/dump-example.md of parity-action); name it under `dump`: "
+            "`package` and `example`, or `command` if cargo does not build it"
+        )
+    steps += [
         f"`parity bump{option}` downloads the bundle, shows its contents and locks its digest",
         f"`parity verify{option}` compares your port with it, as the workflow will",
     ]
-    if not choice.examples:
-        steps.insert(
-            0,
-            "write a dump program (docs/dump-example.md of parity-action); name it under `dump`: "
-            "`package` and `example`, or `command` if cargo does not build it",
-        )
-    if options.source is None:
-        steps.insert(0, "set `source` to the bundle's address and `suite` to its kind")
     console.print_line("\nnext:")
     for number, step in enumerate(steps, 1):
         console.print_line(f"  {number}. {step}")
@@ -204,10 +204,7 @@ def _format_source(name: str, source: str) -> tuple[str, str]:
 
 
 def _fill_example(text: str, name: str, source: str) -> str | None:
-    """Put a name and a source into a lockfile's example entry; keep what was edited.
-
-    Returns None if it has no such entry.
-    """
+    """Put a name and a source into a lockfile's example entry; return None if it has none."""
     example, old_suite = _format_source(_EXAMPLE_ID, _EXAMPLE_SOURCE)
     entry, new_suite = _format_source(name, source)
     if text.count(example) != 1:
@@ -221,7 +218,7 @@ def _choose_bundle_id(source: str) -> str:
     words = [word for word in re.split(r"[/@]", path) if word]
     for word in reversed(words):
         name = re.sub(r"[^a-z0-9._-]+", "-", word.lower().removesuffix(".tar")).strip("-._")[:100]
-        if _ID.fullmatch(name) and name not in ("bundle", "main", "master", "resolve", "blob"):
+        if re.fullmatch(ID, name) and name not in _NO_NAMES:
             return name
     return _EXAMPLE_ID
 

@@ -9,24 +9,11 @@ from pathlib import Path
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES, TOLERANCES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
-from parity.bundle.yaml_reader import (
-    Node,
-    Reader,
-    YamlReader,
-    describe,
-    make_list_reader,
-)
+from parity.bundle.yaml_reader import Node, Reader, YamlReader, describe, make_list_reader
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.contents import (
-    EXTRA_LOCK_KEYS,
-    LOCK_KEYS,
-    Bundle,
-    Dump,
-    ExtraFile,
-    Locked,
-    Lockfile,
-)
+from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile
 from parity.lockfile.dump_settings import read_dumps
+from parity.lockfile.locks import read_locked
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 from parity.text import format_path
 
@@ -178,7 +165,7 @@ def _read_extra_files(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
     found = {}
     paths: set[str] = set()
     for name, (key, value) in yaml_reader.read_mapping(node, what).items():
-        own = f"{_quote_name(name)} of {what}"
+        own = f"{name!r:.60} of {what}"
         if not re.fullmatch(ID, name):
             yaml_reader.add_problem(key, f"{own}: a name is {ID_FORM}")
         values, entries = yaml_reader.read_record(
@@ -191,10 +178,6 @@ def _read_extra_files(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
         where = {"": yaml_reader.locate(key), **yaml_reader.locate_keys(entries)}
         found[name] = ExtraFile(source=values.get("source", ""), path=path, where=where)
     return found
-
-
-def _quote_name(name: str) -> str:
-    return f"{name!r:.60}"
 
 
 def _read_path(yaml_reader: YamlReader, node: Node, what: str) -> str:
@@ -259,43 +242,6 @@ def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
     return bounds
 
 
-def _read_locked(yaml_reader: YamlReader, node: Node, what: str) -> Locked:
-    readers: dict[str, Reader] = {key: _make_lock_reader(form) for key, form in LOCK_KEYS.items()}
-    readers["extra"] = _read_extra_locks
-    values, entries = yaml_reader.read_record(node, what, readers, required=("sha256",))
-    places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
-    return Locked(**{"sha256": "", **values}, where=places)
-
-
-def _read_extra_locks(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, Locked]:
-    readers = {key: _make_lock_reader(LOCK_KEYS[key]) for key in EXTRA_LOCK_KEYS}
-    locks = {}
-    for name, (_, value) in yaml_reader.read_mapping(node, what).items():
-        own = f"{_quote_name(name)} of {what}"
-        values, entries = yaml_reader.read_record(value, own, readers, required=("sha256",))
-        places = {key: yaml_reader.locate(one) for key, (_, one) in entries.items()}
-        where = {"sha256": yaml_reader.locate(value), **places}
-        locks[name] = Locked(**{"sha256": "", **values}, where=where)
-    return locks
-
-
-def _make_lock_reader(form: int | tuple[str, int]) -> Reader:
-    if isinstance(form, int):
-        return lambda yaml_reader, node, what: yaml_reader.read_integer(node, what, form)
-    return lambda yaml_reader, node, what: _read_digest(yaml_reader, node, what, *form)
-
-
-def _read_digest(yaml_reader: YamlReader, node: Node, what: str, prefix: str, digits: int) -> str:
-    value = yaml_reader.read_string(node, what)
-    digest = value.removeprefix(prefix)
-    if value and (digest == value or not re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)):
-        short = len(digest) if digest != value and len(digest) != digits else 0
-        found = f", not {short:,}" if short else ""
-        form = f"it must be '{prefix}' and {digits} lower-case hex digits{found}"
-        yaml_reader.add_problem(node, f"{what} is {value!r:.90}; {form}", "lockfile-digest")
-    return digest
-
-
 def _read_suite(yaml_reader: YamlReader, node: Node, what: str) -> str:
     return yaml_reader.read_string(node, what, "|".join(SUITES), f"one of {', '.join(SUITES)}")
 
@@ -313,5 +259,5 @@ BUNDLE_KEYS: dict[str, Reader] = {
     "options": YamlReader.read_values,
     "bounds": _read_bounds,
     "known-failures": _read_known_failures,
-    "locked": _read_locked,
+    "locked": read_locked,
 }
