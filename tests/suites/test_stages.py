@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parity.diagnose.stages.operators import compute
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
@@ -162,6 +163,63 @@ def test_drift_is_distinguished_from_a_hidden_mistake(
         dump = Dump(folder=write_dump(tmp_path / f"d{number}", kept))
         parts.append(f"# {name}\n{format_outcome(suite.verify(case, dump, case.tolerances))}\n")
     golden("\n".join(parts))
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"reshaped": True}, "cause: turned: only the shape is changed: computed in this way, "),
+        (
+            {"self": run_stages()["gelu"][::-1]},
+            "no cause: turned was dumped with other values than gelu gives",
+        ),
+    ],
+)
+def test_wrong_stage_without_a_reference_is_named_where_it_was_dumped(
+    tmp_path: Path, changes: dict[str, Any], end: str
+) -> None:
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", run_stages({"turned": changes})))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert first.tensor == "out/linear"
+    assert end in f"{first.message}; cause: {first.cause}"
+
+
+def test_mistake_is_found_behind_an_operator_that_cannot_be_computed(tmp_path: Path) -> None:
+    stages = [{**STAGES[0], "kind": "aten.mystery.default"}, *STAGES[1:]]
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", stages=stages), {})
+    right = {"out/linear": run_stages({"gelu": {"form": "tanh"}})["out/linear"]}
+    first = suite.verify(
+        case, Dump(folder=write_dump(tmp_path / "d", right)), case.tolerances
+    ).findings[0]
+    assert str(first.cause).startswith("gelu: its tanh form is computed: computed in this way")
+
+
+def test_search_among_unseen_stages_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.diagnose.stages.trace._MAX_WORK", 2**14)
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
+    wrong = {"out/linear": run_stages({"gelu": {"form": "tanh"}})["out/linear"]}
+    dump = Dump(folder=write_dump(tmp_path / "dump", wrong))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert (first.tensor, first.cause) == ("out/linear", None)
+    assert "known wrong ways gives its output" in first.message
+
+
+def test_one_mistake_in_all_stages_of_an_operator_is_found_in_the_output(tmp_path: Path) -> None:
+    again = {"name": "last", "kind": "aten.gelu.default", "feeds": {"self": "out/linear"}}
+    right, wrong = run_stages(), run_stages({"gelu": {"form": "tanh"}})
+    for values, form in ((right, "erf"), (wrong, "tanh")):
+        output = np.asarray(compute(again["kind"], {"self": values["out/linear"], "form": form}))
+        values["last"] = output.astype(np.float32)
+    references = {name: one for name, one in right.items() if name != "turned"}
+    keys = {"stages": [*STAGES, again], "outputs": ["last"]}
+    tree = write_bundle(tmp_path / "tree", references=references, **keys)
+    (case,) = suite.read_cases(tree, {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", {"last": wrong["last"]}))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert str(first.cause).startswith("gelu and 1 more of its kind: its tanh form is computed")
 
 
 def test_stage_without_a_reference_may_be_dumped_and_is_counted(tmp_path: Path) -> None:

@@ -153,28 +153,37 @@ def is_explained(left: float, difference: float, limit: float) -> bool:
     return bool(left <= limit < difference and difference >= _NEARER * left)
 
 
-def list_ways(kind: str, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:
-    """Yield code, text and output of each wrong way of a stage; none if it cannot be computed."""
+def list_ways(
+    kind: str, arguments: Mapping[str, Any], only: str = ""
+) -> Iterator[tuple[str, str, Array]]:
+    """Yield code, text and output of each wrong way of a stage; none if it cannot be computed.
+
+    ``only`` is the text of the one that is asked for.
+    """
     operator = find_operator(kind)
     try:
         prepared = prepare_arguments(kind, arguments) if operator else {}
         right = np.asarray(call(operator, prepared))
     except _ERRORS:
         return
-    yield from _compute_ways(operator, prepared, right)
+    yield from _compute_ways(operator, prepared, right, only)
 
 
 def _compute_ways(
-    operator: str, arguments: Arguments, right: Array
+    operator: str, arguments: Arguments, right: Array, only: str = ""
 ) -> Iterator[tuple[str, str, Array]]:
     """Yield code, text and output of each way that can be computed and differs from ``right``."""
     for way in read_ways().get(operator, ()):
+        if only not in ("", way.text):
+            continue
         try:
             values = np.asarray(call(operator, way.change(arguments)))
         except _ERRORS:
             continue
         if measure_distance(values, right) > 0:
             yield way.code, way.text, values
+    if only:
+        return
     given = next((value for value in arguments.values() if isinstance(value, np.ndarray)), None)
     if given is not None and given.shape == right.shape:
         yield "stage-skipped", "the stage is skipped: its output is its input", given

@@ -16,6 +16,7 @@ from parity.diagnose.stages import (
     activate,
     attend,
     convolve,
+    elementwise,
     losses,
     move,
     multiply,
@@ -33,7 +34,7 @@ NAMES: dict[str, Any] = tomllib.loads(
 )
 
 _MODULES = (
-    *(activate, attend, convolve, losses, move),
+    *(activate, attend, convolve, elementwise, losses, move),
     *(multiply, normalize, recur, resample, update),
 )
 #: Every function by the name of its operator.
@@ -65,6 +66,11 @@ def _name_module(kind: str) -> str:
     return re.sub(r"[123]d$", "", kind.rpartition(".")[2])
 
 
+@cache
+def _list_parameters(operator: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(_FUNCTIONS[operator]).parameters
+
+
 def compute(kind: str, arguments: Mapping[str, Any]) -> Any:
     """Compute a stage's output in float64.
 
@@ -80,7 +86,7 @@ def call(operator: str, arguments: Mapping[str, Any]) -> Any:
     function = _FUNCTIONS.get(operator)
     if function is None:
         raise LookupError(operator)
-    known = inspect.signature(function).parameters
+    known = _list_parameters(operator)
     open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
     if not open_ended and (unknown := set(arguments) - set(known)):
         raise LookupError(", ".join(sorted(unknown)))
@@ -107,7 +113,7 @@ def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
     names = NAMES["module_arguments"].get(module, {}) if is_module else NAMES["arguments"]
     if arguments.get("dropout") and (arguments.get("train") or arguments.get("training")):
         raise LookupError("dropout in training is random")
-    known = inspect.signature(_FUNCTIONS[operator]).parameters
+    known = _list_parameters(operator)
     ours = {
         (names.get(name, name) if is_module or name not in known else name): _read_number(value)
         for name, value in arguments.items()

@@ -1,11 +1,8 @@
-"""Compute stages of a trace from what the port dumped, else from the reference.
-
-A stage that only moves elements, or that nobody dumped, is computed from what feeds it.
-"""
+"""Find the wrong way in which a stage of a trace, or an unseen one before it, was computed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,22 +21,16 @@ from parity.diagnose.stages.find import (
     read_ways,
 )
 from parity.diagnose.stages.operators import compute, find_operator
-
-Reader = Callable[[str], Any]  # Returns the array of a name, None where there is none
+from parity.diagnose.stages.values import ERRORS, Reader, TraceError, Values, Work
 
 Array = Any  # of NumPy; a number has no axes
 
 #: Unseen stages before one that diverges, in each of which a wrong way is looked for.
-_MAX_HIDDEN = 12
+_MAX_HIDDEN = 48
+#: Elements that are computed for it, which is about a second.
+_MAX_WORK = 2**26
 #: Stages, inputs and parameters that are tried in the place of each one that feeds a stage.
 _MAX_OTHERS = 12
-#: How many of either kind are read for it.
-_MAX_READ = 32
-_ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
-
-
-class TraceError(Exception):
-    """A stage or what feeds it cannot be read or computed; the message says which and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +61,10 @@ class Trace:
                 return StageCause(reason="it was not dumped")
             cause = self._find_own_cause(name, obtained)
             tried = list(cause.tried)
-            known = [one for one in unseen if find_operator(self.stages[one].kind) in read_ways()]
-            for hidden in known[:_MAX_HIDDEN] if not cause.ways else ():
-                found = self._find_hidden_ways(name, hidden, obtained, tried)
-                # Another unseen stage may fit as well, and is then named beside the first.
-                best = cause if cause.ways and cause.left <= found.left else found
-                cause = replace(best, ways=cause.ways + found.ways) if found.ways else cause
+            if not cause.ways and (moved := self._find_moved_ways(unseen)):
+                return moved
+            if not cause.ways:
+                cause = self._find_unseen_ways(name, unseen, obtained, tried) or cause
             if cause.tried and not cause.ways:
                 found = self._find_other_feeds(name, obtained, tried)
                 cause = found if found.ways else cause
@@ -120,27 +109,123 @@ class Trace:
             )
         )
 
-    def _find_hidden_ways(
-        self, name: str, hidden: str, obtained: Array, tried: list[tuple[str, float]]
-    ) -> StageCause:
-        """Compute an unseen stage in each wrong way, and from it the one that was seen."""
-        seen = (lambda each: None if each in (name, hidden) else self.obtained(each),)
-        right = Values(self, seen).compute(name)
-        arguments = Values(self, (self.obtained, self.expected)).collect(self.stages[hidden])
-        difference = measure_distance(right, obtained)
-        limit = find_limit(difference, self.stages[name].rounding, right)
-        ways, best = [], np.inf
-        for code, text, values in list_ways(self.stages[hidden].kind, arguments):
+    def _find_moved_ways(self, unseen: Sequence[str]) -> StageCause | None:
+        """Find a dumped stage without a reference that is not what other dumped ones give."""
+        for name in unseen:
+            dumped, stage = self.obtained(name), self.stages[name]
+            if dumped is None or not self._is_fed_by_dump(stage):
+                continue
+            values = Values(self, (self.obtained,))
             try:
-                output = Values(self, seen, {hidden: values}).compute(name)
+                right = np.asarray(values.compute(name))
             except TraceError:
                 continue
-            left = measure_distance(output, obtained)
-            tried.append((f"{hidden}: {text}", left))
+            difference = measure_distance(right, dumped)
+            if difference <= find_limit(0.0, 0.0, right):
+                continue
+            limit, ways, tried = find_limit(difference, 0.0, right), [], []
+            for code, text, output in list_ways(stage.kind, values.collect(stage)):
+                left = measure_distance(output, dumped)
+                if is_explained(left, difference, limit):
+                    ways.append((code, f"{name}: {text}"))
+                    tried.append((f"{name}: {text}", left))
+            reason = f"{name} was dumped with other values than {', '.join(stage.sources)} gives"
+            best = min((left for _, left in tried), default=np.inf)
+            return StageCause(tuple(ways), best, difference, tuple(tried), limit, reason)
+        return None
+
+    def _is_fed_by_dump(self, stage: Stage) -> bool:
+        """Return whether all that feeds a stage was dumped, or moves elements of what was."""
+        return all(
+            feed not in self.stages
+            or self.obtained(feed) is not None
+            or (self.expected(feed) is None and self._is_fed_by_dump(self.stages[feed]))
+            for feed in stage.sources
+        )
+
+    def _find_unseen_ways(
+        self, name: str, unseen: Sequence[str], obtained: Array, tried: list[tuple[str, float]]
+    ) -> StageCause | None:
+        """Look for a wrong way in each unseen stage, then for one in all stages of an operator.
+
+        Raises:
+            TraceError: Nothing could be computed.
+        """
+        operators = {one: find_operator(self.stages[one].kind) for one in unseen}
+        known = [one for one in unseen if operators[one] in read_ways()][:_MAX_HIDDEN]
+        operators[name] = find_operator(self.stages[name].kind)
+        chosen = [one for one in self.stages if one == name or one in known]
+        alike = [[one for one in chosen if operators[one] == each] for each in read_ways()]
+        errors: list[TraceError] = []
+        causes: list[StageCause] = []
+        work = Work(_MAX_WORK)
+        for groups in ([[one] for one in known], [each for each in alike if len(each) > 1]):
+            for group in groups:
+                if work.left < 0:
+                    break
+                try:
+                    causes.append(self._find_hidden_ways(name, group, obtained, tried, work))
+                except TraceError as error:
+                    errors.append(error)
+            # Another unseen stage may fit as well, and is then named beside the first.
+            if fitting := sorted((one for one in causes if one.ways), key=lambda one: one.left):
+                ways = tuple(way for cause in causes for way in cause.ways)
+                return replace(fitting[0], ways=ways)
+        if errors and not causes and work.left >= 0:
+            raise errors[0]
+        return None
+
+    def _find_hidden_ways(
+        self,
+        name: str,
+        hidden: Sequence[str],
+        obtained: Array,
+        tried: list[tuple[str, float]],
+        work: Work,
+    ) -> StageCause:
+        """Compute unseen stages in each wrong way, all in the same, and from them the seen one.
+
+        Unseen stages that they do not feed are the reference's.
+        """
+        later = self._list_later(hidden[0])
+
+        def read(each: str) -> Any:
+            if each in (name, *hidden):
+                return None
+            array = self.obtained(each)
+            return self.expected(each) if array is None and each not in later else array
+
+        right = Values(self, (read,), work=work).compute(name)
+        first, *rest = (self.stages[one] for one in hidden)
+        arguments = Values(self, (self.obtained, self.expected)).collect(first)
+        difference = measure_distance(right, obtained)
+        limit = find_limit(difference, self.stages[name].rounding, right)
+        places = first.name + (f" and {len(rest)} more of its kind" if rest else "")
+        ways, best = [], np.inf
+        for code, text, values in list_ways(first.kind, arguments):
+            if work.left < 0:
+                break
+            wrongly = Values(self, (read,), {first.name: values}, work)
+            try:
+                for stage in rest:
+                    for _, _, same in list_ways(stage.kind, wrongly.collect(stage), text):
+                        wrongly.known[stage.name] = same
+                left = measure_distance(wrongly.read(name), obtained)
+            except TraceError:
+                continue
+            tried.append((f"{places}: {text}", left))
             if is_explained(left, difference, limit):
-                ways.append((code, f"{hidden}: {text}"))
+                ways.append((code, f"{places}: {text}"))
                 best = min(best, left)
         return StageCause(tuple(ways), best, difference, limit=limit)
+
+    def _list_later(self, first: str) -> set[str]:
+        """Return the stages that one feeds, directly or through others."""
+        later = {first}
+        for name, stage in self.stages.items():
+            if not later.isdisjoint(stage.sources):
+                later.add(name)
+        return later
 
     def _find_other_feeds(
         self, name: str, obtained: Array, tried: list[tuple[str, float]]
@@ -156,7 +241,7 @@ class Trace:
             for other in _list_alike(names, feed, arguments[argument], values):
                 try:
                     output = compute(stage.kind, {**arguments, argument: values.read(other)})
-                except _ERRORS:
+                except ERRORS:
                     continue
                 left = measure_distance(np.asarray(output), obtained)
                 tried.append((text := f"{other} is fed, not {feed}", left))
@@ -191,48 +276,3 @@ def _list_alike(names: list[str], feed: Any, fed: Array, values: Values) -> list
         if len(alike) == _MAX_OTHERS:
             break
     return alike
-
-
-class Values:
-    """Values of a trace's stages: read, or computed from their feeds, each once."""
-
-    def __init__(
-        self, trace: Trace, readers: tuple[Reader, ...], known: Mapping[str, Any] | None = None
-    ) -> None:
-        self._trace, self._readers, self._known = trace, (*readers, trace.given), dict(known or {})
-
-    def collect(self, stage: Stage) -> dict[str, Any]:
-        """Return the arguments of a stage, with the values that feed it."""
-        fed = {
-            argument: self.read(feed) if isinstance(feed, str) else [self.read(one) for one in feed]
-            for argument, feed in stage.feeds.items()
-        }
-        return {**stage.arguments, **fed}
-
-    def read(self, name: str) -> Any:
-        """Return a value: as it is known, as it can be read, or computed.
-
-        Raises:
-            TraceError: It is not there, or cannot be computed.
-        """
-        if name not in self._known:
-            read = (array for reader in self._readers if (array := reader(name)) is not None)
-            array = next(read, None)
-            if array is None:
-                self._known[name] = self.compute(name)
-            else:
-                self._known[name] = array.astype(np.float64) if array.dtype.kind == "f" else array
-        return self._known[name]
-
-    def compute(self, name: str) -> Any:
-        """Compute a stage from its feeds; errors as for ``read``."""
-        stage = self._trace.stages.get(name)
-        if stage is None:
-            raise TraceError(f"{name} is neither a stage nor an input or a parameter of the bundle")
-        if not stage.kind:
-            raise TraceError(f"{name} feeds it and was not dumped")
-        try:
-            return compute(stage.kind, self.collect(stage))
-        except (*_ERRORS, RecursionError) as error:
-            message = f"{name} ({stage.kind}) feeds it and cannot be computed: {error}"
-            raise TraceError(message) from None

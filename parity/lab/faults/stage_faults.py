@@ -16,7 +16,8 @@ from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
 from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
 from parity.diagnose.stages.operators import find_operator
-from parity.diagnose.stages.trace import Trace, TraceError, Values
+from parity.diagnose.stages.trace import Trace
+from parity.diagnose.stages.values import TraceError, Values
 from parity.lab.array_files import encode_file
 from parity.lab.faults import Fault, InjectionResult
 from parity.suites.tensors.stage_causes import make_trace

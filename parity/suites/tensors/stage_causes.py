@@ -107,7 +107,7 @@ def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
 
 
 def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
-    from parity.diagnose.stages.trace import TraceError
+    from parity.diagnose.stages.values import TraceError
     from parity.diagnose.stages.windows import MAX_ELEMENTS
 
     def read(name: str) -> NDArray[Any] | None:

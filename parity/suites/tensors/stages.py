@@ -208,8 +208,9 @@ def _report_later(results: StageResults, reported: set[str]) -> Iterable[Finding
         return
     errors = {name: results.compared.get(name, {}).get("max_abs") or 0.0 for name in later}
     worst = max(errors, key=lambda name: errors[name])
+    verb = "differ" if len(later) > 1 else "differs"
     message = (
-        f"{format_count(len(later), 'later stages')} differ too; "
+        f"{format_count(len(later), 'later stages')} {verb} too; "
         f"the largest error is {errors[worst]:.3g}, in {worst}"
     )
     yield report_error("later-stages", message, measures={"later_stages": later[:100]})

@@ -426,6 +426,44 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         {"self": draw(6, 5), "target": _CLASSES, "reduction": 2},
     ),
 ]
+_SQUARE = draw(2, 4, 4)
+_CAUSAL = np.triu(np.ones((4, 4), bool), 1)
+_LOWER = {"other": np.tril(np.ones((4, 4), bool))}
+ROWS += [
+    *(
+        (name, f"aten.{name}.default", {"self": _positive(3, 4)})
+        for name in ("neg", "abs", "reciprocal", "exp", "log", "sqrt", "rsqrt", "sin", "cos")
+    ),
+    *(
+        (name, f"aten.{name}.default", {"self": _CAUSAL, **({} if "not" in name else _LOWER)})
+        for name in ("bitwise_not", "logical_not", "logical_and", "logical_or")
+    ),
+    *(
+        (name, f"aten.{name}.Tensor", {"self": _IDS, "other": np.array([1, 3, 2])})
+        for name in ("eq", "ne", "lt", "le", "gt", "ge")
+    ),
+    ("eq-number", "aten.eq.Scalar", {"self": _IDS, "other": 3}),
+    ("minimum", "aten.minimum.default", {"self": draw(3, 4), "other": draw(3, 4)}),
+    ("maximum", "aten.maximum.default", {"self": draw(3, 4), "other": draw(3, 4)}),
+    ("pow", "aten.pow.Tensor_Tensor", {"self": _positive(3, 4), "exponent": draw(3, 4)}),
+    ("pow-base", "aten.pow.Scalar", {"self": 1.5, "exponent": draw(6)}),
+    ("clamp", "aten.clamp.default", {"self": draw(3, 4), "min": -0.5}),
+    ("tril", "aten.tril.default", {"self": _SQUARE, "diagonal": 0}),
+    ("triu", "aten.triu.default", {"self": _SQUARE, "diagonal": 1}),
+    (
+        "masked_fill",
+        "aten.masked_fill.Scalar",
+        {"self": _SQUARE, "mask": _CAUSAL, "value": -9.0},
+    ),
+    ("where", "aten.where.self", {"condition": ~_CAUSAL, "self": _SQUARE, "other": draw(4)}),
+    ("repeat", "aten.repeat.default", {"self": draw(2, 3), "repeats": [2, 1, 3]}),
+    (
+        "repeat_interleave",
+        "aten.repeat_interleave.self_int",
+        {"self": draw(2, 3), "repeats": 3, "dim": 1},
+    ),
+    ("stack", "aten.stack.default", {"tensors": [draw(2, 3), draw(2, 3)], "dim": 1}),
+]
 _STEP = {"param": draw(4, 5), "grad": draw(4, 5), "lr": 0.1, "weight_decay": 0.2}
 #: Kinds that are no ATen calls, by the names of modules and optimizers.
 MODULES: list[tuple[str, str, dict[str, Any]]] = [

@@ -38,6 +38,14 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         "aten.embedding.default", {"weight": _make(2, 10**6), "indices": _make(10**6)}),
     "bags": (
         "aten.embedding_bag.padding_idx", {"weight": _make(2, 1), "indices": _make(10**5, 1)}),
+    "copies side by side": (
+        "aten.repeat.default", {"self": _make(10**4), "repeats": [10**6]}),
+    "copies of each element": (
+        "aten.repeat_interleave.self_int", {"self": _make(10**4), "repeats": 10**6, "dim": 0}),
+    "parts that are stacked": ("aten.stack.default", {"tensors": [_make(_MANY)] * 1000}),
+    "a mask of a column and a row": (
+        "aten.where.self",
+        {"condition": _make(_MANY, 1), "self": _make(1, _MANY), "other": 0.0}),
     "parts that are joined": (
         "aten.cat.default", {"tensors": [_make(_MANY)] * 1000, "dim": 0}),
     "parts of one element": ("aten.chunk.default", {"self": _make(_MANY), "chunks": _MANY}),

@@ -12,7 +12,7 @@ import pytest
 from parity.bundle.tensor_rules import resolve_rules
 from parity.diagnose.stages.find import list_ways
 from parity.diagnose.stages.operators import find_operator
-from parity.diagnose.stages.trace import Values
+from parity.diagnose.stages.values import Values
 from parity.lab.faults import stage_faults
 from parity.lab.faults.stage_faults import list_stage_faults, recompute
 from parity.suites.base import Case, Dump

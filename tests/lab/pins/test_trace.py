@@ -171,11 +171,15 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
     )
 
 
-def test_mask_of_minus_infinity_is_traced(model: str, tmp_path: Path) -> None:
+def test_mask_of_minus_infinity_is_traced_and_its_mistake_named(model: str, tmp_path: Path) -> None:
     tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:masked"]), tmp_path / "tree")
-    values = _read(tree, "forward")
+    values = _read(tree)
     del values["triu"]
     assert _verify(tree, "forward", values, tmp_path / "right") == [("stages-unseen", None)]
+    scores = np.where(np.triu(np.ones((3, 3), bool), 2), -np.inf, values["matmul"])
+    values = {**values, "masked_fill": scores.astype(np.float32)}
+    found = _verify(tree, "forward", values, tmp_path / "wrong")
+    assert found[0] == ("first-divergence", "mask-shifted")
 
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
