@@ -67,7 +67,7 @@ def pin_model(folder: Path, width: int) -> list[Ratio]:
     text = MODEL.format(heads=HEADS, width=width, layers=LAYERS, length=LENGTH)
     (folder / "model.py").write_text(text, encoding="utf-8")
     args = ["-m", "parity", "pin", "trace", "--model", str(folder / "model.py") + ":model"]
-    args += ["--max-size", str(200 * 10**6), "--out", str(folder)]
+    args += ["--max-size", "1G", "--out", str(folder)]
     cost = measure_process([sys.executable, *args], cwd=Path(__file__).parents[1])
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**10
     with tarfile.open(folder / "model-trace.tar") as tar:
