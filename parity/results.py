@@ -171,7 +171,7 @@ def check_min_cases(report: Report, minimum: int) -> list[Finding]:
         case.verdict != "known-failure" or case.measures or case.compared for case in cases
     ):
         count = format_count(len(cases), "cases")
-        message = f"nothing was compared: {count} failed as known, without a dump to compare"
+        message = f"nothing was compared: {count} failed as known, without a value to compare"
     else:
         return []
     message += "; a run that compares nothing proves nothing"

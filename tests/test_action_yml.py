@@ -176,6 +176,17 @@ def test_workflows_in_the_documentation_use_existing_inputs() -> None:
         assert set(step.get("with", {})) <= set(known)
 
 
+def test_cases_of_a_matrix_are_counted_once_over_all_jobs() -> None:
+    jobs = parsed(ROOT / ".github/workflows/parity.yml")["jobs"]
+    given = {
+        name: step.get("with", {}).get("min-cases", DEFAULTS["min-cases"])
+        for name in ("verify", "merge")
+        for step in jobs[name]["steps"]
+        if step.get("uses", "").startswith("$/")
+    }
+    assert given == {"verify": "0", "merge": "1"}
+
+
 RAW = {
     "working-directory": ["..", "/", "/etc", "absent"],
     "lockfile": ["/etc/passwd", "../../x"],

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,22 @@ def test_all_green_is_green_and_few_cases_are_counted_over_all_jobs(tmp_path: Pa
         tmp_path, make_report(make_bundle(make_case("y"))), skipped, plan=["b/x", "b/y"]
     )
     assert (code, value["findings"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("more", "code"), [({}, 6), ({"compared": 6}, 0), ({"measures": {"max_abs": 1.0}}, 0)]
+)
+def test_known_failures_alone_in_all_jobs_prove_nothing(
+    more: dict[str, Any], code: int, tmp_path: Path
+) -> None:
+    notice = make_finding("refused", "known failure (not yet): rejected", level="notice")
+    known = make_case("x", notice, verdict="known-failure", reason="not yet", compared=0)
+    jobs = [make_report(make_bundle(one)) for one in (known, replace(known, case="y", **more))]
+    found, value = merged(tmp_path, *jobs, plan=["b/x", "b/y"])
+    assert (found, [one["code"] for one in value["findings"]]) == (
+        code,
+        ["nothing-verified"] * (code == 6),
+    )
 
 
 CONTRADICTIONS = {
