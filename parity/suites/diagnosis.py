@@ -89,7 +89,7 @@ def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[
     def find() -> Cause | None:
         from parity.diagnose.loaders import causes
 
-        return causes.find_run_cause(audit)
+        return (causes.find_run_cause if audit.trusted else causes.find_batch_order)(audit)
 
     return [add_cause(one, find) if one.level == "error" else one for one in findings]
 

@@ -37,7 +37,7 @@ class LoaderAudit(LoaderRun):
     ids: Ints | None = None  # ``(m,)`` id of each item, where that is not its number
     #: ``(n,)`` index of each row among those of ``batches.sizes``, where some have none.
     slots: Ints | None = None
-    trusted: bool = True  # The rows are the items of their ids; else no cause is looked for
+    trusted: bool = True  # The rows are the items of their ids
 
     def format_position(self, position: int) -> str:
         """Format batch and row of a delivered row."""
@@ -78,7 +78,7 @@ def check_known_items(audit: LoaderAudit, members: MembershipDifference) -> list
     ]
     if audit.ordered and not members and len(audit.expected) == len(audit.obtained):
         found += _check_order(audit)
-    return diagnosis.add_delivery_cause(found, audit) if audit.trusted else found
+    return diagnosis.add_delivery_cause(found, audit)
 
 
 def _report_not_finite(audit: LoaderAudit, positions: Ints) -> Finding:

@@ -505,6 +505,21 @@ def test_ids_beside_items_in_another_order_have_no_cause(tree: Path, tmp_path: P
     ]
 
 
+def test_batches_in_another_order_are_named_by_their_ids_where_a_value_is_another_items() -> None:
+    ids, x, y = np.arange(8), np.arange(8, dtype=np.float32), np.arange(8, dtype=np.float32) / 4
+    given = [4, 5, 6, 7, 0, 1, 3, 2]
+    batches = [(ids[(at + 4) % 8 :][:4], x[given[at:]][:4], y[given[at:]][:4]) for at in (0, 4)]
+    expected = ExpectedRun(
+        dataset=Dataset(ids, x, y), batch_size=4, policy="keep", order=np.arange(8)
+    )
+    order, mislabelled = audit_run(Run.of(batches), expected)
+    assert (order.code, mislabelled.code) == ("order", "id-mislabelled")
+    assert str(order.cause) == (
+        "batches 0 and 1 are exchanged: by their ids, the batches themselves are right, "
+        "2 of 2 are elsewhere (0, 1)"
+    )
+
+
 FUNCTIONS = {
     "y negated": (Y, np.negative, "label", "every label has the opposite sign", True),
     "y + 1": (Y, lambda y: y + 1, "label", "1 is added to every label", False),

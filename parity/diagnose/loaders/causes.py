@@ -8,6 +8,7 @@ expected value, or a roll.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -34,6 +35,12 @@ def find_run_cause(run: LoaderRun) -> Cause | None:
         return None
     causes = deliveries.propose_membership_causes(run), deliveries.propose_order_causes(run)
     return next(chain(*causes), None)
+
+
+def find_batch_order(run: LoaderRun) -> Cause | None:
+    """Find whole batches in another order, by ids alone: the values are those of other items."""
+    found = next(deliveries.propose_swapped_batches(run), None)
+    return found and replace(found, evidence=f"by their ids, {found.evidence}")
 
 
 def find_label_cause(

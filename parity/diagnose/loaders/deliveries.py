@@ -39,8 +39,8 @@ def propose_membership_causes(run: LoaderRun) -> Iterator[Cause]:
 
 
 def _propose_repeated_items(run: LoaderRun, values: Ints, counts: Ints) -> Iterator[Cause]:
-    # One item proves nothing.
-    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004
+    # One item proves nothing, and items that were delivered once are right.
+    if len(counts) < 2 or counts.min() != counts.max() or counts[0] < 2:  # noqa: PLR2004 - as above
         return
     # Half of the items twice is no run of two workers: each of them would deliver all.
     whole = sum(run.expected_sizes) if run.is_subset else len(sort_distinct(run.expected))
@@ -206,7 +206,7 @@ def propose_order_causes(run: LoaderRun) -> Iterator[Cause]:
     ):
         evidence = f"{count} items are in the data set's own order"
         yield Cause("never-shuffled", "the items were never shuffled", evidence)
-    yield from _propose_swapped_batches(run)
+    yield from propose_swapped_batches(run)
     yield from _propose_other_epoch(run)
     if _is_inverse(run):
         evidence = f"{count} places have the position of their item in the expected order"
@@ -236,7 +236,7 @@ def _propose_order_in_batches(run: LoaderRun) -> Iterator[Cause]:
     yield Cause("order-in-batches", f"the items of a batch are {how}", evidence)
 
 
-def _propose_swapped_batches(run: LoaderRun) -> Iterator[Cause]:
+def propose_swapped_batches(run: LoaderRun) -> Iterator[Cause]:
     """Yield whole batches in another order."""
     if run.obtained_sizes != run.expected_sizes or len(run.expected) != len(run.obtained):
         return
