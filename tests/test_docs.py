@@ -151,7 +151,7 @@ def test_first_verdict_of_a_python_port_by_the_page_alone(
     save, dump, write = (text for kind, text in blocks if kind == "python")
     (lock,) = (text for kind, text in blocks if kind == "yaml")
     commands = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
-    exec(save, {"np": np, "torch": torch, "x": np.linspace(-3, 3, 24, dtype="<f4")})  # noqa: S102
+    exec(save, {"np": np, "torch": torch, "x": np.linspace(-3, 3, 24, dtype="<f4")})  # noqa: S102 - of our own page
     port = "import numpy as np\ndef softplus(x): return np.log1p(np.exp(x))\n"
     (tmp_path / "my_port.py").write_text(port)
     (tmp_path / "dump.py").write_text(dump)
@@ -165,5 +165,5 @@ def test_first_verdict_of_a_python_port_by_the_page_alone(
         assert run_command_line(line.split()[1:]) == 0, capsys.readouterr()
     assert capsys.readouterr().out.endswith("1 case: 1 pass (exit 0)\n")
     packed = (tmp_path / "bundles" / "ops-v1.tar").read_bytes()
-    exec(write, {"torch": torch, "x": torch.ones(3), "w": np.ones(3, "<f4"), "n": np.arange(2)})  # noqa: S102
+    exec(write, {"torch": torch, "x": torch.ones(3), "w": np.ones(3, "<f4"), "n": np.arange(2)})  # noqa: S102 - of our own page
     assert (tmp_path / "bundles" / "ops-v1.tar").read_bytes() != packed

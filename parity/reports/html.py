@@ -77,15 +77,15 @@ def _draw_figures(finding: Finding) -> list[Figure]:
     measures = finding.measures
     if spread := phrases.count_decades(measures.get("histogram")):
         svg = charts.draw_histogram(spread)
-        found.append(Figure(Markup(svg), "number of elements by size of the error"))  # noqa: S704
+        found.append(Figure(Markup(svg), "number of elements by size of the error"))  # noqa: S704 - as above
     cells: Any = measures.get("map")
     if cells and cells[0]:
         errors: Any = measures.get("map_error") or cells
         text = "location of the differences: last axis across, all others down; the larger the "
         text += "error, the darker" if "map_error" in measures else "number, the darker"
-        found.append(Figure(Markup(charts.draw_heatmap(errors)), text))  # noqa: S704
+        found.append(Figure(Markup(charts.draw_heatmap(errors)), text))  # noqa: S704 - as above
     points: Any = [pair for pair in measures.get("points", ()) if all(map(math.isfinite, pair))]
     if points:
         svg = charts.draw_scatter(points)
-        found.append(Figure(Markup(svg), "expected and obtained values that differ"))  # noqa: S704
+        found.append(Figure(Markup(svg), "expected and obtained values that differ"))  # noqa: S704 - as above
     return found

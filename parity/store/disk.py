@@ -99,7 +99,7 @@ def find_link(path: Path, root: Path) -> Path | None:
     Of a path outside of ``root`` only the path itself is checked.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - links must stay
-    root = Path(os.path.abspath(root))  # noqa: PTH100
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - likewise
     below = [one for one in (path, *path.parents) if one != root and one.is_relative_to(root)]
     return next((one for one in reversed(below or [path]) if one.is_symlink()), None)
 
@@ -117,7 +117,7 @@ def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
     """
     target = root / path
     target.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(target, _CREATE, 0o644), "wb", buffering=0) as file:  # noqa: PTH123
+    with open(os.open(target, _CREATE, 0o644), "wb", buffering=0) as file:  # noqa: PTH123 - of a descriptor
         return TreeFile(path, *hash_chunks(write_whole(file.fileno(), chunk) for chunk in chunks))
 
 

@@ -116,7 +116,7 @@ def test_a_package_with_a_library_is_the_port(
         (repo / "a" / "src" / "lib.rs").touch()
     dump = Dump(package="a", example="dump")
     monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: dump))
-    program = StandaloneProgram(None, None, repo, "")  # type: ignore[arg-type]
+    program = StandaloneProgram(None, None, repo, "")  # type: ignore[arg-type]  # not used here
     assert program.find_crates() == found
 
 
@@ -156,5 +156,5 @@ def test_variables_of_the_run_are_not_those_of_cargo(
     (repo / "a" / "b.py").touch()
     own = replace(dump, args=("{fixture_dir}",), run_env={"HOME": "{files_dir}"})
     monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: own))
-    program = StandaloneProgram(None, Case(id="c", folder=tmp_path), repo, "")  # type: ignore[arg-type]
+    program = StandaloneProgram(None, Case(id="c", folder=tmp_path), repo, "")  # type: ignore[arg-type]  # not used here
     assert program.copy(tmp_path / "out") == commands

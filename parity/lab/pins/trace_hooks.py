@@ -151,4 +151,4 @@ def widen(values: Any) -> Any:
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.double() if is_float else value
 
-    return torch.utils._pytree.tree_map(convert, values)  # noqa: SLF001
+    return torch.utils._pytree.tree_map(convert, values)  # noqa: SLF001 - torch has no other

@@ -157,7 +157,7 @@ def _train(traced: Traced, steps: int, dtype: Any) -> tuple[Values, str, dict[st
         _record(values, model, f"step_{step}/grad/", lambda parameter: parameter.grad)
         optimizer.step()
         for key in _STATES:
-            own = lambda parameter, key=key: optimizer.state[parameter].get(key)  # noqa: E731
+            own = lambda parameter, key=key: optimizer.state[parameter].get(key)  # noqa: E731 - of this key
             _record(values, model, f"step_{step}/{key}/", own)
         _record(values, model, f"step_{step}/", lambda parameter: parameter)
     values["loss"] = np.array(losses, np.float32 if dtype == torch.float32 else np.float64)

@@ -77,7 +77,7 @@ def main(reader: str, seconds: str, size: str, out_dir: str, files: str) -> None
         folder = Path(out_dir, name) if out_dir else None
         outcome, reason = run_reader(read, Path(path), folder)
         line = {"name": name, "outcome": outcome, "reason": reason}
-        print(json.dumps(line), flush=True)  # noqa: T201
+        print(json.dumps(line), flush=True)  # noqa: T201 - likewise
         faulthandler.cancel_dump_traceback_later()
 
 

@@ -87,12 +87,7 @@ def build_program(
         cut_short=seconds < dump.build_timeout,
         on_progress=on_progress,
     )
-    if dump.crate:
-        from parity.port.cargo.build import install
-
-        program = install(call, crates)
-    else:
-        program = _build_package(call)
+    program = install(call, crates) if dump.crate else _build_package(call)
     # Only the program gets secrets: neither cargo nor a build script needs one.
     env = {**process.read_passed_env(dump.pass_env), **program.env}
     return replace(program, env=env)

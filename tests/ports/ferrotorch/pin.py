@@ -50,7 +50,7 @@ def main() -> None:
                 place.write_bytes(encode_file(path, value))
             else:
                 writer.add_file(path, value)
-        print(writer.pack(HERE / "bundles"))  # noqa: T201
+        print(writer.pack(HERE / "bundles"))  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

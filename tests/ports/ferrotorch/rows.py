@@ -30,13 +30,13 @@ def main(words: list[str]) -> int:
     ]
     more = [word for word in words if word != "--all"]
     results = [(bundle, *verify(bundle.id, more)) for bundle in chosen]
-    print(f"\n{'row':>3}  {'check':<64} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201
+    print(f"\n{'row':>3}  {'check':<64} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201 - its output
     for bundle, code, report, seconds in results:
         verdicts = count_verdicts(report)
         text = ", ".join(f"{count} {name}" for name, count in verdicts.items()) or f"exit {code}"
         cases = sum(verdicts.values())
         row, check = bundle.why.removeprefix("row ").split(": ", 1)
-        print(f"{row:>3}  {check:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201
+        print(f"{row:>3}  {check:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201 - its output
     return max((code for _, code, _, _ in results), default=0)
 
 

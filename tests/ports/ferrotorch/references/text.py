@@ -177,7 +177,7 @@ def train_bert(pad_to: int = 0) -> Tokenizer:
     tokenizer.decoder = decoders.WordPiece()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocab, _ = learn_pieces(tokenizer, special, 250, prefix="##")
-    tokenizer.model = models.WordPiece(vocab, unk_token="[UNK]")  # noqa: S106
+    tokenizer.model = models.WordPiece(vocab, unk_token="[UNK]")  # noqa: S106 - a word
     tokenizer.add_special_tokens(special)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
