@@ -1,4 +1,4 @@
-"""The failure that the README shows is what a port with that fault is really obtained."""
+"""The failure that the README shows is the one that a port with that fault really gets."""
 
 from __future__ import annotations
 

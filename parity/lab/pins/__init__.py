@@ -3,7 +3,7 @@
 The same installed libraries give the same bytes, whatever the machine. Options:
 
 * ``dataloader``: none;
-* ``pipeline``: ``dataset`` (a ``reference_pipeline.Dataset``; not for a command line);
+* ``pipeline``: ``dataset`` (a ``items.records.Dataset``; not for a command line);
 * ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
   ``full``), ``upstream_only`` (bool);
 * ``tensors``: ``folder`` (the references with their `parity.json`);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gradients_are_those_of_finite_differences() {
+    fn gradients_are_products_with_the_one_of_the_output() {
         let x = Array::new(&[2, 2], vec![1.0, -2.0, 0.5, 3.0]);
         let weight = Array::new(&[1, 2], vec![0.25, -1.0]);
         let upstream = Array::new(&[2, 1], vec![1.0, 2.0]);

@@ -30,13 +30,13 @@ pub fn rms_norm(x: &Array, weight: &Array, eps: f64) -> Array {
 
 /// What a batch norm of `PyTorch` has, each \[channels\].
 pub struct BatchNorm<'a> {
-    /// Multiplied last but one.
+    /// Multiplies the normalised values.
     pub weight: &'a Array,
-    /// Added last.
+    /// Is added to the product.
     pub bias: &'a Array,
-    /// Subtracted.
+    /// Is subtracted first.
     pub running_mean: &'a Array,
-    /// Whose root is divided by.
+    /// Its root, with eps below it, divides.
     pub running_var: &'a Array,
 }
 

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_wrongly_otherwise_is_refused() {
+    fn other_dtypes_orders_and_sizes_are_refused() {
         for bytes in [
             file("<f8", "False", "1,", &[0; 8]),
             file("<f4", "True", "1,", &[0; 4]),

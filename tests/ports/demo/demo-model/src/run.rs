@@ -10,7 +10,6 @@ use std::fs;
 use std::path::Path;
 
 /// Inputs, parameters and stages by name.
-#[derive(Default)]
 pub struct Run {
     given: BTreeMap<String, Array>,
     stages: Vec<(String, Array)>,
@@ -62,16 +61,9 @@ impl Run {
     /// Where the system refuses.
     pub fn write(&self, path: &Path) -> Result<()> {
         let (mut header, mut data) = (String::from("{"), Vec::new());
-        for (
-            name,
-            Array {
-                shape,
-                data: values,
-            },
-        ) in &self.stages
-        {
-            let begin = data.len();
-            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        for (name, array) in &self.stages {
+            let (begin, shape) = (data.len(), &array.shape);
+            data.extend(array.data.iter().flat_map(|value| value.to_le_bytes()));
             let comma = if begin == 0 { "" } else { "," };
             let end = data.len();
             // Names of stages are letters, digits and `._/#`; writing to a String never fails.

@@ -275,10 +275,10 @@ impl Run {
 
     fn lstm(&mut self) -> Result<Tensor> {
         let names = ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"];
-        let named =
+        let weights =
             names.map(|name| Ok((name.to_owned(), self.parameter(&format!("lstm.{name}"))?)));
-        let named = named.into_iter().collect::<Result<_>>()?;
-        let vars = VarBuilder::from_tensors(named, DType::F32, &Device::Cpu);
+        let weights = weights.into_iter().collect::<Result<_>>()?;
+        let vars = VarBuilder::from_tensors(weights, DType::F32, &Device::Cpu);
         let layer = LSTM::new(3, 4, LSTMConfig::default(), vars)?;
         let states = layer.seq(&self.input("x")?)?;
         let hidden = self.keep("lstm/lstm", layer.states_to_tensor(&states)?)?;

@@ -30,7 +30,9 @@ pub struct Response {
 }
 
 pub fn get(url: &str) -> Request {
-    Request { url: url.to_owned() }
+    Request {
+        url: url.to_owned(),
+    }
 }
 
 impl Request {
