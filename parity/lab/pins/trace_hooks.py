@@ -2,7 +2,8 @@
 
 For a model that ``torch.export`` rejects, and for ports that know modules only. What feeds a
 module is known where the very tensor is an earlier stage's output or an input of the model; else
-its input is recorded beside the model's inputs.
+its input, such as a sum, is recorded beside the model's inputs, and the feed ``unknown`` names the
+stages that it may be made of, so that a mistake in one of these is not reported once more here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_stage import TracedStage, measure_rounding, read_settings
+from parity.lab.pins.trace_stage import (
+    TracedStage,
+    list_feeds,
+    measure_rounding,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +46,7 @@ class ModuleTrace:
         self._names = {id(value): name for name, value in inputs.items()}
         self._kept = [*inputs.values()]
         self._counts: dict[str, int] = {}
+        self._before: dict[str, list[str]] = {}
         handles = [
             module.register_forward_hook(self._record(path), with_kwargs=True)
             for path, module in _list_modules(model)
@@ -50,17 +57,22 @@ class ModuleTrace:
         finally:
             for handle in handles:
                 handle.remove()
-        self.outputs = [self._name_output(value) for value in _list_tensors(output)]
+        ends = self._list_ends()
+        self.outputs = [self._name_output(value, ends) for value in _list_tensors(output)]
 
-    def _name_output(self, value: Any) -> str:
+    def _list_ends(self) -> list[str]:
+        """Return the stages that feed no other one yet: all before them lead to one of these."""
+        fed = {feed for stage in self.stages for feed in list_feeds(stage)}
+        return [stage.name for stage in self.stages if stage.name not in fed]
+
+    def _name_output(self, value: Any, ends: list[str]) -> str:
         """Return the name of an output; one that no module made becomes a stage of its own."""
         if id(value) not in self._names:
             count = self._counts["output"] = self._counts.get("output", 0) + 1
             name = "output" if count == 1 else f"output#{count}"
-            last = [self.stages[-1].name] if self.stages else []
             array = value.detach().numpy().copy()
             self.stages.append(
-                TracedStage(name=name, kind="", feeds={"unknown": last}, value=array)
+                TracedStage(name=name, kind="", feeds={"unknown": ends}, value=array)
             )
             self._names[id(value)] = name
         return self._names[id(value)]
@@ -76,7 +88,9 @@ class ModuleTrace:
                 for key, value in given.items()
                 if hasattr(value, "detach")
             }
+            unknown = [one for fed in feeds.values() for one in self._before.get(fed, ())]
             feeds |= {key: f"{path}.{key}" if path else key for key in _list_parameters(module)}
+            feeds |= {"unknown": list(dict.fromkeys(unknown))} if unknown else {}
             value = next(_list_tensors(output), None)
             if value is None:
                 return
@@ -103,6 +117,7 @@ class ModuleTrace:
             self._names[id(value)] = name
             self._kept.append(value)
             self.inputs[name] = value.detach().numpy().copy()
+            self._before[name] = self._list_ends()
         return self._names[id(value)]
 
 

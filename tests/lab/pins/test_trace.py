@@ -70,6 +70,18 @@ class Loss(torch.nn.Module):
 def loss():
     return Loss(), (torch.ones(2, 4), torch.ones(2, 4))
 
+class Sums(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.q, self.k = (torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        h = x + self.fc(x)
+        return self.q(h) * self.k(h), self.k(h + 1)
+
+def sums():
+    return Sums(), torch.ones(2, 4)
+
 class Nothing(torch.nn.Module):
     def forward(self, x):
         return str(x)
@@ -169,6 +181,27 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
         "first-divergence",
         "bias-missing",
     )
+
+
+def test_mistake_before_a_sum_that_no_module_makes_is_reported_once(
+    model: str, tmp_path: Path
+) -> None:
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:sums"], level="module")
+    tree = _unpack(archive, tmp_path / "tree")
+    (case,) = suite.read_cases(tree, {})
+    unknown = {stage.name: stage.feeds.get("unknown", ()) for stage in case.detail.stages}
+    assert unknown == {
+        "fc": (),
+        "q": ("fc",),
+        "k": ("fc",),
+        "k#2": ("q", "k"),
+        "output": ("k#2",),
+    }
+    values = {name: one + np.float32(1) for name, one in _read(tree).items()}
+    values["fc"] = values["fc"] - _read(tree, "model")["fc.bias"] - np.float32(1)
+    found = _verify(tree, "forward", values, tmp_path / "dump")
+    assert found[0] == ("first-divergence", "bias-missing")
+    assert [code for code, _ in found].count("first-divergence") == 1
 
 
 def test_mask_of_minus_infinity_is_traced_and_its_mistake_named(model: str, tmp_path: Path) -> None:
