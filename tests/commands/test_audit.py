@@ -23,6 +23,7 @@ from parity.lab.audits import isolated, official_readers, unused_bytes
 from parity.lab.audits import tensors as audit_of_tensors
 from parity.lab.audits.__main__ import run_audit
 from parity.lab.audits.compare_reference import MAX_FINDINGS, Provenance, make_error, make_result
+from parity.lab.zoo.case import ExpectedTensor
 from parity.lab.zoo.gguf_builder import GgufFile, TensorInfo
 from parity.lockfile import Bundle, Dump
 from parity.results import CaseResult, Finding
@@ -130,6 +131,22 @@ def test_stages_that_no_second_way_computes_are_counted(tmp_path: Path) -> None:
     assert [(one.level, one.code) for one in case.findings] == [("notice", "reference-underived")]
     assert case.verdict == "pass"
     assert "1 of 5 stages are computed by nothing but the pin: side" in case.findings[0].message
+
+
+def test_stage_whose_rounding_lets_zeros_pass_is_not_derived(tmp_path: Path) -> None:
+    rows = [{**one, "rounding": 1e6} if one["name"] == "gelu" else one for one in traces.STAGES]
+    tree = traces.write_bundle(tmp_path, stages=rows)
+    (case,) = audit_of_tensors.audit(tree, "traces", Provenance())
+    assert [(one.level, one.code) for one in case.findings] == [("notice", "reference-underived")]
+    assert "1 of 5 stages are computed by nothing but the pin: gelu" in case.findings[0].message
+
+
+def test_reference_of_a_trace_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    references = {**traces.run_stages(), "side": ExpectedTensor("F32", (1,), bytes(8))}
+    tree = traces.write_bundle(tmp_path, references=references)
+    (case,) = audit_of_tensors.audit(tree, "traces", Provenance())
+    assert case.verdict == "error"
+    assert "side" in case.findings[0].message
 
 
 def test_a_trace_of_unknown_stages_is_skipped(tmp_path: Path) -> None:

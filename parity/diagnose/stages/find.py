@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.operators import (
+    ERRORS,
     Arguments,
     call,
     compute,
@@ -31,7 +32,6 @@ _MAX_REFERENCE_ROUNDINGS = 16.0  # How far a reference may be from what its stag
 _NEARER = 10.0  # The right way must be off by this many times what the wrong way leaves
 #: Rounding that is assumed where none is stated, relative to the largest value (32 ULP of f32).
 _ASSUMED_ROUNDING = 2.0**-18
-_ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +116,11 @@ def find_stage_cause(stage: Stage) -> StageCause:
         arguments = prepare_arguments(stage.kind, stage.arguments)
         right = np.asarray(call(operator, arguments))
         stated = compute(stage.kind, stage.expected_arguments or stage.arguments)
-    except _ERRORS as error:
+    except ERRORS as error:
         return StageCause(reason=f"{stage.kind} could not be computed: {error}")
-    rounding = stage.rounding or _ASSUMED_ROUNDING * _find_largest(stage.expected)
-    if measure_distance(np.asarray(stated), stage.expected) > allow_rounding(stage):
+    rounding = _find_rounding(stage.rounding, stage.expected)
+    allowed = allow_rounding(rounding, stage.expected)
+    if measure_distance(np.asarray(stated), stage.expected) > allowed:
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
     limit = find_limit(difference, rounding, right)
@@ -135,17 +136,15 @@ def find_stage_cause(stage: Stage) -> StageCause:
     return StageCause(tuple(row[1:] for row in same), least, difference, tuple(tried), limit)
 
 
-def allow_rounding(stage: Stage) -> float:
+def allow_rounding(rounding: float, expected: Array) -> float:
     """Return how far a stage's reference may be from what its inputs give in float64."""
-    rounding = stage.rounding or _ASSUMED_ROUNDING * _find_largest(stage.expected)
-    return _MAX_REFERENCE_ROUNDINGS * rounding
+    return _MAX_REFERENCE_ROUNDINGS * _find_rounding(rounding, expected)
 
 
 def find_limit(difference: float, rounding: float, right: Array) -> float:
     """Return what a way may leave of the ``difference`` of the right one."""
-    rounding = rounding or _ASSUMED_ROUNDING * _find_largest(np.asarray(right))
     share = _MAX_SHARE * difference if np.isfinite(difference) else 0.0
-    return max(share, _MAX_ROUNDINGS * rounding)
+    return max(share, _MAX_ROUNDINGS * _find_rounding(rounding, np.asarray(right)))
 
 
 def is_explained(left: float, difference: float, limit: float) -> bool:
@@ -164,7 +163,7 @@ def list_ways(
     try:
         prepared = prepare_arguments(kind, arguments) if operator else {}
         right = np.asarray(call(operator, prepared))
-    except _ERRORS:
+    except ERRORS:
         return
     yield from _compute_ways(operator, prepared, right, only)
 
@@ -178,7 +177,7 @@ def _compute_ways(
             continue
         try:
             values = np.asarray(call(operator, way.change(arguments)))
-        except _ERRORS:
+        except ERRORS:
             continue
         if measure_distance(values, right) > 0:
             yield way.code, way.text, values
@@ -190,7 +189,7 @@ def _compute_ways(
     first = next(iter(arguments), "")
     try:
         again = np.asarray(call(operator, {**arguments, first: right}))
-    except _ERRORS:
+    except ERRORS:
         return
     if again.shape == right.shape and measure_distance(again, right) > 0:
         yield "stage-twice", "the stage is applied twice", again
@@ -207,6 +206,7 @@ def measure_distance(one: Array, other: Array) -> float:
     return float(difference.max(initial=0.0))
 
 
-def _find_largest(values: Array) -> float:
+def _find_rounding(stated: float, values: Array) -> float:
+    """Return the rounding of a stage as it is stated, else what its values make likely."""
     finite = np.abs(values[np.isfinite(values)], dtype=np.float64)
-    return float(finite.max(initial=0.0))
+    return stated or _ASSUMED_ROUNDING * float(finite.max(initial=0.0))

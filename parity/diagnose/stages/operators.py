@@ -28,6 +28,8 @@ from parity.diagnose.stages import (
 from parity.diagnose.stages.windows import check_broadcast, check_size
 
 Arguments = dict[str, Any]
+#: Types of what `compute` raises.
+ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 #: The tables of `names.toml`.
 NAMES: dict[str, Any] = tomllib.loads(
     files("parity.diagnose.stages").joinpath("names.toml").read_text(encoding="utf-8")
@@ -76,7 +78,7 @@ def compute(kind: str, arguments: Mapping[str, Any]) -> Any:
 
     Raises:
         LookupError: The operator, or one of its arguments, is unknown.
-        ArithmeticError, TypeError, ValueError, IndexError: The arguments do not fit each other.
+        ArithmeticError, TypeError, ValueError: The arguments do not fit each other.
     """
     return call(find_operator(kind), prepare_arguments(kind, arguments))
 
@@ -145,11 +147,6 @@ def _fix_recurrent(kind: str, ours: Arguments) -> Arguments:
     return {**ours, "params": params, "hx": state}
 
 
-def _fix_attention(kind: str, ours: Arguments) -> Arguments:
-    del kind
-    return {name.replace(".", "_"): value for name, value in ours.items()}
-
-
 def _fix_interpolate(kind: str, ours: Arguments) -> Arguments:
     if kind.startswith("aten."):
         mode = re.sub(r"[123]d$", "", kind.split(".")[1].removeprefix("upsample_"))
@@ -170,5 +167,7 @@ _FIXES: dict[str, Callable[[str, Arguments], Arguments]] = {
     "transpose": _fix_transpose,
     "lstm": _fix_recurrent,
     "gru": _fix_recurrent,
-    "multi_head_attention": _fix_attention,
+    "multi_head_attention": lambda _, ours: {
+        name.replace(".", "_"): value for name, value in ours.items()
+    },
 }

@@ -20,8 +20,8 @@ from parity.diagnose.stages.find import (
     measure_distance,
     read_ways,
 )
-from parity.diagnose.stages.operators import compute, find_operator
-from parity.diagnose.stages.values import ERRORS, Reader, TraceError, Values, Work
+from parity.diagnose.stages.operators import ERRORS, compute, find_operator
+from parity.diagnose.stages.values import Reader, TraceError, Values, Work
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -75,7 +75,8 @@ class Trace:
     def measure_references(self) -> Iterator[tuple[str, float, float]]:
         """Yield the stages that can be computed, each with its reference's error and its limit.
 
-        A stage is computed in float64 from the references of what feeds it.
+        A stage is computed in float64 from the references of what feeds it; one whose rounding is
+        so large that zeros would pass is left out.
         """
         values = Values(self, (self.expected,))
         for name, stage in self.stages.items():
@@ -85,14 +86,9 @@ class Trace:
                 right = np.asarray(values.compute(name))
             except TraceError:
                 continue
-            data = StageData(
-                kind=stage.kind,
-                arguments={},
-                expected=expected,
-                obtained=right,
-                rounding=stage.rounding,
-            )
-            yield name, measure_distance(right, expected), allow_rounding(data)
+            limit = allow_rounding(stage.rounding, expected)
+            if not expected.any() or measure_distance(np.zeros_like(expected), expected) > limit:
+                yield name, measure_distance(right, expected), limit
 
     def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
         stage, expected = self.stages[name], self.expected(name)

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parity.diagnose.stages.operators import compute, find_operator
+from parity.diagnose.stages.operators import ERRORS, compute, find_operator
 
 if TYPE_CHECKING:
     from parity.bundle.stages import Stage
     from parity.diagnose.stages.trace import Trace
 
 Reader = Callable[[str], Any]  # Returns the array of a name, None where there is none
-
-ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
-
 
 #: Elements that take as long as a call.
 _CALL = 2**13

@@ -24,9 +24,9 @@ from parity.lab.audits.compare_reference import (
 from parity.lab.audits.serialize import read_references
 from parity.results import CaseResult
 from parity.suites.messages import format_list
+from parity.suites.tensors import rules
 from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.dtypes import TORCH_DTYPES
-from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor
 
 Deriver = Callable[[Path, dict[str, StoredTensor]], dict[str, DerivedTensor]]
@@ -65,7 +65,7 @@ def _explain_skip(case: TensorCase) -> str:
 def _compare_stages(case: TensorCase) -> CaseFindings:
     """Compare the stages that NumPy can compute from the references of what feeds them."""
     findings, compared = [], 0
-    references = list_tensors(case.reference).tensors if case.reference else {}
+    references = rules.read_references(case)
     rest = dict(references)
     for name, error, limit in make_trace(case, references, {}).measure_references():
         compared += rest.pop(name).count

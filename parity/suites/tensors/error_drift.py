@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ _MIN_GROWTH, _MIN_SHARE, _MIN_STAGES = 10.0, 0.25, 4
 _MAX_ROUNDINGS = 16.0
 
 
-@dataclass(frozen=True)
-class _Jump:
+class _Jump(NamedTuple):
     """A stage whose error is far larger than that of what feeds it, or than its rounding."""
 
     name: str
