@@ -11,6 +11,7 @@ import pytest
 
 from parity.diagnose.stages.operators import compute
 from parity.errors import ConfigError, ReferenceSuspectError
+from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.suites.tensors.growth import MAX_ROWS, thin_growth
@@ -92,6 +93,12 @@ def test_rule_cannot_excuse_an_output(tmp_path: Path) -> None:
     outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / "d", values)), case.tolerances)
     assert [one.code for one in outcome.findings if one.level == "error"] == ["tensor-missing"]
     assert outcome.measures["outputs"] == "missing"
+
+
+def test_rule_cannot_ignore_an_output(tmp_path: Path) -> None:
+    tree = write_bundle(tmp_path, tensors={"out*": {"ignore": "it differs"}})
+    with pytest.raises(ConfigError, match="'out/linear' is an output of the model and is ignored"):
+        suite.read_cases(tree, {})
 
 
 def test_growth_has_errors_tolerances_and_gaps(tmp_path: Path) -> None:
@@ -183,6 +190,35 @@ def test_wrong_stage_without_a_reference_is_named_where_it_was_dumped(
     first = suite.verify(case, dump, case.tolerances).findings[0]
     assert first.tensor == "out/linear"
     assert end in f"{first.message}; cause: {first.cause}"
+
+
+def _narrow(values: Any, dtype: str) -> ExpectedTensor:
+    bits = values.view(np.uint32) >> 16
+    narrow = values.astype(np.float16) if dtype == "F16" else bits.astype(np.uint16)
+    return ExpectedTensor(dtype, narrow.shape, narrow.tobytes())
+
+
+def test_cause_is_found_in_stages_of_bfloat16(tmp_path: Path) -> None:
+    right, wrong = (
+        {name: _narrow(one, "BF16") for name, one in values.items() if name not in _MOVED}
+        for values in (run_stages(), run_stages({"fc/linear": {"bias": None}}))
+    )
+    keys = {"stages": [{**row, "rounding": 0.05} for row in STAGES], "tolerance": {"atol": 0.2}}
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", references=right, **keys), {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", wrong))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert (first.tensor, first.measures["cause_code"]) == ("fc/linear", "bias-missing")
+
+
+@pytest.mark.parametrize("dtype", ["F16", "BF16"])
+def test_view_that_is_dumped_in_a_narrower_dtype_is_no_cause(tmp_path: Path, dtype: str) -> None:
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
+    values = run_stages({"out/linear": {"bias": None}})
+    values["turned"] = _narrow(values["turned"], dtype)
+    dump = Dump(folder=write_dump(tmp_path / "dump", values))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert first.tensor == "out/linear"
+    assert str(first.cause).startswith("the bias is missing: computed in this way")
 
 
 def test_mistake_is_found_behind_an_operator_that_cannot_be_computed(tmp_path: Path) -> None:

@@ -63,8 +63,12 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
             continue
         names = {} if case.reference is None else read_references(case)
         has_outputs = bool(case.documents or case.texts)
-        _, found, here = resolve_rules(rules, names, case.id, has_outputs=has_outputs)
+        resolved, found, here = resolve_rules(rules, names, case.id, has_outputs=has_outputs)
         problems += found
+        for name in case.outputs:
+            if resolved[name].ignore:
+                message = f"case {case.id!r}: {name!r} is an output of the model and is ignored"
+                problems.append(rules.make_problem(message, resolved[name]))
         matched |= here
         unmatched |= dict.fromkeys(rules.shared, case)
     for case in cases:

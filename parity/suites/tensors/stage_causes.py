@@ -32,8 +32,8 @@ def add_cause(finding: Finding, cause: StageCause) -> Finding:
     if cause.tried:
         tried = [text for text, _ in cause.tried]
         details = [f"tried: {'; '.join(tried[:_MAX_TRIED])}"]
-        if rest := len(tried) - _MAX_TRIED:
-            details += [f"and {rest:,} more; see parity show --why"] if rest > 0 else []
+        if (rest := len(tried) - _MAX_TRIED) > 0:
+            details.append(f"and {rest:,} more; see parity show --why")
         text = f"none of the {len(tried)} known wrong ways gives its output"
         return replace(finding, message=f"{finding.message}; {text}", details=tuple(details))
     return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
@@ -72,9 +72,19 @@ def make_cause_finder(
 def make_trace(
     detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
 ) -> Trace:
-    """Return the stages of a case, with ways to read their data; nothing is read before."""
+    """Return the stages of a case, with ways to read their data; nothing is read before.
+
+    A stage without a reference is not read from a dump that rounds it to a narrower float.
+    """
     from parity.diagnose.stages.trace import Trace
 
+    floats = [one.dtype.width for one in expected.values() if one.dtype.kind == "float"]
+    width = max(floats, default=0)
+    obtained = {
+        name: one
+        for name, one in obtained.items()
+        if name in expected or one.dtype.kind != "float" or one.dtype.width >= width
+    }
     return Trace(
         stages={stage.name: stage for stage in detail.stages},
         expected=_make_reader(expected),
@@ -118,6 +128,6 @@ def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray
                 "computed for a cause"
             )
             raise TraceError(message)
-        return None if tensor is None else tensor.read_array()
+        return None if tensor is None else tensor.dtype.widen(tensor.read_array())
 
     return read
