@@ -97,6 +97,19 @@ def test_sources_outside_of_the_workspace_or_too_large_are_not_copied(
     assert not (tmp_path / "three").exists()
 
 
+def test_a_module_of_another_folder_is_copied_unless_it_is_outside(
+    repo: Path, tmp_path: Path
+) -> None:
+    example = '#[path = "../../shared/dump.rs"]\nmod dump;\nfn main() {}'
+    (repo / "a" / "examples" / "dump.rs").write_text(example)
+    (repo / "shared").mkdir()
+    (repo / "shared" / "dump.rs").write_text("pub fn run() {}")
+    assert copy_sources(repo / "a", repo, tmp_path / "one", "dump") == tmp_path / "one" / "a"
+    assert (tmp_path / "one" / "shared" / "dump.rs").read_text() == "pub fn run() {}"
+    (repo / "a" / "Cargo.toml").write_text("[workspace]\n[package]\nname = 'a'\n")
+    assert copy_sources(repo / "a", repo / "a", tmp_path / "two", "dump") is None
+
+
 @pytest.mark.parametrize(
     ("subject", "found"),
     [(None, ["candle-core 0.9.1"]), ("serde", ["serde 1.0.0"]), ("none", [])],

@@ -31,7 +31,9 @@ def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> 
         packages.add(workspace)
     others = _list_other_examples(package, example)
     files = [file for one in packages for file in _list_files(one) if file not in others]
-    if sum(file.stat().st_size for file in files) > _MAX_BYTES:
+    files += [module for file in files for module in _list_modules(file) if module not in files]
+    size = sum(file.stat().st_size for file in files)
+    if size > _MAX_BYTES or not all(file.is_relative_to(workspace) for file in files):
         return None
     more = [workspace / name for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml")]
     for file in {*files, *(one for one in more if one.is_file())}:
@@ -111,6 +113,13 @@ def _list_files(package: Path) -> Iterator[Path]:
         for file in (folder / each for each in sorted(files)):
             if file.is_file() and not file.is_symlink() and file.stat().st_size <= MAX_FILE:
                 yield file
+
+
+def _list_modules(file: Path) -> list[Path]:
+    """Return the files that a source in Rust names by `#[path = "../dump.rs"]`."""
+    text = file.read_text("utf-8", "replace") if file.suffix == ".rs" else ""
+    named = re.findall(r'^\s*#\[path\s*=\s*"(.+)"\]', text, re.MULTILINE)
+    return [one for name in named if (one := (file.parent / name).resolve()).is_file()]
 
 
 def _list_other_examples(package: Path, example: str) -> set[Path]:
