@@ -23,7 +23,7 @@ def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> 
     Only its ``example`` is copied. Return the package's folder below ``target``; None if its
     sources are larger than 8 MiB, or need files outside of the workspace.
     """
-    root = _read_manifest(workspace)
+    root = _read_toml(workspace / "Cargo.toml")
     packages = _collect_packages(package, workspace, root)
     if packages is None:
         return None
@@ -51,11 +51,8 @@ def find_subject(package: Path, workspace: Path, subject: str | None) -> list[st
 
     These are the dependencies that come from a registry or a git repo, or ``subject`` alone.
     """
-    try:
-        packages = tomllib.loads((workspace / "Cargo.lock").read_text("utf-8")).get("package", [])
-    except (OSError, ValueError):
-        return []
-    manifest = _read_manifest(package)
+    packages = _read_toml(workspace / "Cargo.lock").get("package", [])
+    manifest = _read_toml(package / "Cargo.toml")
     names = {subject} if subject else {name for name, _ in _list_dependencies(manifest)}
     return sorted(
         f"{one['name']} {one['version']}"
@@ -64,9 +61,9 @@ def find_subject(package: Path, workspace: Path, subject: str | None) -> list[st
     )
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads((folder / "Cargo.toml").read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -92,7 +89,7 @@ def _collect_packages(package: Path, workspace: Path, root: dict[str, Any]) -> s
         if folder in found:
             continue
         found.add(folder)
-        for name, settings in _list_dependencies(_read_manifest(folder)):
+        for name, settings in _list_dependencies(_read_toml(folder / "Cargo.toml")):
             base, chosen = folder, settings
             if settings.get("workspace"):
                 base, chosen = workspace, shared.get(name, {})
@@ -105,11 +102,8 @@ def _list_files(package: Path) -> Iterator[Path]:
     """Yield the regular files of a package, without those of packages in folders of it."""
     for name, folders, files in os.walk(package):
         folder = Path(name)
-        folders[:] = [
-            each
-            for each in sorted(set(folders) - _SKIPPED_FOLDERS)
-            if not (folder / each / "Cargo.toml").is_file()
-        ]
+        inner = sorted(set(folders) - _SKIPPED_FOLDERS)
+        folders[:] = [one for one in inner if not (folder / one / "Cargo.toml").is_file()]
         for file in (folder / each for each in sorted(files)):
             if file.is_file() and not file.is_symlink() and file.stat().st_size <= MAX_FILE:
                 yield file
@@ -124,7 +118,7 @@ def _list_modules(file: Path) -> list[Path]:
 
 def _list_other_examples(package: Path, example: str) -> set[Path]:
     """Return the examples that cargo finds by itself and that nothing names, except ``example``."""
-    named = {entry.get("name") for entry in _read_manifest(package).get("example", [])}
+    named = {entry.get("name") for entry in _read_toml(package / "Cargo.toml").get("example", [])}
     return {
         file
         for file in package.glob("examples/*.rs")
