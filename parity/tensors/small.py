@@ -82,4 +82,4 @@ def _read_file(tensors: Sequence[StoredTensor]) -> Iterator[bytes]:
             found.append(file.read(one.nbytes))
     found += [b""] * (len(tensors) - len(found))
     for one, data in zip(tensors, found, strict=True):
-        yield data.ljust(one.nbytes, b"\xff")
+        yield data if len(data) == one.nbytes else b"\xff" * one.nbytes

@@ -113,6 +113,8 @@ PLACES: dict[str, tuple[tuple[float, float], Mapping[str, float], bool]] = {
     "at the limit": ((0.0, LIMIT), {"max_abs": LIMIT}, True),
     "a step beyond the limit": ((0.0, STEP), {"max_abs": LIMIT}, False),
     "beyond in float64 alone": ((1e-12, -LIMIT), {"max_abs": LIMIT}, False),
+    "beyond max_abs, within atol": ((0.0, 2e-4), {"max_abs": 1e-4, "atol": 1e-3}, False),
+    "beyond atol, within max_abs": ((0.0, 2e-4), {"max_abs": 1e-3, "atol": 1e-4}, False),
     "at atol and rtol": ((1.0, 1.5), {"atol": 0.25, "rtol": 0.25}, True),
     "beyond atol and rtol": ((1.0, 1.5 + 2**-23), {"atol": 0.25, "rtol": 0.25}, False),
     "NaN in the dump": ((1.0, np.nan), {"max_abs": 1.0}, False),
