@@ -160,18 +160,20 @@ def check_arrays(
 def measure_block_error(
     expected: StoredTensor, obtained: StoredTensor
 ) -> tuple[float, float, float]:
-    """Measure the errors of two float tensors of one shape, read a part at a time.
+    """Measure the errors of finite elements of two float tensors of one shape, part by part.
 
     Return the largest error over the largest value of its block of 32, the sum of squared errors
     over that of squared values, and the largest value.
     """
     worst = largest = squares = errors = 0.0
     for chunk in read_chunks(expected, obtained, range(expected.count)):
-        expected_values = expected.dtype.decode(chunk.expected)
-        gap = np.abs(obtained.dtype.decode(chunk.obtained) - expected_values)
-        worst = max(worst, _measure_blocks(gap, np.abs(expected_values)))
-        largest = max(largest, float(np.abs(expected_values).max(initial=0.0)))
-        squares += float(expected_values @ expected_values)
+        sides = expected.dtype.decode(chunk.expected), obtained.dtype.decode(chunk.obtained)
+        finite = np.isfinite(sides).all(axis=0)
+        values, given = (np.where(finite, side, 0.0) for side in sides)
+        gap, size = np.abs(given - values), np.abs(values)
+        worst = max(worst, _measure_blocks(gap, size))
+        largest = max(largest, float(size.max(initial=0.0)))
+        squares += float(values @ values)
         errors += float(gap @ gap)
     with np.errstate(all="ignore"):
         nmse = float(np.float64(errors) / squares) if errors else 0.0

@@ -95,3 +95,15 @@ def test_values_where_the_block_is_zero_are_beyond_any_rounding(tmp_path: Path) 
 
     assert error == (np.inf, np.inf, 0.0)
     assert measure_block_error(*pair(tmp_path, expected, expected))[0] == 0.0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_element_that_is_not_finite_hides_no_other(value: float, tmp_path: Path) -> None:
+    """Two blocks: one is off by half of its only value, beside which the other one is odd."""
+    expected = np.zeros(64, "<f4")
+    expected[[0, 1, 32]] = 1e-6, value, value
+    obtained = expected.copy()
+    obtained[0] *= np.float32(1.5)
+
+    error = measure_block_error(*pair(tmp_path, expected, obtained))
+    assert error == pytest.approx((0.5, 0.25, 1e-6))
