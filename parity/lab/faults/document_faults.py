@@ -25,9 +25,9 @@ def list_document_faults(case: TensorCase) -> Iterator[Fault]:
                 "json-lost",
                 "a value is left out",
                 "json-missing json-value",
-                partial(_remove, compared[-1]),
+                partial(_remove, compared[-1]) if compared[-1] else _delete,
             ),
-            ("json-cut", "a document is cut short", "bad-header", _cut),
+            ("json-cut", "a document is cut short", "bad-header json-value", _cut),
             ("json-missing", "a document is not written", "json-missing", _delete),
         ):
             yield _make_fault(f"{fault}:{source}", text, codes, name, change)
@@ -75,7 +75,7 @@ def _change(pointer: str, path: Path) -> None:
     parent, key = _find(document, f"/0{pointer}")
     value = parent[key]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    parent[key] = 2 * value + 1 if is_number else f"not {value}"
+    parent[key] = abs(value) + value + 1 if is_number else f"not {value}"
     path.write_text(json.dumps(document[0]), encoding="utf-8")
 
 
