@@ -27,7 +27,6 @@ from parity.suites.tensor_values import (
     allows_other_shapes,
     allows_shape,
     list_measures,
-    make_empty_measures,
     report_branches,
     report_outcomes,
     report_uncovered,
@@ -75,7 +74,7 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
     for name, pair in pairs.items():
         cover = reference.find_cover(name)
         if cover in results:
-            results[name] = make_empty_measures(pair.expected.count)
+            results[name] = Measures(bounds={}, count=pair.expected.count)
         elif cover and cover not in pairs:
             findings.append(report_uncovered(name, cover))
     pairs = {name: pair for name, pair in pairs.items() if name in results}
@@ -184,7 +183,7 @@ def _compare_check(
     if expected.shape != obtained.shape and not allows_shape(check, obtained):
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
     if check.measures and not check.bounds:
-        measures = make_empty_measures(expected.count)
+        measures = Measures(bounds={}, count=expected.count)
     else:
         location = reference.locate().get(name) if typed_as_stored else None
         measures = (

@@ -176,11 +176,6 @@ def run_measures(check: Check, pair: Pair, find_pair: FindPair) -> dict[str, Out
     return outcomes
 
 
-def make_empty_measures(count: int) -> Measures:
-    """Return the measures of a tensor that no tolerance of its elements compares."""
-    return Measures(bounds={}, count=count)
-
-
 def report_outcomes(
     name: str, measures: Measures, check: Check, shape: Sequence[int]
 ) -> list[Finding]:
