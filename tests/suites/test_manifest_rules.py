@@ -111,82 +111,84 @@ def test_verdict_of_a_dump_under_rules(
     start(tmp_path, capsys, changes).check_codes(write_manifest(rules), codes)
 
 
-#: Manifests that are wrong: text, then line, column and a part of each message.
-WRONG: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
-    "an unknown key": (write_manifest("a_mean: {tolerence: exact}"), [
+#: Wrong entries of `tensors`, with line, column and a part of each message.
+WRONG_RULES: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
+    "an unknown key": ("a_mean: {tolerence: exact}", [
         (6, 16, "has no key 'tolerence'; known: tolerance")]),
-    "a glob without a match": (write_manifest('"*_men": exact'), [
+    "a glob without a match": ('"*_men": exact', [
         (6, 7, "case 'c': '*_men' matches no tensor; tensors: a_entropy, a_mean, ids, grads/x")]),
-    "a name without a match": (write_manifest("a_men: {optional: true}"), [
-        (6, 7, "'a_men' matches no tensor")]),
-    "a dtype without a match": (write_manifest("", more="    dtypes: {BF16: close}\n"), [
-        (5, 14, "'BF16' matches no tensor")]),
-    "an unknown dtype": (write_manifest("", more="    dtypes: {F33: exact}\n"), [
-        (5, 14, "'F33' in dtypes of case 'c' is not a dtype")]),
-    "two globs": (
-        write_manifest('"a_*": exact\n      "*_mean": {tolerance: {max_abs: 1}}'), [
-            (7, 7, "'a_*' and '*_mean' set the same key for 'a_mean'")]),
-    "two globs, one of which ignores": (
-        write_manifest('"a_*": exact\n      "*_mean": {ignore: "why"}'), [
-            (7, 7, "'a_*' and '*_mean' set the same key for 'a_mean'")]),
-    "all are ignored": (write_manifest('"*": {ignore: "why"}'), [
-        (6, 7, "every tensor is ignored")]),
-    "ignored without a reason": (write_manifest('a_mean: {ignore: ""}'), [
+    "a name without a match": ("a_men: {optional: true}", [(6, 7, "'a_men' matches no tensor")]),
+    "two globs": ('"a_*": exact\n      "*_mean": {tolerance: {max_abs: 1}}', [
+        (7, 7, "'a_*' and '*_mean' set the same key for 'a_mean'")]),
+    "two globs, one of which ignores": ('"a_*": exact\n      "*_mean": {ignore: "why"}', [
+        (7, 7, "'a_*' and '*_mean' set the same key for 'a_mean'")]),
+    "all are ignored": ('"*": {ignore: "why"}', [(6, 7, "every tensor is ignored")]),
+    "ignored without a reason": ('a_mean: {ignore: ""}', [
         (6, 16, "ignore of 'a_mean' of tensors of case 'c' must be the reason")]),
-    "ignored and compared": (write_manifest('a_mean: {ignore: "x", tolerance: exact}'), [
+    "ignored and compared": ('a_mean: {ignore: "x", tolerance: exact}', [
         (6, 7, "is ignored; remove the other keys")]),
     "like, by a measure that the other one cannot have": (
-        write_manifest("t: {like: a_mean, measures: {argmax: {axis: 9}}}"), [
-            (6, 7, "argmax of 't' has axis 9, which [3, 4] does not have")]),
+        "t: {like: a_mean, measures: {argmax: {axis: 9}}}", [
+        (6, 7, "argmax of 't' has axis 9, which [3, 4] does not have")]),
     "like, by a measure of a tensor that is not there": (
-        write_manifest("t: {like: ids, measures: {partition: {with: [u]}}}"), [
-            (6, 7, "a measure of 't' names 'u', which has no reference")]),
-    "like without a name": (write_manifest('t: {like: ""}'), [
+        "t: {like: ids, measures: {partition: {with: [u]}}}", [
+        (6, 7, "a measure of 't' names 'u', which has no reference")]),
+    "like without a name": ('t: {like: ""}', [
         (6, 11, "like of 't' of tensors of case 'c' must be a tensor's name")]),
-    "metadata that is a number": (write_manifest("", more="    metadata: 1\n"), [
+    "like nothing": ("t: {like: mean}", [
+        (6, 7, "'t' is to be like 'mean', which has no reference")]),
+    "like itself": ("t: {like: t}", [(6, 7, "which has no reference")]),
+    "like in a circle": ("t: {like: u}\n      u: {like: t}", [
+        (6, 7, "like 'u', which has no reference"),
+        (7, 7, "like 't', which has no reference")]),
+    "like an ignored one": ('t: {like: a_mean}\n      a_mean: {ignore: "why"}', [
+        (6, 7, "like 'a_mean', which is ignored")]),
+    "like, of a tensor with a reference": ("ids: {like: a_mean}", [
+        (6, 7, "the reference has 'ids' itself")]),
+    "like of a glob": ('"*_x": {like: a_mean}', [(6, 7, "needs one tensor's name")]),
+    "cosine alone": ("a_mean: {tolerance: {cosine: 0.9}}", [
+        (6, 16, "cosine alone passes any scale")]),
+    "exact and another": ("a_mean: {tolerance: {exact: true, max_abs: 1}}", [
+        (6, 16, "exact excludes the other measures")]),
+    "close and atol": ("a_mean: {tolerance: {close: true, atol: 1}}", [
+        (6, 16, "close stands for atol and rtol")]),
+    "a tolerance below 0": ("a_mean: {tolerance: {max_abs: -1}}", [
+        (6, 16, "max_abs is -1, which is not a tolerance")]),
+    "an entry that is empty": ("a_mean: {}", [(6, 7, "states nothing")]),
+}  # fmt: skip
+#: Wrong keys of a case, likewise.
+WRONG_KEYS: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
+    "a dtype without a match": ("dtypes: {BF16: close}", [(5, 14, "'BF16' matches no tensor")]),
+    "an unknown dtype": ("dtypes: {F33: exact}", [
+        (5, 14, "'F33' in dtypes of case 'c' is not a dtype")]),
+    "metadata that is a number": ("metadata: 1", [
         (5, 5, "metadata of case 'c' must be true or an object, not 1")]),
-    "outputs of no stages": (write_manifest("", more="    outputs: [a_mean]\n"), [
+    "outputs of no stages": ("outputs: [a_mean]", [
         (3, 3, "stages of case 'c' must be a list of 1 to 20,000 stages"),
         (5, 5, "outputs of case 'c' must name the stages that a port must produce")]),
-    "like nothing": (write_manifest("t: {like: mean}"), [
-        (6, 7, "'t' is to be like 'mean', which has no reference")]),
-    "like itself": (write_manifest("t: {like: t}"), [(6, 7, "which has no reference")]),
-    "like in a circle": (write_manifest("t: {like: u}\n      u: {like: t}"), [
-        (6, 7, "like 'u', which has no reference"), (7, 7, "like 't', which has no reference")]),
-    "like an ignored one": (
-        write_manifest('t: {like: a_mean}\n      a_mean: {ignore: "why"}'), [
-            (6, 7, "like 'a_mean', which is ignored")]),
-    "like, of a tensor with a reference": (write_manifest("ids: {like: a_mean}"), [
-        (6, 7, "the reference has 'ids' itself")]),
-    "like of a glob": (write_manifest('"*_x": {like: a_mean}'), [
-        (6, 7, "needs one tensor's name")]),
-    "cosine alone": (write_manifest("a_mean: {tolerance: {cosine: 0.9}}"), [
-        (6, 16, "cosine alone passes any scale")]),
-    "exact and another": (write_manifest("a_mean: {tolerance: {exact: true, max_abs: 1}}"), [
-        (6, 16, "exact excludes the other measures")]),
-    "close and atol": (write_manifest("a_mean: {tolerance: {close: true, atol: 1}}"), [
-        (6, 16, "close stands for atol and rtol")]),
-    "a tolerance below 0": (write_manifest("a_mean: {tolerance: {max_abs: -1}}"), [
-        (6, 16, "max_abs is -1, which is not a tolerance")]),
-    "an entry that is empty": (write_manifest("a_mean: {}"), [(6, 7, "states nothing")]),
-    "the key of schema 1": (write_manifest("", more="    bounds: {max_abs: 1}\n"), [
-        (5, 5, "case 'c' has no key 'bounds'")]),
-    "a reference that is not there": (write_manifest("", more="    reference: ref\n"), [
+    "the key of schema 1": ("bounds: {max_abs: 1}", [(5, 5, "case 'c' has no key 'bounds'")]),
+    "a reference that is not there": ("reference: ref", [
         (5, 5, "'ref', which the bundle does not have")]),
-    "a folder that is not there": (write_manifest("", more="    folder: d\n"), [
+    "a folder that is not there": ("folder: d", [
         (5, 5, "folder of case 'c' is 'd', which the bundle does not have"),
         (3, 3, "case 'c' has no folder of that name"),
         (3, 3, "the default reference of case 'c' is 'reference'")]),
-    "a reference outside": (write_manifest("", more='    reference: "../c/reference"\n'), [
+    "a reference outside": ('reference: "../c/reference"', [
         (5, 5, "must be a path below the case's folder")]),
-    "names for a tensor twice": (
-        write_manifest("", more='    reference: {"reference/ids.npy": [x, x]}\n'), [
-            (5, 17, "names the tensor 'x' twice")]),
-    "a word with a space": (write_manifest("", more='    words: {"a b": c}\n'), [
-        (5, 13, "the name 'a b' in words of case 'c'")]),
+    "names for a tensor twice": ('reference: {"reference/ids.npy": [x, x]}', [
+        (5, 17, "names the tensor 'x' twice")]),
+    "a word with a space": ('words: {"a b": c}', [(5, 13, "the name 'a b' in words of case 'c'")]),
+}  # fmt: skip
+#: Wrong manifests, likewise.
+WRONG: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
+    **{name: (write_manifest(rules), found) for name, (rules, found) in WRONG_RULES.items()},
+    **{
+        name: (write_manifest("", more=f"    {key}\n"), found)
+        for name, (key, found) in WRONG_KEYS.items()
+    },
     "defaults without a match": (
         'schema: 2\ndefaults: {tensors: {"*_kl": exact}}\ncases:\n  c: {}\n', [
-            (2, 22, "defaults: '*_kl' matches no tensor")]),
+        (2, 22, "defaults: '*_kl' matches no tensor")]),
     "ids that share a folder": ("schema: 2\ncases:\n  c: {}\n  C: {folder: c}\n", [
         (4, 3, "case 'C': its dump would be in the folder of case 'c'")]),
     "an id below another": ("schema: 2\ncases:\n  c/d: {folder: c}\n  c: {}\n", [
