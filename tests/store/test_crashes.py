@@ -203,13 +203,15 @@ def test_several_without_locks_and_one_part(store: Store) -> None:
         url = f"{server.url}/b.tar"
         killed(begin(store, url, LARGE, "kill=parity.store.download:write_whole:after:3"))
         (part,) = parts(store)
-        state = part.stat()
+        state, scratch = part.stat(), part.with_name(f"{compute_sha256(LARGE)[:16]}.x")
+        scratch.mkdir()  # of a process that has the lock
         children = [begin(store, url, LARGE, "no-locks") for _ in range(4)]
         for child in children:
             end(child)
 
         # The first begins anew; each other one too, unless it finds the bundle of another.
         assert server.list_ranges() in [[""] * count for count in range(2, 6)]
+    assert scratch.exists()
     assert (part.stat().st_ino, part.stat().st_mtime_ns) == (state.st_ino, state.st_mtime_ns)
     assert store.paths.locate_blob(compute_sha256(LARGE)).read_bytes() == LARGE
 
