@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.lockfile import parse
+from parity.lockfile import Bundle, Dump, parse
 from parity.reports.console import RunConsole
+from parity.suites.base import Case
 from parity.verify.bundle_states import format_lock_changes
 from parity.verify.claims import format_weaker
 from parity.verify.options import VerifyOptions
@@ -170,3 +173,28 @@ def test_weaker_entries_are_listed(bench: ManifestBench) -> None:
     assert format_weaker(entry, now, "changed: 1 line") == [
         "**b**: manifest checks.yaml: changed: 1 line\n"
     ]
+
+
+#: Tolerances of a case in the lockfile before and now, and whether the change is listed.
+BOUNDS: dict[str, tuple[dict[str, float], dict[str, float], bool]] = {
+    "tighter": ({"atol": 0.5, "rtol": 0.1}, {"atol": 0.5}, False),
+    "rtol added to atol": ({"atol": 0.5}, {"atol": 0.5, "rtol": 0.1}, True),
+    "atol added to rtol": ({"rtol": 0.1}, {"atol": 0.5, "rtol": 0.1}, True),
+    "close in place of the two": ({"atol": 0.5, "rtol": 0.1}, {"close": 0.1}, True),
+    "the two in place of close": ({"close": 0.1}, {"atol": 0.5, "rtol": 0.1}, True),
+    "cosine alone is lost": ({"max_abs": 0.5, "cosine": 0.9}, {"max_abs": 0.5}, True),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_tolerance_that_is_wider_or_of_another_kind_is_listed(name: str, tmp_path: Path) -> None:
+    before, now, is_listed = BOUNDS[name]
+    case = Case(id="a", folder=tmp_path, tolerances={"max_abs": 1.0})
+    old, new = (
+        Bundle(id="b", source="b.tar", suite="tensors", dump=Dump(), bounds={"a": one})
+        for one in (before, now)
+    )
+    found = format_weaker(cast("Any", SimpleNamespace(all_cases=[case], bundle=new)), old)
+    assert [line.startswith("**b**: tolerance of a widened: ") for line in found] == [
+        True
+    ] * is_listed

@@ -9,6 +9,8 @@ import pytest
 
 from parity.tensors.bin import encode_batch, encode_tensor
 from parity.verify.evaluate import find_differences
+from parity.verify.execute import format_rerun_command
+from parity.verify.options import VerifyOptions
 
 OLD = np.arange(6, dtype=np.float32).reshape(2, 3)
 NEW = OLD.copy()
@@ -75,3 +77,10 @@ def test_timings_in_json_may_differ_and_further_files_are_counted(tmp_path: Path
         (tmp_path / "1" / name).write_text("x")
     (found,) = find_differences(tmp_path / "1", tmp_path / "2", 2, (True, True))
     assert "a.txt was written in only one of two runs; 2 more files differ;" in found.message
+
+
+@pytest.mark.parametrize(("repeat", "words"), [(1, []), (3, ["--repeat", "3"])])
+def test_the_command_of_a_run_has_its_repeats(repeat: int, words: list[str]) -> None:
+    options = VerifyOptions(repo=Path(), lockfile=Path("fixtures.lock.yaml"), repeat=repeat)
+    command = format_rerun_command(options).split()
+    assert [word for word in command if word in ("--repeat", "3")] == words
