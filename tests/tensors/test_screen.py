@@ -128,6 +128,8 @@ PLACES: dict[str, tuple[tuple[float, float], Mapping[str, float], bool]] = {
     "subnormal, under a relative tolerance": ((1e-45, 3e-45), {"relative": 0.1}, False),
     "subnormal, within a relative tolerance": ((1.0e-40, 1.01e-40), {"relative": 0.1}, True),
     "zero beside subnormal": ((0.0, 1e-45), {"rtol": 0.1}, False),
+    "NaN of two signs": ((np.nan, -np.nan), {"ulp": 1.0}, True),
+    "exact beside another": ((1.0, 1.0), {"exact": 1.0, "max_abs": 1.0}, False),
     "zeros of two signs": ((0.0, -0.0), {"rtol": 0.1, "ulp": 100.0}, True),
     "two sides of zero": ((1e-45, -1e-45), {"ulp": 1.0}, False),
 }  # fmt: skip
@@ -143,8 +145,8 @@ def test_an_odd_element_is_decided_by_exact_arithmetic(place: str, at: str, tmp_
         obtained[int(at[1:])] = values[1]
     ours, exact = compare_both(tmp_path, expected, obtained, DTYPES["F32"], bounds)
     assert (ours.passed, ours.is_screened, exact.passed) == (passes, passes, passes)
-    assert ours.max_abs == exact.max_abs
-    assert ours.margin == exact.margin
+    for figure in ("max_abs", "margin", "payloads"):
+        assert getattr(ours, figure) == getattr(exact, figure)
 
 
 def test_the_largest_error_is_exact_among_equal_ones_in_float32(tmp_path: Path) -> None:
@@ -156,20 +158,22 @@ def test_the_largest_error_is_exact_among_equal_ones_in_float32(tmp_path: Path) 
     assert ours.max_abs == exact.max_abs > float(np.float32(1e-5))
 
 
-#: Bounds under which no constant passes in place of 0 to 1, or one does.
-SPREAD: dict[str, tuple[Mapping[str, float], bool]] = {
-    "far": ({"max_abs": 0.4}, True),
-    "near": ({"max_abs": 0.5}, False),
-    "two, one of them far": ({"atol": 0.5, "rtol": 0.5, "max_abs": 0.1}, True),
-    "two, both near": ({"atol": 0.3, "rtol": 0.3}, False),
-    "steps": ({"ulp": 100.0, "max_abs": 2.0}, True),
+#: Bounds, ends of the reference's values, and whether no constant passes in place of them.
+SPREAD: dict[str, tuple[Mapping[str, float], tuple[float, float], bool]] = {
+    "far": ({"max_abs": 0.4}, (0, 1), True),
+    "near": ({"max_abs": 0.5}, (0, 1), False),
+    "two, one of them far": ({"atol": 0.5, "rtol": 0.5, "max_abs": 0.1}, (0, 1), True),
+    "two, both near": ({"atol": 0.3, "rtol": 0.3}, (0, 1), False),
+    "two, both near, below zero": ({"atol": 0.3, "rtol": 0.3}, (-1, 0), False),
+    "steps": ({"ulp": 100.0, "max_abs": 2.0}, (0, 1), True),
+    "steps of subnormal numbers": ({"ulp": 100.0}, (0, 99 * 2.0**-149), False),
 }
 
 
 @pytest.mark.parametrize("name", SPREAD)
 def test_a_spread_reference_is_no_constant(name: str, tmp_path: Path) -> None:
-    bounds, expected = SPREAD[name]
-    values = np.linspace(0, 1, 100, dtype="<f4")
+    bounds, ends, expected = SPREAD[name]
+    values = np.linspace(*ends, 100, dtype="<f4")
     obtained = values.copy()
     obtained[1] = np.nextafter(values[1], np.float32(1))
     ours, _ = compare_both(tmp_path, values, obtained, DTYPES["F32"], bounds)
