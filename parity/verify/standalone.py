@@ -79,7 +79,8 @@ class StandaloneProgram:
     def copy(self, draft: Path) -> list[str]:
         """Copy the program's source into ``draft``, and return the commands that run it there."""
         dump = self.dump
-        args = self._expand(list(dump.command or dump.args or self.prepared.suite.args))
+        own = self.prepared.suite.args if dump.args is None else dump.args
+        args = self._expand(list(dump.command or own))
         variables = zip(dump.run_env, self._expand(list(dump.run_env.values())), strict=True)
         runner = ["env", *(f"{name}={value}" for name, value in variables)] if dump.run_env else []
         if dump.command is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -136,6 +138,16 @@ def test_a_package_with_a_library_is_the_port(
 def test_without_a_lock_of_cargo_no_crate_is_known(repo: Path) -> None:
     (repo / "Cargo.lock").unlink()
     assert find_subject(repo / "a", repo, None) == []
+
+
+def test_no_arguments_are_not_those_of_the_suite(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Dump(crate="a@0.1.0", example="dump", args=())
+    monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: own))
+    prepared = cast("Any", SimpleNamespace(suite=SimpleNamespace(args=("of the suite",))))
+    program = StandaloneProgram(prepared, Case(id="c", folder=tmp_path), repo, "")
+    assert program.copy(tmp_path / "out")[-1] == "built/bin/dump"
 
 
 @pytest.mark.parametrize(
