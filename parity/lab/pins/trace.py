@@ -25,6 +25,7 @@ from parity.lab.pins.trace_graph import trace_calls
 from parity.lab.pins.trace_hooks import ModuleTrace, widen
 from parity.lab.pins.trace_stage import (
     TracedStage,
+    check_numbers,
     check_size,
     jitter,
     measure_rounding,
@@ -80,7 +81,8 @@ def pin(
 
     Raises:
         ConfigError: ``usage``: the function is not there or returns something else, or the
-            trace is too large; ``trace``: neither export nor hooks can trace the model.
+            trace is too large; ``trace``: neither export nor hooks can trace the model, or what it
+            computes has NaN or overflows.
     """
     models = [load_model(one) for one in model]
     if len({each for each, _ in models}) < len(models):
@@ -165,6 +167,10 @@ def add_forward(
     """Add the case of a forward pass; returns what a reader should know of how it was traced."""
     stages, outputs, more, note = _trace(traced, level)
     kept = select_stages(stages, outputs, globs)
+    for one in kept:
+        if one.value is not None:
+            is_inner = one.name not in outputs
+            check_numbers(one.name, one.value, one.rounding, one.drift, may_be_nan=is_inner)
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
     inputs = {name: value.numpy() for name, value in traced.inputs.items()}
     writer.add_file(f"{case}/model.safetensors", state)

@@ -89,6 +89,21 @@ def check_size(writer: BundleWriter, case: str, max_size: int) -> None:
         raise ConfigError(Problem("usage", message))
 
 
+def check_numbers(name: str, value: Array, *differences: float, may_be_nan: bool = False) -> None:
+    """Raise ``ConfigError`` (``trace``) if a tensor's values could not be expected of a port.
+
+    ``differences`` are those from other runs, infinite where one of the two overflows.
+    """
+    reason = ""
+    if not np.isfinite(differences).all():
+        reason = "overflows in float32, and not in other runs"
+    elif value.dtype.kind == "f" and not may_be_nan and np.isnan(value).any():
+        reason = "has NaN, which any mistake gives as well"
+    if reason:
+        message = f"{name} {reason}; try another --seed or --keep-parameters"
+        raise ConfigError(Problem("trace", message))
+
+
 def measure_rounding(value: Array | None, *others: Array | None) -> float:
     """Return the largest difference from other arrays; 0 for integers and booleans."""
     if value is None or value.dtype.kind != "f":

@@ -10,7 +10,13 @@ import numpy as np
 
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
-from parity.lab.pins.trace_stage import check_size, jitter, measure_rounding, state_tolerance
+from parity.lab.pins.trace_stage import (
+    check_numbers,
+    check_size,
+    jitter,
+    measure_rounding,
+    state_tolerance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,6 +101,8 @@ def state_rules(single: Values, *others: Values) -> dict[str, dict[str, Any]]:
     for glob, names in groups.items():
         values = [single[name] for name in names]
         drifts = [measure_rounding(single[name], *(one[name] for one in others)) for name in names]
+        for name, value, drift in zip(names, values, drifts, strict=True):
+            check_numbers(name, value, drift)
         rules[glob] = state_tolerance(max(drifts), *values)
         if "blind" in rules[glob]:
             del rules[glob]

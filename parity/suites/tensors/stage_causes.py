@@ -121,13 +121,11 @@ def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray
     from parity.diagnose.stages.windows import MAX_ELEMENTS
 
     def read(name: str) -> NDArray[Any] | None:
-        tensor = tensors.get(name)
-        if tensor is not None and tensor.count > MAX_ELEMENTS:
-            message = (
-                f"{name} has {tensor.count:,} elements, and at most {MAX_ELEMENTS:,} are "
-                "computed for a cause"
-            )
-            raise TraceError(message)
-        return None if tensor is None else tensor.dtype.widen(tensor.read_array())
+        if (tensor := tensors.get(name)) is None:
+            return None
+        if tensor.count > MAX_ELEMENTS:
+            limit = f"at most {MAX_ELEMENTS:,} are computed for a cause"
+            raise TraceError(f"{name} has {tensor.count:,} elements, and {limit}")
+        return tensor.dtype.widen(tensor.read_array())
 
     return read

@@ -82,6 +82,24 @@ class Sums(torch.nn.Module):
 def sums():
     return Sums(), torch.ones(2, 4)
 
+class Bad(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.fc, self.function = torch.nn.Linear(4, 4), function
+
+    def forward(self, x):
+        return self.function(self.fc(x))
+
+def nan():
+    return Bad(lambda x: torch.log(-torch.exp(x))), torch.ones(2, 4)
+
+def overflow():
+    return Bad(lambda x: torch.exp(x + 200)), torch.ones(2, 4)
+
+def divergent():
+    loss = lambda out: (out.sum() - 1000).log()
+    return Bad(torch.tanh), torch.ones(2, 4), loss, lambda p: torch.optim.SGD(p, lr=0.1)
+
 class Nothing(torch.nn.Module):
     def forward(self, x):
         return str(x)
@@ -243,6 +261,9 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
         ("missing", {}, "has no function 'missing'"),
         ("number", {}, "it must return (module, inputs)"),
         ("nothing", {}, "the model cannot be traced"),
+        ("nan", {}, "log has NaN, which any mistake gives as well"),
+        ("overflow", {}, "exp overflows in float32, and not in other runs"),
+        ("divergent", {"train": 1}, " has NaN, which any mistake gives as well"),
         ("block", {"max_size": 10}, "with forward, 6 stages, the files of the bundle have"),
         ("block", {"max_size": 4000, "train": 2}, "with train, 2 steps, the files of the bundle"),
         ("branch", {"train": 1}, "--train needs a function that returns"),
