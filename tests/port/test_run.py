@@ -240,12 +240,12 @@ def test_a_timeout_with_a_grandchild_that_keeps_the_pipe(tmp_path: Path) -> None
     """
     started = time.monotonic()
 
-    finding = only(dump(python(code), tmp_path, timeout=1.5))
+    finding = only(dump(python(code), tmp_path, timeout=5.0))
 
     assert time.monotonic() - started < 15
     assert finding.code == "dump-timeout"
     assert finding.message == (
-        "The dump was stopped with all its children: it reached its limit of 1.5 seconds (timeout)."
+        "The dump was stopped with all its children: it reached its limit of 5 seconds (timeout)."
     )
     assert finding.details == ("reading block 7",)
 
@@ -339,14 +339,14 @@ def test_a_dump_that_another_case_changes_afterwards_is_not_compared(
 
 @process_test
 def test_the_deadline_ends_a_long_list_early(tmp_path: Path) -> None:
-    program = python(WRITE.format("1"))
+    program = python(WRITE.format("2"))
     started = time.monotonic()
 
     done = run.run_jobs(
-        jobs(tmp_path, program, *"abcdefghij"), workers=1, deadline=time.monotonic() + 2.5
+        jobs(tmp_path, program, *"abcdefghij"), workers=1, deadline=time.monotonic() + 5
     )
 
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 15
     assert done[0].findings == ()
     assert [only(one).code for one in done[3:]] == ["dump-timeout"] * 7
 

@@ -207,10 +207,11 @@ def send_and_reset(data: bytes) -> Answer:
     return answer
 
 
-def send_slowly(data: bytes, pause: float) -> Answer:
-    """Send ``data`` one byte at a time, ``pause`` seconds apart."""
+def send_slowly(data: bytes, pause: float, head: bytes = b"") -> Answer:
+    """Send ``head``, then ``data`` one byte at a time, ``pause`` seconds apart."""
 
     def answer(connection: socket.socket) -> None:
+        connection.sendall(head)
         for byte in data:
             connection.sendall(bytes([byte]))
             time.sleep(pause)
