@@ -115,28 +115,28 @@ def list_measures(measures: Measures) -> dict[str, Any]:
     found: dict[str, Any] = {name: list_outcome(one) for name, one in measures.outcomes.items()}
     more: dict[str, Any] = {"measures": found} if found else {}
     more |= {"branch": measures.branch} if measures.branch else {}
+    bounds, is_whole = measures.bounds, not measures.is_screened
     by_element: dict[str, Any] = {
         "count": measures.count,
         "bad": measures.bad,
         "max_abs": measures.max_abs,
         "margin": measures.margin,
-        "max_relative": measures.max_relative,
-        "max_ulp": measures.max_ulp,
+        "max_relative": measures.max_relative if is_whole or "relative" in bounds else None,
+        "max_ulp": measures.max_ulp if is_whole or "ulp" in bounds else None,
         "not_finite_expected": measures.nonfinite[0],
         "not_finite_obtained": measures.nonfinite[1],
-        "signed_zeros": measures.zeros,
+        "signed_zeros": measures.zeros if is_whole else None,
         "cosine": measures.cosine,
-        "histogram": None
-        if measures.is_screened
-        else {str(decade): n for decade, n in sorted(measures.histogram.items())},
+        "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())}
+        if is_whole
+        else None,
+        "bounds": dict(bounds),
+        **more,
     }
-    if not measures.bounds:
-        by_element = {**dict.fromkeys(by_element), "count": measures.count, "histogram": {}}
-    elif measures.is_screened:
-        bounds = {"max_relative": "relative", "max_ulp": "ulp"}
-        by_element["signed_zeros"] = None
-        by_element |= {name: None for name, bound in bounds.items() if bound not in measures.bounds}
-    return {**by_element, "bounds": dict(measures.bounds), **more}
+    if not bounds:
+        kept = {"count": measures.count, "histogram": {}, "bounds": {}, **more}
+        return {**dict.fromkeys(by_element), **kept}
+    return by_element
 
 
 def allows_other_shapes(check: Check) -> bool:

@@ -54,11 +54,16 @@ def locate_tensor(path: Path) -> StoredTensor:
     Raises:
         FormatError: The file is not exactly one tensor.
     """
-
-    def parse(file: FileIO, size: int) -> tuple[StoredTensor, int]:
-        return _locate_tensor(path, file, 0, size)
-
-    return _parse_file(path, parse)
+    try:
+        with FileIO(path) as file:
+            raw = file.read(_HEADER_BYTES)
+            is_whole = len(raw) < _HEADER_BYTES
+            size = len(raw) if is_whole else os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
+    tensor, end = _locate_tensor(path, raw, 0, size)
+    _check_end(end, size)
+    return tensor
 
 
 def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.float32]]:
@@ -84,7 +89,7 @@ def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
         left, at = (_read_count(file), _WORD) if counted else (MAX_TENSORS, 0)
         found: list[StoredTensor] = []
         while left > 0 and (counted or at < size):
-            tensor, at = _locate_tensor(path, file, at, size)
+            tensor, at = _locate_tensor(path, _read_header(file, at), at, size)
             found.append(tensor)
             left -= 1
         return found, at
@@ -219,9 +224,8 @@ def _read_count(file: FileIO) -> int:
     return count
 
 
-def _locate_tensor(path: Path, file: FileIO, at: int, size: int) -> tuple[StoredTensor, int]:
-    """Return the tensor whose header begins at byte ``at``, and the byte at which it ends."""
-    raw = _read_header(file, at)
+def _locate_tensor(path: Path, raw: bytes, at: int, size: int) -> tuple[StoredTensor, int]:
+    """Return the tensor whose header ``raw`` begins at byte ``at``, and the byte at its end."""
     shape, start = _parse_shape(raw, at, size)
     end = start + prod(shape) * F32_STORAGE.itemsize
     data = raw[start - at : end - at] if end <= at + len(raw) else None

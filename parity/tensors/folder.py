@@ -75,7 +75,7 @@ def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None)
     files = dict(_walk(place, "", 0))
     renamed = _find_renamed(files, layout) if layout else {}
     for name, path in files.items():
-        if path.suffix in SUFFIXES and not name.endswith("/"):
+        if name.endswith(SUFFIXES) and path.name not in SUFFIXES:
             contents.add_file(name, path, layout.get(renamed.get(name, name)))
         elif not is_companion(path):
             contents.unread.append(name)

@@ -16,6 +16,9 @@ from parity.tensors.screen import Screen
 
 MAX_SAMPLES = 5  # Bad elements that are kept as examples
 MAX_POINTS = 128  # Pairs of values that a chart gets
+#: Figure of each tolerance of one number; the two of ``max_share`` are one tolerance.
+_FIGURES = {"max_abs": "max_abs", "relative": "max_relative", "ulp": "max_ulp"}
+_SHARED = ("atol", "rtol")
 
 
 @dataclass(frozen=True)
@@ -159,12 +162,11 @@ class Measures:
     @property
     def margin(self) -> float | None:
         """Largest used share of an elementwise bound; None under exact."""
-        used = {"max_abs": self.max_abs, "relative": self.max_relative, "ulp": float(self.max_ulp)}
         shares = [
-            used[name] / bound for name, bound in self.bounds.items() if bound and name in used
+            self.max_share if name in _SHARED else getattr(self, _FIGURES[name]) / bound
+            for name, bound in self.bounds.items()
+            if name in _SHARED or (bound and name in _FIGURES)
         ]
-        if "atol" in self.bounds or "rtol" in self.bounds:
-            shares.append(self.max_share)
         return max(shares, default=None)
 
 
