@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from parity.store import connections
 from parity.store.store import Store
 from tests.support import fault_server as s
 from tests.support.fault_server import ServedFile
@@ -66,7 +67,7 @@ def parts(store: Store) -> list[Path]:
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_while_bytes_come(store: Store, seed: int) -> None:
     """At a random moment: what was written is kept, and asked for no second time."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)  # noqa: S311 - repeatable
     slow, fast = ServedFile(LARGE, pause=0.01), ServedFile(LARGE)
     with s.FaultServer({"/b.tar": [slow, fast]}) as server:
         child = begin(store, f"{server.url}/b.tar", LARGE)
@@ -92,8 +93,6 @@ def test_killed_while_bytes_come(store: Store, seed: int) -> None:
 @posix
 def test_unwritten_bytes_are_bounded(store: Store) -> None:
     """A writer that never writes has taken no more than 1 MiB off the wire's end."""
-    from parity.store import connections  # noqa: PLC0415
-
     in_the_queue, in_two_hands = connections._MAX_QUEUED, 2
     assert (in_the_queue + in_two_hands) * connections.PIECE <= MIB
     assert store.root
@@ -318,7 +317,8 @@ def test_a_store_that_is_read_only(store: Store) -> None:
         done = mounted(
             store.root,
             ["-o", "bind,ro", str(store.root)],
-            f"{child}/b.tar {compute_sha256(LARGE)} {len(LARGE)}; {child}/c.tar {compute_sha256(DATA)} {len(DATA)}",  # noqa: E501
+            f"{child}/b.tar {compute_sha256(LARGE)} {len(LARGE)}; "
+            f"{child}/c.tar {compute_sha256(DATA)} {len(DATA)}",
         )
         assert len(server.requests) == 1
     assert "cached True" in done.stdout

@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -247,8 +248,6 @@ def test_threads_at_once_fetch_once(
 
 
 def test_locked_bundle_is_fetched_before_the_deadline(get: Get, store: Store) -> None:
-    import time  # noqa: PLC0415
-
     with store.paths.acquire_lock(SHA256, 0, lambda _: None):
         fetched = get(deadline=time.monotonic() + 0.3)
 

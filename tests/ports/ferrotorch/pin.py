@@ -16,7 +16,7 @@ from parity.lab.bundle_writer import BundleWriter
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from references import autograd, distributions, ml, networks, optimizer, text, training  # noqa: E402
+from references import autograd, distributions, ml, networks, optimizer, text, training  # noqa: E402 - beside this file
 
 BUNDLES = {
     "autograd-parity-v1": autograd.make,

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 import transformers
 
 from .seeded import draw, fill
