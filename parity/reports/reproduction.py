@@ -27,6 +27,7 @@ _OUTCOME_TEXT = {
     "hung": "makes the reader hang",
     "out-of-memory": "makes the reader allocate far too much memory",
     "accepted": "is accepted, but must be rejected",
+    "not-supported": "is not supported",
 }
 _VERDICT_TEXT = {
     "pass": "is computed correctly",

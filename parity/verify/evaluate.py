@@ -84,9 +84,9 @@ class CaseEvaluator:
             )
             comparison, findings = ending.comparison, list(ending.findings)
         elif dump_run.findings and not (case.may_be_empty and is_empty):
-            is_declared = self._known_failures.declares(case.id, "refused")
-            refusal = outcomes.find_refusal(dump_run) if is_declared else None
-            findings = [refusal] if refusal else list(dump_run.findings)
+            refusal = outcomes.find_refusal(dump_run)
+            is_declared = refusal and self._known_failures.declares(case.id, refusal.code)
+            findings = [refusal] if refusal and is_declared else list(dump_run.findings)
         else:
             comparison, findings = self._verify_dump(case, dump_run)
         seconds = {"dump": dump_run.seconds, "compare": time.perf_counter() - started}
@@ -150,7 +150,7 @@ class CaseEvaluator:
     def _check_controls(self) -> None:
         """Skip rejections whose group has no right load; other endings need no control."""
         runs = [self._runs[case.id] for case in self.prepared.cases]
-        controls = outcomes.find_controls(one.case for one in runs if one.loads_right)
+        controls = outcomes.find_controls([one.case for one in runs if one.loads_right])
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue

@@ -1,12 +1,13 @@
 """Classify the runs of cases that state what they expect: one word, and whether it is right.
 
 The words and their meanings are in ``MEANINGS``. A rejection is a clean end: by itself, not
-zero, with a message, and without a tensor in the output folder.
+zero, with a message, and without a tensor in the output folder. A program that ends so because its
+port lacks an operator, a dtype or an option says ``not supported: …``: that is never right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +31,10 @@ MEANINGS = {
     "hung": "the port did not end within its timeout",
     "out-of-memory": "the port allocated memory out of proportion",
     "accepted": "a file that must be rejected was accepted",
+    "not-supported": "the program says that its port does not have what the case needs",
 }
+#: Begins the last line of stderr of a program whose port does not have what the case is about.
+_NOT_SUPPORTED = "not supported:"
 #: The right words, by what the case expects.
 ACCEPTABLE = {"load": ("right",), "refuse": ("refused",), "either": ("right", "refused")}
 
@@ -52,8 +56,8 @@ def classify_run(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutc
     if dump_run.past_deadline:
         return CaseOutcome(findings=dump_run.findings)
     word = _find_ending(dump_run)
-    if word == "refused":
-        return _check_refusal(case, dump_run, compare)
+    if word in ("refused", "not-supported"):
+        return _check_refusal(case, word, dump_run, compare)
     if word:
         return _check_ending(case, word, dump_run.findings)
     return _check_load(case, dump_run, compare)
@@ -82,46 +86,46 @@ def _find_ending(dump_run: DumpResult) -> str:
         return "out-of-memory"
     if any(finding.code == "dump-panic" for finding in dump_run.findings):
         return "panicked"
-    has_message = bool(ended.stderr.strip() or ended.stdout.strip())
-    return "refused" if has_message and not ended.signal else "crashed"
+    if ended.signal or not (ended.stderr.strip() or ended.stdout.strip()):
+        return "crashed"
+    last_line = ended.stderr.rstrip().rpartition("\n")[2]
+    return "not-supported" if last_line.startswith(_NOT_SUPPORTED) else "refused"
 
 
-def _check_refusal(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
+def _check_refusal(case: Case, ending: str, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
     if leftovers := _list_tensor_files(dump_run.folder):
         word = "accepted" if case.expect == "refuse" else "partial"
         files = format_count(len(leftovers), "dump files")
         message = f"rejected, but {files} were written: {', '.join(leftovers[:3])}"
         return CaseOutcome(word, (_build_error(word, message, dump_run.findings),))
-    if case.expect != "refuse" and (comparison := compare()[0]):
+    if ending == "refused" and case.expect != "refuse" and (comparison := compare()[0]):
         # A port may reject just a tensor whose name is not a file name.
         code = "not-a-file-name"
         notices = [finding for finding in comparison.findings if finding.code == code]
         if notices:
             return CaseOutcome("", tuple(notices), None, code)
-    return _check_ending(case, "refused", dump_run.findings)
+    return _check_ending(case, ending, dump_run.findings)
 
 
 def find_refusal(dump_run: DumpResult) -> Finding | None:
-    """Return the error ``refused`` of a program that ended with a message and left no tensor.
+    """Return the error of a program that ended with a message and left no tensor.
 
-    For a case that states no expectation, where the lockfile says that the port rejects it.
+    Its code is ``refused`` or ``not-supported``. For a case that states no expectation, where the
+    lockfile says that the port rejects it.
     """
-    if dump_run.past_deadline or _find_ending(dump_run) != "refused":
+    word = "" if dump_run.past_deadline else _find_ending(dump_run)
+    if word not in ("refused", "not-supported") or _list_tensor_files(dump_run.folder):
         return None
-    if _list_tensor_files(dump_run.folder):
-        return None
-    message = dump_run.findings[0].message if dump_run.findings else MEANINGS["refused"]
-    return _build_error("refused", message, dump_run.findings)
+    message = dump_run.findings[0].message if dump_run.findings else MEANINGS[word]
+    return _build_error(word, message, dump_run.findings)
 
 
 def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutcome:
     """Classify a run that succeeded, or an existing dump, by its tensors."""
     leftovers = _list_tensor_files(dump_run.folder)
     if case.expect == "refuse":
-        description = (
-            f"dumped {format_count(len(leftovers), 'files')}" if leftovers else "dumped nothing"
-        )
-        message = f"accepted, but must be rejected ({case.why}); it succeeded and {description}"
+        dumped = format_count(len(leftovers), "files") if leftovers else "nothing"
+        message = f"accepted, but must be rejected ({case.why}); it succeeded and dumped {dumped}"
         message += _describe_rule(case)
         error = replace(_build_error("accepted", message, ()), rule=case.rule or None)
         return CaseOutcome("accepted", (error,))
@@ -198,12 +202,9 @@ def _list_tensor_files(folder: Path) -> list[str]:
     return sorted(readable | set(found.unreadable))
 
 
-def find_controls(right_loads: Iterable[Case]) -> dict[str, str]:
+def find_controls(right_loads: Sequence[Case]) -> dict[str, str]:
     """Return by group the id of its first case that was loaded correctly."""
-    controls: dict[str, str] = {}
-    for case in right_loads:
-        controls.setdefault(get_group(case), case.id)
-    return controls
+    return {get_group(case): case.id for case in reversed(right_loads)}
 
 
 def get_group(case: Case) -> str:

@@ -91,6 +91,8 @@ def run_port(
     repeat: int = 1,
     jobs: int | None = None,
     deadline: float | None = None,
+    claims: tuple[str, ...] = (),
+    all_cases: bool = False,
 ) -> ZooRun:
     """Verify ``port``, the body of a Python script or a command line, over ``tar``."""
     script = folder / "port.py"
@@ -110,9 +112,10 @@ def run_port(
         "options": dict(options or {}),
         "known-failures": dict(known or {}),
         "locked": {"sha256": f"sha256:{_compute_digest(tar)}"},
+        **({"cases": list(claims)} if claims else {}),
     }
     lock = folder / "fixtures.lock.yaml"
-    lock.write_text(json.dumps({"schema": 1, "bundles": {"zoo": entry}}), encoding="utf-8")
+    lock.write_text(json.dumps({"schema": 2, "bundles": {"zoo": entry}}), encoding="utf-8")
     found = VerifyOptions(
         repo=folder,
         lockfile=lock,
@@ -123,6 +126,7 @@ def run_port(
         repeat=repeat,
         jobs=jobs,
         deadline=deadline,
+        all_cases=all_cases,
     )
     code = verify(found, RunConsole())
     return ZooRun(code, json.loads((folder / "report" / "report.json").read_text(encoding="utf-8")))

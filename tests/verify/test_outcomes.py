@@ -48,6 +48,48 @@ DEEDS: dict[str, tuple[str, str, tuple[str, str, str]]] = {
     "an uncaught exception": ("raise ValueError('bad magic')", "refused", ("fail", "pass", "pass")),
     "refuses on stdout": ("print('no'); sys.exit(3)", "refused", ("fail", "pass", "pass")),
     "refuses and leaves a tensor": ("right(); refuse()", "partial", ("fail", "fail", "fail")),
+    "does not have it": ("sys.exit('not supported: erfinv')", "not-supported", ("fail",) * 3),
+    "has it not, says so last": (
+        "print('op: erfinv', file=sys.stderr); sys.exit('not supported: erfinv of F16\\r\\n\\n')",
+        "not-supported",
+        ("fail",) * 3,
+    ),
+    "says so within a message": ("refuse('not supported: x')", "refused", ("fail", "pass", "pass")),
+    "says so, then another thing": (
+        "print('not supported: x', file=sys.stderr); refuse()",
+        "refused",
+        ("fail", "pass", "pass"),
+    ),
+    "says so on stdout": (
+        "print('not supported: x'); sys.exit(3)",
+        "refused",
+        ("fail", "pass", "pass"),
+    ),
+    "says so and leaves a tensor": (
+        "right(); sys.exit('not supported: x')",
+        "partial",
+        ("fail",) * 3,
+    ),
+    "says so and leaves half of one": (
+        "(out / 'w.bin').write_bytes(b'x'); sys.exit('not supported: x')",
+        "partial",
+        ("fail",) * 3,
+    ),
+    "says so and succeeds": (
+        "print('not supported: x', file=sys.stderr)",
+        "partial",
+        ("fail",) * 3,
+    ),
+    "says so and aborts": (
+        "print('not supported: x', file=sys.stderr, flush=True); os.abort()",
+        "crashed",
+        ("fail",) * 3,
+    ),
+    "says so and panics": (
+        "print('not supported: x', file=sys.stderr); sys.exit(101)",
+        "panicked",
+        ("fail",) * 3,
+    ),
     "ends without a word": ("sys.exit(1)", "crashed", ("fail", "fail", "fail")),
     "aborts": ("os.abort()", "crashed", ("fail", "fail", "fail")),
     "dumps right and aborts": ("right(); os.abort()", "crashed", ("fail", "fail", "fail")),
@@ -206,6 +248,35 @@ def test_a_port_that_refuses_everything_passes_nothing(tmp_path: Path) -> None:
     assert found.cases["n"]["reason"] == "no-control"
 
 
+def test_a_port_that_supports_nothing_passes_nothing(tmp_path: Path) -> None:
+    tar = pack_bundle(tmp_path, THREE)
+    found = run_port(tmp_path, tar, "sys.exit(f'not supported: {case}')")
+    assert (found.code, found.list_outcomes()) == (
+        1,
+        dict.fromkeys("yni", ("not-supported", "fail")),
+    )
+    assert found.cases["n"]["findings"][0]["message"].endswith("exit code 1: not supported: n")
+    known = {"*:not-supported": "not written yet"}
+    found = run_port(tmp_path, tar, "sys.exit(f'not supported: {case}')", known=known)
+    assert (found.code, found.report["findings"][0]["code"]) == (6, "nothing-verified")
+
+
+def test_what_is_not_supported_is_no_control(tmp_path: Path) -> None:
+    body = "refuse() if case == 'n' else sys.exit('not supported: x')"
+    known = {"y:not-supported": "not written yet"}
+    found = run_port(tmp_path, pack_bundle(tmp_path, THREE), body, known=known)
+    assert found.list_findings("n") == [("notice", "no-control")]
+
+
+def test_what_is_not_claimed_may_be_unsupported(tmp_path: Path) -> None:
+    tar, body = pack_bundle(tmp_path, THREE), controlled("sys.exit('not supported: x')")
+    found = run_port(tmp_path, tar, body, claims=("y",))
+    assert (found.code, found.list_outcomes()["n"]) == (0, (None, "skipped"))
+    found = run_port(tmp_path, tar, body, claims=("y",), all_cases=True)
+    assert (found.code, found.list_outcomes()["n"]) == (0, ("not-supported", "skipped"))
+    assert [level for level, _ in found.list_findings("n")] == ["notice"]
+
+
 def test_a_control_counts_for_its_own_group(tmp_path: Path) -> None:
     cases = {"y": LOAD, "n": REFUSE, "other": {**REFUSE, "group": "pth"}}
     found = run_port(tmp_path, pack_bundle(tmp_path, cases), controlled("refuse()"))
@@ -322,6 +393,9 @@ def test_a_known_failure_allows_its_own_word_alone(tmp_path: Path) -> None:
         ("refuse()", {"a:wrong": "no such op"}, 5, ["dump-exit"]),
         ("dump('w', (1,), 9); refuse()", {"a:refused": "no such op"}, 5, ["dump-exit"]),
         ("os.abort()", {"a:refused": "no such op"}, 5, ["dump-signal"]),
+        ("sys.exit('not supported: a')", {"a:not-supported": "no"}, 0, ["not-supported"]),
+        ("sys.exit('not supported: a')", {"a:refused": "no"}, 5, ["dump-exit"]),
+        ("refuse()", {"a:not-supported": "no"}, 5, ["dump-exit"]),
         ("sys.exit(3)", {"a:refused": "no such op"}, 5, ["dump-exit"]),
     ],
 )
