@@ -396,12 +396,10 @@ def compute_all(archive: Path, folder: Path) -> None:
     """Make all calls of a bundle; write the dump and `outcome.json` of each case."""
     with tarfile.open(archive) as tar:
         files = {m.name: tar.extractfile(m).read() for m in tar if m.isfile()}  # type: ignore[union-attr]
-    manifest = json.loads(files["parity.json"])
-    for case in manifest["cases"]:
-        inputs = b"".join(files[name] for name in case.get("inputs", []))
-        words = case["words"]
-        code, message, output = attempt(words["op"], words["args"], inputs)
-        place = folder / manifest["bundle"] / case["id"]
+    for case, entry in json.loads(files["parity.json"])["cases"].items():
+        inputs = files.get(f"{case}/inputs.safetensors", b"")
+        code, message, output = attempt(entry["words"]["op"], entry["words"]["args"], inputs)
+        place = folder / archive.stem / case
         place.mkdir(parents=True)
         (place / "outcome.json").write_text(json.dumps({"exit": code, "stderr": message}))
         if code == 0:
