@@ -12,7 +12,7 @@ use ferrotorch_core::{
     self as core, linalg, special, BoolTensor, FerrotorchResult, GeluApproximate, IntElement,
     IntTensor, MeshIndexing, Tensor,
 };
-use ferrotorch_nn::{self as nn, functional, padding, pooling, upsample, Module, Parameter};
+use ferrotorch_nn::{self as nn, functional, padding, pooling, upsample, Module, StateDict};
 use ops_ferrotorch::harness::{self, axis, not_supported, Call, Outputs, Result};
 use ops_ferrotorch::*;
 use std::process::ExitCode;
@@ -196,6 +196,9 @@ fn on_floats<T: Real>(call: &Call) -> Result<Outputs> {
             &tensor("other")?,
         )?),
         "clamp" => {
+            if call.has_input("min") || call.has_input("max") {
+                return not_supported("clamp with tensors for bounds");
+            }
             let input = tensor("input")?;
             let bounds = (call.float("min")?.map(T::of), call.float("max")?.map(T::of));
             match bounds {
@@ -369,7 +372,8 @@ fn on_floats<T: Real>(call: &Call) -> Result<Outputs> {
             transform(call, &tensor("input")?)
         }
         "embedding" => {
-            let indices = classes::<T>(call, "input")?;
+            // The port takes indices as floats.
+            let indices = integers::<i64>(call, "input")?.to_float::<T>()?;
             out(functional::embedding(&indices, &tensor("weight")?, None)?)
         }
         _ => not_supported(op),
@@ -500,8 +504,9 @@ fn shapes<T: Real>(call: &Call) -> Result<Outputs> {
     }
     if op == "meshgrid" {
         let indexing = match call.text("indexing")? {
+            None | Some("ij") => MeshIndexing::Ij,
             Some("xy") => MeshIndexing::Xy,
-            _ => MeshIndexing::Ij,
+            Some(other) => return not_supported(format!("meshgrid with indexing {other}")),
         };
         return list(core::meshgrid_indexing(&tensors::<T>(call, "tensors")?, indexing)?);
     }
@@ -586,15 +591,18 @@ fn pad<T: Real>(call: &Call, input: &Tensor<T>) -> Result<Outputs> {
     }
 }
 
+fn name_parameters<T: Real>(weight: Option<Tensor<T>>, bias: Option<Tensor<T>>) -> StateDict<T> {
+    let named = [("weight", weight), ("bias", bias)].into_iter();
+    named.filter_map(|(name, tensor)| Some((name.to_owned(), tensor?))).collect()
+}
+
 /// The module with these parameters, computed.
 fn forward<T: Real>(
     mut module: impl Module<T>,
-    parameters: Vec<Tensor<T>>,
+    parameters: StateDict<T>,
     input: &Tensor<T>,
 ) -> Result<Outputs> {
-    for (place, tensor) in module.parameters_mut().into_iter().zip(parameters) {
-        *place = Parameter::new(tensor);
-    }
+    module.load_state_dict(&parameters, false)?;
     module.eval();
     out(module.forward(input)?)
 }
@@ -636,7 +644,7 @@ fn convolution<T: Real>(call: &Call) -> Result<Outputs> {
                 inner, outer, convert(kernel), stride, padding $(, $output_padding)?,
                 convert(dilation), groups, bias.is_some(),
             )?;
-            forward(module, [weight].into_iter().chain(bias).collect(), &input)
+            forward(module, name_parameters(Some(weight), bias), &input)
         }};
     }
     match call.op.as_str() {
@@ -706,7 +714,7 @@ fn normalise<T: Real>(call: &Call, input: &Tensor<T>) -> Result<Outputs> {
     if weight.is_none() && is_affine {
         return not_supported(format!("{} with a bias alone", call.op));
     }
-    let parameters: Vec<Tensor<T>> = weight.into_iter().chain(bias).collect();
+    let parameters = name_parameters(weight, bias);
     let channels = input.shape().get(1).copied().unwrap_or(0);
     let normalised = || stated(call, "normalized_shape", sizes(call, "normalized_shape")?);
     match (call.op.as_str(), input.ndim()) {
@@ -734,9 +742,7 @@ fn normalise<T: Real>(call: &Call, input: &Tensor<T>) -> Result<Outputs> {
             macro_rules! batch_norm {
                 ($module:ident) => {{
                     let mut module = nn::$module::<T>::new(channels, eps, 0.1, is_affine)?;
-                    for (place, tensor) in module.parameters_mut().into_iter().zip(parameters) {
-                        *place = Parameter::new(tensor);
-                    }
+                    module.load_state_dict(&parameters, false)?;
                     if let Some(mean) = optional::<T>(call, "running_mean")? {
                         module.set_running_mean(&mean.data_vec()?)?;
                     }
