@@ -654,9 +654,10 @@ fn value(op: &str, given: &Given) -> Result<Tensor> {
         "leaky_relu" => ops::leaky_relu(&input()?, given.float_or("negative_slope", 0.01)?),
         "elu" => input()?.elu(given.float_or("alpha", 1.)?),
         "selu" => ops::selu(&input()?, SELU.0, SELU.1),
-        "gelu" => match call.text("approximate")? {
-            Some("tanh") => input()?.gelu(),
-            _ => input()?.gelu_erf(),
+        "gelu" => match call.text("approximate")?.unwrap_or("none") {
+            "tanh" => input()?.gelu(),
+            "none" => input()?.gelu_erf(),
+            other => return given.fail(&format!("with approximate {other}")),
         },
         "silu" => input()?.silu(),
         "mish" => ops::mish(&input()?),
@@ -749,6 +750,7 @@ impl Given<'_> {
 }
 
 fn binary(op: &str, given: &Given) -> Result<Tensor> {
+    given.only("rounding_mode", &[])?;
     let input = given.tensor("input")?;
     let result = match (
         op,
@@ -914,8 +916,11 @@ fn interpolate(given: &Given) -> Result<Tensor> {
         return Ok(input.upsample_bilinear2d_with_scale(height, width, corners)?);
     }
     match (mode, input.rank()) {
-        ("nearest", 3) => Ok(input.interpolate1d(given.uniform("size", 0)?)?),
-        ("nearest", 4) if given.0.has_arg("size") => {
+        ("nearest", 3) => match given.sizes("size")?[..] {
+            [size] => Ok(input.interpolate1d(size)?),
+            _ => given.fail("with that size"),
+        },
+        ("nearest", 4) => {
             let (height, width) = given.pair("size")?;
             Ok(input.interpolate2d(height, width)?)
         }
