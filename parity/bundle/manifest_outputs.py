@@ -23,6 +23,7 @@ class JsonRule(NamedTuple):
     reason: str = ""
     place: Place = ()
     parts: tuple[str, ...] = ()  # Lists that are compared as parts of one whole, this one first
+    is_optional: bool = False  # Only some ports write what is ignored
 
 
 def add_outputs(
@@ -60,11 +61,9 @@ def _read_json_rules(
         if pointer in rules:
             reader.add_problem(f"{part} is stated twice", here)
         if isinstance(entry, dict) and "ignore" in entry:
-            reader.read_object(entry, part, ("ignore",), here)
-            reason = reader.read_text(entry, "ignore", part, here)
-            if not reason.strip():
-                reader.add_problem(f"ignore of {part} must be the reason, not empty", here)
-            rules[pointer] = JsonRule(None, reason, here)
+            rule = reader.read_rule(entry, part, here, ("ignore", "optional"))
+            is_optional = bool(rule.optional)
+            rules[pointer] = JsonRule(None, rule.ignore, here, is_optional=is_optional)
             continue
         if entry == "set" or (isinstance(entry, dict) and "partition" in entry):
             known = {"partition": []} if entry == "set" else entry

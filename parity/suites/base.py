@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,10 @@ class Case:
     #: Values of the placeholders that a suite knows (``seed``, ``epoch``, …).
     placeholders: Mapping[str, str] = field(default_factory=dict)
     tolerances: Mapping[str, float] = field(default_factory=dict)  # The bundle's, else the suite's
-    #: The lockfile's tolerances, which tighten those of single tensors, too.
+    others: Sequence[Mapping[str, float]] = ()  # Those of single tensors, and of JSON
+    #: Tolerances that it can be compared with, of a lockfile's `bounds`; empty for all the suite's
+    measures: Collection[str] = ()
+    #: The lockfile's tolerances, which tighten those of single tensors and of JSON, too.
     requested: Mapping[str, float] = field(default_factory=dict)
     detail: Any = None  # The suite's own record of the case
     may_be_empty: bool = False  # A dump without a file may be right; the suite decides

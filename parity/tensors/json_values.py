@@ -158,7 +158,7 @@ def compare_documents(
 ) -> DocumentComparison:
     """Compare two documents; a part is compared by the rule of the nearest pointer above it.
 
-    ``partitions`` are lists that are parts of a whole: each has its size, and all together have the
+    So a part may be compared below one that is ignored. ``partitions`` are lists that are parts of a whole: each has its size, and all together have the
     same items, each as often, in any order; in ``expected`` each is a plain list. No rule applies
     to these.
     """
@@ -168,20 +168,30 @@ def compare_documents(
         for parts in partitions:
             _compare_parts(result, parts, *([side.get(one) for one in parts] for side in sides))
         rules = {**rules, **dict.fromkeys(chain.from_iterable(partitions))}
-    ignored = {one for one, bounds in rules.items() if bounds is None}
+    stated = [one for one, bounds in rules.items() if bounds is not None]
+    above = {one[:at] for one in stated for at, sign in enumerate(one) if sign == "/"}
+
+    def is_ignored(pointer: str, rule: str) -> bool:
+        rule = pointer if pointer in rules else rule
+        return rules.get(rule, EXACT) is None and pointer not in above
+
     pending: list[tuple[str, Any, Any, str]] = [("", expected, obtained, "")]
     while pending:
         pointer, left, right, rule = pending.pop()
-        rule = pointer if pointer in rules else rule
-        bounds = rules.get(rule, EXACT)
-        if bounds is None:
+        if is_ignored(pointer, rule):
             continue
+        rule = pointer if pointer in rules else rule
         if isinstance(left, _CONTAINERS) and type(left) is type(right):
             ours, theirs = dict(_list_children(pointer, left)), dict(_list_children(pointer, right))
-            result.missing += [one for one in ours if one not in theirs and one not in ignored]
-            result.extra += [one for one in theirs if one not in ours and one not in ignored]
+            for found, these, others in (
+                (result.missing, ours, theirs),
+                (result.extra, theirs, ours),
+            ):
+                found += [one for one in these if one not in others and not is_ignored(one, rule)]
             pending += [(one, ours[one], theirs[one], rule) for one in ours if one in theirs]
         else:
+            bounds = rules.get(rule)
+            bounds = EXACT if bounds is None else bounds
             _add(result.rules.setdefault(rule, Comparison()), pointer, left, right, bounds)
     return result
 

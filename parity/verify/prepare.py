@@ -21,6 +21,8 @@ from parity.store.store import Store
 from parity.suites import find_suite
 from parity.suites.base import Case, Suite
 from parity.suites.bundle_files import find_unread
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.elements import resolve_close
 from parity.text import format_count
 from parity.verify import claims, selection
 from parity.verify.options import Options, VerifyOptions
@@ -86,6 +88,8 @@ def _prepare(
     claimed = claims.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
     _check_names(bundle, cases)
+    if bundle.manifest:
+        _check_words(bundle, cases)
     manifest = suite_options.get("manifest")
     notices = [Finding(level="notice", code="store-repaired", message=m) for m in fetched.notices]
     return PreparedBundle(
@@ -199,18 +203,56 @@ def _tighten_bounds(
     bounds = {}
     for case in cases:
         stated = bundle.bounds.get(case.id, {})
-        if unknown := [name for name in stated if name not in chosen.measures]:
+        allowed = case.measures or chosen.measures
+        if unknown := [name for name in stated if name not in allowed]:
+            what = "a case of JSON alone" if case.measures else f"the suite {chosen.name}"
             message = (
-                f"bounds of {bundle.id}/{case.id}: the suite {chosen.name} cannot compare with "
-                f"{', '.join(unknown)}; it has {' and '.join(chosen.measures)}"
+                f"bounds of {bundle.id}/{case.id}: {what} cannot compare with "
+                f"{', '.join(unknown)}; it has {' and '.join(allowed)}"
             )
             raise ConfigError(Problem("no-such-option", message, bundle.where.get("bounds")))
-        bounds[case.id], rejected = tighten(case.tolerances, stated)
-        if rejected:
+        bounds[case.id] = tighten(case.tolerances, stated)[0]
+        # Where nothing else is stated, they are for what has a tolerance of its own.
+        others = case.others if "exact" in case.tolerances else ()
+        rest = {
+            name: value
+            for name, value in stated.items()
+            if not any(_may_tighten(one, {name: value}) for one in others)
+        }
+        if rejected := tighten(case.tolerances, rest)[1]:
             what = f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states"
             message = f"{what}: {'; '.join(rejected)}"
             raise ConfigError(Problem("bounds-loosened", message, bundle.where.get("bounds")))
     return bounds
+
+
+def _may_tighten(stated: Mapping[str, float], wanted: Mapping[str, float]) -> bool:
+    """Return whether ``wanted`` is not looser; `close` is float64's, the tightest."""
+    stated, wanted = (resolve_close(one, DTYPES["F64"]) for one in (stated, wanted))
+    return len(tighten(stated, wanted)[1]) < len(wanted)
+
+
+def _check_words(bundle: Bundle, cases: Sequence[Case]) -> None:
+    """Reject words of the manifest beside the lockfile that no program there is given."""
+    dumps = (bundle.dump, *bundle.case_dumps.values())
+    parts = [
+        part
+        for one in dumps
+        for part in (*(one.args or ()), *(one.command or ()), *one.run_env.values(), one.example)
+    ]
+    unused = {
+        name: case
+        for case in reversed(cases)
+        for name in case.placeholders
+        if name.startswith("words.") and not any(f"{{{name}}}" in (part or "") for part in parts)
+    }
+    problems = []
+    for name, case in unused.items():
+        where = case.detail.rules.locate(("cases", case.id, *name.split(".")))
+        message = f"case {case.id!r}: no argument of a program in {bundle.id!r} has {{{name}}}"
+        problems.append(Problem("names-nothing", message, where))
+    if problems:
+        raise ConfigError(*problems)
 
 
 def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:

@@ -17,7 +17,7 @@ LOSSES = "{losses: {atol: 1.0e-4}}"
 PARTS = "{token_ids: {partition: [losses]}}"
 
 #: Rules of the document, what the port writes (text or value), and codes with their tensors.
-CASES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
+CASES: dict[str, tuple[str, Any, list[tuple[str, str | None]]]] = {
     "right": ("exact", RIGHT, []),
     "within": (LOSSES, {**RIGHT, "losses": [0.50005, 0.25]}, []),
     "beyond": (LOSSES, {**RIGHT, "losses": [0.5, 0.2502]}, [("json-value", "o.json#/losses")]),
@@ -36,6 +36,18 @@ CASES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
     "ignored": ('{losses: {ignore: "random"}}', {**RIGHT, "losses": None}, []),
     "ignored and missing": (
         '{losses: {ignore: "random"}}', {k: v for k, v in RIGHT.items() if k != "losses"}, []),
+    "compared below what is ignored": (
+        '{"*": {ignore: "x"}, losses: exact}', {"losses": [0.5, 0.3]},
+        [("json-value", "o.json#/losses")]),
+    "missing below what is ignored": (
+        '{"*": {ignore: "x"}, /losses/1: exact}', {"losses": [0.3]},
+        [("json-missing", "o.json#/losses/1")]),
+    "another kind above what is compared": (
+        '{"*": {ignore: "x"}, /losses/1: exact}', {"losses": 1}, [("json-value", "o.json#")]),
+    "ignored in vain": (
+        '{losses: exact, loss: {ignore: "x"}}', RIGHT, [("names-nothing", None)]),
+    "ignored for other ports": ('{loss: {ignore: "x", optional: true}}', RIGHT, []),
+    "ignored in the dump": ('{loss: {ignore: "x"}}', {**RIGHT, "loss": 3}, []),
     "a member is missing": (
         "exact", {k: v for k, v in RIGHT.items() if k != "losses"},
         [("json-missing", "o.json#/losses")]),
@@ -103,7 +115,7 @@ def write_manifest(rules: str) -> str:
 def test_verdict_of_a_document(
     rules: str,
     written: Any,
-    expected: list[tuple[str, str]],
+    expected: list[tuple[str, str | None]],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -159,11 +171,77 @@ def test_an_empty_text_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixt
     assert problem == (4, 12, "case 'c': the reference of 't.txt' is empty")
 
 
+#: The lockfile's bounds, the rules, what the port writes for 0.5, and the finding's tolerance.
+BOUNDS = {
+    "a smaller atol": ("atol: 1.0e-5", LOSSES, 0.50005, "atol <= 1e-05"),
+    "an atol that passes": ("atol: 1.0e-5", LOSSES, 0.500005, ""),
+    "a larger rtol": ("rtol: 1", LOSSES, 0.50005, None),
+    "max_abs beside atol": ("max_abs: 1.0e-5", LOSSES, 0.50005, "atol <= 0.0001, max_abs <= 1e-05"),
+    "relative": ("relative: 1.0e-5", '{"*": {relative: 1}}', 0.50005, "relative <= 1e-05"),
+    "close": ("close: true", LOSSES, 0.50005, "atol <= 1e-07"),
+    "exact": ("exact: true", LOSSES, 0.50005, "exact"),
+    "ulp": ("ulp: 1", LOSSES, 0.5, None),
+    "exact and not looser": ("atol: 1.0e-4", LOSSES, 0.50005, ""),
+    "a tolerance where all is exact": ("atol: 1", "exact", 0.5, None),
+}
+
+
+@pytest.mark.parametrize(("bounds", "rules", "value", "limits"), BOUNDS.values(), ids=BOUNDS)
+def test_bounds_of_the_lockfile_tighten_json(
+    bounds: str,
+    rules: str,
+    value: float,
+    limits: str | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bench = start(tmp_path, capsys, {**RIGHT, "losses": [value, 0.25]})
+    bench.more = f"    bounds: {{c: {{{bounds}}}}}\n"
+    ran = bench.verify(write_manifest(rules))
+    assert ran.code == (2 if limits is None else int(bool(limits))), ran.out
+    assert not limits or ran.out.split("bound: ")[1].splitlines()[0] == limits
+
+
+#: Bounds of a case with an exact tensor `w`, a tolerant one and JSON, and the codes of its errors.
+MIXED = {
+    "": [],
+    "atol: 1.0e-5": ["values", "json-value"],
+    "ulp: 4": ["values"],
+    "max_abs: 1": [],
+    "rtol: 1": None,
+}
+
+
+@pytest.mark.parametrize(("bounds", "codes"), MIXED.items(), ids=MIXED)
+def test_bounds_tighten_whatever_has_a_tolerance(
+    bounds: str, codes: list[str] | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right: dict[str, Any] = {f"c/reference/{name}.npy": np.ones(3, "<f4") for name in "wv"}
+    right["c/reference/o.json"] = json.dumps(RIGHT).encode()
+    wrong = json.dumps({**RIGHT, "losses": [0.50005, 0.25]}).encode()
+    dumps = {"c/w.npy": np.ones(3, "<f4"), "c/v.npy": np.full(3, 1.00005, "<f4"), "c/o.json": wrong}
+    bench = ManifestBench(tmp_path, capsys, right, dumps)
+    bench.more = f"    bounds: {{c: {{{bounds}}}}}\n" if bounds else ""
+    text = f"{write_manifest(LOSSES)}    tensors: {{v: {{tolerance: {{atol: 1.0e-4}}}}}}\n"
+    if codes is not None:
+        return bench.check_codes(text, codes)
+    ((_, _, message),) = bench.list_problems(text)
+    assert message.endswith(
+        "tighten what the bundle states: rtol 1 is looser than exact, which is stated"
+    )
+    return None
+
+
 WRONG = {
     "a pointer that matches nothing": ('{"/loss": exact}', (5, 16), "has no '/loss'"),
     "a member that is not there": ("{loss: exact}", (5, 16), "has no '/loss'"),
     "all is ignored": ('{"*": {ignore: "why"}}', (5, 7), "has no value that is compared"),
-    "ignored without a reason": ('{losses: {ignore: ""}}', (5, 16), "must be the reason"),
+    "ignored without a reason": ('{losses: {ignore: ""}}', (5, 25), "must be the reason"),
+    "a rule in place of which others decide": (
+        '{n: {max_abs: 1}, "/n/a~1b": exact}',
+        (5, 16),
+        "has no value at '/n' that this rule is",
+    ),
     "a pointer twice": ('{losses: exact, "/losses": exact}', (5, 31), "is stated twice"),
     "a set of text": ("{text: set}", (5, 16), "has no list of numbers or text at '/text'"),
     "a part that is not there": ("{token_ids: {partition: [loss]}}", (5, 16), "has no '/loss'"),

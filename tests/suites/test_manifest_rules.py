@@ -307,6 +307,10 @@ def test_words_of_a_case_are_placeholders(
     assert bench.verify(text, ready=False).code == 0
     ran = bench.verify(text.replace("n: 6", "m: 6"), ready=False)
     assert ran.code == 2
+    assert "case 'c': no argument of a program in 'b' has {words.m}" in ran.out
+    assert "checks.yaml:4:15" in ran.out
+    ran = bench.verify(text.replace("{n: 6}", "{}"), ready=False)
+    assert ran.code == 2
     assert "'{words.n}' in '{words.op}-{words.n}' is not a placeholder of this case" in ran.out
 
 

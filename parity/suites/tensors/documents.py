@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from parity.bundle.document import Place
 from parity.bundle.manifest_outputs import JsonRule
 from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tolerances import JSON_TOLERANCES, tighten
 from parity.errors import Problem
 from parity.results import Finding
 from parity.suites.base import Dump
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.tolerance_findings import check_arrays
 from parity.tensors import FormatError
+from parity.tensors.dtypes import DTYPES
+from parity.tensors.elements import resolve_close
 from parity.tensors.json_values import (
     EXACT,
     MAX_BYTES,
@@ -45,16 +50,18 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
             yield Problem("manifest", f"{what} {error.message}", case.rules.locate(place))
             continue
         values = dict(list_parts(reference))
+        compared = _compare(reference, reference, rules)
         for pointer, rule in rules.items():
             for part in rule.parts or (pointer,):
                 if rule.bounds is not None and part not in values:
                     problem = f"has no {part!r}"
                 elif rule.parts and not is_plain_list(values[part]):
                     problem = f"has no list of numbers or text at {part!r}"
+                elif rule.bounds and part not in compared.rules and values[part] not in ({}, []):
+                    problem = f"has no value at {part!r} that this rule is for; others decide"
                 else:
                     continue
                 yield Problem("manifest", f"{what} {problem}", case.rules.locate(rule.place))
-        compared = _compare(reference, reference, rules)
         if not compared.count:
             message = f"{what} has no value that is compared"
             yield Problem("manifest", message, case.rules.locate(place))
@@ -64,8 +71,10 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
             yield Problem("manifest", message, case.rules.locate(("cases", case.id, "text", at)))
 
 
-def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, float | None]:
-    """Compare the JSON and text outputs of a dump.
+def compare_outputs(
+    case: TensorCase, dump: Dump, requested: Mapping[str, float] | None = None
+) -> tuple[list[Finding], int, float | None]:
+    """Compare the JSON and text outputs of a dump; ``requested`` are the lockfile's tolerances.
 
     Return the findings, the number of values and lines that were compared, and the largest used
     share of a tolerance.
@@ -73,7 +82,8 @@ def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, f
     findings: list[Finding] = []
     count = 0
     shares: list[float] = []
-    for source, rules in case.documents.items():
+    for source, stated in case.documents.items():
+        rules = tighten_rules(stated, requested or {})
         try:
             expected = read_json(case.find_document(source))
             obtained = _read_output(source, dump)
@@ -85,6 +95,7 @@ def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, f
             continue
         compared = _compare(expected, obtained, rules)
         findings += _report(source, compared, rules)
+        findings += _report_needless(case, source, expected, obtained)
         reasons = [
             f"{source}#{pointer}: {one.reason}" for pointer, one in rules.items() if one.reason
         ]
@@ -97,6 +108,43 @@ def compare_outputs(case: TensorCase, dump: Dump) -> tuple[list[Finding], int, f
         more, lines = _compare_text(name, case.find_document(name), dump.folder / name)
         findings, count = findings + more, count + lines
     return findings, count, max(shares, default=None)
+
+
+def tighten_rules(
+    rules: Mapping[str, JsonRule], requested: Mapping[str, float]
+) -> dict[str, JsonRule]:
+    """Tighten the rules of a document by the lockfile's tolerances, as far as they are for numbers.
+
+    `close` has float64's atol and rtol, as torch has it for Python's numbers.
+    """
+    wanted = resolve_close(requested, DTYPES["F64"])
+    wanted = {name: value for name, value in wanted.items() if name in JSON_TOLERANCES}
+    return {
+        pointer: rule._replace(bounds=tighten(rule.bounds, wanted)[0]) if rule.bounds else rule
+        for pointer, rule in rules.items()
+    }
+
+
+def _report_needless(
+    case: TensorCase, source: str, expected: Any, obtained: Any
+) -> Iterator[Finding]:
+    """Report `ignore` entries that neither the reference nor the dump needs."""
+    rules = case.documents[source]
+    entries = {one: rule for one, rule in rules.items() if rule.reason and not rule.is_optional}
+    for part, _ in chain(list_parts(expected), list_parts(obtained)) if entries else ():
+        entries.pop(part, None)
+    for pointer, rule in entries.items():
+        yield report_needless(case, f"{source}#{pointer}", rule.place, "value")
+
+
+def report_needless(case: TensorCase, name: str, place: Place, what: str = "tensor") -> Finding:
+    """Report an `ignore` entry that neither the reference nor the dump needs."""
+    message = (
+        f"{name!r} is ignored, but neither the reference nor the dump has such a {what}; "
+        "remove the entry, or state `optional: true` where only some ports write it"
+    )
+    where = case.rules.locate(place)
+    return report_error("names-nothing", message, kind="config", where=where)
 
 
 def _compare(expected: Any, obtained: Any, rules: Mapping[str, JsonRule]) -> DocumentComparison:
@@ -145,7 +193,8 @@ def _report(
             )
             yield report_error(code, message, tensor=f"{source}#{pointers[0]}")
     for pointer, one in compared.rules.items():
-        bounds = (rules[pointer].bounds or {}) if pointer in rules else EXACT
+        stated = rules[pointer].bounds if pointer in rules else None
+        bounds = EXACT if stated is None else stated
         if one.worst is not None:
             yield _report_difference(f"{source}#{pointer}", one, bounds)
         elif one.numbers:

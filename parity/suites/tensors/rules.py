@@ -174,21 +174,14 @@ def report_unused_defaults(
         for tensor in {*list_references(case).tensors, *dumped.tensors, *dumped.lost}:
             for name in (tensor, *case.rules.match_globs(tensor)):
                 entries.pop(name, None)
-    findings = [_report_needless(detail, name, rule) for name, rule in entries.items()]
+    findings = [
+        documents.report_needless(detail, name, rule.place) for name, rule in entries.items()
+    ]
     return {first: tuple(findings)} if findings else {}
-
-
-def _report_needless(detail: TensorCase, name: str, rule: Rule) -> Finding:
-    message = (
-        f"{name!r} is ignored, but neither the reference nor the dump has such a tensor; "
-        "remove the entry, or state `optional: true` where only some ports write it"
-    )
-    where = detail.rules.locate(rule.place)
-    return report_error("names-nothing", message, kind="config", where=where)
 
 
 def _report_unused(detail: TensorCase, matched: set[str]) -> Iterator[Finding]:
     """Report `ignore` entries of a case that neither the reference nor the dump needs."""
     for name, rule in detail.rules.tensors.items():
         if rule.ignore and not rule.optional and name not in matched | detail.rules.shared:
-            yield _report_needless(detail, name, rule)
+            yield documents.report_needless(detail, name, rule.place)

@@ -17,7 +17,7 @@ from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.reader_record import read_record
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
-from parity.bundle.tolerances import Tolerances, tighten
+from parity.bundle.tolerances import JSON_TOLERANCES, Tolerances, tighten
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
 from parity.suites import views
@@ -72,11 +72,14 @@ def _build_case(entry: TensorCase, readers: Mapping[str, str]) -> Case:
     placeholders |= {f"words.{name}": word for name, word in entry.words.items()}
     if entry.checkpoint is not None:
         placeholders["checkpoint"] = str(entry.checkpoint)
+    has_no_tensor = bool(entry.documents) and not list_references(entry).tensors
     return Case(
         id=entry.id,
         folder=entry.folder,
         placeholders=placeholders,
         tolerances=entry.tolerances,
+        others=_list_tolerances(entry),
+        measures=JSON_TOLERANCES + ("close",) if has_no_tensor else (),
         detail=entry,
         may_be_empty="stdout" in entry.documents,
         expect=entry.expect if entry.has_expectation else "",
@@ -84,6 +87,16 @@ def _build_case(entry: TensorCase, readers: Mapping[str, str]) -> Case:
         rule=entry.rule,
         readers=readers,
     )
+
+
+def _list_tolerances(entry: TensorCase) -> list[Mapping[str, float]]:
+    """List the tolerances of single tensors and of JSON, which a lockfile may tighten, too."""
+    rules = (*entry.rules.tensors.values(), *entry.rules.dtypes.values())
+    found = [check.bounds for rule in rules for check in rule.checks or ()]
+    numbers = [rule.bounds for one in entry.documents.values() for rule in one.values()]
+    # `ulp` and `cosine` are for tensors: any is looser.
+    found += [{"ulp": 0.0, "cosine": 1.0, **bounds} for bounds in numbers if bounds]
+    return [bounds for bounds in found if bounds]
 
 
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
@@ -120,7 +133,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     if detail.stages:
         outcome = judge_stages(detail, outcome, found, dumped.tensors)
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
-    found_in_outputs, count, share = documents.compare_outputs(detail, dump)
+    found_in_outputs, count, share = documents.compare_outputs(detail, dump, case.requested)
     margins = [one for one in (outcome.margin, share) if one is not None]
     return replace(
         outcome,
