@@ -158,9 +158,9 @@ def compare_documents(
 ) -> DocumentComparison:
     """Compare two documents; a part is compared by the rule of the nearest pointer above it.
 
-    So a part may be compared below one that is ignored. ``partitions`` are lists that are parts of a whole: each has its size, and all together have the
-    same items, each as often, in any order; in ``expected`` each is a plain list. No rule applies
-    to these.
+    So a part may be compared below one that is ignored. ``partitions`` are lists that are parts of
+    a whole: each has its size, and all together have the same items, each as often, in any order;
+    in ``expected`` each is a plain list. No rule applies to these.
     """
     result = DocumentComparison()
     if partitions:

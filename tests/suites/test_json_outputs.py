@@ -186,15 +186,11 @@ BOUNDS = {
 }
 
 
-@pytest.mark.parametrize(("bounds", "rules", "value", "limits"), BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize("name", BOUNDS)
 def test_bounds_of_the_lockfile_tighten_json(
-    bounds: str,
-    rules: str,
-    value: float,
-    limits: str | None,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    bounds, rules, value, limits = BOUNDS[name]
     bench = start(tmp_path, capsys, {**RIGHT, "losses": [value, 0.25]})
     bench.more = f"    bounds: {{c: {{{bounds}}}}}\n"
     ran = bench.verify(write_manifest(rules))

@@ -49,19 +49,9 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
         except FormatError as error:
             yield Problem("manifest", f"{what} {error.message}", case.rules.locate(place))
             continue
-        values = dict(list_parts(reference))
         compared = _compare(reference, reference, rules)
-        for pointer, rule in rules.items():
-            for part in rule.parts or (pointer,):
-                if rule.bounds is not None and part not in values:
-                    problem = f"has no {part!r}"
-                elif rule.parts and not is_plain_list(values[part]):
-                    problem = f"has no list of numbers or text at {part!r}"
-                elif rule.bounds and part not in compared.rules and values[part] not in ({}, []):
-                    problem = f"has no value at {part!r} that this rule is for; others decide"
-                else:
-                    continue
-                yield Problem("manifest", f"{what} {problem}", case.rules.locate(rule.place))
+        for rule, problem in _list_unmatched(dict(list_parts(reference)), rules, compared):
+            yield Problem("manifest", f"{what} {problem}", case.rules.locate(rule.place))
         if not compared.count:
             message = f"{what} has no value that is compared"
             yield Problem("manifest", message, case.rules.locate(place))
@@ -69,6 +59,20 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
         if not case.find_document(name).stat().st_size:
             message = f"case {case.id!r}: the reference of {name!r} is empty"
             yield Problem("manifest", message, case.rules.locate(("cases", case.id, "text", at)))
+
+
+def _list_unmatched(
+    values: Mapping[str, Any], rules: Mapping[str, JsonRule], compared: DocumentComparison
+) -> Iterator[tuple[JsonRule, str]]:
+    """Yield rules that are for nothing, and lists that are none; ``values`` are by pointer."""
+    for pointer, rule in rules.items():
+        for part in rule.parts or (pointer,):
+            if rule.bounds is not None and part not in values:
+                yield rule, f"has no {part!r}"
+            elif rule.parts and not is_plain_list(values[part]):
+                yield rule, f"has no list of numbers or text at {part!r}"
+            elif rule.bounds and part not in compared.rules and values[part] not in ({}, []):
+                yield rule, f"has no value at {part!r} that this rule is for; others decide"
 
 
 def compare_outputs(

@@ -79,7 +79,7 @@ def _build_case(entry: TensorCase, readers: Mapping[str, str]) -> Case:
         placeholders=placeholders,
         tolerances=entry.tolerances,
         others=_list_tolerances(entry),
-        measures=JSON_TOLERANCES + ("close",) if has_no_tensor else (),
+        measures=(*JSON_TOLERANCES, "close") if has_no_tensor else (),
         detail=entry,
         may_be_empty="stdout" in entry.documents,
         expect=entry.expect if entry.has_expectation else "",
