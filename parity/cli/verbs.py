@@ -222,6 +222,7 @@ def _add_scoreboard(parser: argparse.ArgumentParser) -> None:
     text = "report.json of a port, or its folder"
     add("reports", nargs="+", metavar="[NAME=]REPORT", help=text)
     add("--bundle", default="", metavar="ID", help="this bundle alone")
+    add("--by-group", action="store_true", help="a row for each group of cases, with their counts")
     add("--markdown", action="store_true", help="print a Markdown table")
     add("--html", type=values.parse_path, metavar="FILE", help="also write one static page")
     page = parser.add_mutually_exclusive_group()

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from parity.errors import EXIT_CODES, ConfigError, Location, Problem
-from parity.lab.scoreboard import tables
+from parity.lab.scoreboard import tables, terminal
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard, list_common_bundles
 from parity.reports import json_reader
 from parity.reports.console import RunConsole
@@ -32,6 +32,7 @@ class ScoreboardOptions:
 
     reports: Sequence[str]
     bundle: str = ""
+    by_group: bool = False
     markdown: bool = False
     html: Path | None = None
     write: Path | None = None
@@ -68,7 +69,10 @@ def _build_boards(options: ScoreboardOptions) -> list[Scoreboard]:
     given = [(*(one := _split_name(text)), _read_report(one[1])) for text in options.reports]
     try:
         bundles = list_common_bundles([report for *_, report in given], options.bundle)
-        boards = [build_scoreboard(_name_reports(given, bundle), bundle) for bundle in bundles]
+        boards = [
+            build_scoreboard(_name_reports(given, one), one, by_group=options.by_group)
+            for one in bundles
+        ]
     except ValueError as error:
         raise ConfigError(Problem("reports-differ", str(error))) from None
     found = {one.bundle: path for _, path, report in given for one in report.bundles}
@@ -180,6 +184,6 @@ def _print_boards(boards: list[Scoreboard], options: ScoreboardOptions) -> None:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for number, board in enumerate(() if options.markdown else boards):
         lines += ["", ""] if number else []
-        lines += tables.format_terminal(board, colour=colour)
+        lines += terminal.format_terminal(board, colour=colour)
     for line in lines:
         print(line)  # noqa: T201 - this is what prints

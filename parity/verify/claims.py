@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from parity.verify.prepare import PreparedBundle
 
 REASON = "not claimed"
+UNCLAIMED = f"{REASON}; the verdict would be "  # Begins the reason of a case that was run
 _MAX_LISTED = 5
 
 
@@ -82,8 +83,8 @@ def mark_unclaimed(result: CaseResult) -> CaseResult:
             return finding
         return replace(finding, level="notice", message=f"{REASON}: {finding.message}")
 
-    reason = f"{REASON}; the verdict would be {result.verdict}"
     findings = tuple(map(lower, result.findings))
+    reason = f"{UNCLAIMED}{result.verdict}"
     return replace(result, verdict="skipped", reason=reason, findings=findings)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from parity.results import BundleResult, CaseResult, Report
+from parity.results import VERIFIED, BundleResult, CaseResult, Report
 from parity.text import sanitize_message
+from parity.verify.claims import UNCLAIMED
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 
@@ -16,9 +17,10 @@ DISPUTED = "disputed"  # Code of the finding about disagreeing references
 #: Code of the finding about integers that a `.bin` dump cannot contain.
 UNVERIFIED = "not-verified"
 NOT_SHOWN, NOT_RUN = "not shown", "not run"
+NOT_SUPPORTED = "not-supported"  # An outcome
 #: A reason that begins like this is about the dump program, not about the port.
 EXAMPLE_REASON = "the example"
-_DEAD = ("panicked", "crashed", "hung", "out-of-memory")
+DEAD = ("panicked", "crashed", "hung", "out-of-memory")
 _EXPECTATION_TEXT = {
     "load": "must be loaded",
     "refuse": "must be rejected",
@@ -28,7 +30,7 @@ _REJECTED, _REJECTED_WRONGLY = "refused, as expected", "refused, must be loaded"
 #: Labels of the totals, in order.
 TOTALS = (
     *("right", _REJECTED, _REJECTED_WRONGLY, "partial", "wrong"),
-    *("accepted", "panicked", "crashed", "hung", "out-of-memory", NOT_SHOWN, NOT_RUN),
+    *("accepted", *DEAD, NOT_SUPPORTED, NOT_SHOWN, NOT_RUN),
 )
 
 
@@ -99,6 +101,7 @@ class Scoreboard:
     sha256: str
     ports: tuple[PortColumn, ...]
     groups: tuple[Group, ...]
+    by_group: bool = False  # A row is a group of cases, such as an operator
 
     @property
     def has_references(self) -> bool:
@@ -135,7 +138,9 @@ def list_common_bundles(reports: Sequence[Report], chosen: str = "") -> list[str
     return common
 
 
-def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scoreboard:
+def build_scoreboard(
+    reports: Mapping[str, Report], bundle: str = "", *, by_group: bool = False
+) -> Scoreboard:
     """Build the scoreboard of a bundle, by default the first that all ``reports``, by port, have.
 
     Raises:
@@ -151,7 +156,7 @@ def build_scoreboard(reports: Mapping[str, Report], bundle: str = "") -> Scorebo
         states = [f"{port.name} has sha256:{(port.bundle.sha256 or '-')[:12]}" for port in ports]
         message = f"the reports are of different states of {name}: {', '.join(states)}"
         raise ValueError(sanitize_message(message))
-    return Scoreboard(name, digests.pop(), tuple(ports), _group_cases(ports))
+    return Scoreboard(name, digests.pop(), tuple(ports), _group_cases(ports), by_group)
 
 
 def _group_cases(ports: Sequence[PortColumn]) -> tuple[Group, ...]:
@@ -183,12 +188,15 @@ def _make_cell(case: CaseResult | None) -> Cell:
 def _choose_word(case: CaseResult) -> str:
     """Return the outcome in one word; ``not shown`` if the result says nothing about the port."""
     by_example = case.outcome == "partial" and case.reason.lower().startswith(EXAMPLE_REASON)
-    is_unknown = case.verdict in ("skipped", "error") or by_example
+    # What a port does not claim may have been run for information.
+    verdict = case.reason.removeprefix(UNCLAIMED) if case.verdict == "skipped" else case.verdict
+    is_unknown = verdict not in VERIFIED or by_example
     if is_unknown or (not case.outcome and _is_unverified(case)):
         return NOT_SHOWN
     if case.outcome in ("", "right"):
         wrong = [finding for finding in case.errors if finding.code != "known-failure-passes"]
-        failing = not case.outcome and case.verdict == "known-failure"
+        failing = not case.outcome and verdict == "known-failure"
+        failing |= case.verdict == "skipped" and verdict == "fail"
         return "wrong" if wrong or failing else "right"
     return case.outcome
 
@@ -200,13 +208,13 @@ def _is_unverified(case: CaseResult) -> bool:
 
 
 def _choose_tone(word: str, case: CaseResult) -> Tone:
-    if word in (NOT_SHOWN, NOT_RUN):
+    if word in (NOT_SHOWN, NOT_RUN, NOT_SUPPORTED):
         return "none"
     if word == "refused":
         return "mild" if case.expect == "load" else "good"
     if word == "right":
         return "good"
-    return "dead" if word in _DEAD else "bad"
+    return "dead" if word in DEAD else "bad"
 
 
 def _choose_total(cell: Cell) -> str:

@@ -9,17 +9,18 @@ from typing import NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from parity.lab.scoreboard.board import Cell, Row, Scoreboard
-from parity.lab.scoreboard.tables import SIGNS
+from parity.lab.scoreboard.summaries import GroupRow, Summary, summarize_groups
+from parity.lab.scoreboard.terminal import SIGNS
 from parity.text import sanitize_message
 
 
 class LinkedCell(NamedTuple):
-    """A cell with findings on the page."""
+    """A cell with a section of its own on the page: a case's, or a group's."""
 
     anchor: str
     port: str
-    row: Row
-    cell: Cell
+    row: Row | GroupRow
+    cell: Cell | Summary
 
 
 def render_page(boards: Sequence[Scoreboard]) -> str:
@@ -27,8 +28,11 @@ def render_page(boards: Sequence[Scoreboard]) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["sanitize"] = sanitize_message
     template = environment.from_string(_read_template())
-    pages = [(board, _link_cells(board, number)) for number, board in enumerate(boards, 1)]
-    anchors = {id(one.cell): one.anchor for _, linked in pages for one in linked}
+    pages = []
+    for number, board in enumerate(boards, 1):
+        rows = summarize_groups(board) if board.by_group else []
+        pages.append((board, rows, _link_cells(board, rows, number)))
+    anchors = {id(one.cell): one.anchor for *_, linked in pages for one in linked}
     values = {"pages": pages, "signs": SIGNS}
     return str(template.render(**values, anchor=lambda cell: anchors.get(id(cell), "")))
 
@@ -37,12 +41,19 @@ def _read_template() -> str:
     return files("parity.lab.scoreboard").joinpath("page.html.j2").read_text(encoding="utf-8")
 
 
-def _link_cells(board: Scoreboard, place: int) -> list[LinkedCell]:
-    """List the cells with findings, or with a command that repeats them."""
+def _link_cells(board: Scoreboard, groups: Sequence[GroupRow], place: int) -> list[LinkedCell]:
+    """List the cells with cases, or with findings or a command that repeats them."""
     found, prefix = [], f"b{place}-" if place > 1 else ""
+    rows: Sequence[Row | GroupRow] = groups or board.rows
     for at, port in enumerate(board.ports):
-        for number, row in enumerate(board.rows):
+        for number, row in enumerate(rows):
             cell = row.cells[at]
-            if cell.case is not None and (cell.case.findings or cell.tone != "good"):
+            if isinstance(cell, Summary):
+                is_linked = bool(cell.cases)
+            else:
+                is_linked = cell.case is not None and bool(
+                    cell.case.findings or cell.tone != "good"
+                )
+            if is_linked:
                 found.append(LinkedCell(f"{prefix}p{at + 1}-c{number + 1}", port.name, row, cell))
     return found

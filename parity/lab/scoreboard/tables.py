@@ -1,4 +1,4 @@
-"""The scoreboard as a table for a terminal, and as a section of a page; changes of a page."""
+"""The scoreboard as a section of a page; changes of a page."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from parity.lab.scoreboard.board import NOT_RUN, Cell, Group, Row, Scoreboard
+from parity.lab.scoreboard.summaries import Summary, count_groups, summarize_groups
 from parity.reports.markdown import escape_markdown
 from parity.reports.markdown import format_cell as code
-from parity.text import format_count, sanitize_message
+from parity.text import format_count
 
 #: Characters of a dispute's message.
 _MAX_DISPUTE = 400
-SIGNS = {"good": "✓", "mild": "○", "bad": "✗", "dead": "!", "none": "·"}
 _EMOJI = {"good": "✅", "mild": "🟡", "bad": "❌", "dead": "💥", "none": "▫️"}
-_COLOURS = {"good": "32", "mild": "33", "bad": "31", "dead": "1;31", "none": "2"}
 #: Cells by heading, row and column, all in Markdown.
 Cells = dict[tuple[str, str, str], str]
 _RULE = "---"
+#: Place of the first port's column, by the heading of the first column.
+_FIRST_PORT = {"case": 2, "group": 1}
 #: Cells of a row that is not on the page: all ports are right, or not run.
 _ABSENT_VALUES = ("✅", "")
 #: ``--write`` replaces the lines between BEGIN and END. Those after FACTS depend on the day and the
@@ -26,49 +27,6 @@ HEADING = "### "
 BEGIN, FACTS, END = (
     f"<!-- scoreboard: {word} -->" for word in ("begin", "facts, which may differ", "end")
 )
-
-
-def format_terminal(board: Scoreboard, *, colour: bool) -> Iterator[str]:
-    """Yield the lines of a table of all cases."""
-    names = [sanitize_message(port.name) for port in board.ports]
-    widths = [max(len(name), 15) for name in names]
-    first = _measure_first_column(board)
-    heads = "  ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))
-    yield f"{sanitize_message(board.bundle)}  sha256:{board.sha256[:12]}"
-    for group in board.groups:
-        yield ""
-        yield f"{sanitize_message(group.title).ljust(first + 2)}  {heads}".rstrip()
-        for row in group.rows:
-            cells = [
-                _paint_cell(*pair, colour=colour) for pair in zip(row.cells, widths, strict=True)
-            ]
-            yield f"  {sanitize_message(row.case).ljust(first)}  {'  '.join(cells)}".rstrip()
-            if row.dispute:
-                yield f"    {sanitize_message(row.dispute)}"
-    yield ""
-    yield f"{'total'.ljust(first + 2)}  {heads}".rstrip()
-    for name, numbers in board.count_totals():
-        counts = "  ".join(f"{n:,}".ljust(width) for n, width in zip(numbers, widths, strict=True))
-        yield f"  {name.ljust(first)}  {counts}".rstrip()
-    yield ""
-    for port in board.ports:
-        facts = (f"{sanitize_message(key)} {sanitize_message(text)}" for key, text in port.facts)
-        yield f"{sanitize_message(port.name)}: {', '.join(facts)}"
-
-
-def _measure_first_column(board: Scoreboard) -> int:
-    """Return the width of the first column, without the indentation of all but its titles."""
-    indented = [
-        *(sanitize_message(row.case) for row in board.rows),
-        *(name for name, _ in board.count_totals()),
-    ]
-    titles = [sanitize_message(group.title) for group in board.groups]
-    return max([*map(len, indented), *(len(title) - 2 for title in titles)], default=0)
-
-
-def _paint_cell(cell: Cell, width: int, *, colour: bool) -> str:
-    text = f"{SIGNS[cell.tone]} {sanitize_message(cell.word)}".ljust(width)
-    return f"\x1b[{_COLOURS[cell.tone]}m{text}\x1b[0m" if colour else text
 
 
 def format_boards(boards: Sequence[Scoreboard]) -> str:
@@ -82,24 +40,37 @@ def format_boards(boards: Sequence[Scoreboard]) -> str:
 def format_markdown(board: Scoreboard) -> str:
     """Return the totals, and the cases that some port gets wrong."""
     heads = [code(port.name) for port in board.ports]
+    groups = summarize_groups(board) if board.by_group else []
     totals = (
         [name, *(f"{number:,}" if number else "" for number in numbers)]
-        for name, numbers in board.count_totals()
+        for name, numbers in [*(count_groups(groups) if groups else ()), *board.count_totals()]
     )
     parts = [_format_table(["", *heads], totals, numbers=True)]
-    parts += [_fold_group(group, heads, references=board.has_references) for group in board.groups]
-    clean = sum(row.is_clean for row in board.rows)
-    parts.append(
-        f"{format_count(len(board.rows), 'cases')} in total; {clean:,} have only ✅. "
-        f"{_LEGEND}{_REFERENCES if board.has_references else ''}\n"
-    )
+    if groups:
+        rows = ([code(row.name), *map(_format_summary, row.cells)] for row in groups)
+        parts.append(_format_table(["group", *heads], rows))
+    folds = [Group("", board.rows)] if groups else board.groups
+    parts += [_fold_group(group, heads, references=board.has_references) for group in folds]
+    total, clean = format_count(len(board.rows), "cases"), sum(row.is_clean for row in board.rows)
+    text = f"{total} in total; {clean:,} have only ✅. {_LEGEND}{_LEGEND_OF_CASES}"
+    if groups:
+        count = format_count(len(groups), "groups")
+        text = f"{total} in {count}; {clean:,} have only ✅ and ▫️. {_LEGEND}{_LEGEND_OF_GROUPS}"
+    parts.append(f"{text}{_REFERENCES if board.has_references else ''}\n")
     return "\n".join(part for part in parts if part)
 
 
 _LEGEND = (
     "✅ right, or rejected as expected · 🟡 rejected, but must be loaded · ❌ wrong, partial or "
-    "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ not shown: the result says nothing "
-    "about the port · an empty cell: the port has no reader of the format."
+    "accepted · 💥 panicked, crashed, hung or out of memory · ▫️ "
+)
+_LEGEND_OF_CASES = (
+    "not shown: the result says nothing about the port · an empty cell: the port has no reader of "
+    "the format."
+)
+_LEGEND_OF_GROUPS = (
+    "not supported: the port does not have it · an empty cell: no case was run. The number is that "
+    "of the cases."
 )
 _REFERENCES = (
     " A column (reference) is the format's own reader, run by `parity audit`. If it disagrees with "
@@ -131,6 +102,10 @@ def _format_cell(cell: Cell) -> str:
         return ""
     sign = _EMOJI[cell.tone]
     return sign if cell.tone == "good" else f"{sign} {code(cell.word)}"
+
+
+def _format_summary(cell: Summary) -> str:
+    return f"{_EMOJI[cell.tone]} {cell.text}" if cell.text else ""
 
 
 def _format_table(heads: Sequence[str], rows: Iterator[list[str]], *, numbers: bool = False) -> str:
@@ -229,7 +204,7 @@ def _count_changes(page_cells: Cells, new_cells: Cells) -> Counter[str]:
 
 
 def _read_cells(lines: Sequence[str]) -> Cells:
-    """Read the cells of all tables with one row for each case."""
+    """Read the cells of all tables with one row for each case or group."""
     found: Cells = {}
     heads: list[str] = []
     heading = ""
@@ -238,8 +213,9 @@ def _read_cells(lines: Sequence[str]) -> Cells:
         heading = line if line.startswith(HEADING) else heading
         if _split_row(following)[:1] == [_RULE]:
             heads = row
-        elif row and row[0] != _RULE and heads[:1] == ["case"]:
-            pairs = zip(heads[2:], row[2:], strict=False)
+        elif row and row[0] != _RULE and heads and heads[0] in _FIRST_PORT:
+            at = _FIRST_PORT[heads[0]]
+            pairs = zip(heads[at:], row[at:], strict=False)
             found |= {(heading, row[0], head): cell for head, cell in pairs}
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.lab.scoreboard import html_page, tables
+from parity.lab.scoreboard import html_page, tables, terminal
 from parity.lab.scoreboard.board import Scoreboard, build_scoreboard
 from parity.reports import json as json_report
 from parity.results import CaseResult, Report
@@ -53,7 +54,7 @@ def two() -> Scoreboard:
 
 
 def test_table_for_a_terminal(golden: Callable[..., None]) -> None:
-    golden("\n".join(tables.format_terminal(two(), colour=False)))
+    golden("\n".join(terminal.format_terminal(two(), colour=False)))
 
 
 def with_reference() -> Scoreboard:
@@ -79,7 +80,7 @@ def with_reference() -> Scoreboard:
 def test_dispute_is_explained_in_the_row(golden: Callable[..., None]) -> None:
     table = with_reference()
     golden(tables.format_markdown(table))
-    lines = list(tables.format_terminal(table, colour=False))
+    lines = list(terminal.format_terminal(table, colour=False))
     place = next(at for at, line in enumerate(lines) if line.startswith("  i-one"))
     assert lines[place + 1] == "    torch takes it, against _R_ <b>"
     page = html_page.render_page([table])
@@ -108,7 +109,7 @@ def test_changed_columns_of_a_page() -> None:
 
 
 def test_colours_do_not_change_the_text() -> None:
-    text = "\n".join(tables.format_terminal(two(), colour=True))
+    text = "\n".join(terminal.format_terminal(two(), colour=True))
     assert "\x1b[31m✗ wrong" in text
     assert "\x1b[32m✓ right" in text
     assert "\x1b[1;31m! hung" in text
@@ -116,6 +117,12 @@ def test_colours_do_not_change_the_text() -> None:
 
 def test_table_in_markdown(golden: Callable[..., None]) -> None:
     golden(tables.format_markdown(two()))
+
+
+def unclaimed(outcome: str, verdict: str) -> dict[str, str]:
+    """A case that was run for information alone."""
+    reason = f"not claimed; the verdict would be {verdict}"
+    return {"outcome": outcome, "verdict": "skipped", "reason": reason}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +140,17 @@ def test_table_in_markdown(golden: Callable[..., None]) -> None:
         ("refuse", {"outcome": "crashed"}, "crashed", "dead"),
         ("refuse", {"outcome": "out-of-memory"}, "out-of-memory", "dead"),
         ("refuse", {"outcome": "", "verdict": "skipped"}, "not shown", "none"),
+        ("load", {"outcome": "not-supported"}, "not-supported", "none"),
+        ("refuse", {"outcome": "not-supported", "verdict": "fail"}, "not-supported", "none"),
+        ("load", unclaimed("right", "pass"), "right", "good"),
+        ("load", unclaimed("wrong", "fail"), "wrong", "bad"),
+        ("load", unclaimed("right", "fail"), "wrong", "bad"),
+        ("load", unclaimed("not-supported", "fail"), "not-supported", "none"),
+        ("", unclaimed("", "pass"), "right", "good"),
+        ("", unclaimed("", "fail"), "wrong", "bad"),
+        ("refuse", unclaimed("refused", "skipped"), "not shown", "none"),
+        ("load", unclaimed("", "error"), "not shown", "none"),
+        ("load", {**unclaimed("", ""), "reason": "not claimed"}, "not shown", "none"),
         ("load", {"outcome": "", "verdict": "error"}, "not shown", "none"),
         ("", {"outcome": "", "verdict": "pass"}, "right", "good"),
         ("", {"outcome": "", "verdict": "fail", "findings": (make_finding(),)}, "wrong", "bad"),
@@ -164,6 +182,66 @@ def test_text_of_a_cell(expect: str, more: dict[str, Any], word: str, tone: str)
         row.cells for row in build_scoreboard({"p": of_port(ended("x", expect, **more))}).rows
     )
     assert (cell.word, cell.tone) == (word, tone)
+
+
+OPERATORS = {
+    # Group and case, what it expects, and the outcome of each of two ports.
+    "exp/a": ("load", "right", "right"),
+    "exp/b": ("load", "right", "wrong"),
+    "exp/n": ("refuse", "refused", "accepted"),
+    "sign/a": ("load", "right", "right"),
+    "sign/b": ("load", "not-supported", "right"),
+    "sum/a": ("load", "not-supported", "refused"),
+    "sum/b": ("load", "not-supported", "panicked"),
+    "tril/a": ("load", "right", ""),
+}
+
+
+def by_operator() -> Scoreboard:
+    ports = {}
+    for at, name in enumerate(("one", "two")):
+        wrong = make_finding("wrong", "out differs", level="notice", cause="half away from zero")
+        cases = [
+            ended(case, expect, outcomes[at], group=case.partition("/")[0], command=f"run {case}")
+            for case, (expect, *outcomes) in OPERATORS.items()
+            if outcomes[at]
+        ]
+        cases = [
+            replace(one, findings=(wrong,)) if one.outcome == "wrong" else one for one in cases
+        ]
+        ports[name] = of_port(*cases, crate=f"{name}@1.0.0")
+    return build_scoreboard(ports, by_group=True)
+
+
+def test_table_by_group(golden: Callable[..., None]) -> None:
+    golden("\n".join(terminal.format_terminal(by_operator(), colour=False)))
+
+
+def test_table_by_group_in_markdown(golden: Callable[..., None]) -> None:
+    golden(tables.format_markdown(by_operator()))
+
+
+def test_changed_columns_of_a_page_by_group() -> None:
+    board = by_operator()
+    lines = tables.format_markdown(board).split("\n")
+    old = [line.replace("✅ 1, 1 not supported", "✅ 2") for line in lines]
+
+    assert list(tables.list_changes(lines, lines, [board])) == []
+    assert list(tables.list_changes(old, lines, [board])) == ["one: 1 cell differs"]
+
+
+def test_each_cell_of_a_group_opens_its_cases() -> None:
+    text = html_page.render_page([by_operator()])
+    page = Page(text)
+    ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
+    links = {str(attrs["href"])[1:] for tag, attrs in page.tags if tag == "a"}
+    assert links <= ids
+    assert {f"p{port}-c{row}" for port in (1, 2) for row in (1, 2, 3)} | {"p1-c4"} < links
+    assert "p2-c4" not in links
+    section = text.partition('<section id="p2-c1">')[2].partition("</section>")[0]
+    assert section.count("<details>") == 3
+    for part in ("✗ 1 of 3 wrong, 1 accepted", "out differs", "half away from zero", "run exp/b"):
+        assert part in section
 
 
 class Page(HTMLParser):
@@ -200,10 +278,10 @@ def test_foreign_text_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     table = hostile()
     page = Page(html_page.render_page([table]))
-    terminal = "\n".join(tables.format_terminal(table, colour=False))
+    printed = "\n".join(terminal.format_terminal(table, colour=False))
     marked = tables.format_section([table], "2026-01-01")
     assert not [tag for tag, _ in page.tags if tag == "script"]
-    for text in (terminal, marked):
+    for text in (printed, marked):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "::error::" not in text
