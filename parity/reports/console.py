@@ -156,16 +156,13 @@ def _list_sections(report: Report, levels: tuple[str, ...]) -> Iterator[_Section
         if chosen:
             key = tuple((one.level, one.code, one.message, one.details) for one in chosen)
             groups.setdefault(key, []).append((name, chosen, command, result))
-    for group in sorted(groups.values(), key=_find_most_severe):
+    ranks = {"error": 0, "warning": 1, "notice": 2}
+    for group in sorted(groups.values(), key=lambda one: min(ranks[f.level] for f in one[0][1])):
         name, findings, command, result = group[0]
         if others := [other for other, *_ in group[1:]]:
             name += f" and {len(others)} more with the same findings: "
             name += join_limited(others, _MAX_NAMED)
         yield name, findings, command, result
-
-
-def _find_most_severe(group: list[_Section]) -> int:
-    return min(["error", "warning", "notice"].index(finding.level) for finding in group[0][1])
 
 
 def _format_counts(report: Report) -> Iterator[str]:

@@ -70,11 +70,6 @@ def select_claimed(bundle: Bundle, ids: Collection[str]) -> frozenset[str]:
     return claimed
 
 
-def build_unclaimed(bundle: str, case: str) -> CaseResult:
-    """Return the result of a case that is not claimed and was not run."""
-    return CaseResult(bundle=bundle, case=case, verdict="skipped", reason=REASON)
-
-
 def mark_unclaimed(result: CaseResult) -> CaseResult:
     """Return the result of a case that was run for information: its errors are notices."""
 

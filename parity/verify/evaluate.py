@@ -21,7 +21,6 @@ from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.tensor_values import format_value
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
-from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 from parity.verify import outcomes
 from parity.verify.claims import mark_unclaimed
@@ -148,9 +147,13 @@ class CaseEvaluator:
         return tuple(found)
 
     def _check_controls(self) -> None:
-        """Skip rejections whose group has no right load; other endings need no control."""
+        """Skip rejections whose group has no right load; other endings need no control.
+
+        The control of a group is its first case that was loaded correctly.
+        """
         runs = [self._runs[case.id] for case in self.prepared.cases]
-        controls = outcomes.find_controls([one.case for one in runs if one.loads_right])
+        right = [one.case for one in runs if one.loads_right]
+        controls = {outcomes.get_group(case): case.id for case in reversed(right)}
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue
@@ -237,7 +240,12 @@ def find_differences(
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".json"
     }
-    differing = [name for name in sorted(names) if not _is_equal(first / name, again / name)]
+    differing = [
+        name
+        for name in sorted(names)
+        if not ((first / name).is_file() and (again / name).is_file())
+        or not filecmp.cmp(first / name, again / name, shallow=False)
+    ]
     if not differing:
         return []
     name, *others = differing
@@ -260,11 +268,6 @@ def find_differences(
     return [Finding(level="error", code="nondeterministic", message="; ".join(parts), **fields)]
 
 
-def _is_equal(first: Path, again: Path) -> bool:
-    both = first.is_file() and again.is_file()
-    return both and filecmp.cmp(first, again, shallow=False)
-
-
 def _measure_tensors(first: Path, again: Path, run: int) -> dict[str, Any] | None:
     """Describe the first tensor of a file that differs; None if elements cannot be compared."""
     try:
@@ -272,7 +275,8 @@ def _measure_tensors(first: Path, again: Path, run: int) -> dict[str, Any] | Non
         found = (
             (name, tensor, compare(tensor, new[name], {"exact": 1.0}))
             for name, tensor in old.items()
-            if name in new and _has_same_form(tensor, new[name])
+            if name in new
+            and (tensor.shape, tensor.dtype.name) == (new[name].shape, new[name].dtype.name)
         )
         name, tensor, measures = next(one for one in found if one[2].bad and one[2].worst)
     except (FormatError, OSError, StopIteration):
@@ -291,7 +295,3 @@ def _measure_tensors(first: Path, again: Path, run: int) -> dict[str, Any] | Non
     )
     numbers = {"bad": measures.bad, "max_abs": measures.max_abs, "max_ulp": measures.max_ulp}
     return {"message": message, "index": index, "measures": numbers}
-
-
-def _has_same_form(one: StoredTensor, other: StoredTensor) -> bool:
-    return one.shape == other.shape and one.dtype.name == other.dtype.name

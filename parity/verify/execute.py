@@ -70,7 +70,9 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
     run = {case.case for case in cases}
     rest = [
-        claims.build_unclaimed(base.bundle, name) for name in prepared.unclaimed if name not in run
+        CaseResult(bundle=base.bundle, case=name, verdict="skipped", reason=claims.REASON)
+        for name in prepared.unclaimed
+        if name not in run
     ]
     found = (*base.findings, *evaluator.list_bundle_findings())
     return replace(base, port=port, cases=(*cases, *rest), findings=found)

@@ -7,7 +7,7 @@ port lacks an operator, a dtype or an option says ``not supported: …``: that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -200,11 +200,6 @@ def _list_tensor_files(folder: Path) -> list[str]:
     found = list_tensors(folder)
     readable = {tensor.path.name for tensor in found.tensors.values()}
     return sorted(readable | set(found.unreadable))
-
-
-def find_controls(right_loads: Sequence[Case]) -> dict[str, str]:
-    """Return by group the id of its first case that was loaded correctly."""
-    return {get_group(case): case.id for case in reversed(right_loads)}
 
 
 def get_group(case: Case) -> str:
