@@ -8,7 +8,7 @@ The same installed libraries give the same bytes, whatever the machine. Options:
   ``full``), ``upstream_only`` (bool);
 * ``tensors``: ``folder`` (the references with their `parity.json`);
 * ``trace``: as ``trace.pin``;
-* ``zoo``: none.
+* ``zoo``, ``op-zoo``: none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
 
 #: Kinds of bundles that are compared by a suite of another name.
-_OWN = {"zoo": "parity.lab.zoo:pin", "trace": "parity.lab.pins.trace:pin"}
+_OWN = {
+    "zoo": "parity.lab.zoo:pin",
+    "op-zoo": "parity.lab.op_zoo:pin",
+    "trace": "parity.lab.pins.trace:pin",
+}
 
 
 def find_pin(kind: str) -> Callable[..., Path]:
@@ -50,6 +54,7 @@ EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
     "input-pipeline-v1": ("pipeline", {}),
     "checkpoint-zoo-v1": ("zoo", {}),
+    "op-zoo-v1": ("op-zoo", {}),
     "model-traces-v1": (
         "trace",
         {
