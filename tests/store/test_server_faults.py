@@ -446,7 +446,7 @@ def test_one_deadline_covers_all_sources(fetch: Fetch, server: s.FaultServer, st
 
     assert (problem.code, problem.where) == ("fetch-deadline", SOURCE)
     assert time.monotonic() - began < 6
-    assert server.list_paths() == ["/b.tar"]
+    assert {*server.list_paths()} == {"/b.tar"}
     assert (store.root / "partial" / f"{compute_sha256(DATA)}.part").stat().st_size > 0
 
 
