@@ -9,9 +9,11 @@ from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import Bundle, Dump, load
 from parity.reports import drift_text
 from parity.reports.console import RunConsole
+from parity.reports.markdown import escape_markdown
 from parity.store.store import Store
+from parity.text import sanitize
 from parity.verify import bundle_states, selection
-from parity.verify.bundle_states import BundleState
+from parity.verify.bundle_states import MAX_LINE, BundleState
 from parity.verify.options import Options
 
 
@@ -39,6 +41,10 @@ def diff(options: DiffOptions, console: RunConsole) -> int:
     format_lines = drift_text.format_markdown if options.markdown else drift_text.format_lines
     for line in format_lines(drift):
         console.print_line(line)
+    weaker = bundle_states.list_weaker_checks(before, after, options)
+    for line in ["", *weaker] if weaker else []:
+        text = f"- {escape_markdown(line, MAX_LINE)}" if options.markdown else f"  {line}"
+        console.print_line(sanitize(text, MAX_LINE) if line else "")
     return 0
 
 
@@ -60,7 +66,7 @@ def _load_after(options: DiffOptions, store: Store, console: RunConsole) -> Bund
         offline=options.offline,
         revision=revision or "HEAD",
     )
-    return BundleState(bundle.locked, fetched)
+    return BundleState(bundle.locked, fetched, entry=bundle, revision=revision)
 
 
 def _load_before(options: DiffOptions, store: Store, console: RunConsole) -> BundleState:

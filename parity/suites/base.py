@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from parity.bundle.tensor_rules import Rule
 from parity.bundle.tolerances import TOLERANCES, Tolerances
 from parity.results import Finding
 from parity.tensors.dtypes import DType
@@ -105,6 +106,9 @@ class Suite:
     #: Names of the suite's ``options`` with their values, or with a function that explains why
     #: a value is invalid (empty where it is valid).
     options: Mapping[str, tuple[Any, ...] | Callable[[Any], str]] = field(default_factory=dict)
+    #: Returns how each part of a case is compared, by name, within the case's tolerances; None
+    #: where these are for all of it.
+    list_rules: Callable[[Case, Tolerances], Mapping[str, Rule]] | None = None
     #: Compares cases with each other; returns findings by case id. A case whose dump could not
     #: be compared is given without it.
     across: (

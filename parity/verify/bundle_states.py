@@ -13,19 +13,22 @@ from parity.bundle.document import MAX_JSON
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
-from parity.lockfile import Bundle, Locked, Lockfile, parse
+from parity.lockfile import Bundle, Locked, Lockfile, load, parse
 from parity.lockfile.source_rules import is_local
 from parity.port import process
 from parity.reports import drift_text
 from parity.reports.console import RunConsole
+from parity.reports.markdown import escape_markdown
 from parity.store import archive
 from parity.store.store import FetchedBundle, Store
+from parity.suites.base import Case
 from parity.text import format_count, sanitize
-from parity.verify import claims
 from parity.verify.options import Options
-from parity.verify.prepare import PreparationError, PreparedBundle
+from parity.verify.prepare import PreparationError, PreparedBundle, get_suite, read_cases
+from parity.verify.weaker import list_entry_changes, list_weaker
 
 _TIMEOUT_SECONDS = 60.0
+MAX_LINE = 1000  # Characters of a line that says what is checked less
 
 
 def load_lockfile_at(revision: str, path: Path) -> Lockfile:
@@ -84,18 +87,20 @@ class BundleState(NamedTuple):
     locked: Locked | None
     fetched: FetchedBundle | None
     missing: str = ""
+    entry: Bundle | None = None
+    revision: str | None = None  # of the lockfile; None for the files on disk
 
 
 def load_earlier(
     bundle: Bundle, store: Store, folder: Path, console: RunConsole, **options: Any
 ) -> BundleState:
     """Return a bundle as it was locked before, by ``obtain_files``; its files may be gone."""
+    fetched, missing = None, ""
     try:
         fetched = obtain_files(bundle, store, folder, console, **options)
     except ParityError as error:
-        problem = error.problems[0]
-        return BundleState(bundle.locked, None, f"[{problem.code}] {problem.message}")
-    return BundleState(bundle.locked, fetched)
+        missing = f"[{error.problems[0].code}] {error.problems[0].message}"
+    return BundleState(bundle.locked, fetched, missing, bundle, options.get("revision", "HEAD"))
 
 
 def obtain_files(
@@ -175,46 +180,83 @@ def format_lock_changes(
         # A shallow clone has no base (fetch-depth), and neither has a first lockfile.
         return []
     ready = [entry for entry in prepared if isinstance(entry, PreparedBundle)]
-    lines = []
+    kept = {bundle.id for bundle in load(options.lockfile).bundles}
+    lines = [
+        f"**{bundle.id}**: not in the lockfile any more\n"
+        for bundle in base.bundles
+        if bundle.id not in kept
+    ]
     for entry in ready:
         lines += _format_lock_change(entry, base, options, console, revision)
     return lines
 
 
-def _describe_manifest(path: Path, revision: str) -> str:
-    """Count the lines in which a manifest beside the lockfile differs from a revision's."""
+def list_weaker_checks(before: BundleState, after: BundleState, options: Options) -> list[str]:
+    """Return what an entry checks less than before, one line each; nothing of archives alone."""
+    if before.entry is None or after.entry is None or after.fetched is None:
+        return []
+    lines: list[str] = []
     try:
-        before = _read_revision(revision, path, MAX_JSON).splitlines()
-    except ParityError:
-        return "new"
-    after = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if before == after:
+        texts = [_read_manifest(state, options) for state in (before, after)]
+        if before.entry.manifest == after.entry.manifest:
+            lines += _count_changed_lines(after.entry.manifest, *texts)
+        trees = (before.fetched or after.fetched).path, after.fetched.path
+        old, new = map(_read_cases, (before.entry, after.entry), trees, texts)
+        return [*lines, *list_weaker(before.entry, old, after.entry, new)]
+    except ParityError as error:
+        lines += list_entry_changes(before.entry, after.entry)
+        return [*lines, f"the checks cannot be compared: {error.problems[0].message}"]
+
+
+def _read_manifest(state: BundleState, options: Options) -> str:
+    if state.entry is None or not state.entry.manifest:
         return ""
-    added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
-    return f"changed: {format_count(added.total(), 'lines')} added, {removed.total():,} removed"
+    path = options.lockfile.resolve().parent / state.entry.manifest
+    if state.revision:
+        return _read_revision(state.revision, path, MAX_JSON)
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _count_changed_lines(name: str, before: str, after: str) -> list[str]:
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    added, removed = (new - old).total(), (old - new).total()
+    if not added and not removed:
+        return []
+    return [f"manifest {name} changed: {format_count(added, 'lines')} added, {removed:,} removed"]
+
+
+def _read_cases(entry: Bundle, tree: Path, manifest: str) -> tuple[Case, ...]:
+    settings = dict(entry.options)
+    with TemporaryDirectory(prefix="parity-") as folder:
+        if entry.manifest:
+            settings["manifest"] = Path(folder, Path(entry.manifest).name)
+            settings["manifest"].write_text(manifest, encoding="utf-8")
+        return read_cases(entry, get_suite(entry), tree, settings)
 
 
 def _format_lock_change(
     entry: PreparedBundle, base: Lockfile, options: Options, console: RunConsole, revision: str
 ) -> list[str]:
     bundle, previous = entry.bundle, find_bundle(base, entry.bundle.id)
-    weaker, changes = [], ""
-    if previous and previous.manifest and previous.manifest == bundle.manifest:
-        path = options.lockfile.resolve().parent / bundle.manifest
-        changes = _describe_manifest(path, revision)
-    if previous:
-        weaker = claims.format_weaker(entry, previous, changes)
-    locked = previous.locked if previous else None
-    if bundle.locked is None or (
-        locked and (locked.sha256, locked.extra) == (bundle.locked.sha256, bundle.locked.extra)
-    ):
-        return weaker
-    before = BundleState(None, None)
-    if previous and locked:
-        store, folder = Store.from_environment(), options.lockfile.resolve().parent
-        before = load_earlier(previous, store, folder, console, offline=options.offline)
+    if bundle.locked is None:
+        return []
     digest = bundle.locked.sha256
     fetched = FetchedBundle(path=entry.tree, sha256=digest, tree=entry.tree_digest, cached=True)
-    after = BundleState(bundle.locked, fetched)
+    after = BundleState(bundle.locked, fetched, entry=bundle)
+    locked = previous.locked if previous else None
+    is_same = locked and (locked.sha256, locked.extra) == (digest, bundle.locked.extra)
+    before = BundleState(None, None, entry=previous, revision=revision)
+    if is_same:
+        before = before._replace(locked=locked, fetched=fetched)
+    elif previous and locked:
+        store, folder = Store.from_environment(), options.lockfile.resolve().parent
+        before = load_earlier(previous, store, folder, console, offline=options.offline)
+        before = before._replace(revision=revision)
+    weaker = [
+        f"**{bundle.id}**: {escape_markdown(line, MAX_LINE)}\n"
+        for line in list_weaker_checks(before, after, options)
+    ]
+    if is_same:
+        return weaker
     drift = compute_drift(bundle.id, before, after)
     return [*weaker, *drift_text.format_markdown(drift), ""]

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from parity.bundle.tolerances import tighten
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob, parse_known_failures
 from parity.results import CaseResult, Finding
-from parity.text import format_count, join_limited
+from parity.text import join_limited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from parity.lockfile import Bundle
-    from parity.verify.prepare import PreparedBundle
 
 REASON = "not claimed"
 UNCLAIMED = f"{REASON}; the verdict would be "  # Begins the reason of a case that was run
@@ -81,37 +79,3 @@ def mark_unclaimed(result: CaseResult) -> CaseResult:
     findings = tuple(map(lower, result.findings))
     reason = f"{UNCLAIMED}{result.verdict}"
     return replace(result, verdict="skipped", reason=reason, findings=findings)
-
-
-def format_weaker(entry: PreparedBundle, previous: Bundle, changes: str = "") -> list[str]:
-    """Return Markdown for what an entry checks less than before: cases, tolerances, a manifest.
-
-    Args:
-        entry: The bundle as it is now.
-        previous: Its entry before.
-        changes: How the manifest of the same name differs from the one before.
-    """
-    ids = [case.id for case in entry.all_cases]
-    bundle = entry.bundle
-    lost = sorted(find_claimed(previous.cases, ids) - find_claimed(bundle.cases, ids))
-    lines = []
-    if lost:
-        cases = format_count(len(lost), "cases")
-        lines.append(f"{cases} not claimed any more: {join_limited(lost, _MAX_LISTED)}")
-    for case in entry.all_cases:
-        before, after = (
-            tighten(case.tolerances, one.bounds.get(case.id, {}))[0] for one in (previous, bundle)
-        )
-        # Of atol and rtol, the one that is not stated is 0.
-        pair = {"atol": 0.0, "rtol": 0.0} if {"atol", "rtol"} & before.keys() else {}
-        is_unclear = ("close" in before) != ("close" in after)
-        if is_unclear or tighten(after, {**pair, **before})[0] != after:
-            texts = [
-                ", ".join(f"{key} {one:g}" for key, one in side.items()) for side in (before, after)
-            ]
-            lines.append(f"tolerance of {case.id} widened: {texts[0]} → {texts[1]}")
-    if changes:
-        lines.append(f"manifest {bundle.manifest}: {changes}")
-    elif previous.manifest != bundle.manifest:
-        lines.append(f"manifest: {previous.manifest or 'none'} → {bundle.manifest or 'none'}")
-    return [f"**{bundle.id}**: {line}\n" for line in lines]

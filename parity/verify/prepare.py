@@ -70,20 +70,14 @@ def prepare_bundle(
 def _prepare(
     bundle: Bundle, options: VerifyOptions, console: RunConsole, deadline: float | None
 ) -> PreparedBundle:
-    chosen = find_suite(bundle.suite)
-    if chosen is None:
-        message = f"this version has no suite {bundle.suite!r}"
-        raise ConfigError(Problem("no-such-suite", message, bundle.where.get("suite")))
+    chosen = get_suite(bundle)
     _check_options(bundle, chosen)
     started = time.perf_counter()
     fetched = fetch_bundle(bundle, options, console, deadline)
     files = fetch_extra_files(bundle, options, console, deadline)
     seconds = time.perf_counter() - started
     suite_options = build_options(bundle, options)
-    cases = tuple(
-        replace(case, requested=bundle.bounds.get(case.id, {}))
-        for case in chosen.cases(fetched.path, suite_options)
-    )
+    cases = read_cases(bundle, chosen, fetched.path, suite_options)
     bounds = _tighten_bounds(bundle, cases, chosen)
     claimed = claims.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
@@ -106,6 +100,29 @@ def _prepare(
         seconds=seconds,
         files=files,
         manifest=hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest else None,
+    )
+
+
+def get_suite(bundle: Bundle) -> Suite:
+    """Return the suite of a bundle.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    chosen = find_suite(bundle.suite)
+    if chosen is None:
+        message = f"this version has no suite {bundle.suite!r}"
+        raise ConfigError(Problem("no-such-suite", message, bundle.where.get("suite")))
+    return chosen
+
+
+def read_cases(
+    bundle: Bundle, suite: Suite, tree: Path, options: Mapping[str, Any]
+) -> tuple[Case, ...]:
+    """Read the cases of a bundle, with the lockfile's tolerances."""
+    return tuple(
+        replace(case, requested=bundle.bounds.get(case.id, {}))
+        for case in suite.cases(tree, options)
     )
 
 

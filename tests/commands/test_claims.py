@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.lockfile import Bundle, Dump, parse
+from parity.lockfile import parse
 from parity.reports.console import RunConsole
-from parity.suites.base import Case
+from parity.reports.markdown import escape_markdown
 from parity.verify.bundle_states import format_lock_changes
-from parity.verify.claims import format_weaker
 from parity.verify.options import VerifyOptions
-from parity.verify.prepare import PreparedBundle, prepare_bundle
+from parity.verify.prepare import prepare_bundle
 from tests.action import consumer
 from tests.support.manifests import ManifestBench
 
@@ -138,63 +135,42 @@ def test_plan_splits_claimed_cases_alone_and_merge_keeps_the_claim(
 
 
 @pytest.mark.process
-def test_a_changed_manifest_is_listed(bench: ManifestBench) -> None:
-    bench.verify(MANIFEST)
+def test_what_is_checked_less_is_listed(
+    bench: ManifestBench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim(bench, "*", more="    bounds: {adam: {max_abs: 0.5}}\n")
+    tolerant = MANIFEST.replace("cases:", "defaults: {tolerance: {max_abs: 1}}\ncases:")
+    bench.verify(tolerant)
+    lock = bench.root / "fixtures.lock.yaml"
+    gone = "  gone: {source: b.tar, suite: tensors, dump: {command: [x]}}\n"
+    lock.write_text(lock.read_text() + gone, encoding="utf-8")
     consumer.commit(bench.root)
-    lock = bench.root / "fixtures.lock.yaml"
-    (bundle,) = parse(lock, lock.read_bytes()).bundles
+    lock.write_text(lock.read_text().replace(gone, ""), encoding="utf-8")
     options, console = VerifyOptions(repo=bench.root, lockfile=lock), RunConsole()
-    entry = prepare_bundle(bundle, options, console, None)
-    assert format_lock_changes("HEAD", [entry], options, console) == []
-    (bench.root / "checks.yaml").write_text(f"# comment\n{MANIFEST}", encoding="utf-8")
-    assert format_lock_changes("HEAD", [entry], options, console) == [
-        "**b**: manifest checks.yaml: changed: 1 line added, 0 removed\n"
+
+    def list_changes() -> list[str]:
+        (bundle,) = parse(lock, lock.read_bytes()).bundles
+        entry = prepare_bundle(bundle, options, console, None)
+        return format_lock_changes("HEAD", [entry], options, console)
+
+    assert list_changes() == ["**gone**: not in the lockfile any more\n"]
+    claim(bench, "adam*", more="    bounds: {adam: {max_abs: 0.75}}\n")
+    bench.verify(f"# comment\n{tolerant}")
+    expected = [
+        "manifest checks.yaml changed: 1 line added, 0 removed",
+        "1 case not claimed any more: sgd",
+        "tolerance of adam widened: max_abs 0.5 → max_abs 0.75",
     ]
-
-
-def test_weaker_entries_are_listed(bench: ManifestBench) -> None:
-    text = "schema: 2\nbundles:\n  b: {source: b.tar, suite: tensors, dump: {command: [x]}%s}\n"
-    locked = ', locked: {sha256: "sha256:' + "0" * 64 + '"}'
-    bench.verify(MANIFEST.replace("cases:", "defaults: {tolerance: {max_abs: 1}}\ncases:"))
-    (before,) = parse(
-        bench.root / "x", (text % (locked + ", bounds: {adam: {max_abs: 0.5}}")).encode()
-    ).bundles
-    lock = bench.root / "fixtures.lock.yaml"
-    lock.write_text(lock.read_text().replace("    dump:", '    cases: ["adam*"]\n    dump:'))
-    (now,) = parse(lock, lock.read_bytes()).bundles
-    entry = prepare_bundle(now, VerifyOptions(repo=bench.root, lockfile=lock), RunConsole(), None)
-    assert isinstance(entry, PreparedBundle)
-    assert format_weaker(entry, before) == [
-        "**b**: 1 case not claimed any more: sgd\n",
-        "**b**: tolerance of adam widened: max_abs 0.5 → max_abs 1\n",
-        "**b**: manifest: none → checks.yaml\n",
-    ]
-    assert format_weaker(entry, now) == []
-    assert format_weaker(entry, now, "changed: 1 line") == [
-        "**b**: manifest checks.yaml: changed: 1 line\n"
-    ]
-
-
-#: Tolerances of a case in the lockfile before and now, and whether the change is listed.
-BOUNDS: dict[str, tuple[dict[str, float], dict[str, float], bool]] = {
-    "tighter": ({"atol": 0.5, "rtol": 0.1}, {"atol": 0.5}, False),
-    "rtol added to atol": ({"atol": 0.5}, {"atol": 0.5, "rtol": 0.1}, True),
-    "atol added to rtol": ({"rtol": 0.1}, {"atol": 0.5, "rtol": 0.1}, True),
-    "close in place of the two": ({"atol": 0.5, "rtol": 0.1}, {"close": 0.1}, True),
-    "the two in place of close": ({"close": 0.1}, {"atol": 0.5, "rtol": 0.1}, True),
-    "cosine alone is lost": ({"max_abs": 0.5, "cosine": 0.9}, {"max_abs": 0.5}, True),
-}
-
-
-@pytest.mark.parametrize("name", BOUNDS)
-def test_a_tolerance_that_is_wider_or_of_another_kind_is_listed(name: str, tmp_path: Path) -> None:
-    before, now, is_listed = BOUNDS[name]
-    case = Case(id="a", folder=tmp_path, tolerances={"max_abs": 1.0})
-    old, new = (
-        Bundle(id="b", source="b.tar", suite="tensors", dump=Dump(), bounds={"a": one})
-        for one in (before, now)
-    )
-    found = format_weaker(cast("Any", SimpleNamespace(all_cases=[case], bundle=new)), old)
-    assert [line.startswith("**b**: tolerance of a widened: ") for line in found] == [
-        True
-    ] * is_listed
+    lines = [f"**b**: {escape_markdown(line)}\n" for line in expected]
+    assert list_changes() == ["**gone**: not in the lockfile any more\n", *lines]
+    capsys.readouterr()
+    assert run_command_line(["diff", "b", "--repo", str(bench.root)]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [f"  {line}" for line in expected]
+    bench.references = {**bench.references, "adam/reference/w.npy": W + 1}
+    bench.verify(tolerant.replace("  sgd: {}\n", ""))
+    assert list_changes()[2:4] == lines[1:]
+    (bench.root / "checks.yaml").write_text("schema: 2", encoding="utf-8")
+    consumer.commit(bench.root)
+    (bench.root / "checks.yaml").write_text(tolerant, encoding="utf-8")
+    (line,) = [one for one in list_changes() if "compared" in one]
+    assert "the checks cannot be compared: checks.yaml: cases must be an object" in line

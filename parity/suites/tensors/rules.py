@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parity.bundle.layout import make_suspect_error
+from parity.bundle.manifest_outputs import JsonRule
 from parity.bundle.tensor_case import TensorCase
-from parity.bundle.tensor_rules import EXACT, Rule, describe_unmatched, resolve_rules
+from parity.bundle.tensor_rules import EXACT, Check, Rule, describe_unmatched, resolve_rules
+from parity.bundle.tolerances import Tolerances
 from parity.errors import Problem
 from parity.results import Finding
 from parity.suites.base import Case, Dump
 from parity.suites.messages import EXAMPLES, format_list, report_error
+from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import documents
 from parity.tensors.folder import FolderContents, list_named, list_tensors
 from parity.tensors.stored import StoredTensor
@@ -133,6 +136,45 @@ def apply_rules(
         findings=tuple(findings),
         unreferenced=unreferenced,
     )
+
+
+def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
+    """Return how each tensor, text and part of JSON is compared, with the lockfile's tolerances.
+
+    Raises:
+        ReferenceSuspectError: A reference cannot be read.
+    """
+    detail: TensorCase = case.detail
+    tensors = read_references(detail) if detail.reference else {}
+    rules = dict(apply_rules(detail, tensors, FolderContents()).rules)
+    likes = {
+        name: tensors[one] for name, one in detail.rules.find_likes().items() if one in tensors
+    }
+    reference = TensorReference(
+        tensors={**tensors, **likes},
+        tolerances=tolerances,
+        rules=rules,
+        requested=case.requested,
+        blind=detail.blind,
+    )
+    free = {stage.name for stage in detail.stages}.difference(detail.outputs)
+    for name in reference.tensors:
+        rule = rules.get(name, detail.rules.default)
+        rules[name] = replace(
+            rule,
+            checks=reference.select_checks(name),
+            blind=reference.find_blind_reason(name),
+            optional=rule.optional or name in free,
+        )
+    for source, stated in detail.documents.items():
+        tight = documents.tighten_rules(
+            {"": JsonRule(dict(EXACT[0].bounds)), **stated}, case.requested
+        )
+        for pointer, one in tight.items():
+            parts = {"partition": {"with": [*one.parts[1:]]}} if one.parts else {}
+            check = Check(bounds=one.bounds or {}, measures=parts)
+            rules[f"{source}#{pointer}"] = Rule(checks=(check,), ignore=one.reason)
+    return {**rules, **dict.fromkeys(detail.texts, Rule(checks=EXACT))}
 
 
 def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> FolderContents:

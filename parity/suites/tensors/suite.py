@@ -31,6 +31,7 @@ from parity.suites.tensors.rules import (
     apply_rules,
     find_rule_problems,
     list_references,
+    list_rules,
     read_references,
     report_unused_defaults,
 )
@@ -235,6 +236,7 @@ SUITE = Suite(
     view=_build_view,
     list_files=list_files,
     has_manifest=True,
+    list_rules=list_rules,
     across=report_unused_defaults,
     reference_path=lambda case: case.detail.reference,
     pin="parity.lab.pins.tensors:pin",
