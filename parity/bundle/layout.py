@@ -119,25 +119,18 @@ def _is_batch_name(name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderCase:
-    """One case of a dataloader bundle, from its `meta.json`.
-
-    Attributes:
-        mode: ORDER, SET or SUBSET: how much of the items' order a port must match.
-        batch_sizes: Items of each batch of the reference.
-        features, labels: The whole data set where `meta.json` has it, nested lists
-            ``[n][d]`` and ``[n]``, else None.
-    """
+    """One case of a dataloader bundle, from its `meta.json`."""
 
     name: str
     folder: Path
-    mode: EqualityMode
+    mode: EqualityMode  # How much of the items' order a port must match
     batch_size: int
     shuffle: bool
     drop_last: bool
     seed: int | None
-    batch_sizes: tuple[int, ...]
-    features: list[Any] | None
-    labels: list[Any] | None
+    batch_sizes: tuple[int, ...]  # Of the reference
+    features: list[Any] | None  # ``[n][d]``, the whole data set where `meta.json` has it
+    labels: list[Any] | None  # ``[n]``
 
 
 def read_loader_case(folder: Path) -> LoaderCase:
@@ -188,36 +181,26 @@ RELATIONS = ("same_as", "other_epoch_of", "other_seed_of", "resume_of")
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineCase:
-    """One case of a pipeline bundle, from its `meta.json`.
-
-    Attributes:
-        policy: How a last batch that is not full is treated.
-        start_batch: Number of the first batch that is delivered.
-        order: Ids of all records in the order of the epoch.
-        fingerprint: 64 hex digits, of x and y of the data set.
-        ids, x, y: The data set, ``[n]`` each.
-        relations: Case named by each key of ``RELATIONS`` that is present.
-        disjoint_with: Cases that share no record with this one.
-    """
+    """One case of a pipeline bundle, from its `meta.json`."""
 
     name: str
     folder: Path
-    policy: LastBatchPolicy
+    policy: LastBatchPolicy  # How a last batch that is not full is treated
     shuffle: bool
     batch_size: int
     seed: int
     epoch: int
-    start_batch: int
+    start_batch: int  # Number of the first one that is delivered
     batch_sizes: tuple[int, ...]
-    order: tuple[int, ...]
+    order: tuple[int, ...]  # Ids of all records in the order of the epoch
     omitted_ids: tuple[int, ...]
-    fingerprint: str
+    fingerprint: str  # 64 hex digits, of x and y
     masked_mean: float | None
-    ids: list[Any]
+    ids: list[Any]  # Of the data set, ``[n]``, as are x and y
     x: list[Any]
     y: list[Any]
-    relations: dict[str, str]
-    disjoint_with: tuple[str, ...]
+    relations: dict[str, str]  # Case named by each key of ``RELATIONS`` that is present
+    disjoint_with: tuple[str, ...]  # Cases that share no record with this one
 
 
 def read_pipeline_case(folder: Path) -> PipelineCase:

@@ -62,7 +62,8 @@ def pin(options: PinOptions, console: RunConsole) -> int:
     jobs = {options.kind: (options.kind, options.extra)} if options.kind else EMBEDDED
     for name, (kind, extra) in jobs.items():
         console.print_line(f"pinning {name}")
-        archive = find_pin(kind)(options.out, **extra)
+        more = {"report": console.print_line} if kind == "trace" else {}
+        archive = find_pin(kind)(options.out, **extra, **more)
         with archive.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = f"{archive.stat().st_size:,} bytes"

@@ -93,9 +93,10 @@ class BundleWriter:
 
     def measure_size(self) -> int:
         """Return how many bytes the files have until now, with the manifest."""
-        return sum(map(len, self._list_files().values()))
+        return sum(map(len, self.list_files().values()))
 
-    def _list_files(self) -> dict[str, bytes]:
+    def list_files(self) -> dict[str, bytes]:
+        """Return all files by their paths, the manifest among them."""
         return {**self.files, "parity.json": packing.encode_json(self.manifest, (",", ":"))}
 
     def write(self, target_dir: Path | str) -> Path:
@@ -104,7 +105,7 @@ class BundleWriter:
         Raises:
             ConfigError, ReferenceSuspectError: As ``pins.tensors.pack_folder``.
         """
-        files = self._list_files()
+        files = self.list_files()
         packing.check_member_names([f"{self.name}/{path}" for path in files])
         with TemporaryDirectory(prefix="parity-") as folder:
             packing.write_files(Path(folder, self.name), files)

@@ -46,58 +46,42 @@ def pick_worse(one: Sample | None, other: Sample | None) -> Sample | None:
 
 @dataclass
 class Measures:
-    """The result of comparing two tensors of one shape.
+    """The result of comparing two tensors of one shape."""
 
-    Attributes:
-        bounds: Those that were applied.
-        count: Elements compared.
-        bad: Elements that break an elementwise bound.
-        max_abs, max_relative, max_ulp: Over pairs of finite elements; relative to the expected.
-        max_share: Largest share of atol + rtol that was used.
-        worst: The bad element that is furthest off; one that is not finite comes first.
-        samples: The first bad elements.
-        nonfinite: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
-        lost: Bad elements where only one side is NaN or infinite, or infinities differ in sign.
-        zeros: Elements that are 0.0 on one side and -0.0 on the other.
-        payloads: Elements that are NaN on both sides with other bits.
-        histogram: Number of elements whose error is in ``[10**k, 10**(k+1))``, by k.
-        bad_cells: Number of bad elements by cell of ``grid``, whose columns are the last axis
-            and whose rows are all others.
-        grid: Rows and columns of the map; both 0 where there is none.
-        cosine: None where no bound asks for it, or both norms are within ``max_abs``, which
-            then decides alone (rule R5).
-        outcomes: Results of the measures of the whole tensor, by name.
-        is_screened: Elements that are clearly within the bounds were not counted: of ``max_ulp``,
-            ``max_relative``, ``zeros`` and ``histogram`` only what a bound asks for is right.
-        excludes_constants: No constant in place of the reference would pass; False if not known.
-        branch: Number of the branch of `any_of` that this is, from 1; 0 without branches.
-    """
-
-    bounds: Mapping[str, float]
-    count: int = 0
-    bad: int = 0
-    max_abs: float = 0.0
-    max_relative: float = 0.0
+    bounds: Mapping[str, float]  # Those that were applied
+    count: int = 0  # Elements compared
+    bad: int = 0  # Elements that break an elementwise bound
+    max_abs: float = 0.0  # Over pairs of finite elements, as are the next two
+    max_relative: float = 0.0  # Relative to the expected
     max_ulp: int = 0
-    max_share: float = 0.0
+    max_share: float = 0.0  # Largest share of atol + rtol that was used
+    #: The bad element that is furthest off; one that is not finite comes first.
     worst: Sample | None = None
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)  # The first bad elements
+    #: NaN and infinities, ``(expected, obtained)``, among elements whose bits differ.
     nonfinite: tuple[int, int] = (0, 0)
-    lost: int = 0
-    zeros: int = 0
-    payloads: int = 0
+    lost: int = 0  # Bad where only one side is NaN or infinite, or infinities differ in sign
+    zeros: int = 0  # Elements that are 0.0 on one side and -0.0 on the other
+    payloads: int = 0  # Elements that are NaN on both sides with other bits
+    #: Number of elements whose error is in ``[10**k, 10**(k+1))``, by k.
     histogram: Counter[int] = field(default_factory=Counter)
+    #: Number of bad elements by cell of ``grid``.
     bad_cells: Counter[tuple[int, int]] = field(default_factory=Counter)
     #: Largest error of a bad element by cell.
     cell_errors: dict[tuple[int, int], float] = field(default_factory=dict)
     #: Expected and obtained values of bad elements, spread over the tensor.
     points: list[tuple[float, float]] = field(default_factory=list)
-    grid: tuple[int, int] = (0, 0)
+    grid: tuple[int, int] = (0, 0)  # Columns are the last axis, rows all others; 0 without a map
+    #: None where no bound asks for it, or both norms are within ``max_abs``, which then decides
+    #: alone (rule R5).
     cosine: float | None = None
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # Of measures of the whole tensor
+    #: Elements that are clearly within the bounds were not counted: of ``max_ulp``,
+    #: ``max_relative``, ``zeros`` and ``histogram`` only what a bound asks for is right.
     is_screened: bool = False
+    #: No constant in place of the reference would pass; False if not known.
     excludes_constants: bool = False
-    branch: int = 0
+    branch: int = 0  # Number of the branch of `any_of`, from 1; 0 without branches
 
     def drop_ulps(self) -> None:
         """Drop steps between floats, where these contain integers and the steps say nothing."""

@@ -53,18 +53,12 @@ _buffers = _Buffers()
 
 
 class Chunk(NamedTuple):
-    """A run of elements of both sides.
+    """A run of elements of both sides, overwritten by the next one."""
 
-    Attributes:
-        start: Flat index of the first.
-        expected, obtained: Overwritten by the next chunk.
-        equal: The bytes are known to be the same.
-    """
-
-    start: int
+    start: int  # Flat index of the first
     expected: NDArray[Any]
     obtained: NDArray[Any]
-    equal: bool = False
+    equal: bool = False  # The bytes are known to be the same
 
 
 def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:

@@ -231,16 +231,112 @@ def test_mistake_is_found_behind_an_operator_that_cannot_be_computed(tmp_path: P
     assert str(first.cause).startswith("gelu: its tanh form is computed: computed in this way")
 
 
-def test_search_among_unseen_stages_is_bounded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("work", "stage", "end"),
+    [
+        (2**14, "gelu", "not reached by the search: norm/layer_norm to turned"),
+        (2**18, "norm/layer_norm", "not reached by the search: norm/layer_norm to fc/linear"),
+        (2**18, "gelu", None),
+    ],
+)
+def test_search_among_unseen_stages_is_bounded_and_begins_at_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: int, stage: str, end: str | None
 ) -> None:
-    monkeypatch.setattr("parity.diagnose.stages.trace._MAX_WORK", 2**14)
+    monkeypatch.setattr("parity.diagnose.stages.trace._MAX_WORK", work)
     (case,) = suite.read_cases(write_bundle(tmp_path / "tree"), {})
-    wrong = {"out/linear": run_stages({"gelu": {"form": "tanh"}})["out/linear"]}
+    changes = {"gelu": {"form": "tanh"}, "norm/layer_norm": {"bias": None}}
+    wrong = {"out/linear": run_stages({stage: changes[stage]})["out/linear"]}
     dump = Dump(folder=write_dump(tmp_path / "dump", wrong))
     first = suite.verify(case, dump, case.tolerances).findings[0]
-    assert (first.tensor, first.cause) == ("out/linear", None)
-    assert "known wrong ways gives its output" in first.message
+    assert (first.tensor, first.cause is None) == ("out/linear", end is not None)
+    assert "known wrong ways gives its output; " in first.message if end else first.cause
+    assert first.message.endswith(end or "seen")
+
+
+def test_trace_that_does_not_show_a_mistake_says_so_where_all_is_right(tmp_path: Path) -> None:
+    tree = write_bundle(tmp_path / "tree", words={"not_visible": "gelu: its tanh form"})
+    (case,) = suite.read_cases(tree, {})
+    found = []
+    for number, changes in enumerate(({}, {"fc/linear": {"bias": None}})):
+        values = {name: one for name, one in run_stages(changes).items() if name not in _MOVED}
+        dump = Dump(folder=write_dump(tmp_path / str(number), values))
+        found.append(suite.verify(case, dump, case.tolerances).findings)
+    (notice,) = found[0]
+    text = "not compared, since the trace does not show it: gelu: its tanh form"
+    assert (notice.level, notice.code, notice.message) == ("notice", "not-visible", text)
+    assert "not-visible" not in {one.code for one in found[1]}
+
+
+def test_parameters_of_another_stage_are_named(tmp_path: Path) -> None:
+    again = {**STAGES[1], "name": "again/linear"}
+    again["feeds"] = {**again["feeds"], "weight": "again.weight", "bias": "again.bias"}
+    given = {"again.weight": PARAMETERS["fc.weight"] * 2, "again.bias": PARAMETERS["norm.bias"]}
+    fed = {"input": run_stages()["norm/layer_norm"], "weight": given["again.weight"]}
+    values = {**run_stages(), "again/linear": np.float32(compute("linear", fed))}
+    values["again/linear"] += given["again.bias"]
+    references = {name: one for name, one in values.items() if name not in _MOVED}
+    tree = write_bundle(
+        tmp_path / "tree",
+        stages=[STAGES[0], again, *STAGES[1:]],
+        references=references,
+        parameters={**PARAMETERS, **given},
+    )
+    (case,) = suite.read_cases(tree, {})
+    dump = Dump(folder=write_dump(tmp_path, {**references, "fc/linear": values["again/linear"]}))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert (first.tensor, first.measures["cause_code"]) == ("fc/linear", "feed-other")
+    assert str(first.cause).startswith("the parameters of again/linear are used: ")
+
+
+_MASKED_STAGES: list[dict[str, Any]] = [
+    {"name": "hide", "kind": "aten.mul.Tensor", "feeds": {"self": "m"}},
+    {"name": "scores", "kind": "aten.add.Tensor", "feeds": {"self": "x", "other": "hide"}},
+    {
+        "name": "softmax",
+        "kind": "aten.softmax.int",
+        "arguments": {"dim": -1},
+        "feeds": {"self": "scores"},
+    },
+]
+
+
+@pytest.mark.parametrize("value", [-1e4, -65504.0, -1e9, -1e30])
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        ({"sign": -1.0}, "the second operand has the opposite sign"),
+        ({"first": 0.0}, "the first operand is missing"),
+        ({"smaller": 1e-5}, None),
+    ],
+)
+def test_mistake_beside_a_mask_is_named(
+    tmp_path: Path, value: float, change: dict[str, float], cause: str | None
+) -> None:
+    rng = np.random.default_rng(3)
+    x, m = rng.standard_normal((4, 6)), np.zeros((4, 6))
+    m[:, 3:] = 1
+
+    def run(sign: float = 1.0, first: float = 1.0, smaller: float = 1.0) -> dict[str, Any]:
+        hide = np.float32(m * value * sign * smaller)
+        scores = np.float32(x.astype("f4") * np.float32(first) + hide)
+        soft = np.asarray(compute("softmax", {"input": scores.astype("f8"), "dim": -1}))
+        return {"hide": hide, "scores": scores, "softmax": np.float32(soft)}
+
+    stages = [{**_MASKED_STAGES[0], "arguments": {"other": value}}, *_MASKED_STAGES[1:]]
+    tree = write_bundle(
+        tmp_path / "tree",
+        stages=stages,
+        outputs=["softmax"],
+        references=run(),
+        parameters={"x": np.float32(x), "m": np.float32(m)},
+        inputs=[],
+        tolerance={"atol": 1e-5, "rtol": 1e-6},
+    )
+    (tree / "forward" / "inputs" / "x.npy").unlink()
+    (case,) = suite.read_cases(tree, {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", run(**change)))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert str(first.cause).split(":")[0].split("; or")[0] == str(cause)
 
 
 def test_one_mistake_in_all_stages_of_an_operator_is_found_in_the_output(tmp_path: Path) -> None:

@@ -32,25 +32,20 @@ _MAX_REFERENCE_ROUNDINGS = 16.0  # How far a reference may be from what its stag
 _NEARER = 10.0  # The right way must be off by this many times what the wrong way leaves
 #: Rounding that is assumed where none is stated, relative to the largest value (32 ULP of f32).
 _ASSUMED_ROUNDING = 2.0**-18
+_LARGE = 1000.0  # Values from which on their rounding is their own, as in a mask
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage with its data.
+    """One stage with its data."""
 
-    Attributes:
-        kind: ``aten.layer_norm.default``, or a module's type, ``LayerNorm``.
-        arguments: By the names of ATen's schema or of the module: arrays, numbers, texts.
-        expected, obtained: Its output, of one shape.
-        rounding: Largest absolute error that rounding alone makes; 0 where nobody measured it.
-        expected_arguments: The same by the reference, where ``arguments`` are the port's own.
-    """
-
-    kind: str
+    kind: str  # ``aten.layer_norm.default``, or a module's type, ``LayerNorm``
+    #: Arrays, numbers and texts, by the names of ATen's schema or of the module
     arguments: Mapping[str, Any]
-    expected: Array
-    obtained: Array
-    rounding: float = 0.0
+    expected: Array  # Its output by the reference
+    obtained: Array  # Its output by the port, of the same shape
+    rounding: float = 0.0  # Largest error that rounding alone makes; 0 where nobody measured it
+    #: ``arguments`` by the reference, where these are the port's own
     expected_arguments: Mapping[str, Any] | None = None
 
 
@@ -68,6 +63,7 @@ class StageCause:
     #: Why none was looked for: the operator is unknown, or the stage's own reference is not what
     #: its inputs give
     reason: str = ""
+    missed: tuple[str, ...] = ()  # Unseen stages, in which the search had no time to look
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +139,7 @@ def allow_rounding(rounding: float, expected: Array) -> float:
 
 def find_limit(difference: float, rounding: float, right: Array) -> float:
     """Return what a way may leave of the ``difference`` of the right one."""
-    share = _MAX_SHARE * difference if np.isfinite(difference) else 0.0
+    share = _MAX_SHARE * min(difference, _LARGE) if np.isfinite(difference) else 0.0
     return max(share, _MAX_ROUNDINGS * _find_rounding(rounding, np.asarray(right)))
 
 
@@ -183,10 +179,10 @@ def _compute_ways(
             yield way.code, way.text, values
     if only:
         return
-    given = next((value for value in arguments.values() if isinstance(value, np.ndarray)), None)
-    if given is not None and given.shape == right.shape:
-        yield "stage-skipped", "the stage is skipped: its output is its input", given
-    first = next(iter(arguments), "")
+    arrays = [name for name, value in arguments.items() if isinstance(value, np.ndarray)]
+    first = arrays[0] if arrays else ""
+    if arrays and arguments[first].shape == right.shape:
+        yield "stage-skipped", "the stage is skipped: its output is its input", arguments[first]
     try:
         again = np.asarray(call(operator, {**arguments, first: right}))
     except ERRORS:
@@ -196,17 +192,30 @@ def _compute_ways(
 
 
 def measure_distance(one: Array, other: Array) -> float:
-    """Return the largest absolute difference; infinite where shapes or non-finite values differ."""
+    """Return the largest absolute difference; infinite where shapes or non-finite values differ.
+
+    Values of thousands, such as those of a mask, may differ by rounding in the narrower dtype.
+    """
+    both = one, other
     if one.shape != other.shape:
         return np.inf
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(np.subtract(one, other, dtype=np.float64))
-    same = (one == other) | (np.isnan(one) & np.isnan(other))
+        share = 2 * max(np.finfo(each.dtype).eps if each.dtype.kind == "f" else 0 for each in both)
+        close = (difference <= share * np.abs(other)) & (np.abs(other) >= _LARGE)
+    same = (one == other) | (np.isnan(one) & np.isnan(other)) | (close & np.isfinite(other))
     difference = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
     return float(difference.max(initial=0.0))
+
+
+def round_large(values: Array, dtype: Any) -> Array:
+    """Round values of thousands to a dtype, in which -1e9 + 1 is -1e9."""
+    with np.errstate(over="ignore"):
+        return np.where(np.abs(values) < _LARGE, values, values.astype(dtype))
 
 
 def _find_rounding(stated: float, values: Array) -> float:
     """Return the rounding of a stage as it is stated, else what its values make likely."""
     finite = np.abs(values[np.isfinite(values)], dtype=np.float64)
-    return stated or _ASSUMED_ROUNDING * float(finite.max(initial=0.0))
+    plain = finite[finite < _LARGE] if (finite < _LARGE).any() else finite
+    return stated or _ASSUMED_ROUNDING * float(plain.max(initial=0.0))

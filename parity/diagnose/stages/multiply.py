@@ -64,6 +64,11 @@ def sub(input: Array, other: Array | float, alpha: float = 1, *, turned: bool = 
     return (-1 if turned else 1) * (input - alpha * np.asarray(other))
 
 
+def rsub(input: Array, other: Array | float, alpha: float = 1) -> Array:
+    """Return ``other - alpha * input``."""
+    return np.asarray(other) - alpha * input
+
+
 def mul(input: Array, other: Array | float, *, only: bool = False, times: int = 1) -> Array:
     """Return ``input * other ** times``, or ``other`` ``only``."""
     return (np.ones_like(input) if only else input) * np.asarray(other) ** times

@@ -7,6 +7,7 @@ Keyword arguments after ``*`` select known mistakes. Definitions: the documentat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from parity.diagnose.stages.multiply import linear
 from parity.diagnose.stages.windows import MAX_BINS, check_size
 
 Array = Any  # of NumPy; a number has no axes
+Recurrence = Callable[[Array], Array]  # The product of a state with its weights, and its bias
 
 
 def lstm(
@@ -39,8 +41,8 @@ def lstm(
     tanh of the cell.
     """
 
-    def step(parts: Array, hidden: Array, state: Sequence[Array]) -> list[Array]:
-        gates = dict(zip(order, np.split(parts + hidden, 4, axis=-1), strict=True))
+    def step(parts: Array, recur: Recurrence, state: Sequence[Array]) -> list[Array]:
+        gates = dict(zip(order, np.split(parts + recur(state[0]), 4, axis=-1), strict=True))
         cell = sigmoid(gates["f"]) * state[1] + sigmoid(gates["i"]) * (
             sigmoid if smooth else np.tanh
         )(gates["g"])
@@ -72,14 +74,21 @@ def gru(
     biases: int = 2,
     inverted: bool = False,
     reset: bool = True,
+    early: bool = False,
 ) -> Array:
-    """Return the outputs of all positions; ``inverted`` exchanges z and 1 - z."""
+    """Return the outputs of all positions; ``inverted`` exchanges z and 1 - z.
 
-    def step(parts: Array, hidden: Array, state: Sequence[Array]) -> list[Array]:
-        ours = dict(zip(order, np.split(parts, 3, axis=-1), strict=True))
-        theirs = dict(zip(order, np.split(hidden, 3, axis=-1), strict=True))
+    ``early`` applies the reset gate to the state, not to its product.
+    """
+
+    def split(parts: Array) -> dict[str, Array]:
+        return dict(zip(order, np.split(parts, 3, axis=-1), strict=True))
+
+    def step(parts: Array, recur: Recurrence, state: Sequence[Array]) -> list[Array]:
+        ours, theirs = split(parts), split(recur(state[0]))
         opened, keep = (sigmoid(ours[gate] + theirs[gate]) for gate in "rz")
-        new = np.tanh(ours["n"] + (opened if reset else 1) * theirs["n"])
+        added = split(recur(opened * state[0]))["n"] if early else opened * theirs["n"]
+        new = np.tanh(ours["n"] + (added if reset else theirs["n"]))
         keep = 1 - keep if inverted else keep
         return [(1 - keep) * new + keep * state[0]]
 
@@ -97,7 +106,7 @@ def gru(
 
 
 def _run_layers(
-    step: Callable[[Array, Array, Sequence[Array]], list[Array]],
+    step: Callable[[Array, Recurrence, Sequence[Array]], list[Array]],
     values: Array,
     states: Sequence[Array],
     params: Sequence[Array],
@@ -121,7 +130,7 @@ def _run_layers(
             results = []
             check_size(len(ordered), limit=MAX_BINS)
             for row in linear(ordered, weights[0], added[0]):
-                state = step(row, state[0] @ weights[1].T + added[1], state)
+                state = step(row, partial(linear, weight=weights[1], bias=added[1]), state)
                 results.append(state[0])
             outputs.append(np.stack(results[::-1] if direction else results))
         values = np.concatenate(outputs, axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,14 @@ from parity.diagnose.stages.find import (
     list_ways,
     measure_distance,
     read_ways,
+    round_large,
 )
 from parity.diagnose.stages.operators import ERRORS, compute, find_operator
 from parity.diagnose.stages.values import Reader, TraceError, Values, Work
 
 Array = Any  # of NumPy; a number has no axes
 
-#: Unseen stages before one that diverges, in each of which a wrong way is looked for.
-_MAX_HIDDEN = 48
-#: Elements that are computed for it, which is about a second.
+#: Elements that are computed to find a wrong way in unseen stages, which is about a second.
 _MAX_WORK = 2**26
 #: Stages, inputs and parameters that are tried in the place of each one that feeds a stage.
 _MAX_OTHERS = 12
@@ -35,18 +35,12 @@ _MAX_OTHERS = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """The stages of a case, with ways to read their data.
+    """The stages of a case, with ways to read their data."""
 
-    Attributes:
-        stages: By name, in the order of execution.
-        expected, obtained, given: Return the array of a reference, of the dump, and of an input
-            or parameter; None where there is none.
-    """
-
-    stages: Mapping[str, Stage]
-    expected: Reader
-    obtained: Reader
-    given: Reader
+    stages: Mapping[str, Stage]  # By name, in the order of execution
+    expected: Reader  # Of references; each reader returns None where there is no array
+    obtained: Reader  # Of the dump
+    given: Reader  # Of inputs and parameters
 
     def find_cause(self, name: str, unseen: Sequence[str] = ()) -> StageCause:
         """Find the wrong way in which the port computed one stage, or an unseen one before it.
@@ -64,10 +58,11 @@ class Trace:
             if not cause.ways and (moved := self._find_moved_ways(unseen)):
                 return moved
             if not cause.ways:
-                cause = self._find_unseen_ways(name, unseen, obtained, tried) or cause
+                found, missed = self._find_unseen_ways(name, unseen, obtained, tried)
+                cause = found or replace(cause, missed=missed)
             if cause.tried and not cause.ways:
-                found = self._find_other_feeds(name, obtained, tried)
-                cause = found if found.ways else cause
+                other = self._find_other_feeds(name, obtained, tried)
+                cause = other if other.ways else cause
         except TraceError as error:
             return StageCause(reason=str(error))
         return replace(cause, tried=tuple(tried))
@@ -141,35 +136,39 @@ class Trace:
 
     def _find_unseen_ways(
         self, name: str, unseen: Sequence[str], obtained: Array, tried: list[tuple[str, float]]
-    ) -> StageCause | None:
+    ) -> tuple[StageCause | None, tuple[str, ...]]:
         """Look for a wrong way in each unseen stage, then for one in all stages of an operator.
+
+        The nearest to the seen one, from which least is computed, come first; the second result
+        are those that were not reached.
 
         Raises:
             TraceError: Nothing could be computed.
         """
-        operators = {one: find_operator(self.stages[one].kind) for one in unseen}
-        known = [one for one in unseen if operators[one] in read_ways()][:_MAX_HIDDEN]
-        operators[name] = find_operator(self.stages[name].kind)
-        chosen = [one for one in self.stages if one == name or one in known]
+        operators = {one: find_operator(self.stages[one].kind) for one in (*unseen, name)}
+        chosen = [one for one in self.stages if operators.get(one) in read_ways()]
+        known = [[one] for one in reversed(chosen) if one != name]
         alike = [[one for one in chosen if operators[one] == each] for each in read_ways()]
         errors: list[TraceError] = []
         causes: list[StageCause] = []
-        work = Work(_MAX_WORK)
-        for groups in ([[one] for one in known], [each for each in alike if len(each) > 1]):
+        missed: tuple[str, ...] = ()
+        for groups in (known, [each for each in alike if len(each) > 1]):
+            work = Work(_MAX_WORK)
             for group in groups:
-                if work.left < 0:
-                    break
                 try:
-                    causes.append(self._find_hidden_ways(name, group, obtained, tried, work))
+                    if work.left >= 0:
+                        causes.append(self._find_hidden_ways(name, group, obtained, tried, work))
                 except TraceError as error:
                     errors.append(error)
+                if work.left < 0 and len(group) == 1:
+                    missed = (*group, *missed)
             # Another unseen stage may fit as well, and is then named beside the first.
             if fitting := sorted((one for one in causes if one.ways), key=lambda one: one.left):
                 ways = tuple(way for cause in causes for way in cause.ways)
-                return replace(fitting[0], ways=ways)
+                return replace(fitting[0], ways=ways), ()
         if errors and not causes and work.left >= 0:
             raise errors[0]
-        return None
+        return None, missed
 
     def _find_hidden_ways(
         self,
@@ -198,10 +197,11 @@ class Trace:
         limit = find_limit(difference, self.stages[name].rounding, right)
         places = first.name + (f" and {len(rest)} more of its kind" if rest else "")
         ways, best = [], np.inf
+        dtype = getattr(self.expected(first.name), "dtype", np.float64)
         for code, text, values in list_ways(first.kind, arguments):
             if work.left < 0:
                 break
-            wrongly = Values(self, (read,), {first.name: values}, work)
+            wrongly = Values(self, (read,), {first.name: round_large(values, dtype)}, work)
             try:
                 for stage in rest:
                     for _, _, same in list_ways(stage.kind, wrongly.collect(stage), text):
@@ -232,19 +232,33 @@ class Trace:
         right = np.asarray(compute(stage.kind, arguments))
         difference = measure_distance(right, obtained)
         limit = find_limit(difference, stage.rounding, right)
-        names, ways, best = self._list_names(name), [], np.inf
+        ways, best = [], np.inf
+        for text, fed in self._list_other_feeds(stage, arguments, values):
+            try:
+                output = compute(stage.kind, {**arguments, **fed})
+            except ERRORS:
+                continue
+            left = measure_distance(np.asarray(output), obtained)
+            tried.append((text, left))
+            if is_explained(left, difference, limit):
+                ways.append(("feed-other", text))
+                best = min(best, left)
+        return StageCause(tuple(ways), best, difference, limit=limit)
+
+    def _list_other_feeds(
+        self, stage: Stage, arguments: Mapping[str, Any], values: Values
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield other feeds of a stage with their values: one, or all parameters of another."""
+        names, others = self._list_names(stage.name), self.stages.values()
         for argument, feed in stage.feeds.items():
             for other in _list_alike(names, feed, arguments[argument], values):
-                try:
-                    output = compute(stage.kind, {**arguments, argument: values.read(other)})
-                except ERRORS:
-                    continue
-                left = measure_distance(np.asarray(output), obtained)
-                tried.append((text := f"{other} is fed, not {feed}", left))
-                if is_explained(left, difference, limit):
-                    ways.append(("feed-other", text))
-                    best = min(best, left)
-        return StageCause(tuple(ways), best, difference, limit=limit)
+                yield f"{other} is fed, not {feed}", {argument: values.read(other)}
+        alike = (one for one in others if one.kind == stage.kind and one.name != stage.name)
+        for one in islice(alike, _MAX_OTHERS):
+            own = {name: feed for name, feed in one.feeds.items() if feed not in self.stages}
+            if len(own) > 1:
+                fed = values.collect(replace(one, feeds=own))
+                yield f"the parameters of {one.name} are used", {name: fed[name] for name in own}
 
     def _list_names(self, name: str) -> list[str]:
         """Return the stages before one, then inputs and parameters, the nearest ones first."""

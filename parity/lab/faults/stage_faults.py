@@ -71,7 +71,8 @@ def list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, s
         right = np.asarray(values.compute(stage.name), np.float32)
     for code, text, wrong in list_ways(stage.kind, values.collect(stage)):
         if code not in _GENERAL or trace.expected(stage.name) is not None:
-            planted = wrong.astype(right.dtype)
+            with np.errstate(over="ignore"):
+                planted = wrong.astype(right.dtype)
             key = (code, "" if code in _GENERAL else operator, text)
             yield key, _Planted(stage.name, planted, measure_distance(planted, right))
 

@@ -24,7 +24,7 @@ from parity.lab.op_zoo.case import OpCase, read_cases
 from parity.lab.op_zoo.compare import find_difference, round_like
 from parity.lab.op_zoo.reference import compute_reference
 from parity.lab.op_zoo.witness import compute_witness, name_stage, read_arguments
-from parity.lab.pins.trace_stage import measure_rounding
+from parity.lab.pins.trace_stage import measure_drift
 from parity.lab.zoo.case import ExpectedTensor
 
 BUNDLE = "op-zoo-v1"
@@ -163,7 +163,7 @@ def _describe_stages(
         kind, given = name_stage(op, {**case.bind(arrays), **args})
         _, feeds = name_stage(op, dict(fed))
         expected = to_array(one).astype(np.float64)
-        rounding = measure_rounding(expected, np.asarray(witnessed[name], np.float64))
+        rounding, _ = measure_drift(expected, np.asarray(witnessed[name], np.float64))
         stage: dict[str, Any] = {"name": name, "feeds": feeds}
         try:
             found = np.asarray(compute(kind, given) if op else np.nan, np.float64)

@@ -9,7 +9,7 @@ import copy
 import inspect
 import math
 import runpy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob
 from parity.lab.bundle_writer import BundleWriter
+from parity.lab.faults.hidden_ways import state_hidden_ways
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_graph import trace_calls
 from parity.lab.pins.trace_hooks import ModuleTrace, widen
@@ -28,13 +29,14 @@ from parity.lab.pins.trace_stage import (
     check_numbers,
     check_size,
     jitter,
-    measure_rounding,
+    measure_drift,
     state_tolerance,
 )
 from parity.lab.pins.trace_training import trace_training
 
 Array = NDArray[Any]
 
+_MASK_KINDS = 2  # Values that an input has which is a mask
 MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 
 
@@ -61,6 +63,7 @@ def pin(
     stages: Sequence[str] = (),
     max_size: int = MAX_SIZE,
     keep_parameters: bool = False,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Trace the model that ``FILE.py:function`` returns; write ``<function>-trace.tar``.
 
@@ -78,6 +81,7 @@ def pin(
         stages: Globs of stages whose outputs are stored, besides the model's own; all if empty.
         max_size: Bytes that all files of the bundle may have.
         keep_parameters: Parameters stay as the function made them, such as trained ones.
+        report: Gets the wrong ways that the trace does not show, in lines.
 
     Raises:
         ConfigError: ``usage``: the function is not there or returns something else, or the
@@ -100,6 +104,7 @@ def pin(
     writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
     note = notes[case] if len(models) == 1 else notes
     writer.add_file("provenance.json", describe_provenance(level, seed, note))
+    state_hidden_ways(writer, report)
     return writer.write(target_dir)
 
 
@@ -134,15 +139,31 @@ def prepare_parameters(traced: Traced, seed: int, *, keep: bool) -> None:
     """Draw parameters and float inputs from PCG64, in the order of their names.
 
     Weights are normal with a deviation of 1/sqrt(fan-in), vectors named `weight` near 1, running
-    variances positive; integers stay as they are.
+    variances positive. Integers stay as they are, and so do buffers that are tables or masks, and
+    inputs of two values, which are masks.
     """
     torch = import_library("torch")
     rng = np.random.Generator(np.random.PCG64(seed))
     state = {} if keep else traced.model.state_dict()
+    fixed = {
+        *(name for name, value in traced.model.named_buffers() if _is_table(name, value)),
+        *(name for name, value in traced.inputs.items() if _is_mask(value)),
+    }
     with torch.no_grad():
         for name, value in [*sorted(state.items()), *sorted(traced.inputs.items())]:
-            if value.is_floating_point():
+            if value.is_floating_point() and name not in fixed:
                 value.copy_(torch.from_numpy(_draw(rng, name, tuple(value.shape))))
+
+
+def _is_table(name: str, value: Any) -> bool:
+    """Return whether a buffer is a table or a mask, not a statistic or of one value."""
+    return "running_" not in name and value.unique().numel() > 1
+
+
+def _is_mask(value: Any) -> bool:
+    """Return whether an input has two values in more elements than that."""
+    kinds = int(value.unique().numel())
+    return kinds == _MASK_KINDS and value.numel() > kinds + 1
 
 
 def _draw(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Array:
@@ -170,7 +191,7 @@ def add_forward(
     for one in kept:
         if one.value is not None:
             is_inner = one.name not in outputs
-            check_numbers(one.name, one.value, one.rounding, one.drift, may_be_nan=is_inner)
+            check_numbers(one.name, one.value, one.rounding, *one.drift, may_be_nan=is_inner)
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
     inputs = {name: value.numpy() for name, value in traced.inputs.items()}
     writer.add_file(f"{case}/model.safetensors", state)
@@ -223,7 +244,7 @@ def _trace(
     moved = ModuleTrace(*jitter(traced.model, traced.inputs))
     others = [{one.name: one.value for one in each.stages} for each in (double, moved)]
     stages = [
-        replace(one, drift=measure_rounding(one.value, *(each.get(one.name) for each in others)))
+        replace(one, drift=measure_drift(one.value, *(each.get(one.name) for each in others)))
         for one in trace.stages
     ]
     return stages, trace.outputs, trace.inputs, note

@@ -19,7 +19,7 @@ from parity.lab.pins.trace_stage import (
     TracedStage,
     jitter,
     list_feeds,
-    measure_rounding,
+    measure_drift,
     read_settings,
 )
 
@@ -71,7 +71,7 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
         value, alone, *others = (
             _choose_output(each[node.name]) for each in (single, local, double, moved)
         )
-        rounding, drift = measure_rounding(value, alone), measure_rounding(value, *others)
+        rounding, drift = measure_drift(value, alone)[0], measure_drift(value, *others)
         stages.append(replace(stage, value=value, rounding=rounding, drift=drift))
         calls.append(_find_whole(node))
     specs = program.graph_signature.output_specs

@@ -16,7 +16,7 @@ from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     TracedStage,
     list_feeds,
-    measure_rounding,
+    measure_drift,
     read_settings,
 )
 
@@ -102,9 +102,9 @@ class ModuleTrace:
                     arguments=read_settings(module),
                     feeds=feeds,
                     value=value.detach().numpy().copy(),
-                    rounding=measure_rounding(
+                    rounding=measure_drift(
                         value.detach().numpy(), _run_alone(module, args, kwargs)
-                    ),
+                    )[0],
                 )
             )
             self._names[id(value)] = name

@@ -20,6 +20,8 @@ Array = NDArray[Any]
 _ALLOWANCE = 16  # How much of its own rounding, summed over all stages before it, a port may be off
 _LEAST_SHARE = 2.0**-20  # Least tolerance, as a share of a stage's largest value: 8 ULP of float32
 _NOISE = 1e-3  # Largest value of a tensor that may be nothing but rounding
+#: Values of a mask are this many times as large as any other, or as `_LEAST_OTHER`.
+_MASK_GAP, _LEAST_OTHER = 100.0, 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,8 @@ class TracedStage:
     #: Largest difference that computing this call in float32 makes, from the same inputs
     rounding: float = 0.0
     #: Largest difference to the whole model in float64, all calls before it included, and to a run
-    #: whose parameters and inputs differ by an ULP
-    drift: float = 0.0
+    #: whose parameters and inputs differ by an ULP; that of masked elements as a share of them
+    drift: tuple[float, float] = (0.0, 0.0)
 
 
 def list_feeds(stage: TracedStage) -> list[str]:
@@ -52,7 +54,7 @@ def jitter(model: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Copy a model and its inputs, each float at random one ULP lower, the same, or higher.
 
     What it computes then differs by rounding alone, so that a tolerance does not depend on the
-    luck of a single run.
+    luck of a single run. Whole numbers, such as those of a mask, stay: nothing rounds them.
     """
     torch = import_library("torch")
     rng = np.random.Generator(np.random.PCG64(0))
@@ -61,7 +63,8 @@ def jitter(model: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         for value in [*moved.state_dict().values(), *given.values()]:
             if value.is_floating_point():
                 steps = rng.integers(-1, 2, size=tuple(value.shape))
-                value.mul_(1 + torch.as_tensor(steps) * torch.finfo(value.dtype).eps)
+                moved_by = torch.as_tensor(steps) * (value != value.round())
+                value.mul_(1 + moved_by * torch.finfo(value.dtype).eps)
     return moved, given
 
 
@@ -104,27 +107,58 @@ def check_numbers(name: str, value: Array, *differences: float, may_be_nan: bool
         raise ConfigError(Problem("trace", message))
 
 
-def measure_rounding(value: Array | None, *others: Array | None) -> float:
-    """Return the largest difference from other arrays; 0 for integers and booleans."""
+def find_masked(value: Array) -> Array:
+    """Return which elements of a tensor are so large that they must be values of a mask.
+
+    Finite ones, such as -1e4, -1e9 and the least number of a dtype; their rounding is none of the
+    other elements.
+    """
+    sizes = np.where(np.isfinite(value), np.abs(value, dtype=np.float64), 0.0)
+    if sizes.max(initial=0.0) < _MASK_GAP * _LEAST_OTHER:
+        return np.zeros(value.shape, bool)
+    steps = np.maximum(np.unique(sizes), _LEAST_OTHER)
+    gaps = np.flatnonzero(steps[1:] >= _MASK_GAP * steps[:-1])
+    return sizes >= steps[gaps[0] + 1] if gaps.size else np.zeros(value.shape, bool)
+
+
+def measure_drift(value: Array | None, *others: Array | None) -> tuple[float, float]:
+    """Return the largest difference from other arrays, 0 for integers and booleans.
+
+    The second number is that of masked elements, as a share of them.
+    """
     if value is None or value.dtype.kind != "f":
-        return 0.0
-    with np.errstate(invalid="ignore"):
-        differences = [np.abs(value.astype(np.float64) - one) for one in others if one is not None]
-    return max((float(np.nanmax(one, initial=0.0)) for one in differences), default=0.0)
+        return 0.0, 0.0
+    masked, plain, shares = find_masked(value), [0.0], [0.0]
+    for other in others:
+        if other is not None:
+            with np.errstate(invalid="ignore"):
+                difference = np.abs(value.astype(np.float64) - other)
+            plain.append(float(np.nanmax(difference, where=~masked, initial=0.0)))
+            part = difference[masked] / np.abs(value[masked], dtype=np.float64)
+            shares.append(float(np.nanmax(part, initial=0.0)))
+    return max(plain), max(shares)
 
 
-def state_tolerance(drift: float, *values: Array) -> dict[str, Any]:
+def state_tolerance(drift: tuple[float, float], *values: Array) -> dict[str, Any]:
     """Return the tolerance of a stage, or of a gradient in all steps: a multiple of its drift.
 
     A tiny one that rounding alone makes up, such as the gradient of a bias before BatchNorm, has
-    a tolerance under which zeros pass, and the manifest says so.
+    a tolerance under which zeros pass, and the manifest says so. Masked elements have a tolerance
+    relative to them, lest theirs hide all others.
     """
     if values[0].dtype.kind != "f":
         return {"exact": True}
-    finite = [np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)) for one in values]
+    masked = [find_masked(one) for one in values]
+    finite = [
+        np.abs(one, where=np.isfinite(one) & ~hidden, out=np.zeros_like(one))
+        for one, hidden in zip(values, masked, strict=True)
+    ]
     largest = [float(one.max(initial=0.0)) for one in finite]
-    atol = float(f"{max(_ALLOWANCE * drift, _LEAST_SHARE * max(largest), 1e-9):.1e}")
-    rule: dict[str, Any] = {"tolerance": {"atol": atol}}
-    if any(0 < one <= min(atol, _NOISE) for one in largest):
-        rule["blind"] = f"rounding makes it up: float32 and float64 differ by {drift:.1e}"
+    atol = max(_ALLOWANCE * drift[0], _LEAST_SHARE * max(largest), 1e-9)
+    bounds = {"atol": float(f"{atol:.1e}")}
+    if any(one.any() for one in masked):
+        bounds["rtol"] = float(f"{max(_ALLOWANCE * drift[1], _LEAST_SHARE):.1e}")
+    rule: dict[str, Any] = {"tolerance": bounds}
+    if any(0 < one <= min(bounds["atol"], _NOISE) for one in largest):
+        rule["blind"] = f"rounding makes it up: float32 and float64 differ by {drift[0]:.1e}"
     return rule

@@ -14,7 +14,7 @@ from parity.lab.pins.trace_stage import (
     check_numbers,
     check_size,
     jitter,
-    measure_rounding,
+    measure_drift,
     state_tolerance,
 )
 
@@ -100,10 +100,10 @@ def state_rules(single: Values, *others: Values) -> dict[str, dict[str, Any]]:
     rules = {}
     for glob, names in groups.items():
         values = [single[name] for name in names]
-        drifts = [measure_rounding(single[name], *(one[name] for one in others)) for name in names]
+        drifts = [measure_drift(single[name], *(one[name] for one in others)) for name in names]
         for name, value, drift in zip(names, values, drifts, strict=True):
-            check_numbers(name, value, drift)
-        rules[glob] = state_tolerance(max(drifts), *values)
+            check_numbers(name, value, *drift)
+        rules[glob] = state_tolerance(tuple(map(max, zip(*drifts, strict=True))), *values)
         if "blind" in rules[glob]:
             del rules[glob]
             rules |= dict(zip(names, map(state_tolerance, drifts, values), strict=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.checkpoint_parts import list_parts
 from parity.tensors.folder import list_tensors
-from parity.text import align_columns
+from parity.text import align_columns, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +35,10 @@ def add_cause(finding: Finding, cause: StageCause) -> Finding:
         if (rest := len(tried) - _MAX_TRIED) > 0:
             details.append(f"and {rest:,} more; see parity show --why")
         text = f"none of the {len(tried)} known wrong ways gives its output"
+        if cause.missed:
+            ends = " to ".join(dict.fromkeys((cause.missed[0], cause.missed[-1])))
+            count = format_count(len(cause.missed), "stages")
+            text += f"; {count} not reached by the search: {ends}"
         return replace(finding, message=f"{finding.message}; {text}", details=tuple(details))
     return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
 

@@ -60,19 +60,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a measure.
-
-    Attributes:
-        kind: Of its value; ``tensor`` and ``tensors`` name members of the group.
-        default: None where it is required, or may be left out (``optional``).
-        least, most: Limits of a number.
-    """
+    """A setting of a measure."""
 
     text: str
+    #: Of its value; ``tensor`` and ``tensors`` name members of the group
     kind: Literal["number", "integer", "word", "tensor", "tensors"] = "number"
-    default: Any = None
+    default: Any = None  # None where it is required, or may be left out (``optional``)
     optional: bool = False
-    least: float = 0.0
+    least: float = 0.0  # Limits of a number
     most: float = 1e300
     words: tuple[str, ...] = ()
 

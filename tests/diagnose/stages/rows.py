@@ -45,6 +45,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("addmm", "aten.addmm.default", {"self": draw(5), "mat1": draw(3, 4), "mat2": draw(4, 5)}),
     ("add", "aten.add.Tensor", {"self": draw(3, 4), "other": draw(3, 4), "alpha": 2}),
     ("sub", "aten.sub.Tensor", {"self": draw(3, 4), "other": draw(3, 4)}),
+    ("rsub", "aten.rsub.Scalar", {"self": draw(3, 4), "other": 2}),
     ("mul", "aten.mul.Tensor", {"self": draw(3, 4), "other": draw(3, 4)}),
     ("div", "aten.div.Tensor", {"self": draw(3, 4), "other": _positive(3, 4)}),
     (

@@ -11,6 +11,7 @@ import pytest
 
 from parity.errors import ConfigError
 from parity.lab.pins import trace
+from parity.lab.pins.trace_stage import find_masked
 from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from parity.tensors.folder import list_tensors
@@ -57,6 +58,32 @@ class Masked(torch.nn.Module):
 
 def masked():
     return Masked(), torch.ones(3, 4)
+
+class Hidden(torch.nn.Module):
+    # A mask that is an input, a table that is a buffer, and numbers that are added.
+
+    def __init__(self, value):
+        super().__init__()
+        self.value, self.fc = value, torch.nn.Linear(4, 4)
+        self.register_buffer("table", torch.arange(9.0).reshape(3, 3))
+
+    def forward(self, x, mask):
+        scores = self.fc(x) @ x.T + self.table + (1 - mask) * self.value
+        return torch.softmax(scores, -1) @ x
+
+def _hide(value):
+    mask = torch.ones(3, 3)
+    mask[:, 2] = 0
+    return Hidden(value), {"x": torch.zeros(3, 4), "mask": mask}
+
+def hidden_4():
+    return _hide(-1e4)
+
+def hidden_9():
+    return _hide(-1e9)
+
+def hidden_least():
+    return _hide(torch.finfo(torch.float32).min)
 
 class Loss(torch.nn.Module):
     def __init__(self):
@@ -226,11 +253,36 @@ def test_mask_of_minus_infinity_is_traced_and_its_mistake_named(model: str, tmp_
     tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:masked"]), tmp_path / "tree")
     values = _read(tree)
     del values["triu"]
-    assert _verify(tree, "forward", values, tmp_path / "right") == [("stages-unseen", None)]
+    found = _verify(tree, "forward", values, tmp_path / "right")
+    assert found == [("stages-unseen", None), ("not-visible", None)]
     scores = np.where(np.triu(np.ones((3, 3), bool), 2), -np.inf, values["matmul"])
     values = {**values, "masked_fill": scores.astype(np.float32)}
     found = _verify(tree, "forward", values, tmp_path / "wrong")
     assert found[0] == ("first-divergence", "mask-shifted")
+
+
+@pytest.mark.parametrize("function", ["hidden_4", "hidden_9", "hidden_least"])
+def test_values_of_a_mask_widen_no_tolerance(model: str, tmp_path: Path, function: str) -> None:
+    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:{function}"]), tmp_path / "tree")
+    (case,) = suite.read_cases(tree, {})
+    bounds = {name: rule.checks[0].bounds for name, rule in case.detail.rules.tensors.items()}
+    assert max(one["atol"] for one in bounds.values()) < 1e-4
+    assert {name for name, one in bounds.items() if "rtol" in one} == {"mul", "add#2"}
+    values = _read(tree)
+    np.testing.assert_array_equal(_read(tree, "model")["table"], np.arange(9.0).reshape(3, 3))
+    assert _verify(tree, "forward", values, tmp_path / "right") == [("not-visible", None)]
+    # Only what is not hidden may be wrong by so little, and is seen to be.
+    wrong = {**values, "add#2": values["add#2"] + np.float32(1e-3)}
+    assert _verify(tree, "forward", wrong, tmp_path / "wrong")[0][0] == "first-divergence"
+
+
+def test_masked_values_are_far_from_all_others() -> None:
+    large = np.array([0.5, -1e9, 2.0, -65504.0, np.inf, np.nan, 5000.0], np.float32)
+    assert find_masked(large).tolist() == [False, True, False, True, False, False, True]
+    for plain in ([0.5, 900.0], [20.0, 1999.0], [2000.0, 3000.0], [np.inf, 1.0], [0.0, 999.0]):
+        assert not find_masked(np.array(plain, np.float32)).any()
+    assert find_masked(np.array([0.0, 1000.0])).tolist() == [False, True]
+    assert not find_masked(np.array(5.0)).any()
 
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Wrong ways that a trace does not show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parity.bundle import manifest
+from parity.lab.bundle_writer import BundleWriter
+from parity.lab.faults import hidden_ways
+from tests.support.traces import INPUTS, PARAMETERS, STAGES, run_stages, write_bundle
+
+#: Tolerances of the stages under which a mistake is not seen, and what is listed.
+_CASES: dict[str, tuple[dict[str, float], list[str], list[str]]] = {
+    "all stages are wide": (
+        dict.fromkeys(run_stages(), 1e-4),
+        ["layer_norm: eps is added to the root", "eps is 1e-6", "eps is missing"],
+        ["gelu", "transpose", "linear"],
+    ),
+    "a later stage shows it": ({"gelu": 1e-2}, [], ["gelu"]),
+    "no later stage shows it": ({"gelu": 1e-2, "out/linear": 1e-2}, ["gelu: its tanh"], []),
+    "no stage shows a moved one": ({"out/linear": 1e3}, ["transpose: only the shape"], []),
+}
+
+
+def _list(tree: Path, atol: dict[str, float], **keys: Any) -> list[str]:
+    tensors = {name: {"tolerance": {"atol": one}} for name, one in atol.items()}
+    tight = {"tensors": tensors, "tolerance": {"atol": 1e-6}, **keys}
+    (case,) = manifest.load(write_bundle(tree, **tight))
+    return hidden_ways.list_hidden_ways(case)
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_ways_inside_all_tolerances_are_listed(tmp_path: Path, name: str) -> None:
+    atol, listed, absent = _CASES[name]
+    text = "\n".join(_list(tmp_path, atol))
+    assert [one for one in listed if one not in text] == []
+    assert [one for one in absent if f"{one}: " in text] == []
+
+
+def test_way_that_changes_nothing_counts_where_larger_values_show_it(tmp_path: Path) -> None:
+    stages = [*STAGES[:-1], {**STAGES[-1], "kind": "aten.relu.default"}]
+    references = {**run_stages(), "side": np.maximum(INPUTS["x"], 0)}
+    del references["turned"]
+    lines = _list(tmp_path, {}, stages=stages, references=references)
+    assert lines == ["relu: it is capped at 6 (1 stage, at most 0 % of the tolerance)"]
+
+
+def test_stages_that_are_too_large_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hidden_ways, "_MAX_WORK", 200)
+    assert _list(tmp_path, {})[-1] == "4 stages were too large to be tried"
+
+
+def test_ways_are_reported_and_put_into_the_words_of_the_case() -> None:
+    writer, said = BundleWriter("small"), list[str]()
+    right = {name: value for name, value in run_stages().items() if name != "turned"}
+    writer.add_file("forward/model.safetensors", PARAMETERS)
+    keys = {"checkpoint": "model.safetensors", "stages": STAGES, "outputs": ["out/linear"]}
+    writer.add_case("forward", right, INPUTS, tolerance={"atol": 1e-3}, **keys)
+    hidden_ways.state_hidden_ways(writer, said.append)
+    words = json.loads(writer.list_files()["parity.json"])["cases"]["forward"]["words"]
+    assert said[0] == "not visible in forward, so that a port that does this passes:"
+    assert words["not_visible"] == "; ".join(line.strip() for line in said[1:-1])
+    assert said[-1].strip() == "try other inputs, another --seed, smaller or larger activations"
