@@ -154,7 +154,7 @@ def _reduce(function: Callable[..., Any], call: Call) -> Any:
 def _quantile(call: Call) -> Any:
     q, method = call.arg("q"), call.arg("interpolation", "linear")
     words = {"axis": call.axes(), "keepdims": call.arg("keepdim", False), "method": method}
-    return np.quantile(call.take(), np.asarray(q), **words)
+    return np.quantile(call.take(), q, **words)
 
 
 def _scan(function: Callable[..., Any], call: Call) -> Any:
@@ -181,6 +181,13 @@ def _unique(call: Call) -> Any:
 def _search(call: Call, sequence: str) -> Any:
     side = "right" if call.arg("right", False) else "left"
     return np.searchsorted(call.take(sequence), call.take(), side=side)
+
+
+def _select(call: Call) -> Any:
+    array, mask = call.take(), call.take("mask")
+    if array.shape != mask.shape:
+        raise NotSupportedError("masked_select with broadcasting")
+    return array[mask]
 
 
 def _pad(call: Call) -> Any:
@@ -311,7 +318,7 @@ OPERATORS: dict[str, Callable[[Call], Any]] = {
     "index_select": lambda c: np.take(c.take(), c.take("index"), axis=c.arg("dim")),
     "take": lambda c: np.take(c.take(), c.take("index")),
     "take_along_dim": lambda c: np.take_along_axis(c.take(), c.take("indices"), c.arg("dim")),
-    "masked_select": lambda c: np.extract(c.take("mask"), c.take()),
+    "masked_select": _select,
     "nonzero": partial(_unary, np.argwhere),
     "roll": lambda c: np.roll(c.take(), c.axes("shifts"), c.axes("dims")),
     "flip": lambda c: np.flip(c.take(), c.axes("dims")),
