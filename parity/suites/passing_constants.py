@@ -50,8 +50,9 @@ class PassingConstants:
         self.low = max(self.low, float((values - allowed).max()))
         self.high = min(self.high, float((values + allowed).min()))
         self.count += len(values)
-        self.total += float(values.sum())
-        self.squares += float((values * values).sum())
+        with np.errstate(over="ignore"):
+            self.total += float(values.sum())
+            self.squares += float((values * values).sum())
         self.smallest = min(self.smallest, float(values.min()))
         self.largest = max(self.largest, float(values.max()))
 

@@ -15,7 +15,7 @@ from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.suites.tensors.growth import MAX_ROWS, thin_growth
-from tests.support.traces import PARAMETERS, STAGES, run_stages, write_bundle, write_dump
+from tests.support.traces import INPUTS, PARAMETERS, STAGES, run_stages, write_bundle, write_dump
 
 _MOVED = ("turned",)
 
@@ -84,6 +84,34 @@ def test_stage_of_another_shape_diverges_first_and_was_dumped(tmp_path: Path) ->
     assert outcome.measures["stages_seen"] == outcome.measures["stages"]
     (row,) = [row for row in outcome.measures["growth"] if row["first"]]
     assert (row["stage"], row["max_abs"]) == ("gelu", np.inf)
+
+
+#: One call behind a view, and what a port gives for it.
+_CALLS = {
+    "right": lambda x: np.tanh(x.T),
+    "without the view's order": lambda x: np.tanh(x).reshape(6, 4),
+    "skipped": lambda x: x.T,
+    "an unknown way": lambda x: x.T * 3,
+    "another shape": np.tanh,
+}
+
+
+def test_single_call_is_not_a_model(tmp_path: Path, golden: Callable[..., None]) -> None:
+    x = INPUTS["x"]
+    turned = {**STAGES[3], "feeds": {"self": "x"}}
+    stages = [turned, {"name": "out", "kind": "aten.tanh.default", "feeds": {"self": "turned"}}]
+    expected = {"out": np.tanh(x.T)}
+    keys = {"stages": stages, "outputs": ["out"], "references": expected}
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", **keys), {})
+
+    parts = []
+    for name, call in _CALLS.items():
+        dump = Dump(folder=write_dump(tmp_path / name, {"out": call(x)}))
+        outcome = suite.verify(case, dump, case.tolerances)
+        assert "stages" not in outcome.measures
+        parts.append(f"# {name}\n{format_outcome(outcome)}\n")
+
+    golden("\n".join(parts))
 
 
 def test_rule_cannot_excuse_an_output(tmp_path: Path) -> None:

@@ -131,6 +131,8 @@ def judge_stages(
         and not (one.code == "optional-missing" and stages.keys() >= set(absent))
     ]
     find_cause = make_cause_finder(detail, expected, obtained)
+    if set(results.stored) <= set(detail.outputs):
+        return replace(outcome, findings=(*_explain_outputs(results, find_cause), *others))
     measures = measure_growth(results, detail.outputs)
     loss = find_loss_step(results, expected, obtained)
     groups = group_first(results, loss)
@@ -155,6 +157,17 @@ def judge_stages(
         *([] if errors else _report_hidden(detail)),
     ]
     return replace(outcome, findings=tuple(findings), measures={**outcome.measures, **measures})
+
+
+def _explain_outputs(
+    results: StageResults, find_cause: Callable[[str, list[str]], StageCause]
+) -> Iterable[Finding]:
+    """Add its cause to the first finding of each output of a case that is a single call."""
+    for name, (first, *rest) in results.errors.items():
+        _, unseen, moved = results.find_feeds(name)
+        is_known = bool(results.stages[name].kind)
+        yield add_cause(first, find_cause(name, [*unseen, *moved])) if is_known else first
+        yield from rest
 
 
 def _report_first(
