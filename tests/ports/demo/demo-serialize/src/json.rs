@@ -16,8 +16,8 @@ pub enum Json {
     Bool(bool),
     /// A number written as plain digits that fits in 64 bits.
     Integer(u64),
-    /// Any other number: valid, and of no use as a count or an offset.
-    Number,
+    /// Any other number, rounded: of no use as a count or an offset.
+    Number(f64),
     /// A string, unescaped.
     Text(String),
     /// An array.
@@ -175,8 +175,11 @@ impl Parser<'_> {
             let _ = self.eat("+") || self.eat("-");
             self.digits()?;
         }
-        let integer = self.text[start..self.at].parse();
-        Ok(integer.map_or(Json::Number, Json::Integer))
+        let text = &self.text[start..self.at];
+        let number = text.parse().map(Json::Integer);
+        number
+            .or_else(|_| text.parse().map(Json::Number))
+            .map_err(|_| self.wrong("a number is missing"))
     }
 
     fn string(&mut self) -> Result<String> {
