@@ -125,10 +125,9 @@ def _parse_file(
 
 def _check_end(end: int, size: int) -> None:
     if left := size - end:
-        code = "trailing-bytes"
         follow = "1 byte follows" if left == 1 else f"{left:,} bytes follow"
         message = f"{follow} the data that the header announces (file: {size:,} bytes)"
-        raise FormatError(code, message)
+        raise FormatError("trailing-bytes", message)
 
 
 def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
@@ -218,9 +217,8 @@ def _load_tensors(
 def _read_count(file: FileIO) -> int:
     count = _parse_u32(file.read(_WORD), 0, "the number of tensors")
     if count > MAX_TENSORS:
-        code = "bad-header"
         message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
-        raise FormatError(code, message)
+        raise FormatError("bad-header", message)
     return count
 
 
@@ -238,12 +236,11 @@ def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32],
     found = np.fromfile(file, F32_STORAGE, prod(shape))
     if found.size < prod(shape):
         # The file has shrunk since its size was read.
-        code = "truncated"
         message = (
             f"shape {list(shape)} needs {prod(shape):,} values at byte {start}, "
             f"only {found.size:,} were there when they were read"
         )
-        raise FormatError(code, message)
+        raise FormatError("truncated", message)
     return found.reshape(shape), start + found.nbytes
 
 
@@ -258,9 +255,8 @@ def _parse_shape(raw: bytes, at: int, size: int) -> tuple[tuple[int, ...], int]:
     """Parse the shape at byte ``at``, check it against the bytes left; return it and its end."""
     ndim = _parse_u32(raw, at, "the number of dimensions")
     if ndim > MAX_NDIM:
-        code = "bad-header"
         message = f"announces {ndim:,} dimensions at byte {at}; at most {MAX_NDIM} are accepted"
-        raise FormatError(code, message)
+        raise FormatError("bad-header", message)
     start = at + _WORD + _WORD * ndim
     if at + len(raw) < start:
         raise _make_truncated_error(at, raw, f"dimension {len(raw) // _WORD - 1}")
@@ -272,12 +268,11 @@ def _parse_shape(raw: bytes, at: int, size: int) -> tuple[tuple[int, ...], int]:
         raise FormatError(code, message)
     needed, left = count * F32_STORAGE.itemsize, size - start
     if needed > left:
-        code = "truncated"
         message = (
             f"shape {list(shape)} needs {needed:,} bytes of data at byte {start}, "
             f"the file has {left:,} left"
         )
-        raise FormatError(code, message)
+        raise FormatError("truncated", message)
     return shape, start
 
 
