@@ -55,6 +55,8 @@ def compute_allowed(values: Any, dtype: str, bounds: Mapping[str, float]) -> Any
     step = np.ldexp(kind.epsilon, np.frexp(size)[1] - 1)
     bounds = resolve_close(bounds, kind)
     parts = bounds.get("atol", 0.0) + (bounds.get("rtol", 0.0) + bounds.get("relative", 0.0)) * size
+    if bounds.get("ulp") == 0:
+        return np.zeros_like(values)
     finite = np.isfinite(values)
     return np.where(
         finite, np.maximum(_SHARE * parts, step * max(1.0, _SHARE * bounds.get("ulp", 0))), 0
