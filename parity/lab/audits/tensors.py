@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parity.bundle.manifest import load
 from parity.bundle.tensor_case import TensorCase
-from parity.lab.audits import official_readers, unused_bytes
+from parity.lab.audits import official_readers, operators, unused_bytes
 from parity.lab.audits.compare_reference import (
     CaseFindings,
     DerivedTensor,
@@ -46,6 +47,8 @@ def audit(
 
 
 def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
+    if operators.is_call(case):
+        return audit_case(bundle, case.id, partial(_compare_call, case, provenance))
     if case.stages and case.reference is not None:
         return audit_case(bundle, case.id, partial(_compare_stages, case), may_skip=True)
     if reason := _explain_skip(case):
@@ -60,6 +63,16 @@ def _explain_skip(case: TensorCase) -> str:
         return "the case has no checkpoint to derive from"
     suffix = case.checkpoint.suffix
     return "" if suffix in _DERIVERS else f"no audit reads {suffix!r} files"
+
+
+def _compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
+    """Compare one call of an operator with torch, and where NumPy can compute it, with NumPy."""
+    findings, compared = operators.compare_call(case, provenance)
+    if case.stages and not findings:
+        with suppress(UnderivableError):
+            found, _ = _compare_stages(case)
+            findings = [one for one in found if one.level == "error"]
+    return findings, compared
 
 
 def _compare_stages(case: TensorCase) -> CaseFindings:

@@ -119,7 +119,7 @@ _OUTPUTS = {
 
 
 def find_tolerance(kind: str, output: ExpectedTensor) -> Mapping[str, Any]:
-    """Return the tolerance of an output; a NaN may have any payload, also where others are exact."""
+    """Return the tolerance of an output; a NaN may have any payload, even where all is exact."""
     array = to_array(output)
     if array.dtype.kind != "f":
         return {"exact": True}

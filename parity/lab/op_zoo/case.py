@@ -124,12 +124,15 @@ def _expand(row: Mapping[str, Any]) -> Iterator[OpCase]:
         ops, dtypes, row.get("cases", {"": {}}).items()
     ):
         parts = [row.get("name", ""), suffix, dtype if len(dtypes) > 1 else ""]
-        yield _make_case(row, op, dtype, "-".join(filter(None, parts)), suffix, more or {})
+        name = "-".join(filter(None, parts))
+        words = {"op": op, "dtype": dtype, "case": suffix.replace("-", " ")}
+        yield _make_case(row, more or {}, name, words)
 
 
 def _make_case(
-    row: Mapping[str, Any], op: str, dtype: str, name: str, suffix: str, more: Mapping[str, Any]
+    row: Mapping[str, Any], more: Mapping[str, Any], name: str, words: Mapping[str, str]
 ) -> OpCase:
+    op = words["op"]
     stated = {key: row[key] for key in _SETTINGS if key in row}
     stated |= {key: more[key] for key in _SETTINGS if key in more}
     given = {**row.get("in", {}), **more.get("in", {})}
@@ -145,12 +148,12 @@ def _make_case(
     plain = {one.rstrip("?.") for one in signature["inputs"]}
     if unknown := {key.partition(".")[0] for key in given} - plain:
         raise ValueError(f"{op}/{name}: the operator has no input {', '.join(sorted(unknown))}")
-    words = {"op": op, "dtype": dtype, "case": suffix.replace("-", " ")}
     return OpCase(
         op=op,
         name=name,
         inputs={
-            key: make_tensor(value, dtype, f"{op}/{name}/{key}") for key, value in given.items()
+            key: make_tensor(value, words["dtype"], f"{op}/{name}/{key}")
+            for key, value in given.items()
         },
         args=args,
         expect=stated.get("expect", "load"),

@@ -1,0 +1,67 @@
+"""Audit calls of operators: torch computes each again, and must reject what a port must reject."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+
+from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_rules import EXACT, resolve_rules
+from parity.lab.array_files import read_arrays
+from parity.lab.audits.compare_reference import (
+    CaseFindings,
+    Provenance,
+    make_error,
+    make_notice,
+)
+from parity.lab.op_zoo.case import OpCase, read_operators
+from parity.lab.op_zoo.compare import find_difference
+from parity.lab.op_zoo.reference import compute_reference
+from parity.suites.tensors.rules import read_references
+
+
+def is_call(case: TensorCase) -> bool:
+    """Return whether a case is one call of an operator, as the op zoo states it."""
+    return "args" in case.words and case.words.get("op") in read_operators()
+
+
+def compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
+    """Compare a case with what the installed torch does.
+
+    A result may differ by a tenth of its tolerance, or by a unit in the last place. What another
+    version of torch does is a notice.
+    """
+    versions = provenance.format_versions("torch")
+    is_same = provenance.made_with.get("torch") == provenance.installed.get("torch")
+    report = make_error if is_same else make_notice
+    inputs = {name: one for path in case.inputs for name, one in read_arrays(path).items()}
+    call = OpCase(
+        op=case.words["op"],
+        name=case.id,
+        inputs=inputs,
+        args=json.loads(case.words["args"]),
+        why=case.why,
+        rule=case.rule,
+    )
+    try:
+        outputs = compute_reference(call)
+    except Exception as error:  # noqa: BLE001 - torch raises errors of many types
+        message = f"torch rejects the call: {type(error).__name__}: {error:.200}"
+        return [] if case.expect == "refuse" else [report("reference-drift", message)], 0
+    if case.expect == "refuse":
+        message = "torch accepts a call that must be rejected"
+        return [report("reference-drift", message, details=(versions,))], 0
+    references = read_arrays(case.reference) if case.reference else {}
+    rules, _, _ = resolve_rules(case.rules, read_references(case), case.id)
+    findings = []
+    for name, one in references.items():
+        (check,) = rules[name].checks or EXACT
+        text = (
+            find_difference(one, outputs[name], check.bounds)
+            if name in outputs
+            else "no such output"
+        )
+        if text:
+            message = f"torch gives {text}"
+            findings.append(report("reference-drift", message, tensor=name, details=(versions,)))
+    return findings, sum(prod(one.shape) for one in references.values())
