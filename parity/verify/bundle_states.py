@@ -212,9 +212,14 @@ def _read_manifest(state: BundleState, options: Options) -> str:
     if state.entry is None or not state.entry.manifest:
         return ""
     path = options.lockfile.resolve().parent / state.entry.manifest
-    if state.revision:
-        return _read_revision(state.revision, path, MAX_JSON)
-    return path.read_text(encoding="utf-8", errors="replace")
+    try:
+        if state.revision:
+            return _read_revision(state.revision, path, MAX_JSON)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_JSON + 1)
+    except (OSError, RuntimeError) as error:  # the latter: a link to itself
+        message = f"{state.entry.manifest} cannot be read: {error}"
+        raise ConfigError(Problem("manifest", message, Location(path))) from None
 
 
 def _count_changed_lines(name: str, before: str, after: str) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,12 @@ class CaseEvaluator:
         known = parse_known_failures(bundle.known_failures, ids)
         self._known_failures = KnownFailures(known, ids, bundle.where.get("known-failures"))
 
+    @cached_property
+    def _reference_ids(self) -> set[tuple[int, int]]:
+        """The identities of the bundle's files, of whichever case."""
+        files = (path.stat() for path in self.prepared.tree.rglob("*") if path.is_file())
+        return {(status.st_dev, status.st_ino) for status in files}
+
     def add(self, case: Case, dump_run: DumpResult) -> None:
         """Compare one run of a case; further runs must also equal the first byte for byte."""
         started = time.perf_counter()
@@ -116,7 +123,7 @@ class CaseEvaluator:
         self, case: Case, dump_run: DumpResult
     ) -> tuple[DumpComparison | None, list[Finding]]:
         try:
-            link = _find_linked_reference(dump_run.folder, case.folder)
+            link = _find_linked_reference(dump_run.folder, self._reference_ids)
         except OSError as error:
             message = f"the dump's folder cannot be listed: {error.strerror}"
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
@@ -205,11 +212,8 @@ class CaseEvaluator:
         return self._known_failures.find_unused()
 
 
-def _find_linked_reference(folder: Path, reference: Path) -> Finding | None:
-    """Return an error for a dump that links to the reference (commandprompt/pgcolumnar PR#1133)."""
-    reference_ids = {
-        (s.st_dev, s.st_ino) for p in reference.rglob("*") if p.is_file() for s in [p.stat()]
-    }
+def _find_linked_reference(folder: Path, reference_ids: set[tuple[int, int]]) -> Finding | None:
+    """Return an error for a dump that links to a reference (commandprompt/pgcolumnar PR#1133)."""
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         is_same = os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids

@@ -174,3 +174,7 @@ def test_what_is_checked_less_is_listed(
     (bench.root / "checks.yaml").write_text(tolerant, encoding="utf-8")
     (line,) = [one for one in list_changes() if "compared" in one]
     assert "the checks cannot be compared: checks.yaml: cases must be an object" in line
+    (bench.root / "checks.yaml").unlink()
+    (bench.root / "checks.yaml").symlink_to("checks.yaml")
+    assert run_command_line(["diff", "b", "--repo", str(bench.root)]) == 0
+    assert "the checks cannot be compared: checks.yaml cannot be read" in capsys.readouterr().out

@@ -307,9 +307,10 @@ class TestExitFive:
         assert (ran.code, ran.list_codes("loaders/ordered")) == (5, ["dump-borrowed"])
 
     @posix
-    def test_hard_links_to_the_reference_prove_nothing(self, bench: Bench) -> None:
+    @pytest.mark.parametrize("name", ["ordered", "mixed"])
+    def test_hard_links_to_a_reference_prove_nothing(self, bench: Bench, name: str) -> None:
         bench.verify()
-        (tree,) = (bench.root / "store").rglob("ordered")
+        (tree,) = (bench.root / "store").rglob(name)
         path = bench.dumps / "loaders" / "ordered" / "batch_0001.bin"
         path.unlink()
         path.hardlink_to(tree / path.name)

@@ -164,11 +164,22 @@ def test_numbers_beyond_all_floats_are_not_equal(
     bench.check_codes(write_manifest("exact"), ["json-value"])
 
 
-def test_an_empty_text_proves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    {
+        b"": "is empty",
+        b"\xff": "is not UTF-8",
+        b" " * (16 * 2**20 + 1): "has more than 16,777,216 bytes",
+    }.items(),
+    ids=["empty", "not UTF-8", "too large"],
+)
+def test_a_reference_that_is_no_text_is_exit_2(
+    reference: bytes, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bench = start(tmp_path, capsys, RIGHT)
-    bench.references = {**bench.references, "c/reference/t.txt": b""}
-    (problem,) = bench.list_problems("schema: 2\ncases:\n  c:\n    text: [t.txt]\n")
-    assert problem == (4, 12, "case 'c': the reference of 't.txt' is empty")
+    bench.references = {**bench.references, "c/reference/t.txt": reference}
+    (found,) = bench.list_problems("schema: 2\ncases:\n  c:\n    text: [t.txt]\n")
+    assert found == (4, 12, f"case 'c': the reference of 't.txt' {problem}")
 
 
 #: The lockfile's bounds, the rules, what the port writes for 0.5, and the finding's tolerance.

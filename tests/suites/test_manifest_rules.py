@@ -177,6 +177,8 @@ WRONG_KEYS: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
         (5, 5, "must be a path below the case's folder")]),
     "names for a tensor twice": ('reference: {"reference/ids.npy": [x, x]}', [
         (5, 17, "names the tensor 'x' twice")]),
+    "names for tensors that are not there": ('reference: {"reference/ids.npy": [x, y]}', [
+        (5, 17, "case 'c': reference/ids.npy of the reference is one tensor, expected 2")]),
     "a word with a space": ('words: {"a b": c}', [(5, 13, "the name 'a b' in words of case 'c'")]),
 }  # fmt: skip
 #: Wrong manifests, likewise.

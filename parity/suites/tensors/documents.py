@@ -56,8 +56,12 @@ def find_problems(case: TensorCase) -> Iterator[Problem]:
             message = f"{what} has no value that is compared"
             yield Problem("manifest", message, case.rules.locate(place))
     for at, name in enumerate(case.texts):
-        if not case.find_document(name).stat().st_size:
-            message = f"case {case.id!r}: the reference of {name!r} is empty"
+        try:
+            problem = "is empty" if _read_lines(case.find_document(name)) == [""] else ""
+        except FormatError as error:
+            problem = error.message
+        if problem:
+            message = f"case {case.id!r}: the reference of {name!r} {problem}"
             yield Problem("manifest", message, case.rules.locate(("cases", case.id, "text", at)))
 
 

@@ -63,7 +63,12 @@ def find_rule_problems(cases: Sequence[TensorCase]) -> list[Problem]:
     matched: set[str] = set()
     for case in cases:
         rules = case.rules
-        if not rules.has_own:
+        unreadable = list_references(case).unreadable if case.layout else {}
+        for name, error in unreadable.items():
+            message = f"case {case.id!r}: {name} of the reference {error.message}"
+            place = ("cases", case.id, "reference", name)
+            problems.append(Problem("manifest", message, rules.locate(place)))
+        if unreadable or not rules.has_own:
             continue
         names = {} if case.reference is None else read_references(case)
         has_outputs = bool(case.documents or case.texts)
