@@ -535,12 +535,11 @@ fn shapes<T: Real>(call: &Call) -> Result<Outputs> {
             let sizes = stated(call, "shape", sizes(call, "shape")?)?;
             out(core::broadcast_to(&input, &sizes)?)
         }
+        "flatten" if rank == 0 => out(shape::flatten(&input)?),
         "flatten" => {
-            let ends = (dim_of(call, "start_dim", rank, 0)?, dim_of(call, "end_dim", rank, -1)?);
-            if rank > 0 && ends != (0, rank - 1) {
-                return not_supported("flatten of some axes");
-            }
-            out(shape::flatten(&input)?)
+            let start = dim_of(call, "start_dim", rank, 0)?;
+            let end = call.int("end_dim")?.unwrap_or(-1) as isize;
+            out(nn::Flatten::new(start, end).forward(&input)?)
         }
         "chunk" => list(input.chunk(size(call, "chunks")?, dim_of(call, "dim", rank, 0)?)?),
         "split" => {
@@ -619,17 +618,28 @@ fn convolution<T: Real>(call: &Call) -> Result<Outputs> {
     let bias = optional::<T>(call, "bias")?;
     let groups = to_usize(call, "groups", call.int("groups")?.unwrap_or(1))?;
     let kernel = weight.shape().get(2..).unwrap_or_default().to_vec();
+    let named = match call.text("padding") {
+        Ok(Some("same")) => Some(nn::StringPadding::Same),
+        Ok(Some("valid")) => Some(nn::StringPadding::Valid),
+        // Numbers, or none.
+        _ => None,
+    };
     macro_rules! convolve {
-        ($n:literal, $convert:expr, $function:path, $module:ty $(, $output_padding:ident)?) => {{
-            let convert = $convert;
+        ($n:literal, $convert:expr, $function:path, $module:ty, $name:expr
+         $(, $output_padding:ident)?) => {{
+            let (convert, name_padding) = ($convert, $name);
             let Ok(kernel) = <[usize; $n]>::try_from(kernel) else {
                 return not_supported(format!("{} with a kernel of other axes", call.op));
             };
             let argument = |name: &str, default| each::<$n>(call, name, [default; $n]).map(convert);
-            let (stride, padding) = (argument("stride", 1)?, argument("padding", 0)?);
+            let stride = argument("stride", 1)?;
+            let padding = match named {
+                Some(_) => convert([0; $n]),
+                None => argument("padding", 0)?,
+            };
             $(let $output_padding = argument("output_padding", 0)?;)?
             let dilation = each::<$n>(call, "dilation", [1; $n])?;
-            if groups == 1 && dilation == [1; $n] {
+            if groups == 1 && dilation == [1; $n] && named.is_none() {
                 let bias = bias.as_ref();
                 let found = $function(&input, &weight, bias, stride, padding $(, $output_padding)?);
                 return out(found?);
@@ -644,22 +654,42 @@ fn convolution<T: Real>(call: &Call) -> Result<Outputs> {
                 inner, outer, convert(kernel), stride, padding $(, $output_padding)?,
                 convert(dilation), groups, bias.is_some(),
             )?;
+            let module = match named {
+                Some(named) => name_padding(module, named)?,
+                None => module,
+            };
             forward(module, name_parameters(Some(weight), bias), &input)
         }};
     }
     match call.op.as_str() {
-        "conv1d" => convolve!(1, |[n]: [usize; 1]| n, functional::conv1d, nn::Conv1d<T>),
-        "conv2d" => {
-            convolve!(2, |all: [usize; 2]| all.into(), functional::conv2d, nn::Conv2d<T>)
-        }
-        "conv3d" => {
-            convolve!(3, |all: [usize; 3]| all.into(), functional::conv3d, nn::Conv3d<T>)
-        }
+        "conv1d" => convolve!(
+            1,
+            |[n]: [usize; 1]| n,
+            functional::conv1d,
+            nn::Conv1d<T>,
+            nn::Conv1d::with_string_padding
+        ),
+        "conv2d" => convolve!(
+            2,
+            |all: [usize; 2]| all.into(),
+            functional::conv2d,
+            nn::Conv2d<T>,
+            nn::Conv2d::with_string_padding
+        ),
+        "conv3d" => convolve!(
+            3,
+            |all: [usize; 3]| all.into(),
+            functional::conv3d,
+            nn::Conv3d<T>,
+            nn::Conv3d::with_string_padding
+        ),
+        // Their padding has no names.
         "conv_transpose1d" => convolve!(
             1,
             |[n]: [usize; 1]| n,
             functional::conv_transpose1d,
             nn::ConvTranspose1d<T>,
+            |module, _| FerrotorchResult::Ok(module),
             output_padding
         ),
         _ => convolve!(
@@ -667,6 +697,7 @@ fn convolution<T: Real>(call: &Call) -> Result<Outputs> {
             |all: [usize; 2]| all.into(),
             functional::conv_transpose2d,
             nn::ConvTranspose2d<T>,
+            |module, _| FerrotorchResult::Ok(module),
             output_padding
         ),
     }
@@ -711,9 +742,6 @@ fn normalise<T: Real>(call: &Call, input: &Tensor<T>) -> Result<Outputs> {
     }
     let (weight, bias) = (optional(call, "weight")?, optional(call, "bias")?);
     let is_affine = weight.is_some() || bias.is_some();
-    if weight.is_none() && is_affine {
-        return not_supported(format!("{} with a bias alone", call.op));
-    }
     let parameters = name_parameters(weight, bias);
     let channels = input.shape().get(1).copied().unwrap_or(0);
     let normalised = || stated(call, "normalized_shape", sizes(call, "normalized_shape")?);
@@ -946,6 +974,9 @@ fn create_integers<I: IntElement + Number>(call: &Call) -> Result<Outputs> {
 
 fn on_integers<I: IntElement + Number>(call: &Call) -> Result<Outputs> {
     let op = call.op.as_str();
+    if !call.has_input("input") {
+        return not_supported(format!("{op} of {}", I::NAME));
+    }
     let input = integers::<I>(call, "input")?;
     let other = || integers::<I>(call, "other");
     match op {
