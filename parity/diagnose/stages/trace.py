@@ -148,11 +148,14 @@ class Trace:
         operators = {one: find_operator(self.stages[one].kind) for one in (*unseen, name)}
         chosen = [one for one in self.stages if operators.get(one) in read_ways()]
         known = [[one] for one in reversed(chosen) if one != name]
-        alike = [[one for one in chosen if operators[one] == each] for each in read_ways()]
+        ways = read_ways()
+        alike = [[one for one in chosen if operators[one] == each] for each in ways]
+        alike = [each for each in alike if len(each) > 1]
+        alike.sort(key=lambda each: len(ways[operators[each[0]]]) / len(each))
         errors: list[TraceError] = []
         causes: list[StageCause] = []
         missed: tuple[str, ...] = ()
-        for groups in (known, [each for each in alike if len(each) > 1]):
+        for groups in (known, alike):
             work = Work(_MAX_WORK)
             for group in groups:
                 try:
@@ -164,8 +167,8 @@ class Trace:
                     missed = (*group, *missed)
             # Another unseen stage may fit as well, and is then named beside the first.
             if fitting := sorted((one for one in causes if one.ways), key=lambda one: one.left):
-                ways = tuple(way for cause in causes for way in cause.ways)
-                return replace(fitting[0], ways=ways), ()
+                found = tuple(way for cause in causes for way in cause.ways)
+                return replace(fitting[0], ways=found), ()
         if errors and not causes and work.left >= 0:
             raise errors[0]
         return None, missed
@@ -199,8 +202,8 @@ class Trace:
         ways, best = [], np.inf
         dtype = getattr(self.expected(first.name), "dtype", np.float64)
         for code, text, values in list_ways(first.kind, arguments):
-            if work.left < 0:
-                break
+            if work.left < 0 or (rest and code.startswith("stage-")):
+                break  # Nobody skips all stages of an operator, or applies them twice
             wrongly = Values(self, (read,), {first.name: round_large(values, dtype)}, work)
             try:
                 for stage in rest:
