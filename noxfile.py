@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -201,7 +202,8 @@ def ferrotorch(session: nox.Session) -> None:
     session.run(*args, env={"PYTHONPATH": str(HERE)})
 
 
-#: Folder of the zoo's reports, and the reference readers in its table.
+#: The zoo's bundle, the folder of its reports, and the reference readers in its table.
+ZOO_ID = "checkpoint-zoo-v1"
 ZOO_REPORTS = "parity-report/zoo"
 REFERENCES = ("torch", "safetensors", "gguf-py")
 #: The ports that are run over the zoo: lockfile and cases of each.
@@ -230,7 +232,11 @@ def zoo(session: nox.Session) -> None:
     session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
     references = _audit_references(session)
     own = [word for word in session.posargs if word != "--write"]
-    changed = [port for port in ZOO if not _run_port(session, port, own)]
+    changed = [
+        port
+        for port, (lock, cases) in ZOO.items()
+        if not _run_port(session, lock, ZOO_REPORTS, port, "--case", f"{ZOO_ID}/{cases}", *own)
+    ]
     if changed:
         session.log(f"results differ from the lockfile's known failures: {', '.join(changed)}")
     if not references:
@@ -261,10 +267,54 @@ def traces(session: nox.Session) -> None:
         session.run("python", "-m", "parity", "verify", *args, *report, *own)
 
 
-def _run_port(session: nox.Session, port: str, own: list[str]) -> bool:
-    lock, cases = ZOO[port]
-    args = ["--lockfile", lock, "--case", f"checkpoint-zoo-v1/{cases}"]
-    args += ["--report-dir", f"{ZOO_REPORTS}/{port}", *own]
+#: Folder of the op zoo's reports, and of its ports: a lockfile each, NAME.lock.yaml.
+OPS_REPORTS = "parity-report/ops"
+OPS = Path("tests/ports/ops")
+
+
+@nox.session
+def ops(session: nox.Session) -> None:
+    """Run published ports over the op zoo: candle-core, `-- --all` all, and check docs/ops.md.
+
+    `-- --write` runs all, and renews the page. Needs the Rust registry; other arguments go to
+    `parity verify`.
+    """
+    session.install(*RUNTIME, *EXTRAS["reports"])
+    # Builds are shared with the session `zoo`.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    own = [word for word in session.posargs if word not in ("--all", "--write")]
+    if own == session.posargs:
+        if not _run_port(session, f"{OPS}/candle.lock.yaml", OPS_REPORTS, "candle", *own):
+            session.error("candle differs from what its lockfile states")
+        return
+    found = sorted(path.name.removesuffix(".lock.yaml") for path in OPS.glob("*.lock.yaml"))
+    # What a port does not claim is in the table, too.
+    changed = [port for port in found if not _run_op_port(session, port, ["--all", *own])]
+    differ = f"results differ from what the lockfiles state: {', '.join(changed)}"
+    if changed:
+        session.log(differ)
+    args = [f"{port}={OPS_REPORTS}/{port}" for port in found]
+    args += ["--by-group", "--html", f"{OPS_REPORTS}/scoreboard.html"]
+    page = "--write" if "--write" in session.posargs else "--check"
+    session.run("python", "-m", "parity", "scoreboard", *args, page, "docs/ops.md")
+    if changed:
+        session.error(differ)
+
+
+def _run_op_port(session: nox.Session, port: str, own: list[str]) -> bool:
+    """Run a port over the op zoo; one that has `dump.py` computes all cases in one process."""
+    script = OPS / port / "dump.py"
+    if script.exists():
+        dumps = Path(session.create_tmp(), port)
+        shutil.rmtree(dumps, ignore_errors=True)
+        session.run("python", str(script), "tests/bundles/op-zoo-v1.tar", str(dumps))
+        own = ["--dumps", str(dumps), *own]
+    return _run_port(session, f"{OPS}/{port}.lock.yaml", OPS_REPORTS, port, *own)
+
+
+def _run_port(session: nox.Session, lock: str, reports: str, port: str, *own: str) -> bool:
+    args = ("--lockfile", lock, "--report-dir", f"{reports}/{port}", *own)
     try:
         session.run("python", "-m", "parity", "verify", *args)
     except nox.command.CommandFailed:
@@ -274,7 +324,7 @@ def _run_port(session: nox.Session, port: str, own: list[str]) -> bool:
 
 def _audit_references(session: nox.Session) -> bool:
     """Derive each reference again, and run each reader; return whether nothing changed."""
-    args = ["audit", "checkpoint-zoo-v1", "--report-dir", f"{ZOO_REPORTS}/references"]
+    args = ["audit", ZOO_ID, "--report-dir", f"{ZOO_REPORTS}/references"]
     try:
         session.run(find_torch_python(), "-m", "parity", *args, external=True)
     except nox.command.CommandFailed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from parity.codes import list_codes
 from parity.errors import Location, Problem
@@ -44,7 +45,12 @@ class KnownFailure:
 
 def match_glob(pattern: str, text: str) -> bool:
     """Return whether ``pattern``, in which ``*`` matches any characters, matches ``text``."""
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
+    return _compile_glob(pattern).fullmatch(text) is not None
+
+
+@cache
+def _compile_glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
 def parse_known_failures(known: Mapping[str, str], cases: Iterable[str] = ()) -> list[KnownFailure]:

@@ -1,4 +1,4 @@
-"""The lockfiles of the ports that are run over the zoo: locked alike, and naming what there is."""
+"""The lockfiles of the ports that are run over the zoos: locked alike, and naming what there is."""
 
 from __future__ import annotations
 
@@ -6,39 +6,51 @@ import hashlib
 import json
 import re
 import tarfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from parity import known_failures
 from parity.lockfile import load
+from parity.verify.claims import select_claimed
 
 ROOT = Path(__file__).parents[3]
-PORTS = ROOT / "tests" / "ports" / "zoo"
-BUNDLE = ROOT / "tests" / "bundles" / "checkpoint-zoo-v1.tar"
-LOCKFILES = [ROOT / "fixtures.lock.yaml", *sorted(PORTS.glob("*.lock.yaml"))]
+PORTS = ROOT / "tests" / "ports"
+#: Folders of ports, by the bundle that they are run over.
+FOLDERS = {"checkpoint-zoo-v1": PORTS / "zoo", "op-zoo-v1": PORTS / "ops"}
+LOCKFILES = [
+    (bundle, path)
+    for bundle, folder in FOLDERS.items()
+    for path in (ROOT / "fixtures.lock.yaml", *sorted(folder.glob("*.lock.yaml")))
+]
 
 
-def cases() -> list[str]:
-    with tarfile.open(BUNDLE) as tar:
+@cache
+def cases(bundle: str) -> list[str]:
+    with tarfile.open(ROOT / "tests" / "bundles" / f"{bundle}.tar") as tar:
         file = tar.extractfile("parity.json")
         assert file is not None
         return list(json.load(file)["cases"])
 
 
-@pytest.mark.parametrize("path", LOCKFILES, ids=lambda path: path.name)
-def test_a_lockfile_locks_the_zoo_as_it_is(path: Path) -> None:
-    (bundle,) = (one for one in load(path).bundles if one.id == "checkpoint-zoo-v1")
+@pytest.mark.parametrize(
+    ("name", "path"), LOCKFILES, ids=lambda one: one.name if isinstance(one, Path) else one
+)
+def test_a_lockfile_locks_the_zoo_as_it_is(name: str, path: Path) -> None:
+    (bundle,) = (one for one in load(path).bundles if one.id == name)
+    tar = ROOT / "tests" / "bundles" / f"{name}.tar"
     assert bundle.locked is not None
-    assert bundle.locked.sha256 == hashlib.sha256(BUNDLE.read_bytes()).hexdigest()
-    assert (path.parent / bundle.source).resolve() == BUNDLE
-    known = known_failures.parse_known_failures(bundle.known_failures)
-    assert known_failures.find_unmatched(known, cases()) == []
+    assert bundle.locked.sha256 == hashlib.sha256(tar.read_bytes()).hexdigest()
+    assert (path.parent / bundle.source).resolve() == tar
+    known = known_failures.parse_known_failures(bundle.known_failures, cases(name))
+    assert known_failures.find_unmatched(known, cases(name)) == []
     assert all(one.code for one in known), "each names the outcome that it allows"
+    assert select_claimed(bundle, cases(name)) <= set(cases(name))
 
 
 @pytest.mark.parametrize(
-    "path", sorted(PORTS.glob("*/Cargo.toml")), ids=lambda path: path.parent.name
+    "path", sorted(PORTS.glob("zoo/*/Cargo.toml")), ids=lambda path: path.parent.name
 )
 def test_a_direct_dependency_is_exact_and_no_lock_is_kept(path: Path) -> None:
     manifest = path.read_text(encoding="utf-8")
@@ -48,4 +60,4 @@ def test_a_direct_dependency_is_exact_and_no_lock_is_kept(path: Path) -> None:
     version = re.search(r'^version = "(.*)"$', manifest, re.MULTILINE)
     assert version is not None
     assert f'"={version[1]}"' in dependencies[0], "reports tell the crate's version"
-    assert "Cargo.lock" in (PORTS / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert "Cargo.lock" in (PORTS / "zoo" / ".gitignore").read_text(encoding="utf-8").splitlines()
