@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from parity.diagnose.stages.elementwise import Function
+
 Array = Any  # of NumPy; a number has no axes
 
 _ERF = np.frompyfunc(erf, 1, 1)
@@ -30,25 +32,13 @@ def tanh(input: Array, *, hard: bool = False) -> Array:
 
 def relu(input: Array, *, slope: float = 0.0, limit: float = np.inf) -> Array:
     """Return the positive part; negative ones times ``slope``, at most ``limit``."""
-    return np.minimum(np.where(input > 0, input, slope * input), limit)
-
-
-def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
-    """Multiply negative values by the slope."""
-    return relu(input, slope=negative_slope)
+    return np.minimum(np.where(input < 0, slope * input if slope else 0.0, input), limit)
 
 
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """Return ``scale * (x if x > 0 else alpha * (exp(x * input_scale) - 1))``."""
     negative = alpha * np.expm1(np.minimum(input, 0) * input_scale)
-    return scale * np.where(input > 0, input, negative)
-
-
-def selu(
-    input: Array, *, alpha: float = 1.6732632423543772, scale: float = 1.0507009873554805
-) -> Array:
-    """Return the scaled ELU with its fixed numbers."""
-    return elu(input, alpha, scale)
+    return scale * np.where(input < 0, negative, input)
 
 
 def gelu(input: Array, approximate: str = "none", *, form: str = "") -> Array:
@@ -64,16 +54,6 @@ def gelu(input: Array, approximate: str = "none", *, form: str = "") -> Array:
 def silu(input: Array, *, beta: float = 1.0, hard: bool = False, alone: bool = False) -> Array:
     """Return ``x * sigmoid(beta * x)``, or the sigmoid ``alone``."""
     return (1 if alone else input) * sigmoid(beta * input, hard=hard)
-
-
-def hardswish(input: Array, *, hard: bool = True) -> Array:
-    """Return ``x * clip(x / 6 + 1/2, 0, 1)``."""
-    return silu(input, hard=hard)
-
-
-def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """Return ``log(1 + exp(beta x)) / beta``, and ``x`` where ``beta x`` is above the threshold."""
-    return np.where(input * beta > threshold, input, np.logaddexp(0, input * beta) / beta)
 
 
 def softmax(
@@ -100,6 +80,47 @@ def log_softmax(
     return softmax(softmax(input, dim) if before else input, dim, log=log, **ways)
 
 
-def dropout(input: Array, p: float = 0.5, train: bool = False) -> Array:
-    """Return the input; dropout in training is random, so that nothing can be computed."""
-    return input * np.nan if train and p else input
+def _shrink(input: Array, lambd: float = 0.5, *, moved: bool = False) -> Array:
+    """Return 0 from ``-lambd`` to ``lambd``, others as they are, or ``moved`` towards 0."""
+    values = input - np.copysign(lambd, input) if moved else input
+    return np.where(np.abs(input) <= lambd, 0.0, values)
+
+
+def _gate(input: Array, gate: Array) -> Array:
+    return input * sigmoid(gate)
+
+
+def prelu(input: Array, weight: Array, *, axis: int = 1) -> Array:
+    """Multiply negative values by the weight, of one number or one for each channel."""
+    shape = [-1 if at == axis % input.ndim else 1 for at in range(input.ndim)]
+    return np.where(
+        input > 0, input, input * (weight.reshape(shape) if weight.size > 1 else weight)
+    )
+
+
+TABLE: dict[str, Function] = {
+    "leaky_relu": lambda input, negative_slope=0.01: relu(input, slope=negative_slope),
+    "relu6": lambda input, *, limit=6.0: relu(input, limit=limit),
+    "selu": lambda input, *, alpha=1.6732632423543772, scale=1.0507009873554805: elu(
+        input, alpha, scale
+    ),
+    "celu": lambda input, alpha=1.0: elu(input, alpha, 1.0, 1 / alpha),
+    "hardswish": lambda input, *, hard=True: silu(input, hard=hard),
+    "hardsigmoid": lambda input, *, slope=1 / 6: np.clip(input * slope + 0.5, 0, 1),
+    "hardtanh": lambda input, min_val=-1.0, max_val=1.0: np.clip(input, min_val, max_val),
+    "softplus": lambda input, beta=1.0, threshold=20.0: np.where(
+        input * beta > threshold, input, np.logaddexp(0, input * beta) / beta
+    ),
+    "mish": lambda input: input * np.tanh(np.logaddexp(0, input)),
+    "softsign": lambda input: input / (1 + np.abs(input)),
+    "hardshrink": _shrink,
+    "softshrink": lambda input, lambd=0.5, *, moved=True: _shrink(input, lambd, moved=moved),
+    "tanhshrink": lambda input: input - np.tanh(input),
+    "threshold": lambda input, threshold, value: np.where(input <= threshold, value, input),
+    "logsigmoid": lambda input: np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input))),
+    "glu": lambda input, dim=-1, *, turned=False: _gate(
+        *np.split(input, 2, dim)[:: -1 if turned else 1]
+    ),
+    # Dropout in training is random, so that nothing can be computed.
+    "dropout": lambda input, p=0.5, train=False: input * np.nan if train and p else input,
+}

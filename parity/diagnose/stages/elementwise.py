@@ -1,64 +1,90 @@
-"""Compute masks and functions of single elements in NumPy, which models write out themselves.
+"""Compute functions of single elements in NumPy, in a table by the names of torch.
 
 Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of ``torch``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from math import erf, erfc, lgamma, sqrt
+from operator import attrgetter
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import check_size
+from parity.diagnose.float_transforms import cut_to_bf16, round_through
+from parity.diagnose.stages.names import NAMES
 
 Array = Any  # of NumPy; a number has no axes
+Function = Callable[..., Array]
 
 
-def _apply_to_one(function: Callable[[Array], Array]) -> Callable[..., Array]:
-    def apply(input: Array) -> Array:
-        return function(np.asarray(input))
-
-    return apply
-
-
-def _apply_to_two(function: Callable[[Array, Array], Array]) -> Callable[..., Array]:
-    def apply(input: Array, other: Array) -> Array:
-        return function(np.asarray(input), np.asarray(other))
-
-    return apply
+def widen(input: Array) -> Array:
+    """Return numbers as floats; NumPy would give small integers the narrowest float."""
+    input = np.asarray(input)
+    return input.astype(np.float64) if input.dtype.kind in "biu" else input
 
 
-neg, abs_ = _apply_to_one(np.negative), _apply_to_one(np.abs)
-exp, log = _apply_to_one(np.exp), _apply_to_one(np.log)
-sin, cos = _apply_to_one(np.sin), _apply_to_one(np.cos)
-sqrt, rsqrt = _apply_to_one(np.sqrt), _apply_to_one(lambda one: 1 / np.sqrt(one))
-reciprocal, logical_not = _apply_to_one(lambda one: 1 / one), _apply_to_one(np.logical_not)
-logical_and, logical_or = _apply_to_two(np.logical_and), _apply_to_two(np.logical_or)
-eq, ne = _apply_to_two(np.equal), _apply_to_two(np.not_equal)
-lt, le = _apply_to_two(np.less), _apply_to_two(np.less_equal)
-gt, ge = _apply_to_two(np.greater), _apply_to_two(np.greater_equal)
-minimum, maximum = _apply_to_two(np.minimum), _apply_to_two(np.maximum)
+def _take_one(function: Function) -> Function:
+    return lambda input: function(np.asarray(input))
 
 
-def pow_(input: Array, exponent: Array) -> Array:
-    """Return ``input ** exponent``, each a tensor or a number."""
-    return np.asarray(input, np.float64) ** np.asarray(exponent)
+def _take_float(function: Function) -> Function:
+    return lambda input: function(widen(input))
 
 
-def clamp(input: Array, min: float = -np.inf, max: float = np.inf) -> Array:
-    """Return the elements, each at least ``min`` and at most ``max``."""
-    return np.clip(input, min, max)
+def _take_two(function: Function) -> Function:
+    return lambda input, other: function(input, other)
 
 
-def tril(input: Array, diagonal: int = 0) -> Array:
-    """Return the elements on and below a diagonal, and zeros above it."""
-    return np.tril(input, diagonal)
+def _apply_to_each(function: Callable[[float], float]) -> Callable[..., Array]:
+    """Return a function of Python's floats as one of arrays."""
+    each = np.frompyfunc(function, 1, 1)
+    return lambda input: np.asarray(each(widen(input)), np.float64)
 
 
-def triu(input: Array, diagonal: int = 0) -> Array:
-    """Return the elements on and above a diagonal, and zeros below it."""
-    return np.triu(input, diagonal)
+def _invert_erf(value: float) -> float:
+    if not 0 < abs(value) < 1:
+        return value if value == 0 else value * np.inf if abs(value) == 1 else np.nan
+    return NormalDist().inv_cdf((1 + value) / 2) / sqrt(2)
+
+
+def div(input: Array, other: Array, rounding_mode: str | None = None) -> Array:
+    """Return the quotient, or the integer below it (``floor``) or towards zero (``trunc``)."""
+    if rounding_mode is None:
+        return np.true_divide(input, other)
+    floor = np.floor_divide(input, other)
+    if rounding_mode == "floor":
+        return floor
+    if floor.dtype.kind == "f":
+        return np.trunc(np.true_divide(input, other))
+    return floor + ((floor < 0) & (floor * np.asarray(other) != input))
+
+
+def round_(input: Array, decimals: int = 0, *, half: str = "even") -> Array:
+    """Round halves to ``even``, ``up``, or ``away`` from zero."""
+    if half == "even":
+        return np.round(input, decimals)
+    return np.floor(input + 0.5) if half == "up" else np.trunc(input + np.copysign(0.5, input))
+
+
+def clamp(
+    input: Array,
+    min: Array | None = None,
+    max: Array | None = None,
+    *,
+    ignored: bool = False,
+    swapped: bool = False,
+) -> Array:
+    """Return elements, at least ``min``, then at most ``max``, or ``swapped``.
+
+    ``ignored`` gives NaN the first bound.
+    """
+    bounds = [(np.fmax if ignored else np.maximum, min), (np.fmin if ignored else np.minimum, max)]
+    for function, bound in reversed(bounds) if swapped else bounds:
+        input = input if bound is None else function(input, bound)
+    return input
 
 
 def masked_fill(
@@ -77,24 +103,78 @@ def masked_fill(
     return np.where(hidden != negated, value, input)
 
 
-def where(condition: Array, input: Array, other: Array, **ways: Any) -> Array:
-    """Return elements of ``input`` where the condition is true, else of ``other``."""
-    return masked_fill(input, np.logical_not(condition), other, **ways)
+def cast(input: Array, dtype: str, *, how: str = "trunc", limited: bool = False) -> Array:
+    """Convert to a type by torch's name; floats become integers by ``how``, or are ``limited``."""
+    name = dtype.removeprefix("torch.")
+    if name == "bfloat16":
+        return round_through(widen(input), "bf16")
+    kind = np.dtype(name)
+    if kind.kind in "iu":
+        values = getattr(np, how)(input).astype(np.int64) if input.dtype.kind == "f" else input
+        input = np.clip(values, np.iinfo(kind).min, np.iinfo(kind).max) if limited else values
+    return input.astype(kind)
 
 
-def repeat(input: Array, repeats: Sequence[int]) -> Array:
-    """Return the tensor side by side with itself along each axis."""
-    check_size(*input.shape, *repeats)
-    return np.tile(input, repeats)
+def _scale(factor: float, values: Array) -> Array:
+    return values if factor == 1 else factor * values
 
 
-def repeat_interleave(input: Array, repeats: int, dim: int) -> Array:
-    """Repeat each element of an axis before the next one."""
-    check_size(*input.shape, repeats)
-    return np.repeat(input, repeats, dim)
+TABLE: dict[str, Function] = {
+    **{name: _take_one(attrgetter(ours)(np)) for name, ours in NAMES["of_one"].items()},
+    **{name: _take_float(attrgetter(ours)(np)) for name, ours in NAMES["of_float"].items()},
+    **{name: _take_two(attrgetter(ours)(np)) for name, ours in NAMES["of_two"].items()},
+    "rsqrt": lambda input: 1 / np.sqrt(widen(input)),
+    "reciprocal": lambda input: 1 / widen(input),
+    "erf": _apply_to_each(erf),
+    "erfc": _apply_to_each(erfc),
+    "erfinv": _apply_to_each(_invert_erf),
+    "lgamma": _apply_to_each(lambda x: np.inf if x <= 0 and x % 1 == 0 else lgamma(x)),
+    "sign": lambda input, *, zero=0: np.where(
+        np.equal(input, 0), zero, np.greater(input, 0) * 1 - np.less(input, 0)
+    ),
+    "abs": lambda input, *, kept=False: np.where(input < 0, -input, input) if kept else abs(input),
+    "frac": lambda input: input - np.trunc(input),
+    "logit": lambda input, eps=-np.inf: np.log(1 / (1 / np.clip(input, eps, 1 - eps) - 1)),
+    "nan_to_num": lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
+        input, nan=nan, posinf=posinf, neginf=neginf
+    ),
+    "add": lambda input, other, alpha=1, *, first=1: _scale(first, input) + _scale(alpha, other),
+    "sub": lambda input, other, alpha=1: input - _scale(alpha, other),
+    "rsub": lambda input, other, alpha=1: other - _scale(alpha, input),
+    "mul": lambda input, other, *, times=1: input * (other if times == 1 else other**times),
+    "pow": lambda input, exponent: np.power(input, exponent),
+    "floor_divide": lambda input, other: div(input, other, "floor"),
+    "xlogy": lambda input, other: np.where(
+        np.equal(input, 0) & ~np.isnan(other), 0.0, input * np.log(widen(other))
+    ),
+    "heaviside": lambda input, values: np.where(
+        np.equal(input, 0), values, np.greater(input, 0) * 1.0
+    ),
+    "isclose": lambda input, other, rtol=1e-5, atol=1e-8, equal_nan=False: np.isclose(
+        input, other, rtol, atol, equal_nan
+    ),
+    "lerp": lambda input, end, weight: input + weight * (end - input),
+    "addcmul": lambda input, tensor1, tensor2, value=1: input + value * tensor1 * tensor2,
+    "addcdiv": lambda input, tensor1, tensor2, value=1: input + value * tensor1 / tensor2,
+    "where": lambda condition, input, other, **ways: masked_fill(
+        input, np.logical_not(condition), other, **ways
+    ),
+}
 
-
-def stack(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Join tensors along a new axis."""
-    check_size(sum(one.size for one in tensors))
-    return np.stack(tensors, dim)
+#: Changes of an argument or a result, which rows of ``ways.toml`` name.
+CHANGES: dict[str, Function] = {
+    "single": lambda one: round_through(np.asarray(one), "f32"),
+    "cut": lambda one: cut_to_bf16(np.asarray(one)),
+    "int32": lambda one: np.asarray(one).astype(np.int32),
+    "uint8": lambda one: np.asarray(one).astype(np.uint8),
+    "positive_zero": lambda one: one + 0.0,
+    "nan_zero": lambda one: np.where(np.isnan(one), 0, one),
+    "nan_low": lambda one: np.where(np.isnan(one), -np.inf, one),
+    "nan_high": lambda one: np.where(np.isnan(one), np.inf, one),
+    "flushed": lambda one: np.where(np.abs(one) < np.finfo(np.float32).tiny, 0 * one, one),
+    "nonnegative": lambda one: np.maximum(one, 0),
+    "ones": np.ones_like,
+    "zeros": np.zeros_like,
+    "trailing": lambda one: one[..., None],
+    "turned": lambda one: np.swapaxes(one, -1, -2),
+}

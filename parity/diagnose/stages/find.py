@@ -19,6 +19,7 @@ from parity.diagnose.stages.operators import (
     ERRORS,
     Arguments,
     call,
+    call_one,
     compute,
     find_operator,
     prepare_arguments,
@@ -33,6 +34,8 @@ _NEARER = 10.0  # The right way must be off by this many times what the wrong wa
 #: Rounding that is assumed where none is stated, relative to the largest value (32 ULP of f32).
 _ASSUMED_ROUNDING = 2.0**-18
 _LARGE = 1000.0  # Values from which on their rounding is their own, as in a mask
+#: Difference of zeros of two signs, and least one of other numbers; rounding never explains it.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +81,16 @@ class Way:
     exchange: tuple[str, ...] = ()
     invert: str = ""
     negate: str = ""
+    call: str = ""
+    change: Mapping[str, str] = field(default_factory=dict)
+    result: str = ""
 
-    def change(self, arguments: Arguments) -> Arguments:
-        """Return the arguments with which an operator goes this way."""
+    def compute(self, operator: str, arguments: Arguments) -> Array:
+        """Compute an operator in this way; errors as for ``compute`` of ``operators``."""
+        values = call(self.call or operator, self._change(arguments))
+        return call_one(self.result, values) if self.result else values
+
+    def _change(self, arguments: Arguments) -> Arguments:
         changed = {name: value for name, value in arguments.items() if name not in self.drop}
         if self.exchange:
             first, second = self.exchange
@@ -90,17 +100,21 @@ class Way:
         if self.negate:
             changed[self.negate] = -arguments.get(self.negate, 1)
         changed |= {name: arguments.get(name, 0) + value for name, value in self.add.items()}
+        for name in changed.keys() & self.change:
+            changed[name] = call_one(self.change[name], changed[name])
         return changed | dict(self.set)
 
 
 @cache
 def read_ways() -> Mapping[str, tuple[Way, ...]]:
-    """Return the wrong ways of each operator, in their order."""
+    """Return the wrong ways of each operator, in their order; those of every one under ``*``."""
     text = files("parity.diagnose.stages").joinpath("ways.toml").read_text(encoding="utf-8")
-    return {
-        operator: tuple(Way(**row) for row in rows)
-        for operator, rows in tomllib.loads(text).items()
-    }
+    ways: dict[str, tuple[Way, ...]] = {}
+    for operators, rows in tomllib.loads(text).items():
+        for operator in operators.split():
+            own = tuple(Way(**row) for row in rows if row.get("call") != operator)
+            ways[operator] = ways.get(operator, ()) + own
+    return ways
 
 
 def find_stage_cause(stage: Stage) -> StageCause:
@@ -110,19 +124,20 @@ def find_stage_cause(stage: Stage) -> StageCause:
         return StageCause(reason=f"{stage.kind} is not among the operators that are computed")
     try:
         arguments = prepare_arguments(stage.kind, stage.arguments)
-        right = np.asarray(call(operator, arguments))
+        right = fit_type(call(operator, arguments), stage.expected)
         stated = compute(stage.kind, stage.expected_arguments or stage.arguments)
     except ERRORS as error:
         return StageCause(reason=f"{stage.kind} could not be computed: {error}")
     rounding = _find_rounding(stage.rounding, stage.expected)
     allowed = allow_rounding(rounding, stage.expected)
-    if measure_distance(np.asarray(stated), stage.expected) > allowed:
+    if measure_distance(fit_type(stated, stage.expected), stage.expected) > allowed:
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
     limit = find_limit(difference, rounding, right)
     tried, fitting = [], []
     for code, text, values in _compute_ways(operator, arguments, right):
-        left = measure_distance(values, stage.obtained)
+        fitted = fit_type(values, stage.expected, is_exact=0 < stage.rounding <= _LEAST)
+        left = measure_distance(fitted, stage.obtained)
         tried.append((text, left))
         if is_explained(left, difference, limit):
             fitting.append((left, code, text))
@@ -138,7 +153,13 @@ def allow_rounding(rounding: float, expected: Array) -> float:
 
 
 def find_limit(difference: float, rounding: float, right: Array) -> float:
-    """Return what a way may leave of the ``difference`` of the right one."""
+    """Return what a way may leave of the ``difference`` of the right one.
+
+    Where integers, booleans, or zeros of two signs differ, and where the stated rounding is as
+    good as 0, nothing.
+    """
+    if difference <= _LEAST or 0 < rounding <= _LEAST or right.dtype.kind in "biu":
+        return 0.0
     share = _MAX_SHARE * min(difference, _LARGE) if np.isfinite(difference) else 0.0
     return max(share, _MAX_ROUNDINGS * _find_rounding(rounding, np.asarray(right)))
 
@@ -168,11 +189,11 @@ def _compute_ways(
     operator: str, arguments: Arguments, right: Array, only: str = ""
 ) -> Iterator[tuple[str, str, Array]]:
     """Yield code, text and output of each way that can be computed and differs from ``right``."""
-    for way in read_ways().get(operator, ()):
+    for way in (*read_ways().get(operator, ()), *read_ways()["*"]):
         if only not in ("", way.text):
             continue
         try:
-            values = np.asarray(call(operator, way.change(arguments)))
+            values = fit_type(way.compute(operator, arguments), right)
         except ERRORS:
             continue
         if measure_distance(values, right) > 0:
@@ -182,30 +203,49 @@ def _compute_ways(
     arrays = [name for name, value in arguments.items() if isinstance(value, np.ndarray)]
     first = arrays[0] if arrays else ""
     if arrays and arguments[first].shape == right.shape:
-        yield "stage-skipped", "the stage is skipped: its output is its input", arguments[first]
+        skipped = fit_type(arguments[first], right)
+        yield "stage-skipped", "the stage is skipped: its output is its input", skipped
     try:
-        again = np.asarray(call(operator, {**arguments, first: right}))
+        again = fit_type(call(operator, {**arguments, first: right}), right)
     except ERRORS:
         return
     if again.shape == right.shape and measure_distance(again, right) > 0:
         yield "stage-twice", "the stage is applied twice", again
 
 
+def fit_type(values: Array, like: Array, *, is_exact: bool = False) -> Array:
+    """Return what the type of ``like`` makes of floats, or integers, that it cannot represent.
+
+    They become infinite, or wrap; only where ``is_exact`` are floats also rounded.
+    """
+    values = np.asarray(values)
+    if not any(values.dtype.kind in kinds and like.dtype.kind in kinds for kinds in ("f", "iu")):
+        return values
+    with np.errstate(all="ignore"):
+        fitted = values.astype(like.dtype)
+    is_kept = fitted.dtype.kind == "f" and not is_exact
+    return np.where(np.isinf(fitted), fitted, values) if is_kept else fitted
+
+
 def measure_distance(one: Array, other: Array) -> float:
     """Return the largest absolute difference; infinite where shapes or non-finite values differ.
 
-    Values of thousands, such as those of a mask, may differ by rounding in the narrower dtype.
+    It is at least ``_LEAST`` where values differ, if only in the sign of a zero. Floats of
+    thousands, such as those of a mask, may differ by rounding in the narrower dtype.
     """
-    both = one, other
     if one.shape != other.shape:
         return np.inf
     with np.errstate(invalid="ignore", over="ignore"):
-        difference = np.abs(np.subtract(one, other, dtype=np.float64))
-        share = 2 * max(np.finfo(each.dtype).eps if each.dtype.kind == "f" else 0 for each in both)
-        close = (difference <= share * np.abs(other)) & (np.abs(other) >= _LARGE)
-    same = (one == other) | (np.isnan(one) & np.isnan(other)) | (close & np.isfinite(other))
-    difference = np.where(same, 0.0, np.where(np.isnan(difference), np.inf, difference))
-    return float(difference.max(initial=0.0))
+        wide = np.result_type(one, other, np.float64)
+        difference = np.abs(np.subtract(one, other, dtype=wide))
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        if one.dtype.kind == other.dtype.kind == "f":
+            same &= (one != 0) | (np.signbit(one) == np.signbit(other))
+            share = 2 * max(np.finfo(each.dtype).eps for each in (one, other))
+            large = (np.abs(other) >= _LARGE) & np.isfinite(other)
+            same |= large & (difference <= share * np.abs(other))
+    difference = np.where(np.isnan(difference), np.inf, np.maximum(difference, _LEAST))
+    return float(np.where(same, 0.0, difference).max(initial=0.0))
 
 
 def round_large(values: Array, dtype: Any) -> Array:
@@ -216,6 +256,8 @@ def round_large(values: Array, dtype: Any) -> Array:
 
 def _find_rounding(stated: float, values: Array) -> float:
     """Return the rounding of a stage as it is stated, else what its values make likely."""
-    finite = np.abs(values[np.isfinite(values)], dtype=np.float64)
+    if values.dtype.kind in "biu":
+        return 0.0
+    finite = np.abs(values[np.isfinite(values)])
     plain = finite[finite < _LARGE] if (finite < _LARGE).any() else finite
     return stated or _ASSUMED_ROUNDING * float(plain.max(initial=0.0))

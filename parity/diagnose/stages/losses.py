@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.activate import log_softmax
+from parity.diagnose.stages.elementwise import Function
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -19,6 +20,8 @@ def _reduce(values: Array, reduction: int, count: float | None = None) -> Array:
     if not reduction:
         return values
     total = values.sum()
+    if reduction == 3:  # noqa: PLR2004 - batchmean
+        return total / len(values)
     return total / (values.size if count is None else count) if reduction == 1 else total
 
 
@@ -49,11 +52,12 @@ def binary_cross_entropy_with_logits(
     reduction: int = 1,
     *,
     probabilities: bool = False,
+    eps: float = 1e-12,
 ) -> Array:
-    """Return the cross entropy of logits, or of ``probabilities``."""
+    """Return the cross entropy of logits, or of ``probabilities`` from ``eps`` to ``1 - eps``."""
     if probabilities:
-        inside = np.clip(input, 1e-12, 1 - 1e-12)
-        positive, negative = -np.log(inside), -np.log(1 - inside)
+        inside = np.clip(input, eps, 1 - eps)
+        positive, negative = (np.minimum(-np.log(one), 100) for one in (inside, 1 - inside))
     else:
         positive, negative = np.logaddexp(0, -input), np.logaddexp(0, input)
     values = target * positive * (1 if pos_weight is None else pos_weight) + (1 - target) * negative
@@ -148,3 +152,22 @@ def _smooth(
     factors = np.ones(rows.shape[-1]) if weight is None else weight
     values = np.where(used, -(rows * factors).sum(-1), 0.0) / rows.shape[-1]
     return _reduce(values.reshape(np.shape(target)), reduction, count)
+
+
+def kl_div(input: Array, target: Array, reduction: int = 1, log_target: bool = False) -> Array:
+    """Return ``target * (log target - input)``."""
+    if log_target:
+        return _reduce(np.exp(target) * (target - input), reduction)
+    return _reduce(np.where(target > 0, target * (np.log(target) - input), 0.0), reduction)
+
+
+TABLE: dict[str, Function] = {
+    "huber_loss": lambda input, target, reduction=1, delta=1.0, *, huber=True: smooth_l1_loss(
+        input, target, reduction, delta, huber=huber
+    ),
+    "binary_cross_entropy": lambda input, target, weight=None, reduction=1, *, eps=0.0: (
+        binary_cross_entropy_with_logits(
+            input, target, weight, None, reduction, probabilities=True, eps=eps
+        )
+    ),
+}

@@ -1,4 +1,4 @@
-"""Compute products, sums, lookups and reductions in NumPy.
+"""Compute products, lookups, linear algebra and Fourier transforms in NumPy.
 
 Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
 ``torch.nn.functional`` and ``torch``.
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from parity.diagnose.stages.elementwise import Function
+from parity.diagnose.stages.reduce import norm
 from parity.diagnose.stages.windows import MAX_BINS, check_product, check_size
 
 Array = Any  # of NumPy; a number has no axes
@@ -51,33 +53,7 @@ def addmm(
 ) -> Array:
     """Return ``beta * input + alpha * mat1 @ mat2``."""
     check_product(mat1, mat2)
-    return times * beta * input + alpha * (mat1 @ mat2)
-
-
-def add(input: Array, other: Array | float, alpha: float = 1, *, first: float = 1) -> Array:
-    """Return ``first * input + alpha * other``."""
-    return first * input + alpha * np.asarray(other)
-
-
-def sub(input: Array, other: Array | float, alpha: float = 1, *, turned: bool = False) -> Array:
-    """Return ``input - alpha * other``, or its negative."""
-    return (-1 if turned else 1) * (input - alpha * np.asarray(other))
-
-
-def rsub(input: Array, other: Array | float, alpha: float = 1) -> Array:
-    """Return ``other - alpha * input``."""
-    return np.asarray(other) - alpha * input
-
-
-def mul(input: Array, other: Array | float, *, only: bool = False, times: int = 1) -> Array:
-    """Return ``input * other ** times``, or ``other`` ``only``."""
-    return (np.ones_like(input) if only else input) * np.asarray(other) ** times
-
-
-def div(input: Array, other: Array | float, *, turned: bool = False) -> Array:
-    """Return the quotient, or its reciprocal."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(other) / input if turned else input / np.asarray(other)
+    return times * (beta * input if beta else 0) + alpha * (mat1 @ mat2)
 
 
 def embedding(
@@ -135,82 +111,64 @@ def _split_bags(values: Array, offsets: Array | None, *, last: bool) -> list[Arr
     return np.split(values.ravel(), starts[1:])
 
 
-def mean(
-    input: Array,
-    dim: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    *,
-    total: bool = False,
+def _transform(function: Any, *, real: bool = False, complex: bool = True) -> Function:
+    """Return a Fourier transform; complex numbers have a last axis of real and imaginary part."""
+
+    def transform(
+        input: Array, n: int | None = None, dim: int = -1, norm: str = "backward"
+    ) -> Array:
+        check_size(*input.shape, n or 1)
+        values = input if real else input[..., 0] + 1j * input[..., 1]
+        found = function(values, n, dim, norm)
+        return np.stack([found.real, found.imag], -1) if complex else found
+
+    return transform
+
+
+def _turn(input: Array) -> Array:
+    return np.swapaxes(input, -1, -2)
+
+
+def triangular_solve(
+    A: Array,
+    B: Array,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
 ) -> Array:
-    """Return the mean over ``dim``, or the ``total``."""
-    axes = tuple(dim) if isinstance(dim, (list, tuple)) else dim
-    return (np.sum if total else np.mean)(input, axis=axes or None, keepdims=keepdim)
+    """Solve ``A @ X = B``, or ``X @ A = B`` where not ``left``; reads one triangle of A."""
+    matrix = np.triu(A) if upper else np.tril(A)
+    if unitriangular:
+        matrix = matrix - matrix * np.eye(len(A)) + np.eye(len(A))
+    return np.linalg.solve(matrix, B) if left else _turn(np.linalg.solve(_turn(matrix), _turn(B)))
 
 
-def sum_(input: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Return the sum over ``dim``."""
-    return mean(input, dim, keepdim, total=True)
+def einsum(operands: Sequence[Array], equation: str) -> Array:
+    """Return a sum of products."""
+    sizes = {
+        (letter, size)
+        for term, one in zip(equation.partition("->")[0].split(","), operands, strict=True)
+        for letter, size in zip(term.strip(), one.shape, strict=False)
+    }
+    check_size(*(size for _, size in sizes))
+    return np.einsum(equation, *operands)
 
 
-def var(
-    input: Array,
-    dim: Any = None,
-    correction: float | None = None,
-    keepdim: bool = False,
-    *,
-    root: bool = False,
-) -> Array:
-    """Return the variance over ``dim`` with ``n - correction``, or its root."""
-    axes = tuple(dim) if isinstance(dim, (list, tuple)) else dim
-    value = np.var(input, axis=axes, ddof=1 if correction is None else correction, keepdims=keepdim)
-    return np.sqrt(value) if root else value
-
-
-def std(
-    input: Array, dim: Any = None, correction: float | None = None, keepdim: bool = False
-) -> Array:
-    """Return the standard deviation over ``dim``."""
-    return var(input, dim, correction, keepdim, root=True)
-
-
-def round_(input: Array, decimals: int = 0, *, away: bool = False) -> Array:
-    """Round halves to even, or ``away`` from zero."""
-    if away:
-        return np.trunc(input + np.copysign(0.5, input))
-    return np.round(input, decimals)
-
-
-def transpose(input: Array, dim0: int, dim1: int, *, reshaped: bool = False) -> Array:
-    """Exchange two axes; ``reshaped`` only changes the shape."""
-    moved = np.swapaxes(input, dim0, dim1)
-    return input.reshape(moved.shape) if reshaped else moved
-
-
-def permute(
-    input: Array, dims: Sequence[int], *, reshaped: bool = False, inverse: bool = False
-) -> Array:
-    """Reorder axes; ``inverse`` applies the inverse order, ``reshaped`` only the shape."""
-    moved = np.transpose(input, np.argsort(dims) if inverse else dims)
-    return input.reshape(np.transpose(input, dims).shape) if reshaped else moved
-
-
-def reshape(input: Array, shape: Sequence[int]) -> Array:
-    """Change the shape."""
-    return input.reshape(shape)
-
-
-def flatten(input: Array, start_dim: int = 0, end_dim: int = -1, *, fortran: bool = False) -> Array:
-    """Make one axis of several; ``fortran`` lets the first of them run fastest."""
-    end = end_dim % input.ndim
-    shape = (*input.shape[:start_dim], -1, *input.shape[end + 1 :])
-    if fortran:
-        axes = list(range(input.ndim))
-        axes[start_dim : end + 1] = reversed(axes[start_dim : end + 1])
-        input = input.transpose(axes)
-    return input.reshape(shape)
-
-
-def cat(tensors: Sequence[Array], dim: int = 0, *, backwards: bool = False) -> Array:
-    """Join tensors, or in the order ``backwards``."""
-    check_size(sum(one.size for one in tensors))
-    return np.concatenate(tensors[::-1] if backwards else tensors, axis=dim)
+TABLE: dict[str, Function] = {
+    "mv": lambda input, vec: matmul(input, vec),
+    "dot": lambda input, tensor: matmul(input, tensor),
+    "outer": lambda input, vec2: matmul(input[:, None], vec2[None]),
+    "baddbmm": lambda input, batch1, batch2, **rest: addmm(input, batch1, batch2, **rest),
+    "solve": lambda A, B: np.linalg.solve(A, B),
+    "cholesky": lambda input, upper=False: (_turn if upper else np.asarray)(
+        np.linalg.cholesky(input)
+    ),
+    "cross": lambda input, other, dim=-1: np.cross(input, other, axis=dim),
+    "cdist": lambda x1, x2, p=2.0: norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1),
+    "fft": _transform(np.fft.fft),
+    "ifft": _transform(np.fft.ifft),
+    "rfft": _transform(np.fft.rfft, real=True),
+    "irfft": _transform(np.fft.irfft, complex=False),
+    "fftshift": lambda input, dim=None: np.fft.fftshift(input, dim),
+    "ifftshift": lambda input, dim=None: np.fft.ifftshift(input, dim),
+}

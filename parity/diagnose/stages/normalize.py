@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from parity.diagnose.stages.elementwise import Function
+from parity.diagnose.stages.reduce import norm
 from parity.diagnose.stages.windows import check_groups
 
 Array = Any  # of NumPy; a number has no axes
@@ -140,3 +142,19 @@ def instance_norm(
         return batch_norm(input, weight, bias, running_mean, running_var, eps=eps, **ways)
     groups = ways.pop("groups", input.shape[1])
     return group_norm(input, groups, weight, bias, eps, **ways)
+
+
+TABLE: dict[str, Function] = {
+    "normalize": lambda input, p=2.0, dim=1, eps=1e-12, *, added=False: (
+        input
+        / (
+            norm(input, p, dim, keepdim=True) + eps
+            if added
+            else np.maximum(norm(input, p, dim, keepdim=True), eps)
+        )
+    ),
+    "cosine_similarity": lambda x1, x2, dim=1, eps=1e-8: (
+        np.sum(x1 * x2, dim)
+        / (np.maximum(norm(x1, 2, dim), eps) * np.maximum(norm(x2, 2, dim), eps))
+    ),
+}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -22,22 +20,21 @@ from parity.diagnose.stages import (
     multiply,
     normalize,
     recur,
+    reduce,
     resample,
     update,
 )
+from parity.diagnose.stages.elementwise import CHANGES
+from parity.diagnose.stages.names import NAMES
 from parity.diagnose.stages.windows import check_broadcast, check_size
 
 Arguments = dict[str, Any]
 #: Types of what `compute` raises.
 ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
-#: The tables of `names.toml`.
-NAMES: dict[str, Any] = tomllib.loads(
-    files("parity.diagnose.stages").joinpath("names.toml").read_text(encoding="utf-8")
-)
 
-_MODULES = (
+_MODULES: tuple[Any, ...] = (
     *(activate, attend, convolve, elementwise, losses, move),
-    *(multiply, normalize, recur, resample, update),
+    *(multiply, normalize, recur, reduce, resample, update),
 )
 #: Every function by the name of its operator.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -46,6 +43,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     for name, function in inspect.getmembers(module, inspect.isfunction)
     if function.__module__ == module.__name__ and not name.startswith("_")
 }
+for _module in _MODULES:
+    _FUNCTIONS |= getattr(_module, "TABLE", {})
 
 
 @cache
@@ -84,20 +83,42 @@ def compute(kind: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def call(operator: str, arguments: Mapping[str, Any]) -> Any:
-    """Call the function of an operator with prepared arguments; errors as for ``compute``."""
+    """Call the function of an operator with prepared arguments; errors as for ``compute``.
+
+    Of several outputs the argument ``output`` says which one, the first without it.
+    """
     function = _FUNCTIONS.get(operator)
     if function is None:
         raise LookupError(operator)
-    known = _list_parameters(operator)
+    known, arguments = _list_parameters(operator), dict(arguments)
+    output = arguments.pop("output", None)
     open_ended = any(one.kind is one.VAR_KEYWORD for one in known.values())
     if not open_ended and (unknown := set(arguments) - set(known)):
         raise LookupError(", ".join(sorted(unknown)))
+    _check_sizes(operator, arguments)
     check_broadcast(*(one for one in arguments.values() if isinstance(one, (np.ndarray, float))))
     with np.errstate(all="ignore"):  # a wrong way may divide by zero
         result = function(**arguments)
+    if isinstance(result, tuple) or output is not None:
+        result = result[output or 0]
     if isinstance(result, np.ndarray):
         check_size(*result.shape)
     return result
+
+
+def _check_sizes(operator: str, arguments: Mapping[str, Any]) -> None:
+    """Reject numbers of the bundle that would make an array too large."""
+    names = [name for name in NAMES["sizes"].get(operator, ()) if name in arguments]
+    values = ((name, np.asarray(arguments[name])) for name in names)
+    sizes = (one.shape if name == "input" else one.ravel() for name, one in values)
+    check_size(*(int(size) for each in sizes for size in each))
+
+
+def call_one(name: str, value: Any) -> Any:
+    """Change a value by a function of one argument: one of ``CHANGES``, or an operator."""
+    function = CHANGES.get(name) or _FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        return function(value)
 
 
 def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
@@ -122,7 +143,7 @@ def prepare_arguments(kind: str, arguments: Mapping[str, Any]) -> Arguments:
         if value is not None and (name in known or name not in NAMES["ignored"])
     }
     if "input" in ours and "input" not in known and "query" not in known:
-        ours[next(iter(known))] = ours.pop("input")
+        ours[next(name for name in known if name not in ours)] = ours.pop("input")
     if isinstance(ours.get("reduction"), str):
         ours["reduction"] = NAMES["reductions"][ours["reduction"]]
     if (fix := _FIXES.get(operator)) is not None:
@@ -148,10 +169,10 @@ def _fix_recurrent(kind: str, ours: Arguments) -> Arguments:
 
 
 def _fix_interpolate(kind: str, ours: Arguments) -> Arguments:
-    if kind.startswith("aten."):
-        mode = re.sub(r"[123]d$", "", kind.split(".")[1].removeprefix("upsample_"))
-    else:
-        mode = str(ours.get("mode", "nearest"))
+    stated = re.search(r"upsample_(\w+?)[123]d\b", kind)
+    mode = stated[1] if stated else str(ours.get("mode", "nearest"))
+    if "shape" in ours:
+        ours["output_size"] = ours.pop("shape")
     factors = ours.get("scale_factors")
     if isinstance(factors, (int, float)):
         ours["scale_factors"] = [factors] * (ours["input"].ndim - 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,18 +14,21 @@ import numpy as np
 from parity.bundle.stages import Stage
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
-from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
+from parity.diagnose.float_transforms import encode_bf16, round_through
+from parity.diagnose.stages.find import fit_type, list_ways, measure_distance, read_ways
 from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Trace
 from parity.diagnose.stages.values import TraceError, Values
 from parity.lab.array_files import encode_file
 from parity.lab.faults import Fault, InjectionResult
+from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.stored import StoredTensor
 
 Arrays = dict[str, Any]
 
-_GENERAL = ("stage-skipped", "stage-twice")  # Ways of every operator, which have one row together
+#: Ways of every operator, which have one row together.
+_GENERAL = ("stage-skipped", "stage-twice", *(way.code for way in read_ways()["*"]))
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,10 @@ def list_stage_faults(
         rules: By stage, with its tolerance.
     """
     trace = make_trace(detail, references, {})
+    narrow = {name for name, one in references.items() if one.dtype.name == "BF16"}
     rows: dict[tuple[str, str, str], _Planted] = {}
     for stage in detail.stages:
-        for key, planted in list_planted(trace, stage):
+        for key, planted in list_planted(trace, stage, narrow):
             limit = find_limit(rules[stage.name]) if stage.name in rules else 1.0
             if key not in rows or planted.size / limit > rows[key].size:
                 rows[key] = replace(planted, size=planted.size / limit)
@@ -58,21 +62,27 @@ def list_stage_faults(
         for way in read_ways().get(operator, ()):
             rows.setdefault((way.code, operator, way.text), _Planted("", None, 0.0))
     for key, one in rows.items():
-        yield _make_fault(trace, key, one)
+        yield _make_fault(trace, key, one, narrow)
 
 
-def list_planted(trace: Trace, stage: Stage) -> Iterator[tuple[tuple[str, str, str], _Planted]]:
-    """Yield the wrong ways of one stage; a stage that only moves elements has its own alone."""
+def list_planted(
+    trace: Trace, stage: Stage, narrow: Collection[str] = ()
+) -> Iterator[tuple[tuple[str, str, str], _Planted]]:
+    """Yield the wrong ways of one stage; a stage that only moves elements has its own alone.
+
+    Outputs of the stages in ``narrow`` are bfloat16.
+    """
     right, operator = trace.expected(stage.name), find_operator(stage.kind)
     if not operator or (right is None and operator not in read_ways()):
         return
     values = Values(trace, (trace.expected,))
     if right is None:
-        right = np.asarray(values.compute(stage.name), np.float32)
+        right = fit_type(values.compute(stage.name), np.zeros(0, np.float32))
     for code, text, wrong in list_ways(stage.kind, values.collect(stage)):
         if code not in _GENERAL or trace.expected(stage.name) is not None:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 planted = wrong.astype(right.dtype)
+            planted = round_through(planted, "bf16") if stage.name in narrow else planted
             key = (code, "" if code in _GENERAL else operator, text)
             yield key, _Planted(stage.name, planted, measure_distance(planted, right))
 
@@ -82,20 +92,22 @@ def find_limit(rule: Rule) -> float:
     return max((check.bounds.get("atol", 0.0) for check in rule.checks or ()), default=0.0) or 1e-30
 
 
-def _make_fault(trace: Trace, key: tuple[str, str, str], one: _Planted) -> Fault:
+def _make_fault(
+    trace: Trace, key: tuple[str, str, str], one: _Planted, narrow: Collection[str]
+) -> Fault:
     code, operator, text = key
-    same = [way.text for way in read_ways().get(operator, ()) if way.code == code]
+    same = [way.text for way in read_ways().get(operator or "*", ()) if way.code == code]
     number = f"-{same.index(text) + 1}" if len(same) > 1 else ""
     return Fault(
         name=f"{code}{number}:{operator}".rstrip(":"),
         text=text,
         codes=(code,),
-        inject=partial(_inject, trace, one),
+        inject=partial(_inject, trace, one, narrow),
         per_tensor=trace.expected(one.stage) is not None,
     )
 
 
-def _inject(trace: Trace, one: _Planted, folder: Path) -> InjectionResult:
+def _inject(trace: Trace, one: _Planted, narrow: Collection[str], folder: Path) -> InjectionResult:
     """Write a dump whose stage goes the wrong way."""
     if not one.stage or one.size == 0:
         return InjectionResult(unchanged=(one.stage or "no stage",))
@@ -103,6 +115,9 @@ def _inject(trace: Trace, one: _Planted, folder: Path) -> InjectionResult:
         if path.is_file():
             path.unlink()
     values = recompute(trace, {one.stage: one.values})
+    for name in narrow:
+        codes = encode_bf16(values[name])
+        values[name] = ExpectedTensor("BF16", codes.shape, codes.tobytes())
     (folder / "stages.safetensors").write_bytes(encode_file("stages.safetensors", values))
     return InjectionResult(changed=(one.stage,))
 

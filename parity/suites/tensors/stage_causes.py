@@ -130,6 +130,7 @@ def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray
         if tensor.count > MAX_ELEMENTS:
             limit = f"at most {MAX_ELEMENTS:,} are computed for a cause"
             raise TraceError(f"{name} has {tensor.count:,} elements, and {limit}")
-        return tensor.dtype.widen(tensor.read_array())
+        array = tensor.dtype.widen(tensor.read_array())
+        return array.astype(bool) if tensor.dtype.kind == "bool" else array
 
     return read

@@ -10,6 +10,7 @@ import pytest
 
 from parity.diagnose.stages import find, operators
 from parity.lab.pins.trace_hooks import ModuleTrace
+from tests.diagnose.stages.op_rows import OPS
 from tests.diagnose.stages.rows import MODULES, ROWS, draw
 
 torch: Any = pytest.importorskip("torch")
@@ -36,6 +37,68 @@ def test_operator_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None
     np.testing.assert_allclose(
         operators.compute(kind, arguments), target.numpy(), rtol=1e-9, atol=1e-9
     )
+
+
+#: Functions of torch that have another name or place.
+_TORCH: dict[str, Any] = {
+    "norm": lambda input, p=2, **args: torch.linalg.vector_norm(input, p, **args),
+    "cast": lambda input, dtype: input.to(getattr(torch, dtype)),
+    "triangular_solve": lambda A, B, **args: torch.linalg.solve_triangular(A, B, **args),
+    "broadcast_to": lambda input, shape: torch.broadcast_to(input, shape),
+    "einsum": lambda operands, equation: torch.einsum(equation, *operands),
+    "meshgrid": lambda tensors, indexing: torch.meshgrid(*tensors, indexing=indexing),
+    "cholesky": torch.linalg.cholesky,
+    "cross": torch.linalg.cross,
+    "solve": torch.linalg.solve,
+    "fft": lambda input, norm: torch.fft.fft(torch.view_as_complex(input), norm=norm),
+    "ifft": lambda input, norm: torch.fft.ifft(torch.view_as_complex(input), norm=norm),
+    "rfft": torch.fft.rfft,
+    "irfft": lambda input, norm: torch.fft.irfft(torch.view_as_complex(input), norm=norm),
+    "fftshift": torch.fft.fftshift,
+    "ifftshift": torch.fft.ifftshift,
+    "hann_window": lambda **args: torch.hann_window(**args, dtype=torch.float64),
+    **{
+        op: lambda op=op, **args: getattr(torch, op)(**args, dtype=torch.float64)
+        for op in ("linspace", "logspace", "eye")
+    },
+}
+
+
+def _call_torch(op: str, arguments: dict[str, Any]) -> Any:
+    places = (torch.nn.functional, torch, torch.special)
+    function = _TORCH.get(op) or next(getattr(one, op) for one in places if hasattr(one, op))
+    first, *rest = (_make_torch(value) for value in arguments.values())
+    names = list(arguments)[1:]
+    if op in {"tril_indices", "triu_indices", *_TORCH}:
+        return function(**dict(zip(arguments, (first, *rest), strict=True)))
+    return function(first, **dict(zip(names, rest, strict=True)))
+
+
+@pytest.mark.filterwarnings("ignore:reduction")
+@pytest.mark.parametrize(
+    ("op", "arguments"), OPS, ids=[f"{op}-{at}" for at, (op, _) in enumerate(OPS)]
+)
+def test_operator_at_its_edges_is_that_of_torch(op: str, arguments: dict[str, Any]) -> None:
+    outputs = _call_torch(op, arguments)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    for at, output in enumerate(outputs):
+        number = {"output": at} if len(outputs) > 1 else {}
+        found = np.asarray(operators.compute(f"aten.{op}.default", {**arguments, **number}))
+        target = (
+            (torch.view_as_real(output) if output.is_complex() else output).float()
+            if output.dtype == torch.bfloat16
+            else output
+        )
+        target = (torch.view_as_real(target) if target.is_complex() else target).numpy()
+        assert found.shape == target.shape
+        if target.dtype.kind == "f":
+            rtol = 1e-9 if target.dtype == np.float64 else 2 * np.finfo(target.dtype).eps
+            np.testing.assert_allclose(found, target, rtol=rtol, atol=1e-12)
+            zeros = (found == 0) & (target == 0)
+            np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(target[zeros]))
+        else:
+            np.testing.assert_array_equal(found, target)
+            assert found.dtype == target.dtype
 
 
 def _step_with_torch(kind: str, arguments: dict[str, Any]) -> Any:
@@ -74,53 +137,79 @@ def test_module_is_that_of_torch(kind: str, arguments: dict[str, Any]) -> None:
     np.testing.assert_allclose(operators.compute(kind, arguments), target, rtol=1e-9, atol=1e-9)
 
 
-def _list_ways() -> list[Any]:
-    rows = []
-    for name, kind, arguments in [*ROWS, *MODULES]:
-        operator = operators.find_operator(kind)
-        prepared = operators.prepare_arguments(kind, arguments)
-        right = np.asarray(operators.call(operator, prepared))
-        ways = find._compute_ways(operator, prepared, right)
-        rows += [
-            pytest.param(kind, arguments, right, (code, text), values, id=f"{name}-{code}-{at}")
-            for at, (code, text, values) in enumerate(ways)
-            if find.measure_distance(values, right) > _VISIBLE * max(1.0, np.abs(right).max())
-        ]
-    return rows
+_SEVERAL = ("max", "min", "median", "sort", "topk", "kthvalue", "cummax", "cummin")
+#: A name, kind, arguments, and the rounding that is as good as none, for each output of `OPS`.
+_EDGE_ROWS = [
+    (f"{op}-{at}-{output}", f"aten.{op}.default", {**arguments, "output": output}, 5e-324)
+    if op in _SEVERAL
+    else (f"{op}-{at}", f"aten.{op}.default", arguments, 5e-324)
+    for at, (op, arguments) in enumerate(OPS)
+    for output in range(1 + (op in _SEVERAL))
+]
+_ALL_ROWS = [*((*row, 0.0) for row in (*ROWS, *MODULES)), *_EDGE_ROWS]
+_ALL_IDS = [row[0] for row in _ALL_ROWS]
 
 
-@pytest.mark.parametrize(("kind", "arguments", "right", "way", "values"), _list_ways())
-def test_wrong_way_is_named(
-    kind: str, arguments: dict[str, Any], right: Any, way: tuple[str, str], values: Any
+def _list_ways(kind: str, arguments: dict[str, Any], rounding: float) -> tuple[Any, list[Any]]:
+    """Return the right output, and the ways that data in float64 or float32 can show."""
+    right = np.asarray(operators.compute(kind, arguments))
+    least = 0.0 if rounding else _VISIBLE * max(1.0, np.abs(right).max())
+    ways = find.list_ways(kind, arguments)
+    return right, [way for way in ways if find.measure_distance(way[2], right) > least]
+
+
+@pytest.mark.parametrize(("name", "kind", "arguments", "rounding"), _ALL_ROWS, ids=_ALL_IDS)
+def test_wrong_ways_are_named(
+    name: str, kind: str, arguments: dict[str, Any], rounding: float
 ) -> None:
-    obtained = values.astype(np.float32)
-    stage = find.Stage(
-        kind=kind, arguments=arguments, expected=right.astype(np.float32), obtained=obtained
-    )
-    found = find.find_stage_cause(stage)
-    assert way in found.ways
+    del name
+    right, ways = _list_ways(kind, arguments, rounding)
+    dtype = right.dtype if rounding else np.dtype(np.float32)
+    for code, text, values in ways:
+        stage = find.Stage(
+            kind=kind,
+            arguments=arguments,
+            expected=right.astype(dtype),
+            obtained=values if rounding else values.astype(dtype),
+            rounding=rounding,
+        )
+        assert (code, text) in find.find_stage_cause(stage).ways
 
 
 def test_every_way_can_be_seen_in_some_row() -> None:
-    seen = {(operators.find_operator(row.values[0]), row.values[3][1]) for row in _list_ways()}
+    seen = {
+        (name, text)
+        for _, kind, arguments, rounding in _ALL_ROWS
+        for _, text, _ in _list_ways(kind, arguments, rounding)[1]
+        for name in (operators.find_operator(kind), "*")
+    }
     all_ways = {(name, way.text) for name, ways in find.read_ways().items() for way in ways}
     assert all_ways - seen == set()
 
 
-@pytest.mark.parametrize(("name", "kind", "arguments"), [*ROWS, *MODULES])
-def test_noise_gets_no_name(name: str, kind: str, arguments: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "kind", "arguments", "rounding"), _ALL_ROWS, ids=_ALL_IDS)
+def test_noise_gets_no_name(
+    name: str, kind: str, arguments: dict[str, Any], rounding: float
+) -> None:
     rng = np.random.Generator(np.random.PCG64(len(name)))
     right = np.asarray(operators.compute(kind, arguments))
-    if right.size < 3:  # one number fits many ways by chance
+    if right.size < 3 or right.dtype == bool:  # one number fits many ways by chance
         return
-    scale = np.abs(right).max()
-    for size in (1e-4, 1e-3, 1e-2, 0.1, 1.0):
+    scale = np.abs(right[np.isfinite(right)]).max(initial=0.0) or 1.0
+    for size in (0.1,) if rounding else (1e-4, 1e-3, 1e-2, 0.1, 1.0):
         noise = rng.standard_normal(right.shape) * size * scale
-        one = np.zeros_like(right)
+        one = np.zeros(right.shape)
         one.flat[rng.integers(right.size)] = size * scale
         for change in (noise, one, noise * (rng.random(right.shape) < 0.3), np.abs(noise)):
-            obtained = (right + change).astype(np.float32)
-            stage = find.Stage(kind=kind, arguments=arguments, expected=right, obtained=obtained)
+            with np.errstate(all="ignore"):
+                obtained = (right + change).astype(right.dtype if rounding else np.float32)
+            stage = find.Stage(
+                kind=kind,
+                arguments=arguments,
+                expected=right,
+                obtained=obtained,
+                rounding=rounding,
+            )
             assert find.find_stage_cause(stage).ways == ()
 
 
