@@ -183,7 +183,7 @@ def _read_action() -> Any:
 def format_ways() -> str:
     """Return the table of wrong ways to compute each operator."""
     rows = [
-        (operator, "; ".join(f"{way.text} (`{way.code}`)" for way in ways))
+        (operator.replace("*", "all"), "; ".join(f"{way.text} (`{way.code}`)" for way in ways))
         for operator, ways in sorted(read_ways().items())
     ]
     return format_table(("operator", "wrong ways"), rows)

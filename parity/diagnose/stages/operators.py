@@ -169,7 +169,7 @@ def _fix_recurrent(kind: str, ours: Arguments) -> Arguments:
 
 
 def _fix_interpolate(kind: str, ours: Arguments) -> Arguments:
-    stated = re.search(r"upsample_(\w+?)[123]d\b", kind)
+    stated = re.search(r"upsample_([a-z_-]+)", kind)
     mode = stated[1] if stated else str(ours.get("mode", "nearest"))
     if "shape" in ours:
         ours["output_size"] = ours.pop("shape")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.find import allow_rounding, measure_distance
+from parity.diagnose.stages.find import allow_rounding, fit_type, measure_distance
 from parity.diagnose.stages.operators import ERRORS, compute
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.array_files import to_array
@@ -26,6 +26,7 @@ from parity.lab.op_zoo.reference import compute_reference
 from parity.lab.op_zoo.witness import compute_witness, name_stage, read_arguments
 from parity.lab.pins.trace_stage import measure_drift
 from parity.lab.zoo.case import ExpectedTensor
+from parity.tensors.dtypes import DTYPES
 
 BUNDLE = "op-zoo-v1"
 _INPUTS, _REFERENCE = "inputs.safetensors", "expected.safetensors"
@@ -108,14 +109,8 @@ def _add_case(writer: BundleWriter, case: OpCase) -> list[str]:
     return []
 
 
-#: Operators that compute a later output of another one.
-_OUTPUTS = {
-    ("max", "values"): "amax",
-    ("max", "indices"): "argmax",
-    ("min", "values"): "amin",
-    ("min", "indices"): "argmin",
-    ("sort", "indices"): "argsort",
-}
+#: A rounding that is as good as 0, which a manifest cannot state: it says that none is known.
+_NO_ROUNDING = 5e-324
 
 
 def find_tolerance(kind: str, output: ExpectedTensor) -> Mapping[str, Any]:
@@ -158,15 +153,16 @@ def _describe_stages(
         for name, view in case.args.get("views", {}).items()
     ]
     known = 0
-    for name, one in outputs.items():
-        op = _OUTPUTS.get((case.op, name), case.op if name in ("out", "values") else "")
-        kind, given = name_stage(op, {**case.bind(arrays), **args})
-        _, feeds = name_stage(op, dict(fed))
-        expected = to_array(one).astype(np.float64)
-        rounding, _ = measure_drift(expected, np.asarray(witnessed[name], np.float64))
+    for at, (name, one) in enumerate(outputs.items()):
+        output = {"output": at} if len(outputs) > 1 else {}
+        kind, given = name_stage(case.op, {**case.bind(arrays), **args})
+        given |= output
+        _, feeds = name_stage(case.op, dict(fed))
+        expected = to_array(one)
+        rounding = _find_rounding(case, one, np.asarray(witnessed[name], np.float64))
         stage: dict[str, Any] = {"name": name, "feeds": feeds}
         try:
-            found = np.asarray(compute(kind, given) if op else np.nan, np.float64)
+            found = fit_type(compute(kind, given), expected)
             if np.isfinite(rounding) and measure_distance(found, expected) <= allow_rounding(
                 rounding, expected
             ):
@@ -177,6 +173,16 @@ def _describe_stages(
             pass
         stages.append({key: value for key, value in stage.items() if value})
     return stages if known else []
+
+
+def _find_rounding(case: OpCase, output: ExpectedTensor, witnessed: Any) -> float:
+    """Return the rounding of an output: none where it is exact, else at least one of its dtype."""
+    array = to_array(output)
+    rounding, _ = measure_drift(array, witnessed)
+    if case.tolerance == "exact":
+        return rounding or _NO_ROUNDING
+    largest = np.abs(array[np.isfinite(array)]).max(initial=0.0)
+    return max(rounding, DTYPES[output.dtype].epsilon / 2 * float(largest))
 
 
 def _describe_view(name: str, view: Mapping[str, list[int]]) -> dict[str, Any]:
