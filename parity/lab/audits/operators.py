@@ -46,7 +46,7 @@ def compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
     try:
         outputs = compute_reference(call)
     except Exception as error:  # noqa: BLE001 - torch raises errors of many types
-        message = f"torch rejects the call: {type(error).__name__}: {error:.200}"
+        message = f"torch rejects the call: {type(error).__name__}: {error!s:.200}"
         return [] if case.expect == "refuse" else [report("reference-drift", message)], 0
     if case.expect == "refuse":
         message = "torch accepts a call that must be rejected"
