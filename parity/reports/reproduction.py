@@ -22,13 +22,15 @@ _OUTCOME_TEXT = {
     "wrong": "is read incorrectly",
     "partial": "is read in part, with exit code 0",
     "refused": "is rejected",
-    "panicked": "makes the reader panic",
-    "crashed": "makes the reader crash",
-    "hung": "makes the reader hang",
-    "out-of-memory": "makes the reader allocate far too much memory",
+    "panicked": "makes the program panic",
+    "crashed": "makes the program crash",
+    "hung": "makes the program hang",
+    "out-of-memory": "makes the program allocate far too much memory",
     "accepted": "is accepted, but must be rejected",
     "not-supported": "is not supported",
 }
+#: Of a case without a checkpoint.
+_COMPUTED_TEXT = {"right": "is computed correctly", "wrong": "is computed incorrectly"}
 _VERDICT_TEXT = {
     "pass": "is computed correctly",
     "fail": "is computed incorrectly",
@@ -111,24 +113,28 @@ def _restore_paths(text: str) -> str:
 def _format_title(bug: Reproduction, quote: Callable[[str], str]) -> str:
     """Name the crate, what is wrong, and where."""
     name = join_limited(bug.subject, 2) or " ".join(bug.port.values()).replace("@", " ")
-    outcome = _OUTCOME_TEXT.get(bug.result.outcome, _VERDICT_TEXT[bug.result.verdict])
+    texts = _OUTCOME_TEXT if bug.checkpoint else _OUTCOME_TEXT | _COMPUTED_TEXT
+    outcome = texts.get(bug.result.outcome, _VERDICT_TEXT[bug.result.verdict])
     first = next((found for found in bug.result.findings if found.tensor), None)
     place = ""
     if first is not None:
         index = f" at {list(first.index)}" if first.index else ""
         place = f" ({quote(f'{first.tensor}{index}')})"
-    return f"{quote(name)}: {quote(bug.why or bug.case)} {outcome}{place}"
+    what = bug.why if bug.why and bug.checkpoint else bug.case.partition("/")[2]
+    return f"{quote(name)}: {quote(what)} {outcome}{place}"
 
 
 def _format_file(bug: Reproduction) -> str:
-    what = _quote(bug.why or bug.case)
-    if not bug.checkpoint:
-        return f"The folder `case` has the input: {what}. The port must produce `expected`.\n"
-    text = (
-        f"{_quote(bug.checkpoint)} in this folder has {format_count(bug.size, 'bytes')} "
-        f"(sha256 {_quote(bug.sha256)}): {what}. "
-        f"{_EXPECTATION_TEXT[bug.result.expect or 'load']}"
-    )
+    what, expect = _quote(bug.why or bug.case), bug.result.expect or "load"
+    if bug.checkpoint:
+        text = (
+            f"{_quote(bug.checkpoint)} in this folder has {format_count(bug.size, 'bytes')} "
+            f"(sha256 {_quote(bug.sha256)}): {what}. {_EXPECTATION_TEXT[expect]}"
+        )
+    else:
+        right = "The port must produce `expected`."
+        right = right if expect == "load" else _EXPECTATION_TEXT[expect]
+        text = f"The folder `case` has the input: {what}. {right}"
     return text + (f" The rule: {_quote(bug.rule)}.\n" if bug.rule else "\n")
 
 

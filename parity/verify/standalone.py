@@ -98,7 +98,7 @@ class StandaloneProgram:
         if self.package is not None:
             repo = self.repo.resolve()
             folders = repo / self.package.folder, repo / self.package.cwd
-            if copied := copy_sources(*folders, draft / "program", self.example):
+            if copied := copy_sources(repo, *folders, draft / "program", self.example):
                 manifest = (copied / "Cargo.toml").relative_to(draft).as_posix()
                 words = ["--manifest-path", manifest, *words]
         if runner:  # cargo itself must not get these variables

@@ -86,8 +86,8 @@ def test_folder_and_report(
 
 ENDS = {
     "refused": ("refuse('this & that')", "is rejected", "FAILED: this & that"),
-    "panicked": ("print('boom', file=sys.stderr); sys.exit(101)", "makes the reader panic", "boom"),
-    "crashed": ("sys.exit(1)", "makes the reader crash", "exit code 1"),
+    "panicked": ("print('BUG', file=sys.stderr); sys.exit(101)", "makes the program panic", "BUG"),
+    "crashed": ("sys.exit(1)", "makes the program crash", "exit code 1"),
     "partial": ("pass", "is read in part", "w (F32 [2, 3]) is missing"),
     "right": ("right()", "is loaded correctly", "0 outside the tolerance"),
 }  # fmt: skip
@@ -223,6 +223,27 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = re.sub(r"<code[^>]*>.*?</code>", "", page, flags=re.DOTALL)
     assert "<script" not in page
     assert not {"@", "|", "`"} & set(outside)
+
+
+def test_a_case_without_a_checkpoint_is_computed() -> None:
+    reported = reproduction.format_reproduction(
+        reproduction.Reproduction(
+            **dict.fromkeys(("checkpoint", "sha256", "bundle_sha256", "repeat_command"), ""),
+            **{name: [] for name in ("values", "stored_bytes", "output", "run_commands")},
+            case="ops/exp/n-text",
+            why="exp of a text",
+            rule="IEEE 754",
+            result=make_case("exp/n-text", outcome="wrong", expect="refuse"),
+            size=0,
+            subject=["port 1.0"],
+            port={},
+            facts={},
+        )
+    )
+    title, _, text, *_ = reported.splitlines()
+    assert title == "# `port 1.0`: `exp/n-text` is computed incorrectly"
+    assert text.startswith("The folder `case` has the input: `exp of a text`. It must be rejected")
+    assert text.endswith(" The rule: `IEEE 754`.")
 
 
 @pytest.mark.parametrize("text", ["a", "a `b` c", "``", "`", "a|b", "\\", "*x*", "&amp;"])

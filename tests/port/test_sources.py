@@ -75,7 +75,7 @@ def repo(tmp_path: Path) -> Path:
 
 def test_a_package_is_copied_with_its_path_dependencies(repo: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert copy_sources(repo / "a", repo, out, "dump") == out / "a"
+    assert copy_sources(repo, repo / "a", repo, out, "dump") == out / "a"
     found = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert found == {
         *("Cargo.toml", "Cargo.lock", "a/Cargo.toml", "a/examples/dump.rs"),
@@ -91,11 +91,11 @@ def test_a_package_is_copied_with_its_path_dependencies(repo: Path, tmp_path: Pa
 def test_sources_outside_of_the_workspace_or_too_large_are_not_copied(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert copy_sources(repo / "b", repo / "b", tmp_path / "one", "dump") == tmp_path / "one"
+    assert copy_sources(repo, repo / "b", repo / "b", tmp_path / "one", "dump") == tmp_path / "one"
     (repo / "b" / "Cargo.toml").write_text('[dependencies]\nx = {path = "../../x"}\n')
-    assert copy_sources(repo / "a", repo, tmp_path / "two", "dump") is None
+    assert copy_sources(repo, repo / "a", repo, tmp_path / "two", "dump") is None
     monkeypatch.setattr(sources, "_MAX_BYTES", 10)
-    assert copy_sources(repo / "other", repo, tmp_path / "three", "dump") is None
+    assert copy_sources(repo, repo / "other", repo, tmp_path / "three", "dump") is None
     assert not (tmp_path / "three").exists()
 
 
@@ -106,10 +106,13 @@ def test_a_module_of_another_folder_is_copied_unless_it_is_outside(
     (repo / "a" / "examples" / "dump.rs").write_text(example)
     (repo / "shared").mkdir()
     (repo / "shared" / "dump.rs").write_text("pub fn run() {}")
-    assert copy_sources(repo / "a", repo, tmp_path / "one", "dump") == tmp_path / "one" / "a"
+    assert copy_sources(repo, repo / "a", repo, tmp_path / "one", "dump") == tmp_path / "one" / "a"
     assert (tmp_path / "one" / "shared" / "dump.rs").read_text() == "pub fn run() {}"
     (repo / "a" / "Cargo.toml").write_text("[workspace]\n[package]\nname = 'a'\n")
-    assert copy_sources(repo / "a", repo / "a", tmp_path / "two", "dump") is None
+    copied = copy_sources(repo, repo / "a", repo / "a", tmp_path / "two", "dump")
+    assert copied == tmp_path / "two" / "a"
+    assert (tmp_path / "two" / "shared" / "dump.rs").is_file()
+    assert copy_sources(repo / "a", repo / "a", repo / "a", tmp_path / "three", "dump") is None
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,14 @@ _SKIPPED_FOLDERS = {"target", ".git", "node_modules", ".venv", ".nox"}
 _TABLES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
-def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> Path | None:
+def copy_sources(
+    repo: Path, package: Path, workspace: Path, target: Path, example: str
+) -> Path | None:
     """Copy a package, with those of its workspace that it needs, into ``target``, a new folder.
 
     Only its ``example`` is copied. Return the package's folder below ``target``; None if its
-    sources are larger than 8 MiB, or need files outside of the workspace.
+    sources are larger than 8 MiB, need packages outside of the workspace or modules outside of
+    the repo.
     """
     root = _read_toml(workspace / "Cargo.toml")
     packages = _collect_packages(package, workspace, root)
@@ -33,17 +36,18 @@ def copy_sources(package: Path, workspace: Path, target: Path, example: str) -> 
     files = [file for one in packages for file in _list_files(one) if file not in others]
     files += [module for file in files for module in _list_modules(file) if module not in files]
     size = sum(file.stat().st_size for file in files)
-    if size > _MAX_BYTES or not all(file.is_relative_to(workspace) for file in files):
+    top = Path(os.path.commonpath([workspace, *files]))
+    if size > _MAX_BYTES or not top.is_relative_to(repo):
         return None
     more = [workspace / name for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml")]
     for file in {*files, *(one for one in more if one.is_file())}:
-        copied = target / file.relative_to(workspace)
+        copied = target / file.relative_to(top)
         copied.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copied)
     if "workspace" in root:
         members = sorted(one.relative_to(workspace).as_posix() for one in packages - {workspace})
-        _write_members(target / "Cargo.toml", members)
-    return target / package.relative_to(workspace)
+        _write_members(target / workspace.relative_to(top) / "Cargo.toml", members)
+    return target / package.relative_to(top)
 
 
 def find_subject(package: Path, workspace: Path, subject: str | None) -> list[str]:
