@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,7 +13,6 @@ from typing import Any, Literal
 import yaml
 
 from parity.lab.op_zoo.arrays import make_tensor
-from parity.lab.pins.packing import encode_json
 from parity.lab.zoo.case import ExpectedTensor
 
 #: What a row or one of its cases may state; the rest of a case are arguments.
@@ -42,8 +42,8 @@ class OpCase:
     @property
     def words(self) -> dict[str, str]:
         """The words of the dump program's arguments."""
-        ordered = dict(sorted(self.args.items()))
-        return {"op": self.op, "args": encode_json(ordered, (",", ":"))[:-1].decode()}
+        args = json.dumps(self.args, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return {"op": self.op, "args": args}
 
     @property
     def required(self) -> list[str]:
@@ -109,12 +109,12 @@ def read_cases() -> list[OpCase]:
         case
         for one in data
         for row in one["rows"]
-        for case in _expand({"rule": one["rule"], **row})
+        for case in expand_row({"rule": one["rule"], **row})
     ]
     return sorted(cases, key=lambda case: order.index(case.op))
 
 
-def _expand(row: Mapping[str, Any]) -> Iterator[OpCase]:
+def expand_row(row: Mapping[str, Any]) -> Iterator[OpCase]:
     """Yield the cases of a row: of each operator, in each dtype, with each set of arguments."""
     if unknown := set(row) - set(_ROW):
         raise ValueError(f"{row.get('op')}: a row has no {', '.join(sorted(unknown))}")
