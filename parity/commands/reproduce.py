@@ -25,6 +25,7 @@ from parity.reports.console import RunConsole
 from parity.reports.reproduction import Reproduction
 from parity.results import CaseResult, Finding
 from parity.suites.base import Case, Dump
+from parity.suites.tensor_values import format_value
 from parity.tensors.folder import list_tensors
 from parity.text import format_count, sanitize_message
 from parity.verify import fixture_aliases, publish
@@ -132,6 +133,9 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
     _copy_dump(dump_run.folder, draft / "obtained")
     values = list(_format_values(prepared, case, dump_run, case_run.result))
     _write_lines(draft / "values.txt", values)
+    call = list(_format_call(case)) if packed is None else []
+    if call:
+        _write_lines(draft / "call.txt", call)
     data = b""
     if packed is not None:
         data = packed.read_bytes()
@@ -161,6 +165,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
         ],
         facts=collect_environment(),
         extra_files=extra_files,
+        call=call,
     )
     _write_lines(draft / "REPORT.md", [reproduction.format_reproduction(contents)])
     ending = case_run.result.outcome or case_run.result.verdict
@@ -249,6 +254,18 @@ def _format_values(
         yield ""
     if len(ordered) > _MAX_TENSORS:
         yield f"and {len(ordered) - _MAX_TENSORS:,} more tensors"
+
+
+def _format_call(case: Case) -> Iterator[str]:
+    """Yield the case's own words, and the values of its inputs, those of large ones in part."""
+    words = getattr(case.detail, "words", {})
+    yield from (f"{name}: {text}" for name, text in words.items())
+    for place in getattr(case.detail, "inputs", ()) if words else ():
+        for name, tensor in list_tensors(place).tensors.items():
+            values = tensor.dtype.decode(tensor.read_array().ravel()[:_MAX_LINES])
+            texts = [format_value(value, tensor.dtype) for value in values]
+            more = ", …" if tensor.count > len(texts) else ""
+            yield f"{name}: {tensor.dtype.name} {list(tensor.shape)}: {', '.join(texts)}{more}"
 
 
 def _list_tensor_names(prepared: PreparedBundle, case: Case) -> list[str]:

@@ -66,12 +66,16 @@ class Reproduction:
     output: Sequence[str]  # Last lines of the program's output
     facts: Mapping[str, str]
     extra_files: Sequence[str] = ()  # Extra files of the bundle, a line each
+    call: Sequence[str] = ()  # The words and inputs of a case without a checkpoint, a line each
 
 
 def format_reproduction(bug: Reproduction) -> str:
     """Return the report in Markdown; foreign text is in code only, as it is, for plain readers."""
     title = f"# {_format_title(bug, _quote)}\n"
-    parts = [title, _format_file(bug), _format_outcome(bug), _format_causes(bug)]
+    parts = [title, _format_file(bug)]
+    if bug.call:
+        parts.append(_format_excerpt("The call", bug.call, "call.txt"))
+    parts += [_format_outcome(bug), _format_causes(bug)]
     if bug.values:
         parts.append(_format_excerpt("Expected and obtained", bug.values, "values.txt"))
     if bug.stored_bytes:

@@ -25,10 +25,12 @@ from parity.__main__ import run_command_line
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import reproduce as verb
 from parity.reports import reproduction
+from parity.suites.tensors import suite
 from parity.verify import outcomes
 from tests.commands.test_prove import BUNDLES, lockfile
 from tests.support.reports import HOSTILE, make_case, make_finding
 from tests.support.tensors import encode_safetensors, name_dtypes
+from tests.support.traces import INPUTS, write_bundle
 from tests.support.zoo import pack_bundle, run_port
 
 pytestmark = pytest.mark.process
@@ -223,6 +225,18 @@ def test_foreign_words_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     outside = re.sub(r"<code[^>]*>.*?</code>", "", page, flags=re.DOTALL)
     assert "<script" not in page
     assert not {"@", "|", "`"} & set(outside)
+
+
+def test_call_is_listed_with_the_values_of_its_inputs(tmp_path: Path) -> None:
+    tree = write_bundle(tmp_path, words={"op": "tanh", "args": "{}"})
+    (case,) = suite.read_cases(tree, {})
+    *words, line = verb._format_call(case)
+    assert words == ["op: tanh", "args: {}"]
+    name, _, values = line.partition(" [4, 6]: ")
+    assert name == "x: F32"
+    assert np.array_equal(np.array(values.split(", "), np.float32), INPUTS["x"].ravel())
+    (silent,) = suite.read_cases(write_bundle(tmp_path / "silent"), {})
+    assert list(verb._format_call(silent)) == []
 
 
 def test_a_case_without_a_checkpoint_is_computed() -> None:
