@@ -13,7 +13,6 @@ from parity.bundle.stages import Stage
 from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (
     StageCause,
-    allow_rounding,
     find_limit,
     find_stage_cause,
     is_explained,
@@ -66,24 +65,6 @@ class Trace:
         except TraceError as error:
             return StageCause(reason=str(error))
         return replace(cause, tried=tuple(tried))
-
-    def measure_references(self) -> Iterator[tuple[str, float, float]]:
-        """Yield the stages that can be computed, each with its reference's error and its limit.
-
-        A stage is computed in float64 from the references of what feeds it; one whose rounding is
-        so large that zeros would pass is left out.
-        """
-        values = Values(self, (self.expected,))
-        for name, stage in self.stages.items():
-            try:
-                if (expected := self.expected(name)) is None or not find_operator(stage.kind):
-                    continue
-                right = np.asarray(values.compute(name))
-            except TraceError:
-                continue
-            limit = allow_rounding(stage.rounding, expected)
-            if not expected.any() or measure_distance(np.zeros_like(expected), expected) > limit:
-                yield name, measure_distance(right, expected), limit
 
     def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
         stage, expected = self.stages[name], self.expected(name)
