@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import Function
+from parity.diagnose.stages.elementwise import CHANGES, Function
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -35,9 +35,20 @@ def relu(input: Array, *, slope: float = 0.0, limit: float = np.inf) -> Array:
     return np.minimum(np.where(input < 0, slope * input if slope else 0.0, input), limit)
 
 
-def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
-    """Return ``scale * (x if x > 0 else alpha * (exp(x * input_scale) - 1))``."""
-    negative = alpha * np.expm1(np.minimum(input, 0) * input_scale)
+def elu(
+    input: Array,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    input_scale: float = 1.0,
+    *,
+    cancelled: bool = False,
+) -> Array:
+    """Return ``scale * (x if x > 0 else alpha * (exp(x * input_scale) - 1))``.
+
+    Where ``cancelled``, 1 is subtracted in float32.
+    """
+    inside = np.minimum(input, 0) * input_scale
+    negative = alpha * (CHANGES["one_less"](np.exp(inside)) if cancelled else np.expm1(inside))
     return scale * np.where(input < 0, negative, input)
 
 
@@ -98,18 +109,23 @@ def prelu(input: Array, weight: Array, *, axis: int = 1) -> Array:
     )
 
 
+#: The logarithm of ``1 + exp(x)``: with all digits, or as float32 adds 1.
+_SOFT: dict[str, Function] = {
+    "plain": lambda input: np.logaddexp(0, input),
+    "cancelled": lambda input: np.log(CHANGES["one_more"](np.exp(input))),
+}
 TABLE: dict[str, Function] = {
     "leaky_relu": lambda input, negative_slope=0.01: relu(input, slope=negative_slope),
     "relu6": lambda input, *, limit=6.0: relu(input, limit=limit),
-    "selu": lambda input, *, alpha=1.6732632423543772, scale=1.0507009873554805: elu(
-        input, alpha, scale
+    "selu": lambda input, *, alpha=1.6732632423543772, scale=1.0507009873554805, **ways: elu(
+        input, alpha, scale, **ways
     ),
-    "celu": lambda input, alpha=1.0: elu(input, alpha, 1.0, 1 / alpha),
+    "celu": lambda input, alpha=1.0, **ways: elu(input, alpha, 1.0, 1 / alpha, **ways),
     "hardswish": lambda input, *, hard=True: silu(input, hard=hard),
     "hardsigmoid": lambda input, *, slope=1 / 6: np.clip(input * slope + 0.5, 0, 1),
     "hardtanh": lambda input, min_val=-1.0, max_val=1.0: np.clip(input, min_val, max_val),
-    "softplus": lambda input, beta=1.0, threshold=20.0: np.where(
-        input * beta > threshold, input, np.logaddexp(0, input * beta) / beta
+    "softplus": lambda input, beta=1.0, threshold=20.0, *, form="plain": np.where(
+        input * beta > threshold, input, _SOFT[form](input * beta) / beta
     ),
     "mish": lambda input: input * np.tanh(np.logaddexp(0, input)),
     "softsign": lambda input: input / (1 + np.abs(input)),
@@ -117,7 +133,11 @@ TABLE: dict[str, Function] = {
     "softshrink": lambda input, lambd=0.5, *, moved=True: _shrink(input, lambd, moved=moved),
     "tanhshrink": lambda input: input - np.tanh(input),
     "threshold": lambda input, threshold, value: np.where(input <= threshold, value, input),
-    "logsigmoid": lambda input: np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input))),
+    "logsigmoid": lambda input, *, cancelled=False: (
+        -_SOFT["cancelled"](-input)
+        if cancelled
+        else np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input)))
+    ),
     "glu": lambda input, dim=-1, *, turned=False: _gate(
         *np.split(input, 2, dim)[:: -1 if turned else 1]
     ),

@@ -66,7 +66,9 @@ def round_(input: Array, decimals: int = 0, *, half: str = "even") -> Array:
     """Round halves to ``even``, ``up``, or ``away`` from zero."""
     if half == "even":
         return np.round(input, decimals)
-    return np.floor(input + 0.5) if half == "up" else np.trunc(input + np.copysign(0.5, input))
+    values = input * 10.0**decimals
+    values = values + (0.5 if half == "up" else np.copysign(0.5, values))
+    return (np.floor if half == "up" else np.trunc)(values) / 10.0**decimals
 
 
 def clamp(
@@ -142,7 +144,11 @@ TABLE: dict[str, Function] = {
     "sub": lambda input, other, alpha=1: input - _scale(alpha, other),
     "rsub": lambda input, other, alpha=1: other - _scale(alpha, input),
     "mul": lambda input, other, *, times=1: input * (other if times == 1 else other**times),
-    "pow": lambda input, exponent: np.power(input, exponent),
+    "pow": lambda input, exponent, *, by_log=False: (
+        np.exp(exponent * np.log(widen(input))) if by_log else np.power(input, exponent)
+    ),
+    "larger": lambda input, other: np.where(np.less(input, other), other, input),
+    "smaller": lambda input, other: np.where(np.greater(input, other), other, input),
     "floor_divide": lambda input, other: div(input, other, "floor"),
     "xlogy": lambda input, other: np.where(
         np.equal(input, 0) & ~np.isnan(other), 0.0, input * np.log(widen(other))
@@ -172,6 +178,8 @@ CHANGES: dict[str, Function] = {
     "nan_low": lambda one: np.where(np.isnan(one), -np.inf, one),
     "nan_high": lambda one: np.where(np.isnan(one), np.inf, one),
     "flushed": lambda one: np.where(np.abs(one) < np.finfo(np.float32).tiny, 0 * one, one),
+    "one_more": lambda one: round_through(1 + np.asarray(one), "f32"),
+    "one_less": lambda one: round_through(np.asarray(one), "f32") - 1,
     "nonnegative": lambda one: np.maximum(one, 0),
     "ones": np.ones_like,
     "zeros": np.zeros_like,

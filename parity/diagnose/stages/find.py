@@ -158,7 +158,7 @@ def find_limit(difference: float, rounding: float, right: Array) -> float:
     Where integers, booleans, or zeros of two signs differ, and where the stated rounding is as
     good as 0, nothing.
     """
-    if difference <= _LEAST or 0 < rounding <= _LEAST or right.dtype.kind in "biu":
+    if 0 < difference <= _LEAST or 0 < rounding <= _LEAST or right.dtype.kind in "biu":
         return 0.0
     share = _MAX_SHARE * min(difference, _LARGE) if np.isfinite(difference) else 0.0
     return max(share, _MAX_ROUNDINGS * _find_rounding(rounding, np.asarray(right)))
@@ -216,9 +216,11 @@ def _compute_ways(
 def fit_type(values: Array, like: Array, *, is_exact: bool = False) -> Array:
     """Return what the type of ``like`` makes of floats, or integers, that it cannot represent.
 
-    They become infinite, or wrap; only where ``is_exact`` are floats also rounded.
+    They become infinite, or wrap, or booleans; only where ``is_exact`` are floats also rounded.
     """
     values = np.asarray(values)
+    if like.dtype == bool:
+        return values.astype(bool)
     if not any(values.dtype.kind in kinds and like.dtype.kind in kinds for kinds in ("f", "iu")):
         return values
     with np.errstate(all="ignore"):

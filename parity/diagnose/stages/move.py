@@ -57,11 +57,16 @@ def expand(input: Array, shape: Sequence[int]) -> Array:
     return np.broadcast_to(input.reshape(own), sizes)
 
 
-def arange(start: float = 0, end: float | None = None, step: float = 1) -> Array:
-    """Return numbers from ``start`` below ``end``."""
+def arange(
+    start: float = 0, end: float | None = None, step: float = 1, *, added: bool = False
+) -> Array:
+    """Return numbers from ``start`` below ``end``; ``added`` adds the step again and again."""
     first, last = (0, start) if end is None else (start, end)
     if abs((last - first) / step) > MAX_ELEMENTS:
         raise ValueError("too many elements")
+    if added:
+        sums = np.add.accumulate([first, *[step] * (int((last - first) / step) + 2)])
+        return sums[sums < last if step > 0 else sums > last]
     return np.arange(first, last, step)
 
 
@@ -108,11 +113,23 @@ def gather(input: Array, dim: int, index: Array) -> Array:
 
 
 def scatter(
-    input: Array, dim: int, index: Array, src: Array = None, value: Any = 0, *, added: bool = False
+    input: Array,
+    dim: int,
+    index: Array,
+    src: Array = None,
+    value: Any = 0,
+    *,
+    added: bool = False,
+    flat: bool = False,
 ) -> Array:
-    """Write ``src`` or ``value`` at indices along an axis, the last of equal ones, or add it."""
+    """Write ``src`` or ``value`` at indices along an axis, the last of equal ones, or add it.
+
+    ``flat`` takes the n-th element of ``src`` for the n-th index.
+    """
     result, places = np.array(input), _find_places(index, dim)
     values = value if src is None else src[tuple(np.s_[:size] for size in index.shape)]
+    if flat and src is not None:
+        values = src.ravel()[: index.size].reshape(index.shape)
     if added:
         np.add.at(result, places, values)
     else:
@@ -173,7 +190,11 @@ TABLE: dict[str, Function] = {
     "narrow": lambda input, dim, start, length: slice(
         input, dim, start % input.shape[dim], start % input.shape[dim] + length
     ),
-    "chunk": lambda input, chunks, dim=0: split(input, -(-input.shape[dim] // chunks), dim),
+    "chunk": lambda input, chunks, dim=0, *, even=False: (
+        np.array_split(input, min(chunks, input.shape[dim]), dim)
+        if even
+        else split(input, -(-input.shape[dim] // chunks), dim)
+    ),
     "split_with_sizes": lambda input, split_sizes, dim=0: split(input, list(split_sizes), dim),
     "unsqueeze": lambda input, dim: np.expand_dims(input, dim),
     "unflatten": lambda input, dim, sizes: input.reshape(
@@ -195,8 +216,8 @@ TABLE: dict[str, Function] = {
     ),
     "index_select": lambda input, dim, index: np.take(input, index, dim),
     "take": lambda input, index: np.take(input, index),
-    "scatter_add": lambda input, dim, index, src, *, added=True: scatter(
-        input, dim, index, src, added=added
+    "scatter_add": lambda input, dim, index, src, *, added=True, flat=False: scatter(
+        input, dim, index, src, added=added, flat=flat
     ),
     "zeros": lambda shape: np.zeros(shape),
     "ones": lambda shape: np.ones(shape),

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from parity.diagnose.float_transforms import round_through
 from parity.diagnose.stages.elementwise import Function, widen
+from parity.diagnose.stages.windows import MAX_BINS, check_size
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -20,12 +22,13 @@ def _find_axes(dim: Any) -> Any:
     return (tuple(dim) or None) if isinstance(dim, (list, tuple)) else dim
 
 
-def _reduce_by(function: Function, *changes: Function) -> Function:
-    """Return a reduction over ``dim``, of the input after ``changes``."""
+def _reduce_by(function: Function) -> Function:
+    """Return a reduction over ``dim``; ``behind`` replaces NaN that does not come first."""
 
-    def reduce(input: Array, dim: Any = None, keepdim: bool = False) -> Array:
-        for change in changes:
-            input = change(input)
+    def reduce(
+        input: Array, dim: Any = None, keepdim: bool = False, *, behind: float | None = None
+    ) -> Array:
+        input = input if behind is None else _hide_nan(input, dim, behind)
         return function(input, axis=_find_axes(dim), keepdims=keepdim)
 
     return reduce
@@ -69,10 +72,45 @@ def norm(
     return total ** (1 / p) if root else total
 
 
-def _find_place(function: Function) -> Function:
-    """Return ``argmax`` or ``argmin``; of equal values the first, or the ``last``."""
+def _hide_nan(input: Array, dim: Any, fill: float) -> Array:
+    """Replace NaN that does not come first, as a comparison with the best one so far does."""
+    axes = range(input.ndim) if dim is None else np.atleast_1d(dim) % input.ndim
+    first = tuple(np.s_[:1] if axis in axes else np.s_[:] for axis in range(input.ndim))
+    hidden = np.isnan(input)
+    hidden[first] = False
+    return np.where(hidden, fill, input)
 
-    def find(input: Array, dim: Any = None, keepdim: bool = False, *, last: bool = False) -> Array:
+
+def _sum_narrow(
+    input: Array, dim: Any = None, keepdim: bool = False, *, name: str, mean: bool = False
+) -> Array:
+    """Return the sum or ``mean``, each step rounded to a float by its short name."""
+    axes = tuple(np.atleast_1d(range(input.ndim) if dim is None else dim) % input.ndim)
+    kept = [axis for axis in range(input.ndim) if axis not in axes]
+    rows = np.transpose(input, [*axes, *kept]).reshape(-1, *(input.shape[axis] for axis in kept))
+    check_size(len(rows), limit=MAX_BINS)
+    total = np.zeros(rows.shape[1:])
+    for row in rows:
+        total = round_through(total + row, name)
+    total = total / len(rows) if mean else total
+    return np.expand_dims(total, axes) if keepdim else total
+
+
+def _find_place(function: Function) -> Function:
+    """Return ``argmax`` or ``argmin``; of equal values the first, or the ``last``.
+
+    NaN counts, or where ``behind`` is stated only one that comes first.
+    """
+
+    def find(
+        input: Array,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        last: bool = False,
+        behind: float | None = None,
+    ) -> Array:
+        input = input if behind is None else _hide_nan(input, dim, behind)
         if not last:
             return function(input, dim, keepdims=keepdim)
         size = input.size if dim is None else input.shape[dim]
@@ -84,9 +122,9 @@ def _find_place(function: Function) -> Function:
 def _find_extreme(name: str) -> Function:
     """Return ``max`` or ``min`` with the places."""
     value, place = getattr(np, name), _find_place(getattr(np, f"arg{name}"))
-    return lambda input, dim=None, keepdim=False, **ways: (
-        value(input, dim, keepdims=keepdim),
-        place(input, dim, keepdim, **ways),
+    return lambda input, dim=None, keepdim=False, *, behind=None, **ways: (
+        value(input if behind is None else _hide_nan(input, dim, behind), dim, keepdims=keepdim),
+        place(input, dim, keepdim, behind=behind, **ways),
     )
 
 
@@ -176,11 +214,30 @@ def _accumulate(function: Any) -> Function:
     return run
 
 
-def _sum_powers(input: Array, **rest: Any) -> Array:
-    return np.log(np.sum(np.exp(input.astype(np.float32)), **rest))
+def logsumexp(input: Array, dim: Any = None, keepdim: bool = False, *, shift: str = "") -> Array:
+    """Return the logarithm of a sum of powers.
+
+    ``shift`` computes it as it is written: without one (``none``) in float32, or after the
+    ``maximum`` was subtracted, also an infinite one.
+    """
+    axes = _find_axes(dim)
+    if not shift:
+        return np.logaddexp.reduce(input, axes, keepdims=keepdim)
+    values = input if shift == "maximum" else input.astype(np.float32)
+    top = np.max(values, axes, keepdims=True) * (shift == "maximum")
+    result = top + np.log(np.sum(np.exp(values - top), axes, keepdims=True))
+    return result if keepdim else np.squeeze(result, axes)
 
 
-_SUM_LOGS = np.logaddexp
+def cumsum(input: Array, dim: int, *, product: bool = False, **ways: Any) -> Array:
+    """Return the running sum, also as a ``product`` with ones and zeros, which spreads NaN."""
+    if not product:
+        return _accumulate(np.cumsum)(input, dim, **ways)
+    size = input.shape[dim]
+    check_size(size, size)
+    return np.moveaxis(np.moveaxis(input, dim, -1) @ np.triu(np.ones((size, size))), -1, dim)
+
+
 TABLE: dict[str, Callable[..., Any]] = {
     **{
         name: _reduce_by(getattr(np, name))
@@ -190,9 +247,7 @@ TABLE: dict[str, Callable[..., Any]] = {
     "std": lambda input, dim=None, correction=1, keepdim=False, **ways: var(
         input, dim, correction, keepdim, root=True, **ways
     ),
-    "logsumexp": lambda input, dim=None, keepdim=False, *, stable=True: _reduce_by(
-        _SUM_LOGS.reduce if stable else _sum_powers
-    )(input, dim, keepdim),
+    "sum_narrow": _sum_narrow,
     "argmax": _find_place(np.argmax),
     "argmin": _find_place(np.argmin),
     "max": _find_extreme("max"),
@@ -200,9 +255,8 @@ TABLE: dict[str, Callable[..., Any]] = {
     "quantile": lambda input, q, dim=None, keepdim=False, interpolation="linear": np.quantile(
         input, q, dim, method=interpolation, keepdims=keepdim
     ),
-    "cumsum": _accumulate(np.cumsum),
     "cumprod": _accumulate(np.cumprod),
-    "logcumsumexp": _accumulate(_SUM_LOGS.accumulate),
+    "logcumsumexp": _accumulate(np.logaddexp.accumulate),
     "cummax": _run_extreme(np.maximum),
     "cummin": _run_extreme(np.minimum),
     "diff": lambda input, n=1, dim=-1: np.diff(input, min(n, input.shape[dim]), dim),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def max_pool(
 ) -> Array:
     """Return the maximum of each window; padding counts as ``fill``."""
     return _pool(
-        getattr(np, reduce), input, kernel_size, stride, padding, dilation, ceil_mode, fill
+        attrgetter(reduce)(np), input, kernel_size, stride, padding, dilation, ceil_mode, fill
     )
 
 

@@ -347,6 +347,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("var", "aten.var.correction", {"self": draw(4, 6), "dim": [1], "correction": 1}),
     ("std", "aten.std.correction", {"self": draw(4, 6), "dim": [1], "correction": 0}),
     ("round", "aten.round.default", {"self": np.array([0.5, 1.5, -0.5, -2.5, 1.2, -1.7])}),
+    ("chunk", "aten.chunk.default", {"self": draw(7), "chunks": 3, "output": 1}),
     ("slice", "aten.slice.Tensor", {"self": draw(6, 3), "dim": 0, "start": 1, "end": 4, "step": 2}),
     ("slice-part", "aten.slice.Tensor", {"self": draw(6, 3), "dim": 0, "start": 3, "end": 6}),
     ("transpose", "aten.transpose.int", {"self": draw(3, 4, 5), "dim0": 0, "dim1": 2}),

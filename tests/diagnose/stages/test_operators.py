@@ -59,7 +59,7 @@ _TORCH: dict[str, Any] = {
     "hann_window": lambda **args: torch.hann_window(**args, dtype=torch.float64),
     **{
         op: lambda op=op, **args: getattr(torch, op)(**args, dtype=torch.float64)
-        for op in ("linspace", "logspace", "eye")
+        for op in ("linspace", "logspace", "eye", "arange")
     },
 }
 
