@@ -220,9 +220,9 @@ def logsumexp(input: Array, dim: Any = None, keepdim: bool = False, *, shift: st
     ``shift`` computes it as it is written: without one (``none``) in float32, or after the
     ``maximum`` was subtracted, also an infinite one.
     """
-    axes = _find_axes(dim)
+    axes, reduce = _find_axes(dim), _reduce_by(np.logaddexp.reduce)
     if not shift:
-        return np.logaddexp.reduce(input, axes, keepdims=keepdim)
+        return reduce(input, dim, keepdim)
     values = input if shift == "maximum" else input.astype(np.float32)
     top = np.max(values, axes, keepdims=True) * (shift == "maximum")
     result = top + np.log(np.sum(np.exp(values - top), axes, keepdims=True))
