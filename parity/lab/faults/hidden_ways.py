@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +28,7 @@ from parity.text import format_count
 
 #: Elements from which stages are computed, which is some ten seconds; what is left is counted.
 _MAX_WORK = 2**27
+_MAX_LATER = 3  # Stages after each of which all others are computed, to see a way there
 #: A way that changes nothing is the right one, unless it changes something for larger values.
 _LARGER = 64.0
 
@@ -43,7 +44,7 @@ class _Search:
     sizes: dict[str, int]  # Elements of references, inputs and parameters
     left: int  # Elements that may still be computed from
     shares: dict[Key, dict[str, float]] = field(default_factory=dict)
-    untried: int = 0  # Stages
+    untried: set[str] = field(default_factory=set)  # Stages that are too large
 
     def measure_stages(self) -> None:
         """Measure each way in the output of its own stage, small stages first."""
@@ -51,26 +52,45 @@ class _Search:
         for stage in sorted(known, key=self._count):
             operator = find_operator(stage.kind)
             if not self._spend((2 + len(read_ways().get(operator, ()))) * self._count(stage)):
-                self.untried += 1
+                self.untried.add(stage.name)
                 continue
             with suppress(TraceError):
                 for text, share in self._measure_ways(stage):
                     self.shares.setdefault((operator, text), {})[stage.name] = share
 
-    def measure_later(self) -> None:
+    def measure_later(self, shown: Collection[Key]) -> None:
         """Measure the ways that no stage shows in all stages after it, until one does."""
         order = [*self.trace.stages]
-        for (_, text), shares in self.shares.items():
-            for name in shares if max(shares.values()) <= 1 else ():
+        for key in [one for one in self.shares if one not in shown]:
+            shares = self.shares[key]
+            for name in sorted(shares, key=shares.__getitem__, reverse=True)[:_MAX_LATER]:
                 stage = self.trace.stages[name]
                 later = [self.trace.stages[one] for one in order[order.index(name) :]]
                 if not self._spend(sum(map(self._count, later))):
-                    break
+                    self.untried.add(name)
+                    continue
                 arguments = Values(self.trace, (self.trace.expected,)).collect(stage)
-                for _, _, values in list_ways(stage.kind, arguments, text):
+                for _, _, values in list_ways(stage.kind, arguments, key[1]):
                     shares[name] = max(shares[name], self._measure_all(name, values))
                 if shares[name] > 1:
                     break
+
+    def list_shown(self) -> set[Key]:
+        """Return the ways that are outside the tolerance of some stage."""
+        return {key for key, shares in self.shares.items() if max(shares.values()) > 1}
+
+    def list_hidden(self, shown: Collection[Key]) -> list[str]:
+        """Describe the ways that are not among ``shown``, an operator each.
+
+        The last line counts the stages that were too large to be tried.
+        """
+        hidden: dict[str, dict[str, dict[str, float]]] = {}
+        for (operator, text), shares in self.shares.items():
+            if (operator, text) not in shown and not self.untried >= shares.keys():
+                hidden.setdefault(operator, {})[text] = shares
+        lines = [_format_hidden(operator, ways) for operator, ways in sorted(hidden.items())]
+        untried = f"{format_count(len(self.untried), 'stages')} were too large to be tried"
+        return [*lines, untried] if self.untried else lines
 
     def _count(self, stage: Stage) -> int:
         return sum(self._measure_size(one) for one in stage.sources)
@@ -120,45 +140,42 @@ def _is_float(value: Any) -> bool:
 
 
 def state_hidden_ways(writer: BundleWriter, report: Callable[[str], None]) -> None:
-    """Put the wrong ways that a case does not show into its words, and report them."""
+    """Put the wrong ways that no case shows into the words of each case, and report them."""
     with TemporaryDirectory(prefix="parity-") as folder:
         packing.write_files(Path(folder), writer.list_files())
-        for case in manifest.load(Path(folder)):
-            if not (hidden := list_hidden_ways(case)):
-                continue
-            entry = writer.manifest["cases"][case.id]
+        for case, hidden in list_hidden_ways(manifest.load(Path(folder))).items():
+            entry = writer.manifest["cases"][case]
             entry["words"] = {**entry.get("words", {}), "not_visible": "; ".join(hidden)}
-            report(f"not visible in {case.id}, so that a port that does this passes:")
+            report(f"not visible in {case}, so that a port that does this passes:")
             for line in hidden:
                 report(f"  {line}")
             report("  try other inputs, another --seed, smaller or larger activations")
 
 
-def list_hidden_ways(detail: TensorCase) -> list[str]:
-    """Return what no stage of a case shows outside its tolerance, an operator each.
+def list_hidden_ways(cases: Iterable[TensorCase]) -> dict[str, list[str]]:
+    """Return by case the ways of its stages that no stage of any case shows."""
+    searches = {case.id: _make_search(case) for case in cases}
+    for search in searches.values():
+        search.measure_stages()
+    shown = {key for search in searches.values() for key in search.list_shown()}
+    for search in searches.values():
+        search.measure_later(shown)
+        shown |= search.list_shown()
+    found = {case: search.list_hidden(shown) for case, search in searches.items()}
+    return {case: lines for case, lines in found.items() if lines}
 
-    The last one counts the stages that were too large to be tried.
-    """
+
+def _make_search(detail: TensorCase) -> _Search:
     references = read_references(detail)
     rules = resolve_rules(detail.rules, references, detail.id)[0]
     stored = {**read_given(detail), **references}
-    search = _Search(
+    named = [one.name for one in detail.stages if one.name in rules]
+    return _Search(
         trace=make_trace(detail, references, {}),
-        limits={
-            one.name: find_limit(rules[one.name]) for one in detail.stages if one.name in rules
-        },
+        limits={name: find_limit(rules[name]) for name in named},
         sizes={name: one.count for name, one in stored.items()},
         left=_MAX_WORK,
     )
-    search.measure_stages()
-    search.measure_later()
-    hidden: dict[str, dict[str, dict[str, float]]] = {}
-    for (operator, text), shares in search.shares.items():
-        if max(shares.values()) <= 1:
-            hidden.setdefault(operator, {})[text] = shares
-    lines = [_format_hidden(operator, ways) for operator, ways in sorted(hidden.items())]
-    untried = f"{format_count(search.untried, 'stages')} were too large to be tried"
-    return [*lines, untried] if search.untried else lines
 
 
 def _format_hidden(operator: str, ways: Mapping[str, Mapping[str, float]]) -> str:

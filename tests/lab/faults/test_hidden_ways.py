@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ _CASES: dict[str, tuple[dict[str, float], list[str], list[str]]] = {
 def _list(tree: Path, atol: dict[str, float], **keys: Any) -> list[str]:
     tensors = {name: {"tolerance": {"atol": one}} for name, one in atol.items()}
     tight = {"tensors": tensors, "tolerance": {"atol": 1e-6}, **keys}
-    (case,) = manifest.load(write_bundle(tree, **tight))
-    return hidden_ways.list_hidden_ways(case)
+    found = hidden_ways.list_hidden_ways(manifest.load(write_bundle(tree, **tight)))
+    return found.get("forward", [])
 
 
 @pytest.mark.parametrize("name", _CASES)
@@ -50,11 +51,20 @@ def test_way_that_changes_nothing_counts_where_larger_values_show_it(tmp_path: P
     assert lines == ["relu: it is capped at 6 (1 stage, at most 0 % of the tolerance)"]
 
 
+def test_way_that_another_case_shows_is_not_listed(tmp_path: Path) -> None:
+    atol = {name: {"tolerance": {"atol": 1e-2}} for name in run_stages()}
+    (wide,) = manifest.load(write_bundle(tmp_path / "wide", tensors=atol))
+    (tight,) = manifest.load(write_bundle(tmp_path / "tight", tolerance={"atol": 1e-6}))
+    wide = dataclasses.replace(wide, id="wide")
+    assert "gelu" in str(hidden_ways.list_hidden_ways([wide]))
+    assert hidden_ways.list_hidden_ways([wide, tight]) == {}
+
+
 def test_stages_that_are_too_large_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hidden_ways, "_MAX_WORK", 200)
-    assert _list(tmp_path, {})[-1] == "4 stages were too large to be tried"
+    assert _list(tmp_path, {})[-1] == "5 stages were too large to be tried"
 
 
 def test_ways_are_reported_and_put_into_the_words_of_the_case() -> None:
