@@ -8,6 +8,7 @@ import re
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from parity.errors import ConfigError
 from parity.lab.pins.packing import list_files, pack
 from parity.lockfile import parse
 from parity.tensors.groups.registry import MEASURES
+from tests.support.manifests import ManifestBench
 from tests.support.tensors import write_files
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +91,44 @@ def test_examples_of_measures_are_valid_and_complete(tmp_path: Path) -> None:
         checks = [check for rule in rules.values() for check in rule.checks or ()]
         named |= {name for check in checks for name in check.measures}
     assert named == set(MEASURES)
+
+
+_FLAT = np.random.default_rng(0).standard_normal(400).astype("<f4")
+_TABLE, _ROWS = _FLAT.reshape(20, 20), _FLAT.reshape(100, 4)
+_BOXES = np.arange(40, dtype="<f4").reshape(10, 4) * 10 + np.array([0, 0, 9, 9], "<f4")
+_ONES = np.ones((10, 2, 2), "<f4")
+#: By tensor: what is expected, what passes under the page's example, and what does not.
+_MEASURED: dict[str, tuple[Any, Any, Any]] = {
+    "logits": (_ROWS, _ROWS * 2, -_ROWS),
+    "last_logits": (_TABLE, np.vstack([-_TABLE[:-1], _TABLE[-1:]]), -_TABLE),
+    "hidden": (_FLAT, _FLAT * np.float32(1.0005), _FLAT * np.float32(1.01)),
+    "components": (_TABLE, -_TABLE, _TABLE * 2),
+    "samples": (_FLAT, _FLAT[::-1].copy(), _FLAT + 1),
+    "sampled_ids": (np.arange(9), np.arange(9)[::-1].copy(), np.arange(9) + 1),
+    "fold_0": (np.array([0, 1]), np.array([2, 5]), np.array([0, 9])),
+    "fold_1": (np.array([2, 3]), np.array([1, 4]), np.array([2, 3])),
+    "fold_2": (np.array([4, 5]), np.array([0, 3]), np.array([4, 5])),
+    "img_boxes": (_BOXES, _BOXES[:9], _BOXES + 5),
+    "img_scores": (_FLAT[:10], _FLAT[:9] + np.float32(0.01), _FLAT[:10]),
+    "img_masks": (_ONES, _ONES[:9], _ONES),
+    "img_keypoints": (_ONES, _ONES[:9] * 3, _ONES),
+    "mask_logits": (_ROWS, _ROWS * 2, -_ROWS),
+}
+
+
+def test_examples_of_measures_decide_as_the_page_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = [one for one in _list_yaml("tensors.md") if "\n  measures:" in one or "any_of" in one]
+    rules = "".join(one for one in blocks if not one.startswith("schema")).replace("\n", "\n      ")
+    manifest = f"schema: 2\ncases:\n  c:\n    tensors:\n      {rules}\n"
+    references = {f"c/reference/{name}.npy": one for name, (one, *_) in _MEASURED.items()}
+    sides = [{f"c/{name}.npy": one[at] for name, one in _MEASURED.items()} for at in (0, 1, 2)]
+    runs = [ManifestBench(tmp_path, capsys, references, one).verify(manifest) for one in sides]
+    assert [ran.code for ran in runs] == [0, 0, 1], runs[1].out
+    wrong = {one["tensor"] for one in runs[2].list_findings("b/c") if one["level"] == "error"}
+    members = {"fold_1", "fold_2", "img_scores", "img_masks", "img_keypoints"}
+    assert wrong == _MEASURED.keys() - members, runs[2].out
 
 
 def test_manifests_of_the_page_on_tensors_are_valid(tmp_path: Path) -> None:

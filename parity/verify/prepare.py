@@ -252,24 +252,18 @@ def _may_tighten(stated: Mapping[str, float], wanted: Mapping[str, float]) -> bo
 def _check_words(bundle: Bundle, cases: Sequence[Case]) -> None:
     """Reject words of the manifest beside the lockfile that no program there is given."""
     dumps = (bundle.dump, *bundle.case_dumps.values())
-    parts = [
-        part
-        for one in dumps
-        for part in (*(one.args or ()), *(one.command or ()), *one.run_env.values(), one.example)
-    ]
-    unused = {
-        name: case
-        for case in reversed(cases)
-        for name in case.placeholders
-        if name.startswith("words.") and not any(f"{{{name}}}" in (part or "") for part in parts)
-    }
-    problems = []
-    for name, case in unused.items():
-        where = case.detail.rules.locate(("cases", case.id, *name.split(".")))
-        message = f"case {case.id!r}: no argument of a program in {bundle.id!r} has {{{name}}}"
-        problems.append(Problem("names-nothing", message, where))
+    given = "".join(str((one.args, one.command, one.run_env, one.example)) for one in dumps)
+    problems = {}
+    for case in cases:
+        for name in case.placeholders:
+            if name.startswith("words.") and f"{{{name}}}" not in given and name not in problems:
+                where = case.detail.rules.locate(("cases", case.id, *name.split(".")))
+                message = (
+                    f"case {case.id!r}: no argument of a program in {bundle.id!r} has {{{name}}}"
+                )
+                problems[name] = Problem("names-nothing", message, where)
     if problems:
-        raise ConfigError(*problems)
+        raise ConfigError(*problems.values())
 
 
 def _check_names(bundle: Bundle, cases: tuple[Case, ...]) -> None:

@@ -36,7 +36,8 @@ def list_weaker(
         sides = _list_rules(previous, before[name]), _list_rules(bundle, after[name])
         for change, part in _compare_rules(*sides):
             found[change][f"{name}/{part}" if part else name] = None
-        if (words := [side[name].expect or "load" for side in (before, after)]) != sorted(words):
+        words = [side[name].expect or "load" for side in (before, after)]
+        if words[0] not in ("either", words[1]):
             found["expect of", f": {words[0]} → {words[1]}"][name] = None
     for (text, end), names in found.items():
         lines.append(f"{text} {join_limited([*names], _MAX_LISTED)}{end}")
@@ -118,8 +119,10 @@ def _list_settings(old: Rule, new: Rule) -> Iterator[Change]:
 
 def _is_weaker(before: Sequence[Check], after: Sequence[Check]) -> bool:
     """Return whether conditions are wider, or cannot be compared with the former ones."""
+    if all("exact" in one.bounds for one in after):
+        return False
     if len(before) > 1 or len(after) > 1:
-        return tuple(before) != tuple(after)
+        return True  # the caller knows that they differ
     (old,), (new,) = before, after
     if any(new.measures.get(name) != settings for name, settings in old.measures.items()):
         return True

@@ -61,6 +61,8 @@ MANIFESTS: dict[str, tuple[str, str, list[str]]] = {
     "another measure": (
         write_tensors(f"w1: {ARGMAX % 0.9}"), write_tensors(f"w1: {ARGMAX % 0.8}"),
         [f"tolerance of a/w1 widened: {ARGMAX_TEXT % 0.9} → {ARGMAX_TEXT % 0.8}"]),
+    "exact in place of a measure": (write_tensors(f"w1: {ARGMAX % 0.9}"), "", []),
+    "exact in place of branches": ("    any_of: [{atol: 0.5}, {ulp: 4}]\n", "", []),
     "a branch more": (
         "", "    any_of: [exact, {max_abs: 1}]\n",
         ["tolerance of a widened: exact → exact or max_abs 1"]),
@@ -88,6 +90,10 @@ MANIFESTS: dict[str, tuple[str, str, list[str]]] = {
     "text, gone": ("    text: [t.txt]\n", "", ["not compared any more: a/t.txt"]),
     "expected to be rejected or not": (
         "", "    expect: either\n", ["expect of a: load → either"]),
+    "expected to be rejected": (
+        "", "    expect: refuse\n",
+        ["not compared any more: a/ids, a/w1, a/w2", "expect of a: load → refuse"]),
+    "expected to load": ("    expect: either\n", "", []),
 }  # fmt: skip
 
 #: Keys of the entry before and now, and what is listed.
