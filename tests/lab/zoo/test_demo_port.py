@@ -21,17 +21,29 @@ ZOO = "checkpoint-zoo-v1"
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
     """Return the cases of the report by id; the run itself must be green."""
-    folder = tmp_path_factory.mktemp("report")
+    return run_port(tmp_path_factory.mktemp("report"), ZOO)
+
+
+def run_port(folder: Path, name: str) -> dict[str, dict[str, object]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PARITY_CACHE_DIR", str(folder / "store"))
         options = VerifyOptions(
-            repo=ROOT, lockfile=ROOT / "fixtures.lock.yaml", bundles=(ZOO,), report_dir=folder
+            repo=ROOT, lockfile=ROOT / "fixtures.lock.yaml", bundles=(name,), report_dir=folder
         )
         assert verify(options, RunConsole()) == 0
     found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     (bundle,) = found["bundles"]
     assert bundle["findings"] == []
     return {case["id"]: case for case in bundle["cases"]}
+
+
+def test_claimed_operators_are_right(tmp_path: Path) -> None:
+    cases = run_port(tmp_path, "op-zoo-v1")
+    claimed = {name: case for name, case in cases.items() if case["reason"] != "not claimed"}
+    assert {case["outcome"] for case in claimed.values()} == {"right", "refused"}
+    assert {case["verdict"] for case in claimed.values()} == {"pass"}
+    assert len({case["group"] for case in claimed.values()}) == 15
+    assert len(claimed) > 150
 
 
 def test_every_case_is_right_or_rejected(report: dict[str, dict[str, object]]) -> None:
