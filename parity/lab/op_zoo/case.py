@@ -57,7 +57,8 @@ class OpCase:
         for name in read_operators()[self.op]["inputs"]:
             plain = name.rstrip("?.")
             if name.endswith("..."):
-                bound[plain] = [one for key, one in tensors.items() if key.startswith(f"{plain}.")]
+                count = sum(key.startswith(f"{plain}.") for key in tensors)
+                bound[plain] = [tensors[f"{plain}.{at}"] for at in range(count)]
             elif plain in tensors:
                 bound[plain] = tensors[plain]
         return bound

@@ -1,7 +1,7 @@
 """Compute operators a second time, in NumPy: the witness of what torch computes.
 
 Floats are float64. An operator is computed by NumPy's own function (`numpy.yaml`), by one of
-``witness_numbers`` and ``witness_arrays``, or else by ``parity.diagnose.stages``.
+``witness_functions``, or else by ``parity.diagnose.stages``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import numpy as np
 
 from parity.diagnose.stages.operators import compute, find_operator
 from parity.lab.array_files import to_array
-from parity.lab.op_zoo import witness_arrays, witness_numbers
 from parity.lab.op_zoo.arrays import read_number
-from parity.lab.op_zoo.case import OpCase, read_file
+from parity.lab.op_zoo.case import OpCase, read_file, read_operators
+from parity.lab.op_zoo.witness_functions import FUNCTIONS
 
 Array = Any  # of NumPy; a number has no axes
 
-_FUNCTIONS = {**witness_numbers.FUNCTIONS, **witness_arrays.FUNCTIONS}
 _NARROW = ("nextafter", "nan_to_num")  # They depend on the dtype of their input
 #: Names of ATen's arguments that differ from those of torch's functions.
 _ATEN = {
@@ -54,7 +53,7 @@ def compute_witness(case: OpCase, *, is_float: bool) -> dict[str, Array]:
 
 
 def _compute(case: OpCase, bound: dict[str, Any], args: dict[str, Any]) -> Any:
-    function = _FUNCTIONS.get(case.op)
+    function = FUNCTIONS.get(case.op)
     if function is None and case.op in _read_names():
         path, *renames = _read_names()[case.op]
         names = {"dim": "axis", "keepdim": "keepdims"} | (renames[0] if renames else {})
@@ -87,6 +86,9 @@ def _compute_stage(op: str, arguments: dict[str, Any]) -> Any:
     axes = int(op[-2]) if op[-2:] in ("1d", "2d", "3d") else None
     if axes is not None and given["input"].ndim == axes + 1:
         return compute(kind, {**given, "input": given["input"][None]})[0]
+    outputs = read_operators()[op]["outputs"]
+    if len(outputs) > 1:
+        return [compute(kind, {**given, "output": at}) for at in range(len(outputs))]
     return compute(kind, given)
 
 
