@@ -1,7 +1,8 @@
 """Derive every reference of a bundle again, with the libraries that made it.
 
 One module a bundle kind. They share no code with ``pins``, so that a mistake made there is not
-repeated here; only ``lab.readers`` and ``lab.libraries`` are used by both.
+repeated here; only ``lab.readers`` and ``lab.libraries`` are used by both, and ``lab.op_zoo`` to
+call torch's operators.
 """
 
 from __future__ import annotations

@@ -70,10 +70,10 @@ def _unique_consecutive(
     return (flat[starts], *more) if more else flat[starts]
 
 
-def _searchsorted(sequence: Array, input: Array, right: bool = False) -> Array:
+def _find_places(sequence: Array, input: Array, right: bool = False) -> Array:
     if sequence.ndim == 1:
         rows = np.broadcast_to(sequence, (*input.shape, sequence.shape[-1]))
-        return _searchsorted(rows, input[..., None], right)[..., 0]
+        return _find_places(rows, input[..., None], right)[..., 0]
     rows, values = sequence[..., None, :], input[..., None]
     return (rows <= values if right else rows < values).sum(-1)
 
@@ -90,7 +90,7 @@ def _index_fill(input: Array, index: Array, dim: int, value: Any) -> Array:
     return out
 
 
-def _masked_select(input: Array, mask: Array) -> Array:
+def _select_masked(input: Array, mask: Array) -> Array:
     values, chosen = np.broadcast_arrays(input, mask)
     return values[chosen]
 
@@ -187,10 +187,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mode": _mode,
     "unique": _unique,
     "unique_consecutive": _unique_consecutive,
-    "searchsorted": _searchsorted,
+    "searchsorted": _find_places,
     "histc": _histc,
     "index_fill": _index_fill,
-    "masked_select": _masked_select,
+    "masked_select": _select_masked,
     "diag_embed": _diag_embed,
     "unfold": _unfold,
     "im2col": _im2col,
