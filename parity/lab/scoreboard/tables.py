@@ -69,8 +69,8 @@ _LEGEND_OF_CASES = (
     "the format."
 )
 _LEGEND_OF_GROUPS = (
-    "not supported: the port does not have it · an empty cell: no case was run. The number is that "
-    "of the cases."
+    "not supported: the port does not have it; not shown: the result says nothing about the port · "
+    "an empty cell: no case was run. The number is that of the cases."
 )
 _REFERENCES = (
     " A column (reference) is the format's own reader, run by `parity audit`. If it disagrees with "
