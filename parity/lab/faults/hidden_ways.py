@@ -110,9 +110,9 @@ class _Search:
         limit = self.limits.get(stage.name, np.inf)
         ways = {way.text for way in read_ways().get(find_operator(stage.kind), ())}
         found = {
-            text: one.size / limit
-            for (_, operator, text), one in list_planted(self.trace, stage)
-            if text in ways or (not operator and one.size)
+            text: one.size / limit if np.isfinite(one.size) else np.inf
+            for (code, _, text), one in list_planted(self.trace, stage)
+            if text in ways or (code == "stage-skipped" and one.size)
         }
         yield from found.items()
         if ways <= found.keys():

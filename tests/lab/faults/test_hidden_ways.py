@@ -51,6 +51,23 @@ def test_way_that_changes_nothing_counts_where_larger_values_show_it(tmp_path: P
     assert lines == ["relu: it is capped at 6 (1 stage, at most 0 % of the tolerance)"]
 
 
+def test_way_of_another_shape_is_shown_without_a_reference(tmp_path: Path) -> None:
+    arguments = {"input": "wide"}
+    permuted = {"name": "permuted", "kind": "aten.permute.default", "feeds": arguments}
+    permuted["arguments"] = {"dims": [1, 2, 0]}
+    total = {"name": "total", "kind": "aten.sum.default", "feeds": {"self": "permuted"}}
+    wide = np.ones((2, 3, 4), np.float32)
+    found = _list(
+        tmp_path,
+        {"total": 1e-3},
+        stages=[permuted, total],
+        outputs=["total"],
+        references={"total": np.float32(24.0).reshape(())},
+        parameters={"wide": wide},
+    )
+    assert not [line for line in found if "inverse order" in line or "nan" in line]
+
+
 def test_way_that_another_case_shows_is_not_listed(tmp_path: Path) -> None:
     atol = {name: {"tolerance": {"atol": 1e-2}} for name in run_stages()}
     (wide,) = manifest.load(write_bundle(tmp_path / "wide", tensors=atol))
