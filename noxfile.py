@@ -121,6 +121,13 @@ def audit(session: nox.Session) -> None:
     session.run(find_torch_python(), "-m", "parity", "audit", *session.posargs, external=True)
 
 
+@nox.session(name="audit-torch")
+def audit_torch(session: nox.Session) -> None:
+    """List what an older torch computes otherwise; arguments go to `parity audit`."""
+    session.install(*RUNTIME, *EXTRAS["pin"], "torch==2.10.*")
+    session.run("python", "-m", "parity", "audit", *(session.posargs or ["op-zoo-v1"]))
+
+
 @nox.session
 def prove(session: nox.Session) -> None:
     """Inject known faults and list those that no bundle detects; arguments go to `parity prove`."""
