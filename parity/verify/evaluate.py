@@ -154,13 +154,10 @@ class CaseEvaluator:
         return tuple(found)
 
     def _check_controls(self) -> None:
-        """Skip rejections whose group has no right load; other endings need no control.
-
-        The control of a group is its first case that was loaded correctly.
-        """
+        """Skip rejections whose group has no right load, its control; other endings need none."""
         runs = [self._runs[case.id] for case in self.prepared.cases]
         right = [one.case for one in runs if one.loads_right]
-        controls = {outcomes.get_group(case): case.id for case in reversed(right)}
+        controls = {outcomes.get_group(case): case.id for case in reversed(right)}  # the first ones
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue
