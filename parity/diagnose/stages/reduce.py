@@ -35,7 +35,7 @@ def _reduce_by(function: Function) -> Function:
 
 
 def mean(input: Array, dim: Any = None, keepdim: bool = False, *, skip_nan: bool = False) -> Array:
-    """Return the mean over ``dim``, of those that are no NaN where ``skip_nan``."""
+    """Return the mean over ``dim``, without NaN where ``skip_nan``."""
     axes, values = _find_axes(dim), widen(input)
     kept = ~np.isnan(values) if skip_nan else np.ones(values.shape, bool)
     total = np.sum(values, axes, where=kept, keepdims=keepdim)
