@@ -144,6 +144,8 @@ def _describe_stages(
     None where ``parity.diagnose`` does not compute an output as torch does.
     """
     arrays, args = read_arguments(case)
+    floats = {name for name, one in arrays.items() if one.dtype.kind == "f"}
+    arrays |= {name: arrays[name].astype(np.float64) for name in floats}  # As a cause has them
     bound = case.bind({name: name for name in case.inputs})
     views = {name: f"{name}.view" for name in case.args.get("views", {})}
     fed = {
