@@ -58,10 +58,10 @@ class _Search:
                 for text, share in self._measure_ways(stage):
                     self.shares.setdefault((operator, text), {})[stage.name] = share
 
-    def measure_later(self, shown: Collection[Key]) -> None:
+    def measure_later(self, visible: Collection[Key]) -> None:
         """Measure the ways that no stage shows in all stages after it, until one does."""
         order = [*self.trace.stages]
-        for key in [one for one in self.shares if one not in shown]:
+        for key in [one for one in self.shares if one not in visible]:
             shares = self.shares[key]
             for name in sorted(shares, key=shares.__getitem__, reverse=True)[:_MAX_LATER]:
                 stage = self.trace.stages[name]
@@ -75,18 +75,18 @@ class _Search:
                 if shares[name] > 1:
                     break
 
-    def list_shown(self) -> set[Key]:
+    def list_visible(self) -> set[Key]:
         """Return the ways that are outside the tolerance of some stage."""
         return {key for key, shares in self.shares.items() if max(shares.values()) > 1}
 
-    def list_hidden(self, shown: Collection[Key]) -> list[str]:
-        """Describe the ways that are not among ``shown``, an operator each.
+    def list_hidden(self, visible: Collection[Key]) -> list[str]:
+        """Describe the ways that are not among ``visible``, an operator each.
 
         The last line counts the stages that were too large to be tried.
         """
         hidden: dict[str, dict[str, dict[str, float]]] = {}
         for (operator, text), shares in self.shares.items():
-            if (operator, text) not in shown and not self.untried >= shares.keys():
+            if (operator, text) not in visible and not self.untried >= shares.keys():
                 hidden.setdefault(operator, {})[text] = shares
         lines = [_format_hidden(operator, ways) for operator, ways in sorted(hidden.items())]
         untried = f"{format_count(len(self.untried), 'stages')} were too large to be tried"
@@ -157,11 +157,11 @@ def list_hidden_ways(cases: Iterable[TensorCase]) -> dict[str, list[str]]:
     searches = {case.id: _make_search(case) for case in cases}
     for search in searches.values():
         search.measure_stages()
-    shown = {key for search in searches.values() for key in search.list_shown()}
+    visible = {key for search in searches.values() for key in search.list_visible()}
     for search in searches.values():
-        search.measure_later(shown)
-        shown |= search.list_shown()
-    found = {case: search.list_hidden(shown) for case, search in searches.items()}
+        search.measure_later(visible)
+        visible |= search.list_visible()
+    found = {case: search.list_hidden(visible) for case, search in searches.items()}
     return {case: lines for case, lines in found.items() if lines}
 
 

@@ -125,10 +125,10 @@ def tighten_rules(
 
     `close` has float64's atol and rtol, as torch has it for Python's numbers.
     """
-    wanted = resolve_close(requested, DTYPES["F64"])
-    wanted = {name: value for name, value in wanted.items() if name in JSON_TOLERANCES}
+    asked = resolve_close(requested, DTYPES["F64"])
+    asked = {name: value for name, value in asked.items() if name in JSON_TOLERANCES}
     return {
-        pointer: rule._replace(bounds=tighten(rule.bounds, wanted)[0]) if rule.bounds else rule
+        pointer: rule._replace(bounds=tighten(rule.bounds, asked)[0]) if rule.bounds else rule
         for pointer, rule in rules.items()
     }
 
