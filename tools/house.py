@@ -247,7 +247,7 @@ CHECKS: dict[str, tuple[Callable[[], Iterator[str]], int]] = {
 }
 #: The second one was 25,500 while suites, which a registry names, were not counted (2,900), and
 #: before manifests of schema 2, measures and stages of models. It must fall to 23,000.
-MIN_VERBS, MAX_REACHABLE = 0.95, 31_000
+MIN_VERBS, MAX_REACHABLE = 0.95, 32_000
 
 
 def run_checks() -> int:

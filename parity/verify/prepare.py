@@ -243,10 +243,10 @@ def _tighten_bounds(
     return bounds
 
 
-def _may_tighten(stated: Mapping[str, float], asked: Mapping[str, float]) -> bool:
-    """Return whether ``asked`` is not looser; `close` is float64's, the tightest."""
-    stated, asked = (resolve_close(one, DTYPES["F64"]) for one in (stated, asked))
-    return len(tighten(stated, asked)[1]) < len(asked)
+def _may_tighten(stated: Mapping[str, float], given: Mapping[str, float]) -> bool:
+    """Return whether ``given`` is not looser; `close` is float64's, the tightest."""
+    stated, given = (resolve_close(one, DTYPES["F64"]) for one in (stated, given))
+    return len(tighten(stated, given)[1]) < len(given)
 
 
 def _check_words(bundle: Bundle, cases: Sequence[Case]) -> None:

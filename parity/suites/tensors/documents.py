@@ -125,10 +125,10 @@ def tighten_rules(
 
     `close` has float64's atol and rtol, as torch has it for Python's numbers.
     """
-    asked = resolve_close(requested, DTYPES["F64"])
-    asked = {name: value for name, value in asked.items() if name in JSON_TOLERANCES}
+    limits = resolve_close(requested, DTYPES["F64"])
+    limits = {name: value for name, value in limits.items() if name in JSON_TOLERANCES}
     return {
-        pointer: rule._replace(bounds=tighten(rule.bounds, asked)[0]) if rule.bounds else rule
+        pointer: rule._replace(bounds=tighten(rule.bounds, limits)[0]) if rule.bounds else rule
         for pointer, rule in rules.items()
     }
 

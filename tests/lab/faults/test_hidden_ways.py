@@ -51,7 +51,7 @@ def test_way_that_changes_nothing_counts_where_larger_values_show_it(tmp_path: P
     assert lines == ["relu: it is capped at 6 (1 stage, at most 0 % of the tolerance)"]
 
 
-def test_way_of_another_shape_is_shown_without_a_reference(tmp_path: Path) -> None:
+def test_way_of_another_shape_needs_no_reference(tmp_path: Path) -> None:
     arguments = {"input": "wide"}
     permuted = {"name": "permuted", "kind": "aten.permute.default", "feeds": arguments}
     permuted["arguments"] = {"dims": [1, 2, 0]}
