@@ -70,6 +70,7 @@ OPS: list[tuple[str, dict[str, Any]]] = [
     *((op, {"input": _BITS, "other": _MASKS}) for op in (
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift"),
         *("logical_and", "logical_or", "logical_xor", "gcd", "div"))),
+    ("logical_and", {"input": np.array([2, 1, 0, 3]), "other": np.array([1, 1, 0, 0])}),
     ("pow", {"input": _BITS, "exponent": np.array([2, 3, 1, 4, 2])}),
     *((op, {"input": _BITS}) for op in ("bitwise_not", "logical_not")),
     *((op, {"input": draw(3, 3), "other": draw(3)}) for op in (
