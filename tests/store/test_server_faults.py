@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,12 +51,14 @@ class Fault:
         ends: ``"ok"``, or the code of the error.
         ranges: ``Range`` of each request, where it is due.
         slept: Seconds between tries, where they are due.
+        window: Seconds after which a slow transfer counts as stalled.
     """
 
     answers: Callable[[], list[Any]]
     ends: str = "ok"
     ranges: list[str] | None = None
     slept: list[float] | None = None
+    window: float = 30.0
 
 
 def cut(**changed: Any) -> Callable[[], list[Any]]:
@@ -66,6 +70,7 @@ def limited(*headers: str) -> Callable[[], list[Any]]:
     return lambda: [s.make_status(429, *headers), s.make_ok(DATA)]
 
 
+stall = partial(Fault, window=0.5)
 REST = f"bytes={CUT}-"
 SHORT = s.make_ok(DATA[:CUT], length=SIZE)
 LINE = b"X-Filler: 0123456789\r\n"
@@ -140,30 +145,30 @@ FAULTS = {
     "RST before the head": Fault(lambda: [s.send_and_reset(b""), s.make_ok(DATA)]),
     "RST in the body": Fault(lambda: [s.send_and_reset(SHORT), ServedFile(DATA)]),
     # Time.
-    "silence before the head": Fault(lambda: [s.send_and_wait(b"", 5), s.make_ok(DATA)]),
-    "silence in the head": Fault(
+    "silence before the head": stall(lambda: [s.send_and_wait(b"", 5), s.make_ok(DATA)]),
+    "silence in the head": stall(
         lambda: [s.send_and_wait(b"HTTP/1.1 200 OK\r\n", 5), s.make_ok(DATA)]
     ),
-    "silence in the body": Fault(
+    "silence in the body": stall(
         lambda: [s.send_and_wait(SHORT, 5), ServedFile(DATA)], ranges=["", REST]
     ),
-    "silence, always": Fault(lambda: [s.send_and_wait(b"", 5)], "fetch-stalled"),
-    "a head that drips": Fault(
+    "silence, always": stall(lambda: [s.send_and_wait(b"", 5)], "fetch-stalled"),
+    "a head that drips": stall(
         lambda: [s.send_slowly(s.make_ok(DATA)[:90], 0.05), s.make_ok(DATA)]
     ),
-    "a body that drips": Fault(
+    "a body that drips": stall(
         lambda: [s.send_slowly(s.make_ok(b"x" * 99, length=SIZE), 0.05), s.make_ok(DATA)]
     ),
-    "1xx without end": Fault(
+    "1xx without end": stall(
         lambda: [s.send_flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), s.make_ok(DATA)]
     ),
-    "headers without end": Fault(
+    "headers without end": stall(
         lambda: [s.send_flood(b"HTTP/1.1 200 OK\r\n", LINE), s.make_ok(DATA)]
     ),
-    "headers of a 1xx without end": Fault(
+    "headers of a 1xx without end": stall(
         lambda: [s.send_flood(b"HTTP/1.1 100 Continue\r\n", LINE), s.make_ok(DATA)]
     ),
-    "trailers without end": Fault(lambda: [s.send_flood(CHUNKED + b"0\r\n", LINE)], ranges=[""]),
+    "trailers without end": stall(lambda: [s.send_flood(CHUNKED + b"0\r\n", LINE)], ranges=[""]),
     "early hints": Fault(
         lambda: [b"HTTP/1.1 103 Early Hints\r\n\r\n" + s.make_ok(DATA)], "http-status"
     ),
@@ -225,8 +230,10 @@ def time_() -> FakeClock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, time_: FakeClock) -> Iterator[Store]:
-    made = Store(tmp_path / "store", retry_policy=time_.make_retry_policy())
+def store(tmp_path: Path, time_: FakeClock, request: pytest.FixtureRequest) -> Iterator[Store]:
+    params = getattr(request.node, "callspec", SimpleNamespace(params={})).params
+    window = FAULTS[params["name"]].window if "name" in params else 2.0
+    made = Store(tmp_path / "store", retry_policy=time_.make_retry_policy(window=window))
     yield made
     disk.remove(made.root)
 
