@@ -51,7 +51,7 @@ class _CaseRuns:
     @property
     def loads_right(self) -> bool:
         """Return whether all runs loaded the case correctly, with or without `expect: load`."""
-        if self.comparison is None or not self.comparison.tensors or self.has_errors:
+        if self.comparison is None or not self.comparison.compared or self.has_errors:
             return False
         return self.ending is None or (self.case.expect == "load" and self.ending.word == "right")
 

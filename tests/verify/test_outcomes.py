@@ -309,6 +309,16 @@ def test_a_case_without_a_stated_expectation_is_a_control(tmp_path: Path) -> Non
     assert found.cases["n"]["command"].endswith("--case zoo/plain --case zoo/n")
 
 
+def test_a_case_without_elements_is_no_control(tmp_path: Path) -> None:
+    empty = make_reference(w=np.zeros((0,), np.float32))
+    tar = pack_bundle(tmp_path, {"y": LOAD, "n": REFUSE}, {"y": empty})
+
+    found = run_port(tmp_path, tar, "dump('w', (0,)) if case == 'y' else refuse()")
+
+    assert found.list_outcomes() == {"y": ("right", "pass"), "n": ("refused", "skipped")}
+    assert found.cases["n"]["reason"] == "no-control"
+
+
 @pytest.mark.parametrize("control", [{}, LOAD])
 def test_a_wrong_case_is_no_control_stated_or_not(control: dict[str, str], tmp_path: Path) -> None:
     tar = pack_bundle(tmp_path, {"y": control, "n": REFUSE})
