@@ -111,7 +111,6 @@ OPS: list[tuple[str, dict[str, Any]]] = [
     *((op, {"input": _LOST}) for op in ("sum", "mean", "amax", "amin", "argmax", "argmin", "nansum")),
     *((op, {"input": _TIES, "dim": 1}) for op in (
         *("argmax", "argmin", "cummax", "cummin", "max", "min"),)),
-    ("kthvalue", {"input": _TIES, "dim": 1, "k": 2}),
     ("topk", {"input": _SQUARE, "k": 2, "largest": False}),
     *((op, {"input": _TIES * 1.0, "dim": 1, "stable": True}) for op in ("sort", "argsort")),
     *((op, {"input": _LOST, "dim": 1, "descending": True, "stable": True}) for op in ("sort", "argsort")),
