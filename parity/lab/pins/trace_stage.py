@@ -117,7 +117,7 @@ def find_masked(value: Array) -> Array:
     if sizes.max(initial=0.0) < _MASK_GAP * _LEAST_OTHER:
         return np.zeros(value.shape, bool)
     steps = np.maximum(np.unique(sizes), _LEAST_OTHER)
-    gaps = np.flatnonzero(steps[1:] >= _MASK_GAP * steps[:-1])
+    gaps = np.flatnonzero(steps[1:] / _MASK_GAP >= steps[:-1])
     return sizes >= steps[gaps[0] + 1] if gaps.size else np.zeros(value.shape, bool)
 
 

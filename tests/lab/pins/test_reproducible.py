@@ -136,6 +136,8 @@ def test_a_computed_bundle_is_near_a_fresh_pin(bundle: str, tmp_path: Path) -> N
         for name, rule in resolve_rules(pair[1].rules, other, pair[1].id)[0].items():
             (check,) = rule.checks or EXACT
             bounds = {key: value * (10 if rule.blind else 1) for key, value in check.bounds.items()}
+            if "atol" in bounds:  # a few units in the last place of what training accumulates
+                bounds["atol"] = max(bounds["atol"], 1e-8)
             sides = (_make_tensor(side[name]) for side in (other, one))
             if text := find_difference(*sides, bounds):
                 far.append((pair[1].id, name, text))

@@ -222,10 +222,9 @@ def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path
     values = _read(tree)
     assert "fc" in values
     values["fc"] = values["fc"] - _read(tree, "model")["fc.bias"]
-    assert _verify(tree, "forward", values, tmp_path / "dump")[0] == (
-        "first-divergence",
-        "bias-missing",
-    )
+    # One stage alone is reported by its values.
+    found = _verify(tree, "forward", values, tmp_path / "dump")
+    assert found[0] == ("values", "bias-missing")
 
 
 def test_mistake_before_a_sum_that_no_module_makes_is_reported_once(
