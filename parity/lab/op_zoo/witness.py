@@ -6,6 +6,7 @@ Floats are float64. An operator is computed by NumPy's own function (`numpy.yaml
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -47,7 +48,8 @@ def compute_witness(case: OpCase, *, is_float: bool) -> dict[str, Array]:
     is_scalar = has_axis and all(not one.ndim for one in arrays.values())
     if is_scalar:
         arrays = {name: one.reshape(1) for name, one in arrays.items()}
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns of a mean of nothing
         results = case.name_outputs(_compute(case, case.bind(arrays), args))
     return {name: one.reshape(()) for name, one in results.items()} if is_scalar else results
 
