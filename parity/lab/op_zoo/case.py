@@ -7,17 +7,19 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
+from parity.bundle.yaml_nodes import compose
+from parity.bundle.yaml_reader import YamlReader
+from parity.errors import ConfigError
 from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.zoo.case import ExpectedTensor
 
 #: What a row or one of its cases may state; the rest of a case are arguments.
 _SETTINGS = ("in", "views", "expect", "tolerance", "why", "rule")
 _ROW = ("op", "name", "dtypes", "args", "cases", *_SETTINGS)
+_FOLDER = Path(__file__).parent
 _MARKS = {"load": "", "refuse": "n-", "either": "i-"}
 
 
@@ -87,25 +89,29 @@ def read_operators() -> Mapping[str, Mapping[str, Any]]:
 
 
 def read_file(name: str) -> Any:
-    """Read one of the data files."""
-    text = files("parity.lab.op_zoo").joinpath(name).read_text(encoding="utf-8")
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(text, Loader=loader)  # noqa: S506 - it is a safe one
+    """Read one of the data files.
+
+    Raises:
+        ConfigError: It is not YAML, or a key is repeated, so that a case would be lost.
+    """
+    path = _FOLDER / name
+    reader = YamlReader(path, "yaml")
+    value = reader.read_value(compose(path, path.read_bytes()), name)
+    if reader.problems:
+        raise ConfigError(*reader.problems)
+    return value
 
 
 def read_cases() -> list[OpCase]:
     """Read the cases of all families, in the order of the operators.
 
     Raises:
+        ConfigError: As ``read_file``.
         ValueError: A row has a key, an argument or an input that its operator does not have.
     """
     order = list(read_operators())
-    names = sorted(one.name for one in files("parity.lab.op_zoo").iterdir())
-    data = [
-        read_file(one)
-        for one in names
-        if one.endswith(".yaml") and one not in ("operators.yaml", "numpy.yaml")
-    ]
+    names = sorted(one.name for one in _FOLDER.glob("*.yaml"))
+    data = [read_file(one) for one in names if one not in ("operators.yaml", "numpy.yaml")]
     cases = [
         case
         for one in data

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity.errors import ReferenceSuspectError
+from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import op_zoo
 from parity.lab.array_files import encode_file, read_arrays, to_array
 from parity.lab.audits import tensors as audit
 from parity.lab.audits.compare_reference import Provenance
 from parity.lab.libraries import require_version
+from parity.lab.op_zoo import case as op_case
 from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.op_zoo.case import OpCase, expand_row, read_cases, read_operators
 from tests.support.trees import encode_json
@@ -103,6 +104,15 @@ def test_a_row_is_a_case_for_each_operator_dtype_and_set_of_arguments() -> None:
 def test_a_row_of_an_unknown_key_is_an_error(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         row(**keys)
+
+
+def test_a_repeated_key_of_a_data_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(op_case, "_FOLDER", tmp_path)
+    (tmp_path / "some.yaml").write_text("cases:\n  one: {}\n  one: {dim: 1}\n")
+    with pytest.raises(ConfigError, match=r"'one' of cases of some\.yaml is in line 2 already"):
+        op_case.read_file("some.yaml")
 
 
 BROKEN = {
