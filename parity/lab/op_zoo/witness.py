@@ -41,7 +41,7 @@ def compute_witness(case: OpCase, *, is_float: bool) -> dict[str, Array]:
     """
     arrays, args = read_arguments(case)
     if is_float and all(one.dtype.kind != "f" for one in arrays.values()):
-        small = {name for name, one in arrays.items() if one.dtype.itemsize <= 2}  # noqa: PLR2004
+        small = {name for name, one in arrays.items() if one.dtype.itemsize <= 2}  # noqa: PLR2004 - bytes
         arrays |= {name: arrays[name].astype(np.float64) for name in small}
     # NumPy has no axis 0 of a scalar, torch has
     has_axis = isinstance(args.get("dim"), int) and case.op != "unsqueeze"
