@@ -11,12 +11,13 @@ from parity.lab.array_files import read_arrays
 from parity.lab.audits.compare_reference import (
     CaseFindings,
     Provenance,
+    compare_names,
     make_error,
     make_notice,
 )
 from parity.lab.op_zoo.case import OpCase, read_operators
 from parity.lab.op_zoo.compare import find_difference
-from parity.lab.op_zoo.reference import compute_reference
+from parity.lab.op_zoo.reference import REJECTIONS, compute_reference
 from parity.suites.tensors.rules import read_references
 
 
@@ -46,22 +47,20 @@ def compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
     try:
         outputs = compute_reference(call)
     except Exception as error:  # noqa: BLE001 - torch raises errors of many types
-        message = f"torch rejects the call: {type(error).__name__}: {error!s:.200}"
-        return [] if case.expect == "refuse" else [report("reference-drift", message)], 0
+        if case.expect == "refuse" and isinstance(error, REJECTIONS):
+            return [], 0
+        verb = "rejects" if isinstance(error, REJECTIONS) else "cannot make"
+        message = f"torch {verb} the call: {type(error).__name__}: {error!s:.200}"
+        return [report("reference-drift", message, details=(versions,))], 0
     if case.expect == "refuse":
         message = "torch accepts a call that must be rejected"
         return [report("reference-drift", message, details=(versions,))], 0
     references = read_arrays(case.reference) if case.reference else {}
     rules, _, _ = resolve_rules(case.rules, read_references(case), case.id)
-    findings = []
-    for name, one in references.items():
+    findings = compare_names(references, outputs, "torch")
+    for name in (one for one in references if one in outputs):
         (check,) = rules[name].checks or EXACT
-        text = (
-            find_difference(one, outputs[name], check.bounds)
-            if name in outputs
-            else "no such output"
-        )
-        if text:
+        if text := find_difference(references[name], outputs[name], check.bounds):
             message = f"torch gives {text}"
             findings.append(report("reference-drift", message, tensor=name, details=(versions,)))
     return findings, sum(prod(one.shape) for one in references.values())

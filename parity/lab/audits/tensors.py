@@ -54,7 +54,8 @@ def audit(
 
 def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
     if operators.is_call(case):
-        return audit_case(bundle, case.id, partial(_compare_call, case, provenance))
+        derive = partial(_compare_call, case, provenance)
+        return audit_case(bundle, case.id, derive, verb="called")
     if case.stages and case.reference is not None:
         return audit_case(bundle, case.id, partial(_compare_stages, case), may_skip=True)
     if reason := _explain_skip(case):
@@ -74,10 +75,10 @@ def _explain_skip(case: TensorCase) -> str:
 def _compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
     """Compare one call of an operator with torch, and where NumPy can compute it, with NumPy."""
     findings, compared = operators.compare_call(case, provenance)
-    if case.stages and not findings:
+    if case.stages and all(one.level != "error" for one in findings):
         with suppress(UnderivableError):
             found, _ = _compare_stages(case)
-            findings = [one for one in found if one.level == "error"]
+            findings += [one for one in found if one.level == "error"]
     return findings, compared
 
 

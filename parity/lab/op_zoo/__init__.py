@@ -22,7 +22,7 @@ from parity.lab.libraries import import_library, require_version
 from parity.lab.op_zoo.arrays import SEED
 from parity.lab.op_zoo.case import OpCase, read_cases
 from parity.lab.op_zoo.compare import find_difference, round_like
-from parity.lab.op_zoo.reference import compute_reference
+from parity.lab.op_zoo.reference import REJECTIONS, compute_reference
 from parity.lab.op_zoo.witness import compute_witness, name_stage, read_arguments
 from parity.lab.pins.trace_stage import measure_drift
 from parity.lab.zoo.case import ExpectedTensor
@@ -81,7 +81,7 @@ def _add_case(writer: BundleWriter, case: OpCase) -> list[str]:
     try:
         outputs = compute_reference(case)
     except Exception as error:  # noqa: BLE001 - torch raises errors of many types
-        if case.expect != "refuse":
+        if case.expect != "refuse" or not isinstance(error, REJECTIONS):
             return [f"{case.id}: torch rejects it: {type(error).__name__}: {error}"]
         folder = {} if case.inputs else {"folder": "."}
         writer.manifest["cases"][case.id] = entry | folder

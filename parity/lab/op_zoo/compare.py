@@ -17,10 +17,14 @@ _SHARE = 0.1  # Of a tolerance, by which two references may differ
 
 
 def round_like(values: Any, expected: ExpectedTensor) -> ExpectedTensor:
-    """Round a witness's values to the dtype of torch's; integers that differ stay floats."""
+    """Round a witness's values to the dtype of torch's.
+
+    Floats that are no integers, and numbers that are no booleans, become float64.
+    """
     array = np.asarray(values)
     if expected.dtype == "BOOL" or (array.dtype.kind == "f" and expected.dtype[0] in "IU"):
-        whole = array.astype(np.int64, copy=True) if np.isfinite(array).all() else array
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(bool if expected.dtype == "BOOL" else np.int64)
         if not np.array_equal(whole, array):
             return ExpectedTensor("F64", array.shape, array.astype("<f8").tobytes())
     return encode(array, expected.dtype.lower())

@@ -13,6 +13,8 @@ from parity.lab.op_zoo.case import OpCase
 from parity.lab.zoo.case import ExpectedTensor
 from parity.tensors.dtypes import DTYPES
 
+#: What torch raises for a call that it rejects; any other error is one of the call's form.
+REJECTIONS = (IndexError, RuntimeError, ValueError)
 _TEXTS = ("inf", "-inf", "nan")
 
 

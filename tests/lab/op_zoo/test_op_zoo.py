@@ -21,6 +21,7 @@ from parity.lab.libraries import require_version
 from parity.lab.op_zoo import case as op_case
 from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.op_zoo.case import OpCase, expand_row, read_cases, read_operators
+from parity.lab.op_zoo.compare import find_difference, round_like
 from tests.support.trees import encode_json
 
 pytest.importorskip("torch")
@@ -106,6 +107,22 @@ def test_a_row_of_an_unknown_key_is_an_error(keys: dict[str, Any], message: str)
         row(**keys)
 
 
+@pytest.mark.parametrize(
+    ("torch", "witness", "text"),
+    [
+        ({"i64": [3]}, [3.0], ""),
+        ({"i64": [3]}, [3.5], "F64 [1], not I64 [1]"),
+        ({"i64": [-(2**63)]}, [np.inf], "F64 [1], not I64 [1]"),
+        ({"i64": [-(2**63)]}, [np.nan], "F64 [1], not I64 [1]"),
+        ({"bool": [True]}, [1], ""),
+        ({"bool": [True]}, [2], "F64 [1], not BOOL [1]"),
+    ],
+)
+def test_a_witness_of_another_kind_differs(torch: Any, witness: Any, text: str) -> None:
+    expected = make_tensor(torch, "f32", "name")
+    assert find_difference(expected, round_like(witness, expected), {"exact": True}) == text
+
+
 def test_a_repeated_key_of_a_data_file_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +137,7 @@ BROKEN = {
     "add/case: torch rejects it: RuntimeError": row(
         op="add", **{"in": {"input": "ones 2", "other": "ones 3"}}
     ),
+    "add/n-case: torch rejects it: TypeError": row(op="add", expect="refuse"),
     # torch's sign of NaN is 0, NumPy's is NaN
     "sign/case: the witness of out has np.float32(nan), not np.float32(0.0)": row(
         op="sign", **{"in": {"input": ["nan"]}}
@@ -208,3 +226,31 @@ def test_audit_finds_a_changed_reference_and_a_call_that_torch_accepts(
     assert found["exp/case"][0].startswith("error: torch gives np.float32(2.718")
     assert found["sort/n-case-range"] == ["error: torch accepts a call that must be rejected"]
     assert audit_tree(changed, "2.0.0")["exp/case"][0].startswith("notice: torch gives")
+
+
+def test_audit_finds_what_a_changed_tree_does_not_compare(tree: Path, tmp_path: Path) -> None:
+    changed = shutil.copytree(tree, tmp_path / "tree")
+    (changed / "sort" / "n-case-range" / "inputs.safetensors").unlink()
+    file = changed / "sort" / "case-one" / "expected.safetensors"
+    file.write_bytes(encode_file(file.name, {"values": np.array([-2, 1], "<f4")}))
+    manifest = json.loads((changed / "parity.json").read_bytes())
+    del manifest["cases"]["sort/n-case-range"]["inputs"]
+    manifest["cases"]["sort/n-case-range"]["folder"] = "."
+    for key in ("stages", "outputs", "tensors"):
+        del manifest["cases"]["sort/case-one"][key]
+    manifest["cases"]["abs/case"]["words"]["args"] = "{"
+    (changed / "parity.json").write_bytes(encode_json(manifest))
+    found = {case: messages for case, messages in audit_tree(changed).items() if messages}
+    assert list(found) == ["abs/case", "sort/case-one", "sort/n-case-range"]
+    assert found["abs/case"][0].startswith("error: cannot be called: Expecting property name")
+    assert found["sort/case-one"] == ["error: torch has 'indices', but no reference"]
+    assert found["sort/n-case-range"][0].startswith("error: torch cannot make the call: TypeError")
+
+
+def test_audit_with_another_torch_compares_with_numpy(tree: Path, tmp_path: Path) -> None:
+    changed = shutil.copytree(tree, tmp_path / "tree")
+    file = changed / "exp" / "case" / "expected.safetensors"
+    file.write_bytes(encode_file(file.name, {"out": np.array([3, 1], "<f4")}))
+    notice, error = audit_tree(changed, "2.0.0")["exp/case"]
+    assert notice.startswith("notice: torch gives np.float32(2.718")
+    assert error.startswith("error: the reference is not what its inputs and arguments give")
