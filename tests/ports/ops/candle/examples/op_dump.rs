@@ -1,8 +1,8 @@
 //! candle-core's and candle-nn's operators, each by the public function of that name or the one
 //! that candle documents in its place.
 //!
-//! candle has no bool and no i64 indices: masks are u8 and indices u32 there. The program reads and
-//! writes masks as BOOL, and writes indices as I64; a BOOL tensor in any other place is not
+//! candle has no bool, and its functions return indices as u32. The program reads and writes masks,
+//! which are u8 there, as BOOL, and writes indices as I64; a BOOL tensor in any other place is not
 //! supported. What candle does with mixed dtypes, shapes and axes is left to it.
 
 use candle_core::shape::{Dim, Dims, ShapeWithOneHole};
