@@ -107,6 +107,57 @@ def test_a_row_of_an_unknown_key_is_an_error(keys: dict[str, Any], message: str)
         row(**keys)
 
 
+STEP = 2.0**-23  # Of float32 between 1 and 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "bounds", "is_same"),
+    [
+        (["nan", "inf", 1.0], ["nan", "inf", 1.0], {"exact": True}, True),
+        ([0.0], [-0.0], {"exact": True}, False),
+        ([0.0], [-0.0], {"ulp": 0}, True),
+        ([1.0], [1 + STEP], {"ulp": 0}, False),
+        # A tenth of four steps, but at least one
+        ([1.0], [1 + STEP], {"ulp": 4}, True),
+        ([1.0], [1 + 2 * STEP], {"ulp": 4}, False),
+        ([1.0], [1 + 2 * STEP], {"ulp": 20}, True),
+        ([0.0], ["0x1p-149"], {"ulp": 1}, True),
+        ([0.0], ["0x1p-148"], {"ulp": 1}, False),
+        # A tenth of 1e-5 + 1.3e-6
+        ([1.0], [1 + 9 * STEP], {"close": True}, True),
+        ([1.0], [1 + 10 * STEP], {"close": True}, False),
+        ([1.0], [1 + 8 * STEP], {"relative": 1e-5}, True),
+        ([1.0], [1 + 9 * STEP], {"relative": 1e-5}, False),
+        (["nan"], [1.0], {"close": True}, False),
+        ([1.0], ["nan"], {"close": True}, False),
+        (["inf"], [3.4e38], {"close": True}, False),
+        ([3.4e38], ["inf"], {"close": True}, False),
+        ([1.0], [1.0, 1.0], {"close": True}, False),
+        ({"i64": [2**60]}, {"i64": [2**60 + 1]}, {"close": True}, False),
+    ],
+)
+def test_two_results_differ_beyond_a_tenth_of_the_tolerance(
+    one: Any, other: Any, bounds: dict[str, float], is_same: bool
+) -> None:
+    sides = (make_tensor(side, "f32", "name") for side in (one, other))
+    assert (find_difference(*sides, bounds) == "") is is_same
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "rule"),
+    [
+        ("exact", [1.0, 2.0], {"exact": True}),
+        ("exact", [1.0, "nan"], {"ulp": 0}),
+        ("ulp4", [1.0], {"ulp": 4}),
+        ("close", [1.0], {"close": True}),
+        ("relative", [1.0], {"relative": 1.3e-6}),
+        ("close", {"i64": [1]}, {"exact": True}),
+    ],
+)
+def test_the_tolerance_of_an_output(kind: str, output: Any, rule: dict[str, Any]) -> None:
+    assert op_zoo.find_tolerance(kind, make_tensor(output, "f32", "name")) == rule
+
+
 @pytest.mark.parametrize(
     ("torch", "witness", "text"),
     [
