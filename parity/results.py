@@ -162,20 +162,32 @@ def exit_code(report: Report, *, fail_on: str = "mismatch") -> int:
 def check_min_cases(report: Report, minimum: int) -> list[Finding]:
     """Return an error if fewer cases than ``minimum`` were verified, or none was compared.
 
-    Without a comparison, a known failure says nothing: a program that never starts shows all.
+    Without a comparison, a known failure says nothing: a program that never starts shows all. A
+    bundle of which no case was compared gets a warning if another one was.
     """
     cases = [case for case in report.cases if case.verdict in VERIFIED]
     if len(cases) < minimum:
         message = f"{len(cases)} cases were verified, fewer than {minimum} (--min-cases)"
-    elif minimum and not any(
-        case.verdict != "known-failure" or case.measures or case.compared for case in cases
-    ):
+    elif minimum and not any(map(_says_something, cases)):
         count = format_count(len(cases), "cases")
-        message = f"nothing was compared: {count} failed as known, without a value to compare"
+        message = f"nothing was compared: {count} passed or failed as known, without a value of it"
     else:
-        return []
+        idle = [one for one in report.bundles if not any(map(_says_something, one.cases))]
+        text = "was compared: each of its cases was skipped, failed as known or has no elements"
+        found = [f"nothing of {one.bundle} {text}" for one in idle if one.cases and minimum]
+        problems = [Problem("bundle-not-compared", message) for message in found]
+        return [replace(Finding.from_problem(one, "empty"), level="warning") for one in problems]
     message += "; a run that compares nothing proves nothing"
     return [Finding.from_problem(Problem("nothing-verified", message), "empty")]
+
+
+def _says_something(case: CaseResult) -> bool:
+    """Return whether a case failed or was compared; a rejection that passes has a control."""
+    if case.verdict == "pass":
+        return case.outcome == "refused" or case.compared > 0
+    if case.verdict == "known-failure":
+        return bool(case.measures or case.compared)
+    return case.verdict != "skipped"
 
 
 def make_json_value(value: Any) -> Any:

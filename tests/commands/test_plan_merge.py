@@ -243,6 +243,27 @@ def test_known_failures_alone_in_all_jobs_prove_nothing(
     )
 
 
+@pytest.mark.parametrize(
+    ("more", "codes"),
+    [
+        ({"verdict": "skipped", "reason": "no-control"}, ["bundle-not-compared"]),
+        ({"verdict": "known-failure", "reason": "not yet"}, ["bundle-not-compared"]),
+        ({"reason": "the reference has no elements"}, ["bundle-not-compared"]),
+        ({"verdict": "known-failure", "reason": "not yet", "compared": 6}, []),
+        ({"expect": "refuse", "outcome": "refused"}, []),
+    ],
+)
+def test_a_bundle_of_which_nothing_was_compared_is_named(
+    more: dict[str, Any], codes: list[str], tmp_path: Path
+) -> None:
+    notice = make_finding("refused", "known failure (not yet): rejected", level="notice")
+    idle = make_case("x", notice, **{"compared": 0, "bundle": "c", **more})
+    bundles = make_bundle(make_case("y")), make_bundle(idle, bundle="c")
+    code, value = merged(tmp_path, *map(make_report, bundles), plan=["b/y", "c/x"])
+    assert (code, [one["code"] for one in value["findings"]]) == (0, codes)
+    assert all("nothing of c was compared" in one["message"] for one in value["findings"])
+
+
 CONTRADICTIONS = {
     "a case twice": (make_report(make_bundle(make_case("x"))), "case 'x' of bundle 'b'"),
     "another digest": (make_report(make_bundle(make_case("y"), sha256="1" * 64)), "digest"),

@@ -317,6 +317,8 @@ def test_a_case_without_elements_is_no_control(tmp_path: Path) -> None:
 
     assert found.list_outcomes() == {"y": ("right", "pass"), "n": ("refused", "skipped")}
     assert found.cases["n"]["reason"] == "no-control"
+    # Nothing else was compared, so the run is not green.
+    assert (found.code, found.report["findings"][0]["code"]) == (6, "nothing-verified")
 
 
 @pytest.mark.parametrize("control", [{}, LOAD])
